@@ -1,0 +1,43 @@
+import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { ServiceMetrics, Transport } from '../base/metrics.ts'
+import type { ApiContext, Call } from './call.ts'
+import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
+
+/** What a transport hands to every call besides the input. */
+export interface OperationRunner {
+  readonly context: ApiContext
+  readonly transport: Transport
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+}
+
+/**
+ * Runs one operation as every transport must: counted, timed, and failing only with a `DatabaseError`.
+ * An error that is not the caller's is logged here, with its cause, so that transports need not.
+ */
+export async function runOperation<Name extends OperationName>(
+  runner: OperationRunner,
+  name: Name,
+  input: OperationTypes[Name]['input'],
+  call: Call,
+): Promise<OperationTypes[Name]['output']> {
+  const started = performance.now()
+  const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
+  try {
+    const output = await operation(runner.context, input, call)
+    runner.metrics.request(name, runner.transport, 'ok', (performance.now() - started) / 1000)
+    return output
+  } catch (thrown) {
+    const error = toDatabaseError(thrown)
+    runner.metrics.request(name, runner.transport, error.reason, (performance.now() - started) / 1000)
+    logFault(runner, name, error)
+    throw error
+  }
+}
+
+function logFault(runner: OperationRunner, operation: OperationName, error: DatabaseError): void {
+  if (error.reason === 'internal' || error.reason === 'disk_full') {
+    runner.logger.error({ operation, transport: runner.transport, err: error.cause ?? error }, error.message)
+  }
+}

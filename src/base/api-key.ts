@@ -1,0 +1,24 @@
+import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+
+/** Says whether the value of an `authorization` header is the key, bare or as `Bearer <key>`. */
+export type KeyCheck = (authorization: string | undefined) => boolean
+
+/** A new random API key: 256 bits in URL-safe base64. */
+export function newApiKey(): string {
+  return randomBytes(32).toString('base64url')
+}
+
+/**
+ * Makes a check against `key` whose time tells nothing of it: both sides are hashed under a key that is
+ * random per process, so the comparison is of two 32-byte digests whatever was presented.
+ */
+export function createKeyCheck(key: string): KeyCheck {
+  const secret = randomBytes(32)
+  const digest = (text: string): Buffer => createHmac('sha256', secret).update(text).digest()
+  const expected = digest(key)
+  return (authorization) => {
+    const bare = timingSafeEqual(digest(authorization ?? ''), expected)
+    const bearer = timingSafeEqual(digest((authorization ?? '').replace(/^bearer +/i, '')), expected)
+    return authorization !== undefined && (bare || bearer)
+  }
+}

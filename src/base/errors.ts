@@ -1,0 +1,62 @@
+export type Reason =
+  | 'invalid_argument'
+  | 'unauthenticated'
+  | 'not_found'
+  | 'route_not_found'
+  | 'method_not_allowed'
+  | 'unsupported_media_type'
+  | 'request_too_large'
+  | 'overloaded'
+  | 'cancelled'
+  | 'deadline_exceeded'
+  | 'not_ready'
+  | 'shutting_down'
+  | 'disk_full'
+  | 'memory_full'
+  | 'internal'
+
+/**
+ * The one table of everything that can go wrong for a caller, and how each transport says it.
+ * Code throws `DatabaseError` with a reason from here; a transport looks the reason up. What we did not
+ * throw ourselves is `internal`: it is logged with its cause, and its text is never sent.
+ */
+export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly http: number }>> = {
+  invalid_argument: { grpc: 3, http: 400 },
+  unauthenticated: { grpc: 16, http: 401 },
+  not_found: { grpc: 5, http: 404 },
+  route_not_found: { grpc: 12, http: 404 },
+  method_not_allowed: { grpc: 12, http: 405 },
+  unsupported_media_type: { grpc: 3, http: 415 },
+  request_too_large: { grpc: 8, http: 413 },
+  overloaded: { grpc: 8, http: 429 },
+  cancelled: { grpc: 1, http: 499 },
+  deadline_exceeded: { grpc: 4, http: 504 },
+  not_ready: { grpc: 14, http: 503 },
+  shutting_down: { grpc: 14, http: 503 },
+  disk_full: { grpc: 8, http: 507 },
+  memory_full: { grpc: 8, http: 507 },
+  internal: { grpc: 13, http: 500 },
+}
+
+/** What a caller is told when the fault is ours. The cause goes to the log. */
+export const internalMessage = 'internal error: the server log has the details'
+
+/** An error whose message may be sent to the caller. `cause` may not. */
+export class DatabaseError extends Error {
+  override readonly name = 'DatabaseError'
+  readonly reason: Reason
+
+  constructor(reason: Reason, message: string, options?: { readonly cause?: unknown }) {
+    super(message, options)
+    this.reason = reason
+  }
+}
+
+/**
+ * Gives any thrown value the form that may be sent: a `DatabaseError` as it is, everything else as
+ * `internal` with the original as its cause.
+ */
+export function toDatabaseError(thrown: unknown): DatabaseError {
+  if (thrown instanceof DatabaseError) return thrown
+  return new DatabaseError('internal', internalMessage, { cause: thrown })
+}

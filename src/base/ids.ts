@@ -1,0 +1,56 @@
+import { randomUUID } from 'node:crypto'
+
+/**
+ * Point ids: UUIDs in string form at the edges, 16 bytes inside. Ids are assigned as lower-case version 4;
+ * any well-formed UUID is accepted in a request, in either case.
+ */
+
+export const idBytes = 16
+
+const wellFormed = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
+const hexOfByte: readonly string[] = Array.from({ length: 256 }, (_, byte) =>
+  byte.toString(16).padStart(2, '0'),
+)
+
+/** A fresh random point id, lower-case UUID v4. */
+export function newId(): string {
+  return randomUUID()
+}
+
+/** Whether `text` is a UUID in its 36-character form, of any version and in either case. */
+export function isWellFormedId(text: string): boolean {
+  return text.length === 36 && wellFormed.test(text)
+}
+
+/** Writes the 16 bytes of a well-formed id to `target` at `offset`. */
+export function writeIdBytes(id: string, target: Uint8Array, offset: number): void {
+  let at = offset
+  for (let index = 0; index < 36; index += 2) {
+    if (id.charCodeAt(index) === 45) index += 1
+    target[at] = (hexDigit(id.charCodeAt(index)) << 4) | hexDigit(id.charCodeAt(index + 1))
+    at += 1
+  }
+}
+
+/** The 16 bytes of a well-formed id. */
+export function idToBytes(id: string): Uint8Array {
+  const bytes = new Uint8Array(idBytes)
+  writeIdBytes(id, bytes, 0)
+  return bytes
+}
+
+/** The lower-case string form of the 16 bytes at `offset`. */
+export function idFromBytes(bytes: Uint8Array, offset = 0): string {
+  let text = ''
+  for (let index = 0; index < idBytes; index += 1) {
+    if (index === 4 || index === 6 || index === 8 || index === 10) text += '-'
+    text += hexOfByte[bytes[offset + index]!]!
+  }
+  return text
+}
+
+/** The value of an ASCII hex digit in either case: letters have bit 6 set, and 'A' & 15 is 1. */
+function hexDigit(code: number): number {
+  return (code & 15) + (code >> 6) * 9
+}

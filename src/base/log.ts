@@ -1,0 +1,29 @@
+import { type Logger, pino } from 'pino'
+
+export type { Logger }
+
+export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
+export type LogLevel = (typeof logLevels)[number]
+
+/**
+ * The process's logger: JSON lines on standard output, or coloured lines for people when `pretty`.
+ * Keys never belong in a log: anything under these names is replaced before it is written.
+ */
+export function createLogger(options: { readonly level: LogLevel; readonly pretty: boolean }): Logger {
+  return pino({
+    level: options.level,
+    base: null,
+    redact: {
+      paths: ['authorization', '*.authorization', 'req.headers.authorization', 'key', '*.apiKey'],
+      censor: '[redacted]',
+    },
+    ...(options.pretty
+      ? {
+          transport: {
+            target: 'pino-pretty',
+            options: { translateTime: 'HH:MM:ss.l', ignore: 'pid,hostname', singleLine: true },
+          },
+        }
+      : { timestamp: pino.stdTimeFunctions.isoTime }),
+  })
+}

@@ -1,0 +1,65 @@
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+
+export type Transport = 'grpc' | 'http'
+
+/**
+ * The process's Prometheus metrics. Constructed once; parts that have figures of their own register a gauge
+ * that is read when /metrics is asked for, so that keeping them costs nothing in between.
+ */
+export class ServiceMetrics {
+  readonly #registry = new Registry()
+  readonly #requests: Counter
+  readonly #seconds: Histogram
+  readonly #fsyncSeconds: Histogram
+
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry })
+    this.#requests = new Counter({
+      name: 'vicinal_requests_total',
+      help: 'Requests answered, by operation, transport and outcome (ok or the error reason).',
+      labelNames: ['operation', 'transport', 'outcome'],
+      registers: [this.#registry],
+    })
+    this.#seconds = new Histogram({
+      name: 'vicinal_request_duration_seconds',
+      help: 'Time from a decoded request to its answer, by operation and transport.',
+      labelNames: ['operation', 'transport'],
+      buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
+      registers: [this.#registry],
+    })
+    this.#fsyncSeconds = new Histogram({
+      name: 'vicinal_commit_duration_seconds',
+      help: 'Time of a group commit, from its first write to the end of its last fsync.',
+      buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5],
+      registers: [this.#registry],
+    })
+  }
+
+  /** Counts one answered request. `outcome` is `ok` or an error reason. */
+  request(operation: string, transport: Transport, outcome: string, seconds: number): void {
+    this.#requests.inc({ operation, transport, outcome })
+    this.#seconds.observe({ operation, transport }, seconds)
+  }
+
+  /** Counts one group commit. */
+  commit(seconds: number): void {
+    this.#fsyncSeconds.observe(seconds)
+  }
+
+  /** A gauge whose value is read whenever the metrics are. `name` has its unit last. */
+  gauge(name: string, help: string, read: () => number): void {
+    new Gauge({
+      name,
+      help,
+      registers: [this.#registry],
+      collect() {
+        this.set(read())
+      },
+    })
+  }
+
+  /** The exposition text and its content type. */
+  async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
+    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
+  }
+}

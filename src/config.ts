@@ -1,0 +1,319 @@
+import { availableParallelism } from 'node:os'
+import { type LogLevel, logLevels } from './base/log.ts'
+import { dimensionMax } from './base/point.ts'
+
+/**
+ * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings
+ * reference in docs/ are all made from it, so they cannot disagree.
+ */
+
+/** One row: how a setting is named, read and explained. `parse` throws an Error that says what is allowed. */
+export interface Setting<Value> {
+  readonly env: string
+  /** The command-line flag without its dashes; flags win over the environment. */
+  readonly flag: string
+  readonly default: Value
+  /** How the default reads in help and docs, where its value alone would not tell. */
+  readonly defaultText?: string
+  /** What a value looks like in help: `<placeholder>`. */
+  readonly placeholder: string
+  readonly doc: string
+  readonly group: 'data' | 'search' | 'grpc' | 'http' | 'limits' | 'process'
+  readonly secret?: boolean
+  readonly parse: (text: string) => Value
+}
+
+/** The checked settings of one server, named as in `settings`. */
+export interface Config {
+  readonly dataDir: string
+  readonly dimension: number | undefined
+  readonly hnswEf: number
+  readonly searchThreads: number
+  readonly grpcHost: string
+  readonly grpcPort: number
+  readonly grpcRootPassword: string | undefined
+  readonly httpHost: string
+  readonly httpPort: number
+  readonly disableHttp: boolean
+  readonly httpApiKey: string | undefined
+  readonly maxLimit: number
+  readonly maxRequestBytes: number
+  readonly maxQueuedQueries: number
+  readonly maxQueuedWriteBytes: number
+  readonly maxMemoryBytes: number
+  readonly requestTimeoutMs: number
+  readonly shutdownTimeoutMs: number
+  readonly logLevel: LogLevel
+  readonly logFormat: 'auto' | 'json' | 'pretty'
+}
+
+export type SettingName = keyof Config
+
+const mebibyte = 1024 * 1024
+
+export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> } = {
+  dataDir: {
+    env: 'DATA_DIR',
+    flag: 'data-dir',
+    default: './data',
+    placeholder: 'path',
+    group: 'data',
+    doc: 'Directory of the stored data; made with mode 0700 when missing.',
+    parse: nonEmpty,
+  },
+  dimension: {
+    env: 'DIMENSION',
+    flag: 'dimension',
+    default: undefined,
+    defaultText: 'fixed by the first insert',
+    placeholder: 'n',
+    group: 'data',
+    doc: `Length of every stored and query vector, 1..${dimensionMax}. It is stored with the data; a different one refuses to start.`,
+    parse: integer(1, dimensionMax),
+  },
+  hnswEf: {
+    env: 'HNSW_EF',
+    flag: 'hnsw-ef',
+    default: 128,
+    placeholder: 'n',
+    group: 'search',
+    doc: 'Default search breadth ef: larger finds more of the true neighbours and takes longer.',
+    parse: integer(1, 1_000_000),
+  },
+  searchThreads: {
+    env: 'SEARCH_THREADS',
+    flag: 'search-threads',
+    default: availableParallelism(),
+    defaultText: 'one per core',
+    placeholder: 'n',
+    group: 'search',
+    doc: 'Worker threads that search.',
+    parse: integer(1, 256),
+  },
+  grpcHost: {
+    env: 'GRPC_HOST',
+    flag: 'grpc-host',
+    default: 'localhost',
+    placeholder: 'host',
+    group: 'grpc',
+    doc: 'Address the gRPC server listens on. 0.0.0.0 listens on all: the transport is plaintext, so put TLS in front.',
+    parse: nonEmpty,
+  },
+  grpcPort: {
+    env: 'GRPC_PORT',
+    flag: 'grpc-port',
+    default: 50051,
+    placeholder: 'port',
+    group: 'grpc',
+    doc: 'gRPC port; 0 takes a free one and logs it.',
+    parse: integer(0, 65_535),
+  },
+  grpcRootPassword: {
+    env: 'GRPC_ROOT_PASSWORD',
+    flag: 'grpc-root-password',
+    default: undefined,
+    defaultText: 'a random key in DATA_DIR/api-key',
+    placeholder: 'key',
+    group: 'grpc',
+    secret: true,
+    doc: 'API key that gRPC callers present as `authorization` metadata. Prefer the environment: a flag shows in the process list.',
+    parse: headerValue,
+  },
+  httpHost: {
+    env: 'HTTP_HOST',
+    flag: 'http-host',
+    default: '127.0.0.1',
+    placeholder: 'host',
+    group: 'http',
+    doc: 'Address the HTTP server listens on. HTTP has no authentication unless HTTP_API_KEY is set.',
+    parse: nonEmpty,
+  },
+  httpPort: {
+    env: 'HTTP_PORT',
+    flag: 'http-port',
+    default: 3000,
+    placeholder: 'port',
+    group: 'http',
+    doc: 'HTTP port; 0 takes a free one and logs it.',
+    parse: integer(0, 65_535),
+  },
+  disableHttp: {
+    env: 'DISABLE_HTTP',
+    flag: 'disable-http',
+    default: false,
+    placeholder: 'true|false',
+    group: 'http',
+    doc: '`true` opens no HTTP port at all.',
+    parse: boolean,
+  },
+  httpApiKey: {
+    env: 'HTTP_API_KEY',
+    flag: 'http-api-key',
+    default: undefined,
+    defaultText: 'none: HTTP is open',
+    placeholder: 'key',
+    group: 'http',
+    secret: true,
+    doc: 'When set, HTTP demands it as `authorization` on everything but /health, /readyz, / and the docs.',
+    parse: headerValue,
+  },
+  maxLimit: {
+    env: 'MAX_LIMIT',
+    flag: 'max-limit',
+    default: 16_384,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Largest `limit` a search may ask for.',
+    parse: integer(1, 1_000_000),
+  },
+  maxRequestBytes: {
+    env: 'MAX_REQUEST_BYTES',
+    flag: 'max-request-bytes',
+    default: 64 * mebibyte,
+    defaultText: '67108864 (64 MiB)',
+    placeholder: 'bytes',
+    group: 'limits',
+    doc: 'Largest request on either transport.',
+    parse: integer(1024, 1024 * mebibyte),
+  },
+  maxQueuedQueries: {
+    env: 'MAX_QUEUED_QUERIES',
+    flag: 'max-queued-queries',
+    default: 20_000,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Queries, those of batches counted singly, that may be waiting or running; more are refused as overload.',
+    parse: integer(1, 10_000_000),
+  },
+  maxQueuedWriteBytes: {
+    env: 'MAX_QUEUED_WRITE_BYTES',
+    flag: 'max-queued-write-bytes',
+    default: 256 * mebibyte,
+    defaultText: '268435456 (256 MiB)',
+    placeholder: 'bytes',
+    group: 'limits',
+    doc: 'Inserts and deletes, in bytes, that may be waiting for the disk; more are refused as overload.',
+    parse: integer(1, 64 * 1024 * mebibyte),
+  },
+  maxMemoryBytes: {
+    env: 'MAX_MEMORY_BYTES',
+    flag: 'max-memory-bytes',
+    default: 0,
+    defaultText: '0 (no limit)',
+    placeholder: 'bytes',
+    group: 'limits',
+    doc: 'Memory that vectors may take; an insert that would pass it is refused. 0 sets no limit.',
+    parse: integer(0, Number.MAX_SAFE_INTEGER),
+  },
+  requestTimeoutMs: {
+    env: 'REQUEST_TIMEOUT_MS',
+    flag: 'request-timeout-ms',
+    default: 60_000,
+    placeholder: 'ms',
+    group: 'limits',
+    doc: 'Time an HTTP client has to send a whole request, headers and body.',
+    parse: integer(100, 3_600_000),
+  },
+  shutdownTimeoutMs: {
+    env: 'SHUTDOWN_TIMEOUT_MS',
+    flag: 'shutdown-timeout-ms',
+    default: 5_000,
+    placeholder: 'ms',
+    group: 'process',
+    doc: 'After SIGTERM or SIGINT, time that running requests have to end.',
+    parse: integer(0, 600_000),
+  },
+  logLevel: {
+    env: 'LOG_LEVEL',
+    flag: 'log-level',
+    default: 'info',
+    placeholder: logLevels.join('|'),
+    group: 'process',
+    doc: 'Least severe log line that is written.',
+    parse: oneOf(logLevels),
+  },
+  logFormat: {
+    env: 'LOG_FORMAT',
+    flag: 'log-format',
+    default: 'auto',
+    placeholder: 'auto|json|pretty',
+    group: 'process',
+    doc: '`auto` is pretty on a terminal and JSON lines elsewhere.',
+    parse: oneOf(['auto', 'json', 'pretty'] as const),
+  },
+}
+
+/** A setting that cannot be used. The message names the setting, the value and what is allowed. */
+export class ConfigError extends Error {
+  override readonly name = 'ConfigError'
+}
+
+/**
+ * Reads the settings from command-line flags and the environment, in that order of precedence; a variable
+ * that is set but empty counts as unset.
+ *
+ * @param flags values of flags by setting name, as text
+ * @throws ConfigError that names every bad setting, its value and what is allowed
+ */
+export function readConfig(
+  environment: Readonly<Record<string, string | undefined>>,
+  flags: Readonly<Partial<Record<SettingName, string>>> = {},
+): Config {
+  const faults: string[] = []
+  const entries = Object.entries(settings).map(([name, row]: [string, Setting<unknown>]) => {
+    const flag = flags[name as SettingName]
+    const text = flag ?? (environment[row.env] || undefined)
+    if (text === undefined) return [name, row.default]
+    try {
+      return [name, row.parse(text)]
+    } catch (error) {
+      const source = flag === undefined ? row.env : `--${row.flag}`
+      const shown = row.secret ? 'the value' : JSON.stringify(text)
+      faults.push(`${source}: ${shown} ${(error as Error).message}`)
+      return [name, row.default]
+    }
+  })
+  if (faults.length > 0) throw new ConfigError(faults.join('\n'))
+  return Object.freeze(Object.fromEntries(entries) as Config)
+}
+
+/** The default of a setting as help and docs print it. */
+export function defaultText(row: { readonly default: unknown; readonly defaultText?: string }): string {
+  return row.defaultText ?? String(row.default)
+}
+
+function nonEmpty(text: string): string {
+  if (text.trim() === '') throw new Error('is empty')
+  return text
+}
+
+function integer(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (!/^\d+$/.test(text) || value < least || value > most) {
+      throw new Error(`is not a whole number from ${least} to ${most}`)
+    }
+    return value
+  }
+}
+
+function boolean(text: string): boolean {
+  const lower = text.toLowerCase()
+  if (lower === 'true' || lower === '1') return true
+  if (lower === 'false' || lower === '0') return false
+  throw new Error('is not true or false')
+}
+
+function oneOf<const Choice extends string>(choices: readonly Choice[]): (text: string) => Choice {
+  return (text) => {
+    const choice = choices.find((each) => each === text)
+    if (choice === undefined) throw new Error(`is not one of ${choices.join(', ')}`)
+    return choice
+  }
+}
+
+/** A key travels as a header value: visible ASCII, so that every client can send it. */
+function headerValue(text: string): string {
+  if (!/^[\x21-\x7e]+$/.test(text)) throw new Error('has characters other than visible ASCII')
+  return text
+}

@@ -1,0 +1,69 @@
+import type { NewPoint, Payload } from '../base/point.ts'
+
+/**
+ * What the engine asks of durable storage. A point lives in a slot: a small dense integer that the engine
+ * assigns and reuses after a delete. `sequence` numbers are the engine's only notion of time: every insert
+ * and delete takes the next one, and a point keeps the one of its insertion as its place in that order.
+ */
+export interface Store {
+  /** Fixed by the first insertion ever committed; undefined before. */
+  readonly dimension: number | undefined
+  /** Sequence number of the last committed change; 0 for an empty store. */
+  readonly sequence: number
+  /** Slots that were ever used: every live slot is below it. */
+  readonly slotCount: number
+  /** Bytes on disk, for people: a recent figure, not an exact one. */
+  readonly diskBytes: number
+
+  /**
+   * Reads every live point once, in slot order, verifying its checksum. `each` runs synchronously; the row's
+   * `id` and `vector` are views that are overwritten after it returns. Yields to the event loop regularly.
+   *
+   * @throws DatabaseError `internal` that names the damaged file and row
+   */
+  load(each: (row: StoredRow) => void): Promise<void>
+
+  /**
+   * Makes one group of changes durable, whole or not at all. One call at a time. After the returned promise
+   * has resolved nothing in the group can be lost; when it rejects, none of it is stored.
+   *
+   * @throws DatabaseError `disk_full`, after which later calls may succeed; any other error means that the
+   *   disk can no longer be trusted, and every later commit is refused until the store is reopened
+   */
+  commit(group: WriteGroup): Promise<void>
+
+  /** The payload in `slot` if the point that lives there has this id; read synchronously. */
+  payload(slot: number, id: string): Payload | undefined
+
+  /** Waits for a running commit and releases the data directory. */
+  close(): Promise<void>
+}
+
+export interface StoredRow {
+  readonly slot: number
+  /** 16 bytes. */
+  readonly id: Uint8Array
+  /** Sequence number of the insertion. */
+  readonly sequence: number
+  readonly vector: Float32Array
+}
+
+export interface Insertion {
+  readonly slot: number
+  /** Lower-case UUID. */
+  readonly id: string
+  readonly sequence: number
+  readonly point: NewPoint
+}
+
+export interface Deletion {
+  readonly slot: number
+  readonly id: string
+  readonly sequence: number
+}
+
+/** Changes that become durable together. No slot stands in it twice. */
+export interface WriteGroup {
+  readonly insertions: readonly Insertion[]
+  readonly deletions: readonly Deletion[]
+}
