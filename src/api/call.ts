@@ -1,21 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
-import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
+import type { Database } from '../engine/database.ts'
 
-/**
- * What the api needs of the engine. All arguments are checked before they come here.
- * Insertions and removals resolve when they are on disk and visible to every later read and search.
- */
-export interface Database {
-  /** Length of every vector; undefined until the first insert fixes it. */
-  readonly dimension: number | undefined
-  /** Stores all points or none; ids are in the order of `points`. */
-  insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]>
-  /** Removes the point; false when there is none with this id. `id` is well formed, in either case. */
-  remove(id: string, signal?: AbortSignal): Promise<boolean>
-  get(id: string): Point | undefined
-  /** Ids of the nearest points per query, closest first, equal distances by insertion order. */
-  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly string[])[]>
-}
+export type { Database }
 
 /** The bounds and defaults an operation fills in; from the settings of the same names. */
 export interface Limits {

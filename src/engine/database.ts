@@ -1,0 +1,18 @@
+import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
+
+/**
+ * What the engine offers to the api. All arguments are checked before they come here.
+ * Insertions and removals resolve when they are on disk and visible to every later read and search.
+ */
+export interface Database {
+  /** Length of every vector; undefined until the first insert fixes it. */
+  readonly dimension: number | undefined
+  /** Stores all points or none; ids are in the order of `points`, which is not empty. */
+  insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]>
+  /** Removes the point; false when there is none with this id. `id` is a lower-case UUID. */
+  remove(id: string, signal?: AbortSignal): Promise<boolean>
+  /** The point with this id, a lower-case UUID, as it was stored. */
+  get(id: string): Point | undefined
+  /** Ids of the nearest points per query, closest first, equal distances by insertion order. */
+  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly string[])[]>
+}

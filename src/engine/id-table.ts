@@ -1,0 +1,143 @@
+import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+
+/**
+ * Point ids in memory, both ways: slot to id for answers, id to slot for GET and DELETE.
+ *
+ * Ids stand as 16 bytes each in pages by slot. The way back is an open-addressing hash table of slot numbers
+ * with linear probing, cut into 256 partitions by the id's first byte: growing moves one partition at a
+ * time, so that no insert stalls the event loop. A `Map<string, number>` costs about 120 bytes a point and
+ * gives the garbage collector a million strings to walk; this takes 16 bytes and 4 to 11 more for the table.
+ *
+ * Ids are random version 4 UUIDs of our own making, so their bytes serve as their hash. Nobody outside can
+ * choose one, and looking up a crafted id only probes.
+ *
+ * Main thread only.
+ */
+export class IdTable {
+  readonly #pages: Uint8Array[] = []
+  readonly #partitions: Partition[] = Array.from({ length: 256 }, () => ({
+    slots: new Uint32Array(initialPartitionSize),
+    count: 0,
+  }))
+  #size = 0
+
+  /** How many ids stand in the table. */
+  get size(): number {
+    return this.#size
+  }
+
+  /** Bytes that the pages and the table take. */
+  get memoryBytes(): number {
+    const tables = this.#partitions.reduce((sum, { slots }) => sum + slots.byteLength, 0)
+    return this.#pages.length * pageBytes + tables
+  }
+
+  /** Gives `slot` the 16-byte id that stands in `id`. The slot must not have one, nor the id a slot. */
+  set(slot: number, id: Uint8Array): void {
+    const page = this.#pageFor(slot)
+    page.set(id.subarray(0, idBytes), (slot % slotsPerPage) * idBytes)
+    const partition = this.#partitions[id[0]!]!
+    if ((partition.count + 1) * 10 > partition.slots.length * 7) this.#grow(partition)
+    insertInto(partition.slots, hashOf(id, 0), slot)
+    partition.count += 1
+    this.#size += 1
+  }
+
+  /** The slot of a well-formed id in either case, or -1. */
+  find(id: string): number {
+    const bytes = idToBytes(id)
+    const { slots } = this.#partitions[bytes[0]!]!
+    const position = this.#position(slots, bytes)
+    return position === -1 ? -1 : slots[position]! - 1
+  }
+
+  /** The lower-case id of a slot that has one. */
+  idAt(slot: number): string {
+    return idFromBytes(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
+  }
+
+  /** Takes the id of `slot` out of the table. The slot must have one. */
+  delete(slot: number): void {
+    const offset = (slot % slotsPerPage) * idBytes
+    const id = this.#pages[Math.floor(slot / slotsPerPage)]!.slice(offset, offset + idBytes)
+    const partition = this.#partitions[id[0]!]!
+    this.#close(partition.slots, this.#position(partition.slots, id))
+    partition.count -= 1
+    this.#size -= 1
+  }
+
+  #position(slots: Uint32Array, id: Uint8Array): number {
+    const mask = slots.length - 1
+    let position = hashOf(id, 0) & mask
+    while (slots[position] !== 0) {
+      if (this.#hasId(slots[position]! - 1, id)) return position
+      position = (position + 1) & mask
+    }
+    return -1
+  }
+
+  #hasId(slot: number, id: Uint8Array): boolean {
+    const page = this.#pages[Math.floor(slot / slotsPerPage)]!
+    const offset = (slot % slotsPerPage) * idBytes
+    for (let index = 0; index < idBytes; index += 1) {
+      if (page[offset + index] !== id[index]) return false
+    }
+    return true
+  }
+
+  /** Empties a position by moving later entries of its run back (Knuth 6.4, algorithm R): no tombstones. */
+  #close(slots: Uint32Array, emptied: number): void {
+    const mask = slots.length - 1
+    let hole = emptied
+    let position = (hole + 1) & mask
+    while (slots[position] !== 0) {
+      const home = this.#hashOfSlot(slots[position]! - 1) & mask
+      if (((position - home) & mask) >= ((position - hole) & mask)) {
+        slots[hole] = slots[position]!
+        hole = position
+      }
+      position = (position + 1) & mask
+    }
+    slots[hole] = 0
+  }
+
+  #grow(partition: Partition): void {
+    const grown = new Uint32Array(partition.slots.length * 2)
+    for (const entry of partition.slots) {
+      if (entry !== 0) insertInto(grown, this.#hashOfSlot(entry - 1), entry - 1)
+    }
+    partition.slots = grown
+  }
+
+  #hashOfSlot(slot: number): number {
+    return hashOf(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
+  }
+
+  #pageFor(slot: number): Uint8Array {
+    const index = Math.floor(slot / slotsPerPage)
+    while (this.#pages.length <= index) this.#pages.push(new Uint8Array(pageBytes))
+    return this.#pages[index]!
+  }
+}
+
+/** A power of two of entries; an entry is a slot plus one, 0 is empty. */
+interface Partition {
+  slots: Uint32Array
+  count: number
+}
+
+const slotsPerPage = 65_536
+const pageBytes = slotsPerPage * idBytes
+const initialPartitionSize = 16
+
+/** Bytes 1 to 4: byte 0 has chosen the partition, and bytes 6 and 8 hold fixed version bits. */
+function hashOf(id: Uint8Array, offset: number): number {
+  return (id[offset + 1]! | (id[offset + 2]! << 8) | (id[offset + 3]! << 16) | (id[offset + 4]! << 24)) >>> 0
+}
+
+function insertInto(slots: Uint32Array, hash: number, slot: number): void {
+  const mask = slots.length - 1
+  let position = hash & mask
+  while (slots[position] !== 0) position = (position + 1) & mask
+  slots[position] = slot + 1
+}

@@ -1,0 +1,276 @@
+import { assert } from '../base/assert.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import type { NewPoint } from '../base/point.ts'
+import type { Deletion, Insertion, Store, WriteGroup } from '../storage/store.ts'
+import type { SlotAllocator } from './slot-allocator.ts'
+
+/**
+ * The way of every change to the disk and then to memory.
+ *
+ *   insert, remove ──> queue (bounded in bytes) ──> group ──> store.commit ──> apply ──> acknowledge
+ *                         │                           │            │
+ *                         └ overloaded                └ cancelled, └ disk_full: its changes one by one;
+ *                                                       memory_full  internal: every one of the group
+ *
+ * One group commits at a time, and what arrives meanwhile forms the next: the slower the disk, the larger
+ * the groups, so the price of an fsync is shared without anybody waiting for a timer. A request is never
+ * split over groups, so a batch is on disk whole or not at all.
+ *
+ * Main thread only; the only caller of `store.commit` and, after recovery, of `target.apply`.
+ */
+export class WritePath {
+  readonly #store: Store
+  readonly #slots: SlotAllocator
+  readonly #target: ChangeTarget
+  readonly #maxQueuedBytes: number
+  #queue: Request[] = []
+  #queuedBytes = 0
+  #sequence: number
+  #running: Promise<void> | undefined
+  #closed = false
+  #fault: Error | undefined
+
+  constructor(options: {
+    readonly store: Store
+    readonly slots: SlotAllocator
+    readonly target: ChangeTarget
+    readonly maxQueuedBytes: number
+  }) {
+    this.#store = options.store
+    this.#slots = options.slots
+    this.#target = options.target
+    this.#maxQueuedBytes = options.maxQueuedBytes
+    this.#sequence = options.store.sequence
+  }
+
+  /** Bytes of requests that wait for the disk or are on their way to it. */
+  get queuedBytes(): number {
+    return this.#queuedBytes
+  }
+
+  /** Stores all points or none; resolves with their ids, in order, when they are durable and visible. */
+  insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
+    const bytes = points.reduce((sum, point) => sum + pointBytes(point), 0)
+    return new Promise((resolve, reject) => {
+      this.#submit({ kind: 'insert', points, bytes, signal, resolve, reject })
+    })
+  }
+
+  /** Removes a point; resolves with whether there was one, when its removal is durable and visible. */
+  remove(id: string, signal?: AbortSignal): Promise<boolean> {
+    return new Promise((resolve, reject) => {
+      this.#submit({ kind: 'remove', id, bytes: requestOverheadBytes, signal, resolve, reject })
+    })
+  }
+
+  /** Refuses new changes and resolves when those under way have ended, one way or the other. */
+  async close(): Promise<void> {
+    this.#closed = true
+    await this.#running
+  }
+
+  #submit(request: Request): void {
+    const refusal = this.#refusal(request.bytes)
+    if (refusal !== undefined) {
+      request.reject(refusal)
+      return
+    }
+    this.#queue.push(request)
+    this.#queuedBytes += request.bytes
+    this.#running ??= this.#run()
+  }
+
+  /** A request larger than the whole bound is let in when nothing else waits: it could never pass otherwise. */
+  #refusal(bytes: number): Error | undefined {
+    if (this.#closed) return new DatabaseError('shutting_down', 'the server is shutting down')
+    if (this.#fault !== undefined) return this.#fault
+    if (this.#queuedBytes === 0 || this.#queuedBytes + bytes <= this.#maxQueuedBytes) return undefined
+    return new DatabaseError(
+      'overloaded',
+      `${this.#queuedBytes} bytes of changes are waiting for the disk, the most is ${this.#maxQueuedBytes} (MAX_QUEUED_WRITE_BYTES): try again later`,
+    )
+  }
+
+  async #run(): Promise<void> {
+    // The rest of this turn of the event loop can still join the first group.
+    await Promise.resolve()
+    while (this.#queue.length > 0) {
+      const requests = this.#takeGroup()
+      try {
+        await this.#commit(requests)
+      } catch (error) {
+        this.#stop(requests, error)
+      }
+      for (const request of requests) this.#queuedBytes -= request.bytes
+    }
+    this.#running = undefined
+    this.#target.idle()
+  }
+
+  /**
+   * As many requests as a group holds, in order. A second removal of the same point starts the next group:
+   * what it has to answer depends on whether the first one succeeds.
+   */
+  #takeGroup(): Request[] {
+    const removed = new Set<string>()
+    let bytes = 0
+    let count = 0
+    for (const request of this.#queue) {
+      if (bytes >= groupBytes || (request.kind === 'remove' && removed.has(request.id))) break
+      if (request.kind === 'remove') removed.add(request.id)
+      bytes += request.bytes
+      count += 1
+    }
+    return this.#queue.splice(0, count)
+  }
+
+  /**
+   * A fault of ours between disk and memory: what is in memory may no longer be what is on disk, so nothing
+   * more is written on top of it. Answering twice is harmless, a settled promise stays as it is.
+   */
+  #stop(requests: readonly Request[], cause: unknown): void {
+    this.#fault ??= new Error('writes are stopped until the server is restarted', { cause })
+    for (const request of requests) request.reject(this.#fault)
+  }
+
+  async #commit(requests: readonly Request[]): Promise<void> {
+    const prepared = this.#prepare(requests)
+    if (prepared.length === 0) return
+    try {
+      await this.#store.commit(groupOf(prepared))
+    } catch (error) {
+      for (const request of prepared) this.#abandon(request)
+      if (prepared.length > 1 && error instanceof DatabaseError && error.reason === 'disk_full') {
+        // One large insert must not take the others with it: deletions above all have to go on.
+        for (const { request } of prepared) await this.#commit([request])
+        return
+      }
+      for (const { request } of prepared) request.reject(error)
+      return
+    }
+    for (const request of prepared) await this.#apply(request)
+  }
+
+  /** Gives the requests that can go to the disk their slots, ids and sequence numbers; answers the others. */
+  #prepare(requests: readonly Request[]): Prepared[] {
+    const prepared: Prepared[] = []
+    for (const request of requests) {
+      try {
+        if (request.signal?.aborted) throw cancellation(request.signal)
+        const ready = request.kind === 'insert' ? this.#prepareInsert(request) : this.#prepareRemove(request)
+        if (ready !== undefined) prepared.push(ready)
+      } catch (error) {
+        request.reject(error)
+      }
+    }
+    return prepared
+  }
+
+  #prepareInsert(request: InsertRequest): Prepared {
+    this.#target.reserve(this.#slots.slotCountAfter(request.points.length))
+    const insertions = request.points.map((point) => {
+      this.#sequence += 1
+      return { slot: this.#slots.take(), id: newId(), sequence: this.#sequence, point }
+    })
+    return { request, insertions, deletions: [] }
+  }
+
+  #prepareRemove(request: RemoveRequest): Prepared | undefined {
+    const slot = this.#target.find(request.id)
+    if (slot === -1) {
+      request.resolve(false)
+      return undefined
+    }
+    this.#sequence += 1
+    return { request, insertions: [], deletions: [{ slot, id: request.id, sequence: this.#sequence }] }
+  }
+
+  #abandon(prepared: Prepared): void {
+    for (const { slot } of prepared.insertions) this.#slots.release(slot)
+  }
+
+  async #apply({ request, insertions, deletions }: Prepared): Promise<void> {
+    let unyieldedBytes = 0
+    for (const insertion of insertions) {
+      this.#target.applyInsertion(insertion)
+      unyieldedBytes += insertion.point.vector.byteLength
+      if (unyieldedBytes >= applyBytesPerTurn) {
+        unyieldedBytes = 0
+        await nextTurn()
+      }
+    }
+    for (const deletion of deletions) {
+      this.#target.applyDeletion(deletion)
+      this.#slots.release(deletion.slot)
+    }
+    if (request.kind === 'insert') request.resolve(insertions.map(({ id }) => id))
+    else request.resolve(true)
+  }
+}
+
+/** Where committed changes take effect, and what the write path asks of the state it changes. */
+export interface ChangeTarget {
+  /** The slot of a live point, or -1. */
+  find(id: string): number
+  /** Makes sure that vectors up to this slot count fit in memory, or throws `memory_full`. */
+  reserve(slotCount: number): void
+  applyInsertion(insertion: Insertion): void
+  applyDeletion(deletion: Deletion): void
+  /** Nothing waits and nothing is under way. */
+  idle(): void
+}
+
+interface RequestBase<Result> {
+  readonly bytes: number
+  readonly signal: AbortSignal | undefined
+  readonly resolve: (result: Result) => void
+  readonly reject: (error: unknown) => void
+}
+
+interface InsertRequest extends RequestBase<readonly string[]> {
+  readonly kind: 'insert'
+  readonly points: readonly NewPoint[]
+}
+
+interface RemoveRequest extends RequestBase<boolean> {
+  readonly kind: 'remove'
+  readonly id: string
+}
+
+type Request = InsertRequest | RemoveRequest
+
+interface Prepared extends WriteGroup {
+  readonly request: Request
+}
+
+/** What a waiting request costs besides its vectors and contents. */
+const requestOverheadBytes = 256
+
+/** A group stops growing here: about 10 ms of a disk that writes 1.6 GB/s, so that no group waits long. */
+const groupBytes = 16 * 1024 * 1024
+
+/** Copying this much into the index takes about a millisecond; then other work gets its turn. */
+const applyBytesPerTurn = 2 * 1024 * 1024
+
+function pointBytes(point: NewPoint): number {
+  return point.vector.byteLength + point.payload.content.length * 2 + requestOverheadBytes
+}
+
+function groupOf(prepared: readonly Prepared[]): WriteGroup {
+  const group = {
+    insertions: prepared.flatMap(({ insertions }) => insertions),
+    deletions: prepared.flatMap(({ deletions }) => deletions),
+  }
+  assert(group.insertions.length + group.deletions.length > 0, 'a group has changes')
+  return group
+}
+
+function cancellation(signal: AbortSignal): DatabaseError {
+  if (signal.reason instanceof DatabaseError) return signal.reason
+  return new DatabaseError('cancelled', 'the caller has gone')
+}
+
+function nextTurn(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

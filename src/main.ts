@@ -1,0 +1,184 @@
+import type { ApiContext } from './api/call.ts'
+import type { RunningServer } from './api/server.ts'
+import { DatabaseError } from './base/errors.ts'
+import { createLogger, type Logger } from './base/log.ts'
+import { ServiceMetrics } from './base/metrics.ts'
+import type { Config } from './config.ts'
+import { type Engine, openEngine } from './engine/engine.ts'
+import { type GrpcServer, startGrpcServer } from './grpc/server.ts'
+import { startHttpServer } from './http/server.ts'
+import { loadOrCreateApiKey } from './storage/api-key-file.ts'
+import { openStore } from './storage/lmdb-store.ts'
+import type { Store } from './storage/store.ts'
+
+/** A running service. It listens at once; `ready` resolves when the stored points are loaded. */
+export interface Service {
+  readonly grpcAddress: Address
+  /** Undefined when HTTP is disabled. */
+  readonly httpAddress: Address | undefined
+  /** Where the generated API key stands; undefined when GRPC_ROOT_PASSWORD gave the key. */
+  readonly apiKeyPath: string | undefined
+  /** Rejects when the stored data cannot be loaded; then `close` is all that is left to do. */
+  readonly ready: Promise<void>
+  /** Drains running requests and releases everything, in the reverse order of its making. */
+  close(): Promise<void>
+}
+
+export interface Address {
+  readonly host: string
+  readonly port: number
+}
+
+/**
+ * The composition root: the only place that constructs the parts and joins them.
+ *
+ * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
+ *   or when a port cannot be had
+ */
+export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
+  const logger =
+    options.logger ??
+    createLogger({
+      level: config.logLevel,
+      pretty: config.logFormat === 'auto' ? process.stdout.isTTY : config.logFormat === 'pretty',
+    })
+  const closers: (() => Promise<void>)[] = []
+  const close = async (): Promise<void> => {
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
+  try {
+    return await assemble(config, logger, closers, close)
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+async function assemble(
+  config: Config,
+  logger: Logger,
+  closers: (() => Promise<void>)[],
+  close: () => Promise<void>,
+): Promise<Service> {
+  const metrics = new ServiceMetrics()
+  const store = await openStore({
+    dataDir: config.dataDir,
+    ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
+    logger,
+    onCommit: (seconds) => metrics.commit(seconds),
+  })
+  closers.push(() => store.close())
+  const key = await grpcKey(config, logger)
+
+  let engine: Engine | undefined
+  const context: ApiContext = {
+    get database() {
+      if (engine === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
+      return engine
+    },
+    limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+  }
+  const isReady = (): boolean => engine !== undefined
+  const { grpc, http } = await listen({ config, context, metrics, logger, apiKey: key.key, isReady }, closers)
+
+  const opening = openLoadedEngine(config, store, metrics, logger)
+  // Servers close before the engine that they call, so this stands below them in `closers`.
+  closers.splice(1, 0, async () => (await opening.catch(() => undefined))?.close())
+  const ready = opening.then((opened) => {
+    engine = opened
+    grpc.setServing(true)
+  })
+  // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
+  ready.catch(() => {})
+
+  return { grpcAddress: grpc, httpAddress: http, apiKeyPath: key.path, ready, close }
+}
+
+interface Listening {
+  readonly config: Config
+  readonly context: ApiContext
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+  readonly apiKey: string
+  readonly isReady: () => boolean
+}
+
+/** Opens both transports, and registers one closer that drains them side by side. */
+async function listen(
+  { config, context, metrics, logger, apiKey, isReady }: Listening,
+  closers: (() => Promise<void>)[],
+): Promise<{ grpc: GrpcServer; http: RunningServer | undefined }> {
+  const servers: RunningServer[] = []
+  closers.push(async () => {
+    await Promise.all(servers.map((server) => server.close(config.shutdownTimeoutMs)))
+  })
+  const shared = { context, maxRequestBytes: config.maxRequestBytes, metrics, logger }
+  const grpc = await startGrpcServer({ ...shared, apiKey, host: config.grpcHost, port: config.grpcPort })
+  servers.push(grpc)
+  logger.info({ host: grpc.host, port: grpc.port }, 'gRPC listens')
+  if (config.disableHttp) return { grpc, http: undefined }
+
+  const http = await startHttpServer({
+    ...shared,
+    apiKey: config.httpApiKey,
+    host: config.httpHost,
+    port: config.httpPort,
+    requestTimeoutMs: config.requestTimeoutMs,
+    isReady,
+  })
+  servers.push(http)
+  logger.info({ url: `http://${http.host}:${http.port}`, docs: '/docs' }, 'HTTP listens')
+  return { grpc, http }
+}
+
+async function openLoadedEngine(
+  config: Config,
+  store: Store,
+  metrics: ServiceMetrics,
+  logger: Logger,
+): Promise<Engine> {
+  const started = performance.now()
+  const engine = await openEngine({ ...config, store, logger })
+  registerGauges(metrics, engine, store)
+  const { points, dimension } = engine.stats
+  logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
+  return engine
+}
+
+async function grpcKey(config: Config, logger: Logger): Promise<{ key: string; path: string | undefined }> {
+  if (config.grpcRootPassword !== undefined) return { key: config.grpcRootPassword, path: undefined }
+  const { key, path, created } = await loadOrCreateApiKey(config.dataDir)
+  logger.info(
+    { path },
+    created ? 'made a new gRPC API key: read it from this file' : 'the gRPC API key stands in this file',
+  )
+  return { key, path }
+}
+
+function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): void {
+  metrics.gauge('vicinal_points', 'Live points.', () => engine.stats.points)
+  metrics.gauge(
+    'vicinal_dimension',
+    'Length of every vector; 0 until the first insert.',
+    () => engine.stats.dimension,
+  )
+  metrics.gauge(
+    'vicinal_sequence',
+    'Sequence number of the last durable change.',
+    () => engine.stats.sequence,
+  )
+  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => engine.stats.segments)
+  metrics.gauge(
+    'vicinal_index_memory_bytes',
+    'Memory that the index has reserved for vectors.',
+    () => engine.stats.indexBytes,
+  )
+  metrics.gauge('vicinal_id_table_memory_bytes', 'Memory of the id table.', () => engine.stats.idTableBytes)
+  metrics.gauge('vicinal_queued_queries', 'Queries that wait or run.', () => engine.stats.queuedQueries)
+  metrics.gauge(
+    'vicinal_queued_write_bytes',
+    'Bytes of changes that wait for the disk.',
+    () => engine.stats.queuedWriteBytes,
+  )
+  metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => store.diskBytes)
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { globSync, readFileSync } from 'node:fs'
+import { dirname, join, relative } from 'node:path'
+import { describe, it } from 'node:test'
+
+const root = join(import.meta.dirname, '..')
+
+/** Each layer of src/ and the layers that it may import from, besides itself. */
+const mayImport: Readonly<Record<string, readonly string[]>> = {
+  base: [],
+  kernels: ['base'],
+  index: ['base', 'kernels'],
+  storage: ['base'],
+  engine: ['base', 'kernels', 'index', 'storage'],
+  api: ['base', 'engine'],
+  grpc: ['base', 'api'],
+  http: ['base', 'api'],
+  client: ['base', 'api'],
+  'config.ts': ['base'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'grpc', 'http'],
+  cli: ['base', 'config.ts', 'client', 'main.ts'],
+}
+
+/** Of the api a client takes types and errors, nothing that runs. */
+const typesOnly: readonly (readonly [string, string])[] = [
+  ['client', 'api'],
+  ['api', 'engine'],
+]
+
+const sources = globSync('src/**/*.ts', { cwd: root }).filter(
+  (file) => !file.includes('/generated/') && !file.includes('/assembly/'),
+)
+
+describe('imports', () => {
+  it('go one way between the layers', () => {
+    const faults = sources.flatMap((file) =>
+      importsOf(file)
+        .map(({ target, typeOnly }) => ({ from: layerOf(file), to: layerOf(target), typeOnly }))
+        .filter(({ from, to, typeOnly }) => !isAllowed(from, to, typeOnly))
+        .map(({ from, to }) => `${file}: ${from} must not import from ${to}`),
+    )
+    assert.deepEqual(faults, [])
+  })
+
+  it('have no cycles', () => {
+    const graph = new Map(sources.map((file) => [file, importsOf(file).map(({ target }) => target)]))
+    const cycles = sources.filter((file) => reaches(graph, file, file))
+    assert.deepEqual(cycles, [])
+  })
+
+  it('would be caught if they went the wrong way', () => {
+    assert.equal(isAllowed('storage', 'index', false), false)
+    assert.equal(isAllowed('grpc', 'http', true), false)
+    assert.equal(isAllowed('client', 'api', false), false)
+    assert.equal(isAllowed('client', 'api', true), true)
+  })
+})
+
+describe('sources', () => {
+  it('read the environment only where settings are read', () => {
+    const readers = sources.filter(
+      (file) => !file.endsWith('.test.ts') && /process\.env\b/.test(text(file)) && file !== 'src/cli/main.ts',
+    )
+    assert.deepEqual(readers, [])
+  })
+
+  it('have kebab-case names and no default exports', () => {
+    const faults = sources.filter(
+      (file) => !/^[a-z0-9.-]+$/.test(file.split('/').at(-1)!) || /^export default /m.test(text(file)),
+    )
+    assert.deepEqual(faults, [])
+  })
+
+  it('leave no work behind in comments', () => {
+    const faults = sources.filter((file) => /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)))
+    assert.deepEqual(faults, [])
+  })
+})
+
+interface Import {
+  /** Path of the imported file from the root. */
+  readonly target: string
+  readonly typeOnly: boolean
+}
+
+function importsOf(file: string): Import[] {
+  const found = text(file).matchAll(/^(?:import|export)\s+(type\s)?[^'"`;]*?from\s+['"](\.[^'"]+)['"]/gm)
+  return [...found].map(([, type, path]) => ({
+    target: relative(root, join(root, dirname(file), path!)),
+    typeOnly: type !== undefined,
+  }))
+}
+
+function layerOf(file: string): string {
+  return file.split('/')[1]!
+}
+
+function isAllowed(from: string, to: string, typeOnly: boolean): boolean {
+  if (from === to) return true
+  const onlyTypes = typesOnly.some(([importer, imported]) => importer === from && imported === to)
+  return (mayImport[from] ?? []).includes(to) && (typeOnly || !onlyTypes)
+}
+
+function reaches(graph: ReadonlyMap<string, readonly string[]>, from: string, goal: string): boolean {
+  const seen = new Set<string>()
+  const open = [...(graph.get(from) ?? [])]
+  for (let next = open.pop(); next !== undefined; next = open.pop()) {
+    if (next === goal) return true
+    if (seen.has(next)) continue
+    seen.add(next)
+    open.push(...(graph.get(next) ?? []))
+  }
+  return false
+}
+
+function text(file: string): string {
+  return readFileSync(join(root, file), 'utf8')
+}
