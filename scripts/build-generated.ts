@@ -10,7 +10,7 @@ import { buildKernels } from './build-kernels.ts'
 const root = join(import.meta.dirname, '..')
 const binaries = join(root, 'node_modules', '.bin')
 
-await buildKernels(root)
+buildKernels(root)
 mkdirSync(join(root, 'src/client/generated'), { recursive: true })
 execFileSync(join(binaries, 'buf'), ['generate'], {
   cwd: root,

@@ -60,3 +60,9 @@ export function toDatabaseError(thrown: unknown): DatabaseError {
   if (thrown instanceof DatabaseError) return thrown
   return new DatabaseError('internal', internalMessage, { cause: thrown })
 }
+
+/** The error of work whose caller has gone: the signal's own reason where that may be sent. */
+export function cancellation(signal: AbortSignal): DatabaseError {
+  if (signal.reason instanceof DatabaseError) return signal.reason
+  return new DatabaseError('cancelled', 'the caller has gone')
+}

@@ -42,10 +42,9 @@ export interface EngineStats {
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const kernels = await loadKernels()
-  const executor = await createExecutor({
+  const executor = createExecutor({
     kernels,
     threads: options.searchThreads,
-    maxLimit: options.maxLimit,
     maxQueuedQueries: options.maxQueuedQueries,
     logger: options.logger,
   })

@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts'
-import { DatabaseError } from '../base/errors.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { Deletion, Insertion, Store, WriteGroup } from '../storage/store.ts'
@@ -264,11 +264,6 @@ function groupOf(prepared: readonly Prepared[]): WriteGroup {
   }
   assert(group.insertions.length + group.deletions.length > 0, 'a group has changes')
   return group
-}
-
-function cancellation(signal: AbortSignal): DatabaseError {
-  if (signal.reason instanceof DatabaseError) return signal.reason
-  return new DatabaseError('cancelled', 'the caller has gone')
 }
 
 function nextTurn(): Promise<void> {

@@ -1,4 +1,11 @@
-import { type DescMethod, type MessageInitShape, create, fromBinary, toBinary, type DescMessage } from '@bufbuild/protobuf'
+import {
+  create,
+  type DescMessage,
+  type DescMethod,
+  fromBinary,
+  type MessageInitShape,
+  toBinary,
+} from '@bufbuild/protobuf'
 import { type CallOptions, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { VectorDB } from '../../src/client/generated/vectordb_pb.js'
 
@@ -22,7 +29,11 @@ export class RawGrpc implements Disposable {
   /** Sends a message made by the generated types. */
   call(method: string, request: object, options: RawCallOptions = {}): Promise<GrpcOutcome> {
     const description = descriptionOf(method)
-    return this.send(description, toBinary(description.input, create(description.input, request as MessageInitShape<DescMessage>)), options)
+    return this.send(
+      description,
+      toBinary(description.input, create(description.input, request as MessageInitShape<DescMessage>)),
+      options,
+    )
   }
 
   /** Sends bytes as they are. */
@@ -33,7 +44,11 @@ export class RawGrpc implements Disposable {
     const callOptions: CallOptions = options.deadlineMs ? { deadline: Date.now() + options.deadlineMs } : {}
     return new Promise((resolve) => {
       const done = (error: ServiceError | null, answer: unknown): void =>
-        resolve(error ? { code: error.code, text: error.details, answer: undefined } : { code: 0, text: '', answer })
+        resolve(
+          error
+            ? { code: error.code, text: error.details, answer: undefined }
+            : { code: 0, text: '', answer },
+        )
       this.#client.makeUnaryRequest(
         `/${description.parent.typeName}/${description.name}`,
         (body: Uint8Array) => Buffer.from(body),

@@ -66,7 +66,9 @@ function configOf(dataDir: string, environment: Readonly<Record<string, string>>
 }
 
 async function startReady(config: Config): Promise<Service> {
-  const service = await startService(config, { logger: createLogger({ level: config.logLevel, pretty: false }) })
+  const service = await startService(config, {
+    logger: createLogger({ level: config.logLevel, pretty: false }),
+  })
   try {
     await service.ready
   } catch (error) {

@@ -1,0 +1,125 @@
+import { assert } from '../base/assert.ts'
+import { type Metric, metrics } from '../base/point.ts'
+import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
+import type { Hit } from './hit.ts'
+import { laneAddress, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
+
+/** One query of a scan. `k` is at most the segment's MAX_LIMIT. */
+export interface ScanQuery {
+  readonly vector: Float32Array
+  readonly metric: Metric
+  readonly k: number
+}
+
+/**
+ * The exact scan of one segment by one thread. Several queries go through the rows together, a block of rows
+ * at a time: a scan is bound by memory, and a block that one query has brought into the cache serves all.
+ *
+ * A scan is `begin`, any number of `scanRange` (between which the caller can look whether it is still
+ * wanted), and `finish`.
+ */
+export class FlatScanner {
+  readonly #segment: SegmentHandle
+  readonly #kernels: KernelExports
+  readonly #lane: number
+  #running: Running[] = []
+
+  /** @param thread the lane of scratch that is this thread's own */
+  constructor(segment: SegmentHandle, kernels: KernelModule, thread: number) {
+    this.#segment = segment
+    this.#kernels = instantiateKernels(kernels, segment.memory)
+    this.#lane = laneAddress(segment.layout, thread)
+  }
+
+  /** Whether these queries fit into one scan: few enough, and their pools together no larger than the lane's. */
+  fits(queries: readonly ScanQuery[]): boolean {
+    const poolBytes = queries.reduce((sum, { k }) => sum + poolSize(k), 0)
+    return queries.length <= queriesPerScanMax && (queries.length === 1 || poolBytes <= this.#poolBytes)
+  }
+
+  begin(queries: readonly ScanQuery[]): void {
+    assert(this.fits(queries), 'the queries of a scan fit into its lane')
+    const { memory, layout } = this.#segment
+    let pool = this.#lane + layout.poolOffset
+    this.#running = queries.map(({ vector, metric, k }, index) => {
+      const query = this.#lane + index * layout.rowBytes
+      const row = new Float32Array(memory.buffer, query, layout.paddedDimension)
+      row.set(vector)
+      row.fill(0, layout.dimension)
+      const running = {
+        metric: metrics.indexOf(metric),
+        query,
+        norm: this.#kernels.dot64(query, query, layout.paddedDimension),
+        pool,
+        k,
+        count: 0,
+      }
+      pool += poolSize(k)
+      return running
+    })
+  }
+
+  /** Offers the live slots of [from, to), local to the segment, to every query's pool. */
+  scanRange(from: number, to: number): void {
+    const { layout } = this.#segment
+    const step = Math.max(1, Math.floor(blockBytes / layout.rowBytes))
+    for (let block = from; block < to; block += step) {
+      const end = Math.min(block + step, to)
+      for (const running of this.#running) {
+        running.count = this.#kernels.scan(
+          running.metric,
+          running.query,
+          running.norm,
+          layout.paddedDimension,
+          layout.rows,
+          layout.live,
+          layout.sequences,
+          layout.norms,
+          block,
+          end,
+          running.pool,
+          running.k,
+          running.count,
+        )
+      }
+    }
+  }
+
+  /** The hits of each query, ascending by (distance, sequence), with slots as the whole index numbers them. */
+  finish(): Hit[][] {
+    const { buffer } = this.#segment.memory
+    const { firstSlot } = this.#segment
+    return this.#running.map(({ pool, k, count }) => {
+      this.#kernels.sortPool(pool, k, count)
+      const distances = new Float64Array(buffer, pool, count)
+      const sequences = new Float64Array(buffer, pool + k * 8, count)
+      const slots = new Uint32Array(buffer, pool + k * 16, count)
+      return Array.from({ length: count }, (_, index) => ({
+        slot: firstSlot + slots[index]!,
+        sequence: sequences[index]!,
+        distance: distances[index]!,
+      }))
+    })
+  }
+
+  get #poolBytes(): number {
+    return this.#segment.layout.poolBytes
+  }
+}
+
+interface Running {
+  readonly metric: number
+  readonly query: number
+  readonly norm: number
+  readonly pool: number
+  readonly k: number
+  count: number
+}
+
+/** Half of a usual second-level cache: the rows of a block stay there while every query visits them. */
+const blockBytes = 256 * 1024
+
+/** Pools start at 8-byte boundaries. */
+function poolSize(k: number): number {
+  return Math.ceil((k * poolEntryBytes) / 8) * 8
+}

@@ -1,0 +1,228 @@
+import { assert } from '../base/assert.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
+import { pageBytes, pagesFor, type SegmentHandle, type SegmentLayout, segmentLayout } from './segment.ts'
+
+export interface VectorIndexOptions {
+  readonly dimension: number
+  readonly kernels: KernelModule
+  /** Threads that may search, the main thread included: each has a lane of scratch in every segment. */
+  readonly maxThreads: number
+  readonly maxLimit: number
+  /** Bytes that live columns and rows may take; 0 for no limit. */
+  readonly maxMemoryBytes: number
+  /** Fewer slots a segment than fit, for tests. */
+  readonly segmentSlots?: number | undefined
+}
+
+/**
+ * The vectors in memory, by slot, in as many segments as they need. Main thread only: it is the one writer
+ * of every segment (see segment.ts for how other threads read them).
+ */
+export class VectorIndex {
+  readonly dimension: number
+  readonly #options: VectorIndexOptions
+  readonly #layout: SegmentLayout
+  readonly #segments: Segment[] = []
+  readonly #listeners: ((segment: SegmentHandle) => void)[] = []
+  #slotCount = 0
+  #liveCount = 0
+
+  constructor(options: VectorIndexOptions) {
+    this.dimension = options.dimension
+    this.#options = options
+    this.#layout = segmentLayout({
+      dimension: options.dimension,
+      threads: options.maxThreads,
+      maxLimit: options.maxLimit,
+      maxSlots: options.segmentSlots,
+    })
+  }
+
+  /** One more than the highest slot that was ever filled. */
+  get slotCount(): number {
+    return this.#slotCount
+  }
+
+  get liveCount(): number {
+    return this.#liveCount
+  }
+
+  /** Bytes of rows and columns in use; scratch and room that is not used yet are not counted. */
+  get memoryBytes(): number {
+    return this.#bytesFor(this.#slotCount)
+  }
+
+  get segments(): readonly SegmentHandle[] {
+    return this.#segments.map(({ handle }) => handle)
+  }
+
+  /** Calls `listener` for every segment, those that exist now first. */
+  onSegment(listener: (segment: SegmentHandle) => void): void {
+    for (const { handle } of this.#segments) listener(handle)
+    this.#listeners.push(listener)
+  }
+
+  /**
+   * Makes sure that `slotCount` slots fit, so that a change can be refused before any of it is written.
+   *
+   * @throws DatabaseError `memory_full` that names MAX_MEMORY_BYTES, or says that the system has no more
+   */
+  reserve(slotCount: number): void {
+    const { maxMemoryBytes } = this.#options
+    const needed = this.#bytesFor(slotCount)
+    if (maxMemoryBytes > 0 && needed > maxMemoryBytes && slotCount > this.#slotCount) {
+      throw new DatabaseError(
+        'memory_full',
+        `vectors would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      )
+    }
+    const { capacity } = this.#layout
+    for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
+      this.#segmentAt(ordinal).grow(Math.min(capacity, slotCount - ordinal * capacity))
+    }
+  }
+
+  /** Fills a slot; every search that starts afterwards sees the vector. */
+  place(slot: number, vector: Float32Array, sequence: number): void {
+    assert(vector.length === this.dimension, 'a vector has the dimension of the index')
+    this.reserve(Math.max(this.#slotCount, slot + 1))
+    this.#segmentOf(slot).fill(this.#local(slot), vector, sequence)
+    this.#slotCount = Math.max(this.#slotCount, slot + 1)
+    this.#liveCount += 1
+  }
+
+  /** Empties a slot; no search that starts afterwards sees it. */
+  remove(slot: number): void {
+    assert(this.isLive(slot), 'a removed slot is live')
+    this.#segmentOf(slot).clear(this.#local(slot))
+    this.#liveCount -= 1
+  }
+
+  isLive(slot: number): boolean {
+    return slot < this.#slotCount && this.#segmentOf(slot).isLive(this.#local(slot))
+  }
+
+  /** Sequence number of the insertion that last filled the slot. */
+  sequenceOf(slot: number): number {
+    return this.#segmentOf(slot).sequenceOf(this.#local(slot))
+  }
+
+  /** A copy of the slot's vector. */
+  read(slot: number): Float32Array {
+    return this.#segmentOf(slot).read(this.#local(slot))
+  }
+
+  #local(slot: number): number {
+    return slot % this.#layout.capacity
+  }
+
+  #segmentOf(slot: number): Segment {
+    return this.#segments[Math.floor(slot / this.#layout.capacity)]!
+  }
+
+  #segmentAt(ordinal: number): Segment {
+    while (this.#segments.length <= ordinal) {
+      const segment = new Segment(this.#segments.length, this.#layout, this.#options.kernels)
+      this.#segments.push(segment)
+      for (const listener of this.#listeners) listener(segment.handle)
+    }
+    return this.#segments[ordinal]!
+  }
+
+  #bytesFor(slots: number): number {
+    return slots * (this.#layout.rowBytes + columnBytesPerSlot)
+  }
+}
+
+/** live, sequence and norm. */
+const columnBytesPerSlot = 17
+
+/** Memory grows by at least this much, so that a stream of inserts does not grow it one page at a time. */
+const growthPages = (16 * 1024 * 1024) / pageBytes
+
+/** The writer's side of one segment. */
+class Segment {
+  readonly handle: SegmentHandle
+  readonly #kernels: KernelExports
+  #views: Views
+
+  constructor(ordinal: number, layout: SegmentLayout, kernels: KernelModule) {
+    const memory = allocate(pagesFor(layout, 0))
+    this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout }
+    this.#kernels = instantiateKernels(kernels, memory)
+    this.#views = viewsOf(this.handle)
+  }
+
+  grow(slots: number): void {
+    const { memory, layout } = this.handle
+    const pages = memory.buffer.byteLength / pageBytes
+    const needed = pagesFor(layout, slots)
+    if (needed <= pages) return
+    const most = pagesFor(layout, layout.capacity)
+    try {
+      memory.grow(Math.min(Math.max(needed, pages + growthPages), most) - pages)
+    } catch (error) {
+      throw outOfMemory(error)
+    }
+    this.#views = viewsOf(this.handle)
+  }
+
+  fill(local: number, vector: Float32Array, sequence: number): void {
+    const { layout } = this.handle
+    const row = layout.rows + local * layout.rowBytes
+    Atomics.store(this.#views.live, local, 0)
+    this.#views.sequences[local] = sequence
+    this.#views.rows.set(vector, (local * layout.rowBytes) / 4)
+    this.#views.norms[local] = this.#kernels.dot64(row, row, layout.paddedDimension)
+    Atomics.store(this.#views.live, local, 1)
+  }
+
+  clear(local: number): void {
+    Atomics.store(this.#views.live, local, 0)
+  }
+
+  isLive(local: number): boolean {
+    return this.#views.live[local] === 1
+  }
+
+  sequenceOf(local: number): number {
+    return this.#views.sequences[local]!
+  }
+
+  read(local: number): Float32Array {
+    const { rowBytes, dimension } = this.handle.layout
+    const at = (local * rowBytes) / 4
+    return new Float32Array(this.#views.rows.subarray(at, at + dimension))
+  }
+}
+
+interface Views {
+  readonly live: Uint8Array
+  readonly sequences: Float64Array
+  readonly norms: Float64Array
+  readonly rows: Float32Array
+}
+
+/** A grown shared memory has a new, longer buffer; views over the old one stay valid but short. */
+function viewsOf({ memory, layout }: SegmentHandle): Views {
+  const { buffer } = memory
+  return {
+    live: new Uint8Array(buffer, layout.live, layout.capacity),
+    sequences: new Float64Array(buffer, layout.sequences, layout.capacity),
+    norms: new Float64Array(buffer, layout.norms, layout.capacity),
+    rows: new Float32Array(buffer, layout.rows, Math.floor((buffer.byteLength - layout.rows) / 4)),
+  }
+}
+
+function allocate(pages: number): WebAssembly.Memory {
+  try {
+    return new WebAssembly.Memory({ initial: pages, maximum: 65_536, shared: true })
+  } catch (error) {
+    throw outOfMemory(error)
+  }
+}
+
+function outOfMemory(cause: unknown): DatabaseError {
+  return new DatabaseError('memory_full', 'the system has no more memory for vectors', { cause })
+}

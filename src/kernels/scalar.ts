@@ -1,0 +1,36 @@
+import type { Metric } from '../base/point.ts'
+
+/**
+ * The distances in plain TypeScript: their definition, and what the WebAssembly kernels are held against.
+ * All arithmetic is float64 over the float32 components; vectors are of one length.
+ */
+
+/** @returns the metric's distance, lower is nearer; squared for Euclidean, which orders alike */
+export function scalarDistance(metric: Metric, a: Float32Array, b: Float32Array): number {
+  if (metric === 'Cosine') return cosine(a, b)
+  let sum = 0
+  for (let index = 0; index < a.length; index += 1) {
+    const difference = a[index]! - b[index]!
+    if (metric === 'Euclidean') sum += difference * difference
+    else if (metric === 'Manhattan') sum += Math.abs(difference)
+    else if (a[index] !== b[index]) sum += 1
+  }
+  return sum
+}
+
+/** Sum of the squared components. */
+export function scalarSquaredNorm(a: Float32Array): number {
+  return dot(a, a)
+}
+
+/** 1 - cos(a, b); 1 when either is the zero vector. One root of the product keeps parallel integers exact. */
+function cosine(a: Float32Array, b: Float32Array): number {
+  const normProduct = dot(a, a) * dot(b, b)
+  return normProduct === 0 ? 1 : 1 - dot(a, b) / Math.sqrt(normProduct)
+}
+
+function dot(a: Float32Array, b: Float32Array): number {
+  let sum = 0
+  for (let index = 0; index < a.length; index += 1) sum += a[index]! * b[index]!
+  return sum
+}

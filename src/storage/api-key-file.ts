@@ -1,0 +1,56 @@
+import { chmod, open, readFile, rename } from 'node:fs/promises'
+import { join } from 'node:path'
+import { newApiKey } from '../base/api-key.ts'
+
+export interface ApiKeyFile {
+  readonly key: string
+  readonly path: string
+  /** Whether this call made the key. */
+  readonly created: boolean
+}
+
+/** Where a data directory keeps the generated key. */
+export function apiKeyPath(dataDir: string): string {
+  return join(dataDir, 'api-key')
+}
+
+/**
+ * The key that callers present when no setting gives one: read from `dataDir`, or made and kept there with
+ * mode 0600. The file appears whole or not at all.
+ *
+ * @throws Error when the file holds something that cannot be a key
+ */
+export async function loadOrCreateApiKey(dataDir: string): Promise<ApiKeyFile> {
+  const path = apiKeyPath(dataDir)
+  const existing = await readIfThere(path)
+  if (existing === undefined) return { key: await create(path, dataDir), path, created: true }
+  const key = existing.trim()
+  if (!/^[\x21-\x7e]{16,}$/.test(key)) {
+    throw new Error(
+      `${path} holds no usable key (16 or more visible ASCII characters): delete it to get a new one`,
+    )
+  }
+  await chmod(path, 0o600)
+  return { key, path, created: false }
+}
+
+async function create(path: string, dataDir: string): Promise<string> {
+  const key = newApiKey()
+  const temporary = `${path}.new`
+  await using file = await open(temporary, 'w', 0o600)
+  await file.writeFile(`${key}\n`)
+  await file.sync()
+  await rename(temporary, path)
+  await using directory = await open(dataDir, 'r')
+  await directory.sync()
+  return key
+}
+
+async function readIfThere(path: string): Promise<string | undefined> {
+  try {
+    return await readFile(path, 'utf8')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+}

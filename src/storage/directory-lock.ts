@@ -1,0 +1,49 @@
+import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { DatabaseSync } from 'node:sqlite'
+
+/**
+ * Holds a data directory against a second server. Node offers no file locks, SQLite does: an exclusive
+ * transaction on an otherwise empty database is a lock of the kernel's, released however the process ends.
+ */
+export class DirectoryLock {
+  readonly #database: DatabaseSync
+  readonly #ownerPath: string
+
+  private constructor(database: DatabaseSync, ownerPath: string) {
+    this.#database = database
+    this.#ownerPath = ownerPath
+  }
+
+  /** @throws Error that names the directory and the process that holds it */
+  static acquire(dataDir: string): DirectoryLock {
+    const ownerPath = join(dataDir, 'lock.pid')
+    const database = new DatabaseSync(join(dataDir, 'lock.db'))
+    try {
+      database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+    } catch (error) {
+      database.close()
+      if (!/locked|busy/i.test(String(error))) throw error
+      throw new Error(`data directory ${dataDir} is in use by process ${ownerOf(ownerPath)}`, {
+        cause: error,
+      })
+    }
+    writeFileSync(ownerPath, `${process.pid}\n`, { mode: 0o600 })
+    return new DirectoryLock(database, ownerPath)
+  }
+
+  release(): void {
+    rmSync(this.#ownerPath, { force: true })
+    this.#database.close()
+  }
+}
+
+/** For the message alone: the lock itself does not depend on this file. */
+function ownerOf(path: string): string {
+  try {
+    return readFileSync(path, 'utf8').trim()
+  } catch {
+    // The owner may not have written it yet; who it is is a courtesy.
+    return '(unknown)'
+  }
+}

@@ -1,0 +1,154 @@
+import { crc32 } from 'node:zlib'
+import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
+import { contentTypes, type Payload } from '../base/point.ts'
+
+/**
+ * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
+ *
+ * DATA_DIR/vectors.rows, a header and then one fixed row for each slot:
+ *
+ *   0         8         12          16       20                   4096
+ *   ├─────────┼─────────┼───────────┼────────┼────────────────────┤
+ *   │ VICNROWS│ version │ dimension │ crc of │ zeros              │
+ *   │         │ u32     │ u32       │ 0..16  │                    │
+ *   └─────────┴─────────┴───────────┴────────┴────────────────────┘
+ *
+ *   4096 + slot * (28 + 4 * dimension)
+ *   ├─────────┼──────────────┼──────────────────────┼─────────────────────┤
+ *   │ id      │ sequence f64 │ vector f32 x dim     │ crc of all before   │
+ *   │ 16      │ 8            │ 4 * dim              │ 4                   │
+ *   └─────────┴──────────────┴──────────────────────┴─────────────────────┘
+ *
+ * A row counts only while its slot's bit is set in LMDB: a row that was written for a commit that never came
+ * is garbage that the next use of the slot overwrites.
+ *
+ * DATA_DIR/points.mdb, LMDB with u32 keys in three tables:
+ *
+ *   payloads   slot          ->  id 16 | content type u8 | crc of the rest u32 | content, UTF-8
+ *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot
+ *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | crc
+ */
+
+export const formatVersion = 1
+
+export const rowsHeaderBytes = 4096
+const rowsMagic = Buffer.from('VICNROWS')
+const rowHeadBytes = idBytes + 8
+
+export function rowBytesOf(dimension: number): number {
+  return rowHeadBytes + dimension * 4 + 4
+}
+
+export function rowsHeader(dimension: number): Buffer {
+  const header = Buffer.alloc(rowsHeaderBytes)
+  rowsMagic.copy(header)
+  header.writeUInt32LE(formatVersion, 8)
+  header.writeUInt32LE(dimension, 12)
+  header.writeUInt32LE(crc32(header.subarray(0, 16)), 16)
+  return header
+}
+
+/** What is wrong with a row file's header, or undefined. */
+export function faultOfRowsHeader(header: Buffer, dimension: number): string | undefined {
+  if (header.length < 20 || !header.subarray(0, 8).equals(rowsMagic)) return 'it does not begin as a row file'
+  if (header.readUInt32LE(16) !== crc32(header.subarray(0, 16)))
+    return 'its header does not match its checksum'
+  const version = header.readUInt32LE(8)
+  if (version !== formatVersion)
+    return `it has format version ${version}, this program reads ${formatVersion}`
+  const stored = header.readUInt32LE(12)
+  return stored === dimension ? undefined : `it holds vectors of ${stored} dimensions, not ${dimension}`
+}
+
+/** Writes a row at `offset` of `target`. */
+export function writeRow(
+  target: Buffer,
+  offset: number,
+  row: { readonly id: string; readonly sequence: number; readonly vector: Float32Array },
+): void {
+  const { buffer, byteOffset, byteLength } = row.vector
+  writeIdBytes(row.id, target, offset)
+  target.writeDoubleLE(row.sequence, offset + idBytes)
+  target.set(new Uint8Array(buffer, byteOffset, byteLength), offset + rowHeadBytes)
+  const end = offset + rowHeadBytes + byteLength
+  target.writeUInt32LE(crc32(target.subarray(offset, end)), end)
+}
+
+/**
+ * Reads the row at `offset` into `vector`.
+ *
+ * @returns its sequence number, or undefined when the checksum does not match
+ */
+export function readRow(source: Buffer, offset: number, vector: Float32Array): number | undefined {
+  const end = offset + rowHeadBytes + vector.byteLength
+  if (source.readUInt32LE(end) !== crc32(source.subarray(offset, end))) return undefined
+  new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength).set(
+    source.subarray(offset + rowHeadBytes, end),
+  )
+  return source.readDoubleLE(offset + idBytes)
+}
+
+const payloadHeadBytes = idBytes + 1 + 4
+
+export function encodePayload(id: string, { contentType, content }: Payload): Buffer {
+  const contentBytes = Buffer.byteLength(content)
+  const value = Buffer.alloc(payloadHeadBytes + contentBytes)
+  writeIdBytes(id, value, 0)
+  value[idBytes] = contentTypes.indexOf(contentType)
+  value.write(content, payloadHeadBytes)
+  value.writeUInt32LE(payloadChecksum(value), idBytes + 1)
+  return value
+}
+
+/** The id and payload of a value, or undefined when its checksum does not match. */
+export function decodePayload(value: Buffer): { id: string; payload: Payload } | undefined {
+  if (value.length < payloadHeadBytes || value.readUInt32LE(idBytes + 1) !== payloadChecksum(value)) {
+    return undefined
+  }
+  const contentType = contentTypes[value[idBytes]!]
+  if (contentType === undefined) return undefined
+  return {
+    id: idFromBytes(value),
+    payload: { contentType, content: value.toString('utf8', payloadHeadBytes) },
+  }
+}
+
+function payloadChecksum(value: Buffer): number {
+  return crc32(value.subarray(payloadHeadBytes), crc32(value.subarray(0, idBytes + 1)))
+}
+
+/** Slots in one value of the table `live`. */
+export const slotsPerBlock = 4096
+
+export interface Meta {
+  /** Undefined until the first insertion. */
+  readonly dimension: number | undefined
+  readonly sequence: number
+  readonly slotCount: number
+}
+
+export function encodeMeta({ dimension, sequence, slotCount }: Meta): Buffer {
+  const value = Buffer.alloc(28)
+  value.writeUInt32LE(formatVersion, 0)
+  value.writeUInt32LE(dimension ?? 0, 4)
+  value.writeDoubleLE(sequence, 8)
+  value.writeDoubleLE(slotCount, 16)
+  value.writeUInt32LE(crc32(value.subarray(0, 24)), 24)
+  return value
+}
+
+/** The format version comes first in every version, so that any program can say which one it found. */
+export function decodeMeta(value: Buffer): Meta | { readonly fault: string } {
+  const version = value.length >= 4 ? value.readUInt32LE(0) : undefined
+  if (version !== formatVersion) {
+    return { fault: `it has format version ${version}, this program reads ${formatVersion}` }
+  }
+  if (value.length !== 28 || value.readUInt32LE(24) !== crc32(value.subarray(0, 24))) {
+    return { fault: 'its meta record does not match its checksum' }
+  }
+  return {
+    dimension: value.readUInt32LE(4) || undefined,
+    sequence: value.readDoubleLE(8),
+    slotCount: value.readDoubleLE(16),
+  }
+}
