@@ -293,7 +293,7 @@ interface NextState {
 }
 
 interface Tables {
-  readonly root: RootDatabase<Buffer, number>
+  readonly root: RootDatabase
   readonly payloads: Database<Buffer, number>
   readonly live: Database<Buffer, number>
   readonly meta: Database<Buffer, number>
@@ -315,15 +315,9 @@ function openTables(dataDir: string): Tables {
   const path = databasePath(dataDir)
   const format = { keyEncoding: 'uint32', encoding: 'binary' } as const
   try {
-    const root = openLmdb<Buffer, number>({
-      path,
-      noSubdir: true,
-      maxDbs: 4,
-      overlappingSync: false,
-      ...format,
-    })
+    const root = openLmdb({ path, noSubdir: true, maxDbs: 4, overlappingSync: false })
     chmodSync(path, 0o600)
-    const table = (name: string): Database<Buffer, number> => root.openDB({ name, ...format })
+    const table = (name: string): Database<Buffer, number> => root.openDB<Buffer, number>({ name, ...format })
     return { root, payloads: table('payloads'), live: table('live'), meta: table('meta') }
   } catch (error) {
     throw damaged(path, error instanceof Error ? error.message : String(error))

@@ -1,0 +1,87 @@
+import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import type { ContentType } from '../base/point.ts'
+import type { CallOptions, PointToInsert, Query, VectorClient } from './client.ts'
+
+export interface HttpClientOptions {
+  /** Like `http://127.0.0.1:3000`. */
+  readonly baseUrl: string
+  /** For a server with HTTP_API_KEY. */
+  readonly apiKey?: string
+}
+
+/** A client that speaks HTTP/JSON through the built-in fetch. */
+export function createHttpClient(options: HttpClientOptions): VectorClient {
+  const call = caller(options)
+  return {
+    async insert(point, callOptions) {
+      const { point_id } = await call<{ point_id: string }>('POST', '/points', pointBody(point), callOptions)
+      return point_id
+    },
+    async insertBatch(points, callOptions) {
+      const body = { vectors: points.map(pointBody) }
+      return (await call<{ point_ids: string[] }>('POST', '/points/batch', body, callOptions)).point_ids
+    },
+    async get(id, callOptions) {
+      const { vector, payload } = await call<PointAnswer>('GET', pathOf(id), undefined, callOptions)
+      const { content_type: contentType, content } = payload
+      return { id, vector: Float32Array.from(vector), payload: { contentType, content } }
+    },
+    async delete(id, callOptions) {
+      await call('DELETE', pathOf(id), undefined, callOptions)
+    },
+    async search(query, callOptions) {
+      return (await call<{ results: string[] }>('POST', '/points/search', queryBody(query), callOptions))
+        .results
+    },
+    async searchBatch(queries, callOptions) {
+      const body = { queries: queries.map(queryBody) }
+      return (await call<{ results: string[][] }>('POST', '/points/search/batch', body, callOptions)).results
+    },
+    async close() {},
+  }
+}
+
+interface PointAnswer {
+  readonly vector: readonly number[]
+  readonly payload: { readonly content_type: ContentType; readonly content: string }
+}
+
+type Caller = <Answer>(method: string, path: string, body: unknown, options?: CallOptions) => Promise<Answer>
+
+function caller({ baseUrl, apiKey }: HttpClientOptions): Caller {
+  return async <Answer>(method: string, path: string, body: unknown, options?: CallOptions) => {
+    const response = await fetch(new URL(path, baseUrl), {
+      method,
+      headers: {
+        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+        ...(apiKey === undefined ? {} : { authorization: apiKey }),
+      },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(options?.signal === undefined ? {} : { signal: options.signal }),
+    })
+    const text = await response.text()
+    if (!response.ok) throw errorOf(response.status, text)
+    return (text === '' ? undefined : JSON.parse(text)) as Answer
+  }
+}
+
+function pointBody({ vector, payload }: PointToInsert): object {
+  return {
+    vector: Array.from(vector),
+    payload: { content_type: payload.contentType, content: payload.content },
+  }
+}
+
+function queryBody({ vector, metric, limit, ef }: Query): object {
+  return { vector: Array.from(vector), similarity: metric, limit, ...(ef === undefined ? {} : { ef }) }
+}
+
+function pathOf(id: string): string {
+  return `/points/${encodeURIComponent(id)}`
+}
+
+/** The first reason with the answer's status stands for all that share it. */
+function errorOf(status: number, text: string): DatabaseError {
+  const found = Object.entries(reasons).find(([, { http }]) => http === status)
+  return new DatabaseError((found?.[0] ?? 'internal') as Reason, text)
+}

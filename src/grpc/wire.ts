@@ -1,0 +1,195 @@
+import { DatabaseError } from '../base/errors.ts'
+
+/**
+ * The protobuf wire format (protobuf.dev/programming-guides/encoding), as far as our messages need it:
+ * a reader that never looks beyond its bytes, and the sizes and writes of the few shapes that we answer.
+ */
+
+export const wireVarint = 0
+export const wireFixed64 = 1
+export const wireLength = 2
+const wireGroupStart = 3
+const wireGroupEnd = 4
+export const wireFixed32 = 5
+
+/** Unknown groups may nest; ours do not, and nobody needs more than this. */
+const groupDepthMax = 64
+
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+/** Reads one message's fields from `bytes`; every fault is the caller's `invalid_argument`. */
+export class WireReader {
+  readonly #bytes: Buffer
+  #at: number
+  #end: number
+  /** Field number and wire type of the tag that `next` read last. */
+  field = 0
+  type = 0
+
+  constructor(bytes: Buffer, start = 0, end: number = bytes.length) {
+    this.#bytes = bytes
+    this.#at = start
+    this.#end = end
+  }
+
+  /** Reads the next tag; false at the end of the message. */
+  next(): boolean {
+    if (this.#at >= this.#end) return false
+    const tag = this.#varint32('a tag')
+    this.field = tag >>> 3
+    this.type = tag & 7
+    if (this.field === 0) throw this.#malformed('field number 0')
+    return true
+  }
+
+  /** Whether the tag is this field in this wire type; a known field in another type counts as unknown. */
+  is(field: number, type: number): boolean {
+    return this.field === field && this.type === type
+  }
+
+  /** A reader over a nested message. */
+  message(): WireReader {
+    const [start, end] = this.#span()
+    return new WireReader(this.#bytes, start, end)
+  }
+
+  /** The bytes of a length-delimited field, as a view. */
+  view(): Buffer {
+    const [start, end] = this.#span()
+    return this.#bytes.subarray(start, end)
+  }
+
+  string(): string {
+    const offset = this.#at
+    try {
+      return utf8.decode(this.view())
+    } catch (error) {
+      if (error instanceof DatabaseError) throw error
+      throw malformed(`the string at byte ${offset} is not UTF-8`)
+    }
+  }
+
+  /** An int32 or enum: the low 32 bits of the varint, as protobuf parsers take it. */
+  int32(): number {
+    return Number(BigInt.asIntN(32, this.#varint64()))
+  }
+
+  uint64(): number | bigint {
+    const value = this.#varint64()
+    return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value
+  }
+
+  /** The bytes of packed 32-bit values: a whole number of them. */
+  packed32(): Buffer {
+    const bytes = this.view()
+    if (bytes.length % 4 !== 0) throw this.#malformed(`${bytes.length} bytes of packed floats`)
+    return bytes
+  }
+
+  fixed32(): Buffer {
+    const start = this.#take(4)
+    return this.#bytes.subarray(start, start + 4)
+  }
+
+  /** Passes over the field whose tag was read. */
+  skip(depth = 0): void {
+    if (this.type === wireVarint) this.#varint64()
+    else if (this.type === wireFixed64) this.#take(8)
+    else if (this.type === wireLength) this.#span()
+    else if (this.type === wireFixed32) this.#take(4)
+    else if (this.type === wireGroupStart) this.#skipGroup(this.field, depth)
+    else throw this.#malformed(`wire type ${this.type}`)
+  }
+
+  #skipGroup(field: number, depth: number): void {
+    if (depth >= groupDepthMax) throw this.#malformed(`groups nested deeper than ${groupDepthMax}`)
+    while (this.next()) {
+      if (this.type !== wireGroupEnd) {
+        this.skip(depth + 1)
+        continue
+      }
+      if (this.field !== field) throw this.#malformed('the end of another group')
+      return
+    }
+    throw this.#malformed('a group without its end')
+  }
+
+  #span(): [number, number] {
+    const length = this.#varint64()
+    if (length > BigInt(this.#end - this.#at)) {
+      throw this.#malformed(`a length of ${length} with ${this.#end - this.#at} bytes left`)
+    }
+    const start = this.#take(Number(length))
+    return [start, this.#at]
+  }
+
+  #take(length: number): number {
+    if (this.#at + length > this.#end) throw this.#malformed('the end of the message inside a field')
+    this.#at += length
+    return this.#at - length
+  }
+
+  #varint32(what: string): number {
+    const first = this.#bytes[this.#at]!
+    if (first < 0x80) {
+      this.#at += 1
+      return first
+    }
+    const value = this.#varint64()
+    if (value > 0xffffffffn) throw this.#malformed(`${what} beyond 32 bits`)
+    return Number(value)
+  }
+
+  #varint64(): bigint {
+    let low = 0
+    for (let shift = 0; shift < 28; shift += 7) {
+      const byte = this.#bytes[this.#take(1)]!
+      low |= (byte & 0x7f) << shift
+      if (byte < 0x80) return BigInt(low)
+    }
+    let value = BigInt(low)
+    for (let shift = 28n; shift < 70n; shift += 7n) {
+      const byte = this.#bytes[this.#take(1)]!
+      value |= BigInt(byte & 0x7f) << shift
+      if (byte < 0x80) return BigInt.asUintN(64, value)
+    }
+    throw this.#malformed('a varint longer than 10 bytes')
+  }
+
+  #malformed(what: string): DatabaseError {
+    return malformed(`${what} at byte ${this.#at}`)
+  }
+}
+
+function malformed(what: string): DatabaseError {
+  return new DatabaseError('invalid_argument', `malformed protobuf: ${what}`)
+}
+
+/** Bytes of a varint; `value` is a whole number below 2^32. */
+export function varintBytes(value: number): number {
+  let bytes = 1
+  for (let rest = value; rest >= 128; rest = Math.floor(rest / 128)) bytes += 1
+  return bytes
+}
+
+/** Writes a varint at `at`; gives the position behind it. */
+export function writeVarint(target: Buffer, at: number, value: number): number {
+  let rest = value
+  let position = at
+  for (; rest >= 128; rest = Math.floor(rest / 128)) {
+    target[position] = (rest % 128) | 0x80
+    position += 1
+  }
+  target[position] = rest
+  return position + 1
+}
+
+/** Writes the tag and length of a length-delimited field; gives the position behind them. */
+export function writeHead(target: Buffer, at: number, field: number, length: number): number {
+  return writeVarint(target, writeVarint(target, at, field * 8 + wireLength), length)
+}
+
+/** Bytes of a length-delimited field with its tag and length; fields are below 16. */
+export function fieldBytes(length: number): number {
+  return 1 + varintBytes(length) + length
+}

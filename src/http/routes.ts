@@ -1,0 +1,58 @@
+import type { OperationName, OperationTypes } from '../api/operations.ts'
+import { decodePoint, decodePoints, decodeQueries, decodeQuery, encodePoint } from './json-codec.ts'
+
+/** How an operation is spelled in HTTP. */
+export interface Route<Name extends OperationName> {
+  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly path: string
+  readonly status: number
+  /** @param id the path's id, where the path has one */
+  readonly decode: (body: unknown, id: string) => OperationTypes[Name]['input']
+  /** JSON text; undefined for an empty body. */
+  readonly encode: (output: OperationTypes[Name]['output']) => string | undefined
+}
+
+export const routes: { readonly [Name in OperationName]: Route<Name> } = {
+  InsertVector: {
+    method: 'POST',
+    path: '/points',
+    status: 201,
+    decode: (body) => decodePoint(body),
+    encode: (id) => JSON.stringify({ point_id: id }),
+  },
+  InsertVectorsBatch: {
+    method: 'POST',
+    path: '/points/batch',
+    status: 201,
+    decode: decodePoints,
+    encode: (ids) => JSON.stringify({ point_ids: ids }),
+  },
+  GetPoint: {
+    method: 'GET',
+    path: '/points/:id',
+    status: 200,
+    decode: (_body, id) => ({ id }),
+    encode: encodePoint,
+  },
+  DeletePoint: {
+    method: 'DELETE',
+    path: '/points/:id',
+    status: 204,
+    decode: (_body, id) => ({ id }),
+    encode: () => undefined,
+  },
+  SearchPoints: {
+    method: 'POST',
+    path: '/points/search',
+    status: 200,
+    decode: (body) => decodeQuery(body),
+    encode: (results) => JSON.stringify({ results }),
+  },
+  SearchPointsBatch: {
+    method: 'POST',
+    path: '/points/search/batch',
+    status: 200,
+    decode: decodeQueries,
+    encode: (results) => JSON.stringify({ results }),
+  },
+}
