@@ -15,5 +15,5 @@ mkdirSync(join(root, 'src/client/generated'), { recursive: true })
 execFileSync(join(binaries, 'buf'), ['generate'], {
   cwd: root,
   stdio: 'inherit',
-  env: { ...process.env, PATH: `${binaries}${delimiter}${process.env['PATH']}` },
+  env: { ...process.env, PATH: `${binaries}${delimiter}${process.env.PATH}` },
 })

@@ -7,9 +7,11 @@ import type { Config } from './config.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
 import { type GrpcServer, startGrpcServer } from './grpc/server.ts'
 import { startHttpServer } from './http/server.ts'
-import { loadOrCreateApiKey } from './storage/api-key-file.ts'
+import { apiKeyPath, loadOrCreateApiKey } from './storage/api-key-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
 import type { Store } from './storage/store.ts'
+
+export { apiKeyPath }
 
 /** A running service. It listens at once; `ready` resolves when the stored points are loaded. */
 export interface Service {

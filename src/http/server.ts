@@ -127,7 +127,7 @@ async function answer<Name extends OperationName>(
   const { method, status, decode, encode }: Route<Name> = routes[name]
   const body = method === 'POST' ? parseJson(bodyOf(request)) : undefined
   const { id = '' } = request.params as { id?: string }
-  const output = await runOperation(runner, name, decode(body, id), callOf(request))
+  const output = await runOperation(runner, name, decode(body, id), callOf(reply))
   const text = encode(output)
   reply.code(status)
   return text === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(text)
@@ -140,10 +140,12 @@ function bodyOf(request: FastifyRequest): Buffer {
   return Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
 }
 
-function callOf(request: FastifyRequest): Call {
+/** An answer that closes before it has ended has lost its caller. */
+function callOf({ raw }: FastifyReply): Call {
   const controller = new AbortController()
-  const { raw } = request
-  raw.socket.once('close', () => controller.abort(new DatabaseError('cancelled', 'the caller has gone')))
+  raw.once('close', () => {
+    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
+  })
   return { fields: { queryVector: 'vector' }, signal: controller.signal }
 }
 

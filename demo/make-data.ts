@@ -1,0 +1,81 @@
+/**
+ * Chose the demo's data, once: `node demo/make-data.ts <folder>` with a folder that holds WordNet glosses
+ * embedded as int8 rows of 512 (base.i8, query.i8, and a JSON line of text for each row). Takes the nearest
+ * glosses of each chosen query, so that there is something to find, and every 100th of the rest, so that
+ * there is something else.
+ */
+import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+const dimension = 512
+const nearestPerQuery = 90
+const chosenQueries = [
+  'beaked whale',
+  'cumulonimbus',
+  'anadama bread',
+  'recital',
+  'dopamine',
+  'anger',
+  'Khyber Pass',
+  'interpreter, interpretive',
+  'Spanish pointer',
+  'Treaty of Versailles',
+]
+/** Dictionaries hold words that a demo should not show. */
+const unwanted = /offensive|obscene|vulgar|disparaging|slur|shit|fuck|sex/i
+
+const folder = process.argv[2]
+if (folder === undefined) throw new Error('name the folder with the embedded glosses')
+const find = (ending: string): string =>
+  join(folder, readdirSync(folder).find((name) => name.endsWith(ending))!)
+const rowsOf = (ending: string): Int8Array => new Int8Array(readFileSync(find(ending)))
+const linesOf = (ending: string): string[] => readFileSync(find(ending), 'utf8').trim().split('\n')
+
+const base = rowsOf('base.i8')
+const queries = rowsOf('query.i8')
+const texts = linesOf('texts.jsonl')
+const queryTexts = linesOf('queries.jsonl').map((line) => (JSON.parse(line) as { text: string }).text)
+const row = (rows: Int8Array, index: number): Int8Array =>
+  rows.subarray(index * dimension, (index + 1) * dimension)
+
+const picked = new Set<number>()
+const bodies: { name: string; text: string; vector: number[] }[] = []
+for (const start of chosenQueries) {
+  const index = queryTexts.findIndex((text) => text.includes(start))
+  const query = row(queries, index)
+  const scored = texts.map((_, slot) => ({ slot, cosine: cosine(query, row(base, slot)) }))
+  const wanted = scored.filter(({ slot }) => !unwanted.test(texts[slot]!)).sort((a, b) => b.cosine - a.cosine)
+  for (const { slot } of wanted.slice(0, nearestPerQuery)) picked.add(slot)
+  const name = start.split(',')[0]!.toLowerCase().replaceAll(' ', '-')
+  bodies.push({ name, text: queryTexts[index]!, vector: unit(query) })
+}
+for (let slot = 0; slot < texts.length; slot += 100) if (!unwanted.test(texts[slot]!)) picked.add(slot)
+
+const slots = [...picked].sort((a, b) => a - b)
+const target = (name: string): string => join(import.meta.dirname, name)
+writeFileSync(
+  target('data/wordnet-glosses.i8'),
+  Buffer.concat(slots.map((slot) => Buffer.from(row(base, slot)))),
+)
+writeFileSync(target('data/wordnet-glosses.jsonl'), `${slots.map((slot) => texts[slot]!).join('\n')}\n`)
+const index = bodies.map(({ name, text }) => JSON.stringify({ name, text }))
+writeFileSync(target('data/queries.jsonl'), `${index.join('\n')}\n`)
+for (const { name, vector } of bodies) {
+  const body = { similarity: 'Cosine', limit: 5, vector: vector.map((each) => Number(each.toFixed(6))) }
+  writeFileSync(target(`queries/${name}.json`), `${JSON.stringify(body)}\n`)
+}
+
+function unit(values: Int8Array): number[] {
+  const norm = Math.sqrt(dot(values, values))
+  return Array.from(values, (each) => each / norm)
+}
+
+function cosine(a: Int8Array, b: Int8Array): number {
+  return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b))
+}
+
+function dot(a: Int8Array, b: Int8Array): number {
+  let sum = 0
+  for (let index = 0; index < dimension; index += 1) sum += a[index]! * b[index]!
+  return sum
+}

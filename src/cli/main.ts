@@ -1,0 +1,13 @@
+#!/usr/bin/env node
+/** Looks at Node's version before anything is loaded that an older one cannot run. */
+const nodeMajorMin = 24
+
+if (Number.parseInt(process.versions.node, 10) < nodeMajorMin) {
+  console.error(`vicinal needs Node ${nodeMajorMin} or later, this is ${process.versions.node}`)
+  process.exit(1)
+}
+// A reader that has seen enough (`vicinal query … | head -1`) is no failure.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+
+const { runProgram } = await import('./program.ts')
+await runProgram(process.argv, process.env)

@@ -1,0 +1,195 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { createLogger } from '../base/log.ts'
+import { metrics, type SearchQuery } from '../base/point.ts'
+import { VectorIndex } from '../index/vector-index.ts'
+import { scalarDistance } from '../kernels/scalar.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
+import { createExecutor, type SearchExecutor } from './executor.ts'
+
+const seed = 42
+const kernels = await loadKernels()
+const logger = createLogger({ level: 'silent', pretty: false })
+const maxLimit = 1000
+
+interface Model {
+  readonly vector: Float32Array
+  readonly sequence: number
+}
+
+/** An index whose slots were filled, emptied and refilled, so that slot order is not insertion order. */
+function filledIndex(
+  count: number,
+  dimension: number,
+  kind: VectorKind,
+): { index: VectorIndex; live: Map<number, Model> } {
+  const random = seededRandom(seed)
+  const index = new VectorIndex({
+    dimension,
+    kernels,
+    maxThreads: 4,
+    maxLimit,
+    maxMemoryBytes: 0,
+    segmentSlots: 700,
+  })
+  const live = new Map<number, Model>()
+  let sequence = 0
+  const place = (slot: number): void => {
+    sequence += 1
+    const vector = randomVector(random, dimension, kind)
+    index.place(slot, vector, sequence)
+    live.set(slot, { vector, sequence })
+  }
+  for (let slot = 0; slot < count; slot += 1) place(slot)
+  for (let slot = 0; slot < count; slot += 3) {
+    index.remove(slot)
+    live.delete(slot)
+    if (slot % 2 === 0) place(slot)
+  }
+  return { index, live }
+}
+
+/** Slots in the order that the definition of the distance gives. */
+function expected(live: ReadonlyMap<number, Model>, { vector, metric, limit }: SearchQuery): number[] {
+  return [...live]
+    .map(([slot, point]) => ({
+      slot,
+      sequence: point.sequence,
+      distance: scalarDistance(metric, vector, point.vector),
+    }))
+    .sort((a, b) => a.distance - b.distance || a.sequence - b.sequence)
+    .slice(0, limit)
+    .map(({ slot }) => slot)
+}
+
+function queriesOf(count: number, dimension: number, kind: VectorKind, limit: number): SearchQuery[] {
+  const random = seededRandom(seed + 1)
+  return Array.from({ length: count }, (_, index) => ({
+    vector: randomVector(random, dimension, kind),
+    metric: metrics[index % metrics.length]!,
+    limit,
+    ef: limit,
+  }))
+}
+
+async function slotsOf(executor: SearchExecutor, queries: readonly SearchQuery[]): Promise<number[][]> {
+  return (await executor.search(queries)).map((hits) => hits.map(({ slot }) => slot))
+}
+
+function startExecutor(
+  index: VectorIndex,
+  options: { threads?: number; inlineBytesMax?: number; maxQueuedQueries?: number } = {},
+): SearchExecutor {
+  const executor = createExecutor({
+    kernels,
+    threads: 2,
+    maxQueuedQueries: 10_000,
+    inlineBytesMax: 0,
+    logger,
+    ...options,
+  })
+  executor.attach(index)
+  return executor
+}
+
+describe('exact search', () => {
+  for (const kind of vectorKinds) {
+    for (const [where, inlineBytesMax] of [
+      ['on the calling thread', 1e9],
+      ['on worker threads', 0],
+    ] as const) {
+      it(`gives the order of the scalar reference over ${kind} vectors ${where}, in every metric, over several segments`, async () => {
+        const { index, live } = filledIndex(2000, 24, kind)
+        await using executor = startExecutor(index, { inlineBytesMax })
+        const queries = queriesOf(12, 24, kind, 20)
+        assert.deepEqual(
+          await slotsOf(executor, queries),
+          queries.map((query) => expected(live, query)),
+        )
+        const [single] = queries
+        assert.deepEqual(await slotsOf(executor, [single!]), [expected(live, single!)])
+      })
+    }
+  }
+
+  it('gives every live slot when asked for more than there are', async () => {
+    const { index, live } = filledIndex(900, 5, 'continuous')
+    await using executor = startExecutor(index)
+    const queries = queriesOf(2, 5, 'continuous', maxLimit)
+    assert.deepEqual(
+      await slotsOf(executor, queries),
+      queries.map((query) => expected(live, query)),
+    )
+  })
+
+  it('sees what is placed after the threads have started, in segments that did not exist then', async () => {
+    const { index } = filledIndex(100, 8, 'continuous')
+    await using executor = startExecutor(index)
+    const vector = Float32Array.from({ length: 8 }, (_, component) => component + 10)
+    index.place(5000, vector, 1e6)
+    const [slots] = await slotsOf(executor, [{ vector, metric: 'Euclidean', limit: 1, ef: 1 }])
+    assert.deepEqual(slots, [5000])
+  })
+
+  it('never returns a slot that was removed before the search began', async () => {
+    const { index, live } = filledIndex(2000, 8, 'continuous')
+    await using executor = startExecutor(index)
+    const removed = new Set<number>()
+    for (const slot of [...live.keys()].slice(0, 200)) {
+      index.remove(slot)
+      removed.add(slot)
+      const [slots] = await slotsOf(executor, [
+        { vector: live.get(slot)!.vector, metric: 'Euclidean', limit: 10, ef: 10 },
+      ])
+      assert.ok(slots!.every((each) => !removed.has(each)))
+    }
+  })
+})
+
+describe('the queue of searches', () => {
+  it('refuses more than it holds, and takes them again afterwards', async () => {
+    const { index } = filledIndex(2000, 64, 'continuous')
+    await using executor = startExecutor(index, { maxQueuedQueries: 10 })
+    const first = executor.search(queriesOf(10, 64, 'continuous', 5))
+    await assert.rejects(executor.search(queriesOf(1, 64, 'continuous', 5)), {
+      reason: 'overloaded',
+      message: /10 queries are waiting, the most is 10 \(MAX_QUEUED_QUERIES\)/,
+    })
+    await first
+    assert.equal((await executor.search(queriesOf(1, 64, 'continuous', 5))).length, 1)
+    assert.equal(executor.queuedQueries, 0)
+  })
+
+  it('drops waiting and running work whose caller has gone', async () => {
+    const { index } = filledIndex(2000, 64, 'continuous')
+    await using executor = startExecutor(index)
+    const controller = new AbortController()
+    const search = executor.search(queriesOf(2000, 64, 'continuous', 5), controller.signal)
+    controller.abort(new DatabaseError('deadline_exceeded', 'too late'))
+    await assert.rejects(search, { reason: 'deadline_exceeded' })
+    assert.equal(executor.queuedQueries, 0)
+    await assert.rejects(executor.search(queriesOf(1, 64, 'continuous', 5), controller.signal))
+  })
+
+  it('lets a single search pass a large batch that came before it', async () => {
+    const { index } = filledIndex(2000, 64, 'continuous')
+    await using executor = startExecutor(index)
+    const ended: string[] = []
+    const batch = executor.search(queriesOf(3000, 64, 'continuous', 5)).then(() => ended.push('batch'))
+    const single = executor.search(queriesOf(1, 64, 'continuous', 5)).then(() => ended.push('single'))
+    await Promise.all([batch, single])
+    assert.deepEqual(ended, ['single', 'batch'])
+  })
+
+  it('ends what is under way before it closes, and refuses what comes later', async () => {
+    const { index } = filledIndex(2000, 64, 'continuous')
+    const executor = startExecutor(index)
+    const search = executor.search(queriesOf(50, 64, 'continuous', 5))
+    const closing = executor.close()
+    await assert.rejects(executor.search(queriesOf(1, 64, 'continuous', 5)), { reason: 'shutting_down' })
+    assert.equal((await search).length, 50)
+    await closing
+  })
+})
