@@ -1,4 +1,5 @@
 import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { jsonNumbers } from '../base/json-numbers.ts'
 import type { ContentType } from '../base/point.ts'
 import type { CallOptions, PointToInsert, Query, VectorClient } from './client.ts'
 
@@ -18,7 +19,7 @@ export function createHttpClient(options: HttpClientOptions): VectorClient {
       return point_id
     },
     async insertBatch(points, callOptions) {
-      const body = { vectors: points.map(pointBody) }
+      const body = `{"vectors":[${points.map(pointBody).join(',')}]}`
       return (await call<{ point_ids: string[] }>('POST', '/points/batch', body, callOptions)).point_ids
     },
     async get(id, callOptions) {
@@ -34,7 +35,7 @@ export function createHttpClient(options: HttpClientOptions): VectorClient {
         .results
     },
     async searchBatch(queries, callOptions) {
-      const body = { queries: queries.map(queryBody) }
+      const body = `{"queries":[${queries.map(queryBody).join(',')}]}`
       return (await call<{ results: string[][] }>('POST', '/points/search/batch', body, callOptions)).results
     },
     async close() {},
@@ -46,17 +47,22 @@ interface PointAnswer {
   readonly payload: { readonly content_type: ContentType; readonly content: string }
 }
 
-type Caller = <Answer>(method: string, path: string, body: unknown, options?: CallOptions) => Promise<Answer>
+type Caller = <Answer>(
+  method: string,
+  path: string,
+  body: string | undefined,
+  options?: CallOptions,
+) => Promise<Answer>
 
 function caller({ baseUrl, apiKey }: HttpClientOptions): Caller {
-  return async <Answer>(method: string, path: string, body: unknown, options?: CallOptions) => {
+  return async <Answer>(method: string, path: string, body: string | undefined, options?: CallOptions) => {
     const response = await fetch(new URL(path, baseUrl), {
       method,
       headers: {
         ...(body === undefined ? {} : { 'content-type': 'application/json' }),
         ...(apiKey === undefined ? {} : { authorization: apiKey }),
       },
-      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      ...(body === undefined ? {} : { body }),
       ...(options?.signal === undefined ? {} : { signal: options.signal }),
     })
     const text = await response.text()
@@ -65,15 +71,13 @@ function caller({ baseUrl, apiKey }: HttpClientOptions): Caller {
   }
 }
 
-function pointBody({ vector, payload }: PointToInsert): object {
-  return {
-    vector: Array.from(vector),
-    payload: { content_type: payload.contentType, content: payload.content },
-  }
+function pointBody({ vector, payload }: PointToInsert): string {
+  const { contentType, content } = payload
+  return `{"vector":${jsonNumbers(vector)},"payload":${JSON.stringify({ content_type: contentType, content })}}`
 }
 
-function queryBody({ vector, metric, limit, ef }: Query): object {
-  return { vector: Array.from(vector), similarity: metric, limit, ...(ef === undefined ? {} : { ef }) }
+function queryBody({ vector, metric, limit, ef }: Query): string {
+  return `{"vector":${jsonNumbers(vector)},${JSON.stringify({ similarity: metric, limit, ef }).slice(1)}`
 }
 
 function pathOf(id: string): string {

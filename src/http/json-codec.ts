@@ -2,6 +2,7 @@ import type { InsertVectorsBatchInput } from '../api/insert-vectors-batch.ts'
 import type { SearchPointsBatchInput } from '../api/search-points-batch.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Point } from '../base/point.ts'
 
 /**
@@ -58,9 +59,8 @@ export function decodeQueries(body: unknown): SearchPointsBatchInput {
 
 /** Every component as the double that equals the stored float32, so that nothing is lost or invented. */
 export function encodePoint({ id, vector, payload }: Point): string {
-  const numbers = Array.from(vector, (value) => (Object.is(value, -0) ? '-0' : String(value)))
   const { contentType, content } = payload
-  return `{"id":"${id}","vector":[${numbers.join(',')}],"payload":${JSON.stringify({ content_type: contentType, content })}}`
+  return `{"id":"${id}","vector":${jsonNumbers(vector)},"payload":${JSON.stringify({ content_type: contentType, content })}}`
 }
 
 function vectorAt(value: unknown, path: string): Float32Array | undefined {

@@ -1,0 +1,255 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import type { ApiContext } from '../src/api/call.ts'
+import { operations } from '../src/api/operations.ts'
+import { createLogger } from '../src/base/log.ts'
+import { metrics } from '../src/base/point.ts'
+import type { PointToInsert, VectorClient } from '../src/client/client.ts'
+import { createGrpcClient } from '../src/client/grpc-client.ts'
+import { createHttpClient } from '../src/client/http-client.ts'
+import { openEngine } from '../src/engine/engine.ts'
+import { scalarDistance } from '../src/kernels/scalar.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+const seed = 7
+
+/** One suite, the same expectations, three ways in. */
+interface Access {
+  readonly client: VectorClient
+  /** The same service after a stop and a start. */
+  restarted(): Promise<VectorClient>
+  close(): Promise<void>
+}
+
+async function serviceAccess(connect: (service: TestService) => VectorClient): Promise<Access> {
+  const service = await startTestService()
+  let client = connect(service)
+  return {
+    client,
+    async restarted() {
+      await client.close()
+      await service.restart()
+      client = connect(service)
+      return client
+    },
+    async close() {
+      await client.close()
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** The operations called directly: what both transports must not change. */
+async function inProcessAccess(): Promise<Access> {
+  const service = await startTestService()
+  await service.service.close()
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const open = async (): Promise<{ context: ApiContext; close: () => Promise<void> }> => {
+    const store = await openStore({ dataDir: service.dataDir, logger })
+    const engine = await openEngine({ ...service.config, store, logger })
+    const close = async (): Promise<void> => {
+      await engine.close()
+      await store.close()
+    }
+    return { context: { database: engine, limits: service.config }, close }
+  }
+  let opened = await open()
+  const call = { fields: { queryVector: 'vector' } } as const
+  const input = ({ vector, payload }: PointToInsert): object => ({
+    vector: Float32Array.from(vector),
+    payload,
+  })
+  const client: VectorClient = {
+    insert: (point) => operations.InsertVector(opened.context, input(point), call),
+    insertBatch: (points) =>
+      operations.InsertVectorsBatch(opened.context, { vectors: points.map(input) }, call),
+    get: (id) => operations.GetPoint(opened.context, { id }, call),
+    async delete(id) {
+      await operations.DeletePoint(opened.context, { id }, call)
+    },
+    search: ({ vector, metric, ...rest }) =>
+      operations.SearchPoints(
+        opened.context,
+        { ...rest, similarity: metric, vector: Float32Array.from(vector) },
+        call,
+      ),
+    searchBatch: (queries) =>
+      operations.SearchPointsBatch(
+        opened.context,
+        {
+          queries: queries.map(({ vector, metric, ...rest }) => ({
+            ...rest,
+            similarity: metric,
+            vector: Float32Array.from(vector),
+          })),
+        },
+        call,
+      ),
+    async close() {},
+  }
+  return {
+    client,
+    async restarted() {
+      await opened.close()
+      opened = await open()
+      return client
+    },
+    async close() {
+      await opened.close()
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const accesses: Readonly<Record<string, () => Promise<Access>>> = {
+  'in process': inProcessAccess,
+  gRPC: () => serviceAccess(({ grpcAddress }) => createGrpcClient({ address: grpcAddress, apiKey })),
+  HTTP: () => serviceAccess(({ httpUrl }) => createHttpClient({ baseUrl: httpUrl })),
+}
+
+for (const [name, open] of Object.entries(accesses)) {
+  describe(`the service, ${name}`, () => {
+    const dimension = 19
+    const random = seededRandom(seed)
+    let access: Access
+    let client: VectorClient
+    const stored = new Map<string, PointToInsert>()
+
+    before(async () => {
+      access = await open()
+      client = access.client
+    })
+    after(() => access.close())
+
+    const newPoint = (): PointToInsert => ({
+      vector: randomVector(random, dimension, 'small integers'),
+      payload: {
+        contentType: random() < 0.5 ? 'Text' : 'Image',
+        content: `content ${random()} — ünïcödé 🦊`,
+      },
+    })
+
+    /** Ids in the order that the metric's definition gives, ties by insertion. */
+    const expectedIds = (vector: Float32Array, metric: (typeof metrics)[number], limit: number): string[] =>
+      [...stored]
+        .map(([id, point], order) => ({
+          id,
+          order,
+          distance: scalarDistance(metric, vector, point.vector as Float32Array),
+        }))
+        .sort((a, b) => a.distance - b.distance || a.order - b.order)
+        .slice(0, limit)
+        .map(({ id }) => id)
+
+    it('answers searches of an empty database with nothing', async () => {
+      const query = { vector: [1, 2], metric: 'Cosine', limit: 5 } as const
+      assert.deepEqual(await client.search(query), [])
+      assert.deepEqual(await client.searchBatch([query, query]), [[], []])
+    })
+
+    it('assigns lower-case version 4 ids and gives points back exactly', async () => {
+      const vector = Float32Array.of(
+        0.1,
+        -0,
+        1.401298464324817e-45,
+        3.4028234663852886e38,
+        ...new Float32Array(15).fill(1 / 3),
+      )
+      const payload = { contentType: 'Text', content: 'a "quoted"\n\u0000 text' } as const
+      const id = await client.insert({ vector, payload })
+      assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
+      assert.deepEqual(await client.get(id), { id, vector, payload })
+      assert.deepEqual((await client.get(id.toUpperCase())).vector, vector)
+      await client.delete(id)
+    })
+
+    it('stores batches in order, an empty one too', async () => {
+      assert.deepEqual(await client.insertBatch([]), [])
+      assert.deepEqual(await client.searchBatch([]), [])
+      for (let round = 0; round < 3; round += 1) {
+        const points = Array.from({ length: 50 }, newPoint)
+        const ids = await client.insertBatch(points)
+        for (const [index, id] of ids.entries()) stored.set(id, points[index]!)
+      }
+      assert.equal(stored.size, 150)
+      for (const [id, point] of stored) assert.deepEqual(await client.get(id), { id, ...point })
+    })
+
+    it(`finds what the definition of each metric says, closest first, ties by insertion, seed ${seed}`, async () => {
+      for (const metric of metrics) {
+        const vector = randomVector(random, dimension, 'small integers')
+        assert.deepEqual(await client.search({ vector, metric, limit: 40 }), expectedIds(vector, metric, 40))
+      }
+    })
+
+    it('answers a batch of queries as it answers each of them', async () => {
+      const queries = metrics.map((metric) => ({
+        vector: randomVector(random, dimension, 'small integers'),
+        metric,
+        limit: 7,
+        ef: 64,
+      }))
+      const singly = await Promise.all(queries.map((query) => client.search(query)))
+      assert.deepEqual(await client.searchBatch(queries), singly)
+    })
+
+    it('gives all points when asked for more than there are', async () => {
+      const vector = new Float32Array(dimension)
+      assert.equal((await client.search({ vector, metric: 'Manhattan', limit: 16_384 })).length, stored.size)
+    })
+
+    it('forgets a deleted point at once', async () => {
+      const [id] = stored.keys()
+      const { vector } = stored.get(id!)!
+      await client.delete(id!)
+      stored.delete(id!)
+      await assert.rejects(client.get(id!), { reason: 'not_found', message: 'Point not found' })
+      assert.ok(!(await client.search({ vector, metric: 'Euclidean', limit: 200 })).includes(id!))
+    })
+
+    it('keeps the order of insertion when a slot is used again', async () => {
+      const point = newPoint()
+      const id = await client.insert(point)
+      stored.set(id, point)
+      const vector = randomVector(random, dimension, 'small integers')
+      assert.deepEqual(
+        await client.search({ vector, metric: 'Hamming', limit: 200 }),
+        expectedIds(vector, 'Hamming', 200),
+      )
+    })
+
+    it('knows no point that was never inserted', async () => {
+      await assert.rejects(client.get(randomUUID()), { reason: 'not_found', message: 'Point not found' })
+    })
+
+    it('serves the same after a restart, the dimension included', async () => {
+      client = await access.restarted()
+      for (const [id, point] of stored) assert.deepEqual(await client.get(id), { id, ...point })
+      const vector = randomVector(random, dimension, 'small integers')
+      assert.deepEqual(
+        await client.search({ vector, metric: 'Cosine', limit: 200 }),
+        expectedIds(vector, 'Cosine', 200),
+      )
+      await assert.rejects(client.insert({ ...newPoint(), vector: [1, 2, 3] }), {
+        reason: 'invalid_argument',
+        message: 'vector has 3 dimensions, the database has 19',
+      })
+    })
+
+    it('takes inserts, deletes and searches at once', async () => {
+      const writers = Array.from({ length: 40 }, async () => {
+        const id = await client.insert(newPoint())
+        assert.equal((await client.get(id)).id, id)
+        await client.delete(id)
+        await assert.rejects(client.get(id), { reason: 'not_found' })
+      })
+      const readers = Array.from({ length: 40 }, () =>
+        client.search({ vector: new Float32Array(dimension), metric: 'Euclidean', limit: 5 }),
+      )
+      await Promise.all([...writers, ...readers])
+    })
+  })
+}
