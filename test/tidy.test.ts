@@ -35,6 +35,7 @@ describe('imports', () => {
   it('go one way between the layers', () => {
     const faults = sources.flatMap((file) =>
       importsOf(file)
+        .filter(({ target }) => !(file.endsWith('.test.ts') && target.startsWith('test/support/')))
         .map(({ target, typeOnly }) => ({ from: layerOf(file), to: layerOf(target), typeOnly }))
         .filter(({ from, to, typeOnly }) => !isAllowed(from, to, typeOnly))
         .map(({ from, to }) => `${file}: ${from} must not import from ${to}`),
@@ -76,6 +77,26 @@ describe('sources', () => {
     assert.deepEqual(faults, [])
   })
 })
+
+describe('the lock file', () => {
+  it('names every optional package, so that an install needs no registry that has them all', () => {
+    const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }
+    const missing = Object.entries(packages).flatMap(([path, locked]) =>
+      Object.keys(locked.optionalDependencies ?? {}).filter(
+        (name) => !(`node_modules/${name}` in packages) && !(`${path}/node_modules/${name}` in packages),
+      ),
+    )
+    assert.deepEqual(missing, [])
+  })
+
+  it('names no registry host', () => {
+    assert.doesNotMatch(text('package-lock.json'), /"resolved"/)
+  })
+})
+
+interface LockedPackage {
+  readonly optionalDependencies?: Readonly<Record<string, string>>
+}
 
 interface Import {
   /** Path of the imported file from the root. */

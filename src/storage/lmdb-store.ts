@@ -1,4 +1,6 @@
 import { chmodSync, mkdirSync } from 'node:fs'
+import { statfs } from 'node:fs/promises'
+import { constants as osConstants } from 'node:os'
 import { join, resolve } from 'node:path'
 import { type Database, open as openLmdb, type RootDatabase } from 'lmdb'
 import { assert } from '../base/assert.ts'
@@ -171,7 +173,7 @@ class LmdbStore implements Store {
     try {
       await this.#commitGroup(group)
     } catch (error) {
-      throw this.#failure(error)
+      throw await this.#failure(error)
     }
     this.#options.onCommit?.((performance.now() - started) / 1000)
     await this.#reserve.hold()
@@ -185,26 +187,36 @@ class LmdbStore implements Store {
     }
     const next = this.#after(group)
     try {
-      await this.#commitTables(group, next)
+      this.#commitTables(group, next)
     } catch (error) {
-      const canTryAgain = isDiskFull(error) && group.insertions.length === 0 && this.#reserve.giveUp()
+      const canTryAgain =
+        group.insertions.length === 0 && (await isDiskFull(error, this.#dataDir)) && this.#reserve.giveUp()
       if (!canTryAgain) throw error
-      await this.#commitTables(group, next)
+      this.#commitTables(group, next)
     }
     this.#meta = next.meta
     for (const [block, bits] of next.blocks) this.#live.set(block, bits)
     if (this.#rows !== undefined) this.#rowFileBytes = await this.#rows.sizeBytes()
   }
 
-  async #commitTables(group: WriteGroup, { meta, blocks }: NextState): Promise<void> {
-    const { root, payloads, live, meta: metaTable } = this.#tables
-    await root.transaction(() => {
-      for (const { slot, id, point } of group.insertions) payloads.put(slot, encodePayload(id, point.payload))
-      for (const { slot } of group.deletions) payloads.remove(slot)
-      for (const [block, bits] of blocks) live.put(block, bits)
-      metaTable.put(0, encodeMeta(meta))
+  #commitTables(group: WriteGroup, { meta, blocks }: NextState): void {
+    const { payloads, live, meta: metaTable } = this.#tables
+    this.#transaction(() => {
+      for (const { slot, id, point } of group.insertions)
+        payloads.putSync(slot, encodePayload(id, point.payload))
+      for (const { slot } of group.deletions) payloads.removeSync(slot)
+      for (const [block, bits] of blocks) live.putSync(block, bits)
+      metaTable.putSync(0, encodeMeta(meta))
     })
-    await root.flushed
+  }
+
+  /**
+   * Runs `write` as one transaction; it is on the disk when this returns. Synchronous, though its fsync holds
+   * up the event loop for as long: when a disk is full, lmdb's asynchronous transactions neither resolve nor
+   * reject, and a promise that never ends is worse than half a millisecond.
+   */
+  #transaction(write: () => void): void {
+    this.#tables.root.transactionSync(write)
   }
 
   /** What the group makes of the meta record and of the blocks of live bits that it touches. */
@@ -235,8 +247,8 @@ class LmdbStore implements Store {
    * A full disk passes, once there is space. After anything else, above all a failed fsync, what the disk
    * holds is unknown: trying again would report success for data that the kernel has already dropped.
    */
-  #failure(error: unknown): DatabaseError {
-    if (isDiskFull(error)) {
+  async #failure(error: unknown): Promise<DatabaseError> {
+    if (await isDiskFull(error, this.#dataDir)) {
       return new DatabaseError(
         'disk_full',
         `the disk of the data directory ${this.#dataDir} is full: free some space or delete points`,
@@ -279,10 +291,9 @@ class LmdbStore implements Store {
   async #fixDimension(dimension: number): Promise<void> {
     await this.#openRows(dimension, true)
     const meta = { ...this.#meta, dimension }
-    await this.#tables.root.transaction(() => {
-      this.#tables.meta.put(0, encodeMeta(meta))
+    this.#transaction(() => {
+      this.#tables.meta.putSync(0, encodeMeta(meta))
     })
-    await this.#tables.root.flushed
     this.#meta = meta
   }
 }
@@ -304,13 +315,16 @@ interface EnvironmentStats {
   readonly lastPageNumber: number
 }
 
+const { errno } = osConstants
+/** Node names its errors, LMDB numbers them. */
+const diskFullCodes: readonly unknown[] = ['ENOSPC', 'EDQUOT', 'EFBIG', errno.ENOSPC, errno.EDQUOT]
 const emptyBlock = Buffer.alloc(slotsPerBlock / 8)
 
 function databasePath(dataDir: string): string {
   return join(dataDir, 'points.mdb')
 }
 
-/** `overlappingSync` off: a transaction's promise then waits for its fsync, not only for its visibility. */
+/** `overlappingSync` off: a transaction then ends after its fsync, not when it is visible. */
 function openTables(dataDir: string): Tables {
   const path = databasePath(dataDir)
   const format = { keyEncoding: 'uint32', encoding: 'binary' } as const
@@ -342,8 +356,18 @@ function readLive(dataDir: string, tables: Tables): Map<number, Buffer> {
   return blocks
 }
 
-function isDiskFull(error: unknown): boolean {
-  const { code, message = '' } = error as NodeJS.ErrnoException
-  const codes = ['ENOSPC', 'EDQUOT', 'EFBIG']
-  return codes.includes(String(code)) || /no space left|MDB_MAP_FULL|disk quota/i.test(message)
+/**
+ * Whether an error comes of a full disk. LMDB takes a short write for EIO, and a full disk writes short: then
+ * the file system has the last word.
+ */
+async function isDiskFull(error: unknown, dataDir: string): Promise<boolean> {
+  const { code, message = '' } = error as { code?: unknown; message?: string }
+  if (diskFullCodes.includes(code)) return true
+  if (/no space left|MDB_MAP_FULL|disk quota/i.test(message)) return true
+  if (code !== errno.EIO) return false
+  const { bavail, bsize } = await statfs(dataDir)
+  return bavail * bsize < fullBytes
 }
+
+/** Less than the largest single write of LMDB: with more free space, a short write has another cause. */
+const fullBytes = 1024 * 1024

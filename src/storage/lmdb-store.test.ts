@@ -1,0 +1,310 @@
+import assert from 'node:assert/strict'
+import { execFileSync, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { type FileHandle, open } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { seededRandom } from '../../test/support/random.ts'
+import { idFromBytes, newId } from '../base/ids.ts'
+import { createLogger } from '../base/log.ts'
+import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
+import { openStore } from './lmdb-store.ts'
+import type { OpenFile } from './row-file.ts'
+import type { Insertion, Store } from './store.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+const dimension = 5
+let dataDir: string
+
+beforeEach(() => {
+  dataDir = join(mkdtempSync(join(tmpdir(), 'vicinal-store-')), 'data')
+})
+afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }))
+
+function insertion(
+  slot: number,
+  sequence: number,
+  content = `content ${sequence}`,
+  components = dimension,
+): Insertion {
+  const vector = Float32Array.from({ length: components }, (_, index) => sequence + index / 10)
+  return { slot, id: newId(), sequence, point: { vector, payload: { contentType: 'Image', content } } }
+}
+
+function insertionsOf(count: number, from = 0): Insertion[] {
+  return Array.from({ length: count }, (_, index) => insertion(from + index, from + index + 1))
+}
+
+async function contentsOf(
+  store: Store,
+): Promise<Map<number, { id: string; sequence: number; vector: number[]; content: string | undefined }>> {
+  const rows = new Map<number, { id: string; sequence: number; vector: number[] }>()
+  await store.load(({ slot, id, sequence, vector }) =>
+    rows.set(slot, { id: idFromBytes(id), sequence, vector: [...vector] }),
+  )
+  return new Map(
+    [...rows].map(([slot, row]) => [slot, { ...row, content: store.payload(slot, row.id)?.content }]),
+  )
+}
+
+function asLoaded(insertions: readonly Insertion[]): [number, object][] {
+  return insertions.map(({ slot, id, sequence, point }) => [
+    slot,
+    { id, sequence, vector: [...point.vector], content: point.payload.content },
+  ])
+}
+
+async function withStore<Result>(
+  work: (store: Store) => Promise<Result>,
+  openFile?: OpenFile,
+): Promise<Result> {
+  const store = await openStore({ dataDir, logger, ...(openFile ? { openFile } : {}) })
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
+}
+
+describe('the store', () => {
+  it('serves after reopening what was committed, to the bit', async () => {
+    const vector = Float32Array.of(-0, 1.401298464324817e-45, 3.4028234663852886e38, 0.1, -1)
+    const exact = {
+      slot: 0,
+      id: newId(),
+      sequence: 1,
+      point: { vector, payload: { contentType: 'Text', content: '🦊\u0000"' } as const },
+    }
+    const others = insertionsOf(5000, 1)
+    await withStore(async (store) => {
+      await store.commit({ insertions: [exact, ...others], deletions: [] })
+    })
+    await withStore(async (store) => {
+      assert.equal(store.dimension, dimension)
+      assert.equal(store.sequence, 5001)
+      assert.equal(store.slotCount, 5001)
+      assert.deepEqual([...(await contentsOf(store))], asLoaded([exact, ...others]))
+      assert.deepEqual(store.payload(0, exact.id), exact.point.payload)
+      assert.equal(store.payload(0, newId()), undefined)
+    })
+  })
+
+  it('forgets deleted points, and fills their slots anew', async () => {
+    const points = insertionsOf(10)
+    const again = insertion(3, 12)
+    await withStore(async (store) => {
+      await store.commit({ insertions: points, deletions: [] })
+      await store.commit({ insertions: [], deletions: [{ slot: 3, id: points[3]!.id, sequence: 11 }] })
+      assert.equal(store.payload(3, points[3]!.id), undefined)
+    })
+    await withStore(async (store) => {
+      assert.ok(!(await contentsOf(store)).has(3))
+      await store.commit({ insertions: [again], deletions: [] })
+    })
+    await withStore(async (store) => {
+      assert.deepEqual((await contentsOf(store)).get(3), asLoaded([again])[0]![1])
+    })
+  })
+
+  it('keeps every acknowledged group whole through kill -9, and every other group whole or absent', async () => {
+    const random = seededRandom(5)
+    const acknowledged = new Map<string, number>()
+    const child = join(import.meta.dirname, '../../test/support/committing-child.ts')
+    for (let round = 0; round < 5; round += 1) {
+      const process_ = spawn(process.execPath, [child, dataDir, String(round)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      let output = ''
+      process_.stdout.on('data', (chunk) => {
+        output += chunk
+      })
+      while (!output.includes('\n')) await delay(5)
+      await delay(random() * 150)
+      process_.kill('SIGKILL')
+      await once(process_, 'close')
+      for (const line of output.split('\n').slice(0, -1))
+        acknowledged.set(line.split(' ')[0]!, Number(line.split(' ')[1]))
+    }
+    const found = new Map<string, number>()
+    await withStore(async (store) => {
+      for (const { content } of (await contentsOf(store)).values())
+        found.set(content!, (found.get(content!) ?? 0) + 1)
+    })
+    for (const [name, size] of acknowledged)
+      assert.equal(found.get(name), size, `group ${name} was acknowledged`)
+    for (const [name, size] of found)
+      assert.equal(size, 1 + (Number(name.split('/')[1]) % 40), `group ${name} is whole`)
+  })
+})
+
+describe('a data directory', () => {
+  it('is its owner’s alone', async () => {
+    await withStore(async (store) => store.commit({ insertions: insertionsOf(1), deletions: [] }))
+    assert.equal(statSync(dataDir).mode & 0o777, 0o700)
+    for (const name of ['vectors.rows', 'points.mdb'])
+      assert.equal(statSync(join(dataDir, name)).mode & 0o777, 0o600)
+  })
+
+  it('has one server at a time; the lock goes with the process, however it ends', async () => {
+    await withStore(async () => {
+      await assert.rejects(openStore({ dataDir, logger }), new RegExp(`in use by process ${process.pid}`))
+    })
+    const child = spawn(process.execPath, [
+      join(import.meta.dirname, '../../test/support/committing-child.ts'),
+      dataDir,
+      '0',
+    ])
+    await once(child.stdout, 'data')
+    await assert.rejects(openStore({ dataDir, logger }), new RegExp(`in use by process ${child.pid}`))
+    child.kill('SIGKILL')
+    await once(child, 'close')
+    await withStore(async (store) => assert.ok(store.slotCount > 0))
+  })
+
+  it('of another dimension is refused, naming both', async () => {
+    await withStore(async (store) => store.commit({ insertions: insertionsOf(1), deletions: [] }))
+    await assert.rejects(
+      openStore({ dataDir, logger, dimension: 7 }),
+      /DIMENSION is 7, but .* holds vectors of 5 dimensions/,
+    )
+  })
+
+  const damages: readonly (readonly [string, RegExp, (path: string) => void])[] = [
+    [
+      'a flipped bit in a row',
+      /vectors\.rows cannot be used: the row of slot 2 at byte \d+/,
+      (path) => flip(path, rowsHeaderBytes + 2 * rowBytesOf(dimension) + 30),
+    ],
+    ['a flipped bit in the header', /vectors\.rows cannot be used: its header/, (path) => flip(path, 13)],
+    [
+      'a truncated row file',
+      /the row of slot 9 at byte \d+ is cut off/,
+      (path) => truncateSync(path, statSync(path).size - 3),
+    ],
+    ['a missing row file', /vectors\.rows cannot be used: it is missing/, (path) => rmSync(path)],
+    [
+      'a row file that is none',
+      /it does not begin as a row file/,
+      (path) => writeFileSync(path, 'x'.repeat(9000)),
+    ],
+  ]
+  for (const [what, message, damage] of damages) {
+    it(`with ${what} is refused, naming file and place`, async () => {
+      await withStore(async (store) => store.commit({ insertions: insertionsOf(10), deletions: [] }))
+      damage(join(dataDir, 'vectors.rows'))
+      await assert.rejects(withStore(contentsOf), message)
+    })
+  }
+})
+
+describe('a failing disk', () => {
+  /** The real file, except that `operation` fails with `code` while `faults.left` is above zero. */
+  const failing = (operation: 'write' | 'datasync', code: string, faults: { left: number }): OpenFile => {
+    return async (path, flags, mode) => {
+      const handle = await open(path, flags, mode)
+      return new Proxy(handle, {
+        get(target, name) {
+          const member: unknown = Reflect.get(target, name, target)
+          if (name === operation && faults.left > 0) {
+            return async () => {
+              faults.left -= 1
+              throw Object.assign(new Error(`${code}: injected`), { code })
+            }
+          }
+          return typeof member === 'function' ? member.bind(target) : member
+        },
+      }) as FileHandle
+    }
+  }
+
+  it('that is full refuses a group whole and takes the next when there is space', async () => {
+    const faults = { left: 0 }
+    const first = insertionsOf(3)
+    const third = insertion(3, 9)
+    await withStore(
+      async (store) => {
+        await store.commit({ insertions: first, deletions: [] })
+        faults.left = 1
+        await assert.rejects(
+          store.commit({ insertions: [insertion(3, 5), insertion(4, 6)], deletions: [] }),
+          { reason: 'disk_full' },
+        )
+        await store.commit({ insertions: [third], deletions: [] })
+      },
+      failing('write', 'ENOSPC', faults),
+    )
+    await withStore(async (store) =>
+      assert.deepEqual([...(await contentsOf(store))], asLoaded([...first, third])),
+    )
+  })
+
+  it('whose sync fails is not trusted again until a restart: no retry, reads go on', async () => {
+    const faults = { left: 0 }
+    const first = insertionsOf(3)
+    await withStore(
+      async (store) => {
+        await store.commit({ insertions: first, deletions: [] })
+        faults.left = 1
+        const refusal = { reason: 'internal', message: /writes are stopped until the server is restarted/ }
+        await assert.rejects(store.commit({ insertions: [insertion(3, 4)], deletions: [] }), refusal)
+        await assert.rejects(store.commit({ insertions: [insertion(3, 5)], deletions: [] }), refusal)
+        assert.equal(faults.left, 0)
+        assert.deepEqual(store.payload(0, first[0]!.id), first[0]!.point.payload)
+      },
+      failing('datasync', 'EIO', faults),
+    )
+    await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(first)))
+  })
+
+  it('that is really full refuses inserts, lets deletions through and loses nothing', async (context) => {
+    const mountPoint = join(dataDir, '..', 'small')
+    mkdirSync(mountPoint)
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'tmpfs', mountPoint], { stdio: 'ignore' })
+    } catch {
+      context.skip('mounting a small tmpfs needs root')
+      return
+    }
+    try {
+      dataDir = join(mountPoint, 'data')
+      const stored: Insertion[] = []
+      const deleted = new Set<number>()
+      await withStore(async (store) => {
+        const fill = async (): Promise<void> => {
+          for (;;) {
+            const from = stored.length
+            const group = Array.from({ length: 20 }, (_, index) =>
+              insertion(from + index, from + index + 1, 'x'.repeat(5000)),
+            )
+            await store.commit({ insertions: group, deletions: [] })
+            stored.push(...group)
+          }
+        }
+        await assert.rejects(fill(), {
+          reason: 'disk_full',
+          message: /is full: free some space or delete points/,
+        })
+        assert.ok(stored.length > 0)
+        for (const { slot, id } of stored.slice(0, 40)) {
+          await store.commit({ insertions: [], deletions: [{ slot, id, sequence: 1_000_000 + slot }] })
+          deleted.add(slot)
+        }
+      })
+      await withStore(async (store) => {
+        const expected = stored.filter(({ slot }) => !deleted.has(slot))
+        assert.deepEqual([...(await contentsOf(store))], asLoaded(expected))
+      })
+    } finally {
+      execFileSync('umount', ['-l', mountPoint])
+    }
+  })
+})
+
+function flip(path: string, at: number): void {
+  const bytes = readFileSync(path)
+  bytes[at]! ^= 0x10
+  writeFileSync(path, bytes)
+}

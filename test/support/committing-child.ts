@@ -1,0 +1,25 @@
+/** Commits groups of points for as long as it lives, and prints each group once it is acknowledged. */
+import { newId } from '../../src/base/ids.ts'
+import { createLogger } from '../../src/base/log.ts'
+import { openStore } from '../../src/storage/lmdb-store.ts'
+
+const [dataDir, round] = process.argv.slice(2)
+const store = await openStore({ dataDir: dataDir!, logger: createLogger({ level: 'silent', pretty: false }) })
+let { slotCount, sequence } = store
+for (let group = 0; ; group += 1) {
+  const name = `${round}/${group}`
+  const size = 1 + (group % 40)
+  const insertions = Array.from({ length: size }, () => {
+    sequence += 1
+    slotCount += 1
+    const vector = new Float32Array(64).fill(sequence)
+    return {
+      slot: slotCount - 1,
+      id: newId(),
+      sequence,
+      point: { vector, payload: { contentType: 'Text', content: name } as const },
+    }
+  })
+  await store.commit({ insertions, deletions: [] })
+  process.stdout.write(`${name} ${size}\n`)
+}
