@@ -28,7 +28,11 @@ export interface Config {
   readonly dataDir: string
   readonly dimension: number | undefined
   readonly hnswEf: number
+  readonly hnswM: number
+  readonly hnswEfConstruction: number
+  readonly recallTarget: number
   readonly searchThreads: number
+  readonly indexThreads: number
   readonly grpcHost: string
   readonly grpcPort: number
   readonly grpcRootPassword: string | undefined
@@ -41,6 +45,7 @@ export interface Config {
   readonly maxQueuedQueries: number
   readonly maxQueuedWriteBytes: number
   readonly maxMemoryBytes: number
+  readonly maxUnindexedBytes: number
   readonly requestTimeoutMs: number
   readonly shutdownTimeoutMs: number
   readonly logLevel: LogLevel
@@ -80,6 +85,33 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     doc: 'Default search breadth ef: larger finds more of the true neighbours and takes longer.',
     parse: integer(1, 1_000_000),
   },
+  hnswM: {
+    env: 'HNSW_M',
+    flag: 'hnsw-m',
+    default: 16,
+    placeholder: 'n',
+    group: 'search',
+    doc: 'Links of a point in the HNSW graph (twice as many on its lowest level): more finds more and takes more memory. A change rebuilds the graph.',
+    parse: integer(4, 64),
+  },
+  hnswEfConstruction: {
+    env: 'HNSW_EF_CONSTRUCTION',
+    flag: 'hnsw-ef-construction',
+    default: 200,
+    placeholder: 'n',
+    group: 'search',
+    doc: 'Breadth of the search for the links of a new point: larger makes a better graph, slower. Holds for points that are linked from then on.',
+    parse: integer(8, 2_000),
+  },
+  recallTarget: {
+    env: 'RECALL_TARGET',
+    flag: 'recall-target',
+    default: 0.98,
+    placeholder: 'share',
+    group: 'search',
+    doc: 'Share of the true neighbours that a search at the default ef has to find, 0.5..1. Measured on stored points for each metric: a graph that falls short is searched wider, and one that still falls short gives way to the exact scan.',
+    parse: share(0.5, 1),
+  },
   searchThreads: {
     env: 'SEARCH_THREADS',
     flag: 'search-threads',
@@ -89,6 +121,16 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Worker threads that search.',
     parse: integer(1, 256),
+  },
+  indexThreads: {
+    env: 'INDEX_THREADS',
+    flag: 'index-threads',
+    default: availableParallelism(),
+    defaultText: 'one per core',
+    placeholder: 'n',
+    group: 'search',
+    doc: 'Threads that link new points into the index, at a lower priority than searches.',
+    parse: integer(1, 64),
   },
   grpcHost: {
     env: 'GRPC_HOST',
@@ -205,6 +247,16 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     doc: 'Memory that vectors may take; an insert that would pass it is refused. 0 sets no limit.',
     parse: integer(0, Number.MAX_SAFE_INTEGER),
   },
+  maxUnindexedBytes: {
+    env: 'MAX_UNINDEXED_BYTES',
+    flag: 'max-unindexed-bytes',
+    default: 16 * mebibyte,
+    defaultText: '16777216 (16 MiB)',
+    placeholder: 'bytes',
+    group: 'limits',
+    doc: 'Vectors, in bytes, that may be stored and not yet linked into the index. Every search scans them, so inserts wait while there are more.',
+    parse: integer(1, 64 * 1024 * mebibyte),
+  },
   requestTimeoutMs: {
     env: 'REQUEST_TIMEOUT_MS',
     flag: 'request-timeout-ms',
@@ -292,6 +344,16 @@ function integer(least: number, most: number): (text: string) => number {
     const value = Number(text)
     if (!/^\d+$/.test(text) || value < least || value > most) {
       throw new Error(`is not a whole number from ${least} to ${most}`)
+    }
+    return value
+  }
+}
+
+function share(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (text.trim() === '' || !(value >= least && value <= most)) {
+      throw new Error(`is not a number from ${least} to ${most}`)
     }
     return value
   }

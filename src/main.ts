@@ -1,3 +1,4 @@
+import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
 import type { RunningServer } from './api/server.ts'
 import { DatabaseError } from './base/errors.ts'
@@ -7,11 +8,9 @@ import type { Config } from './config.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
 import { type GrpcServer, startGrpcServer } from './grpc/server.ts'
 import { startHttpServer } from './http/server.ts'
-import { apiKeyPath, loadOrCreateApiKey } from './storage/api-key-file.ts'
+import { loadOrCreateApiKey } from './storage/api-key-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
 import type { Store } from './storage/store.ts'
-
-export { apiKeyPath }
 
 /** A running service. It listens at once; `ready` resolves when the stored points are loaded. */
 export interface Service {
@@ -38,12 +37,7 @@ export interface Address {
  *   or when a port cannot be had
  */
 export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
-  const logger =
-    options.logger ??
-    createLogger({
-      level: config.logLevel,
-      pretty: config.logFormat === 'auto' ? process.stdout.isTTY : config.logFormat === 'pretty',
-    })
+  const logger = options.logger ?? loggerOf(config)
   const closers: (() => Promise<void>)[] = []
   const close = async (): Promise<void> => {
     for (const closer of closers.splice(0).reverse()) await closer()
@@ -54,6 +48,12 @@ export async function startService(config: Config, options: { logger?: Logger } 
     await close()
     throw error
   }
+}
+
+/** The logger that the settings ask for. */
+export function loggerOf({ logLevel, logFormat }: Config): Logger {
+  const pretty = logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
+  return createLogger({ level: logLevel, pretty })
 }
 
 async function assemble(
@@ -140,7 +140,7 @@ async function openLoadedEngine(
   logger: Logger,
 ): Promise<Engine> {
   const started = performance.now()
-  const engine = await openEngine({ ...config, store, logger })
+  const engine = await openEngine({ ...config, store, logger, indexDirectory: join(config.dataDir, 'index') })
   registerGauges(metrics, engine, store)
   const { points, dimension } = engine.stats
   logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')

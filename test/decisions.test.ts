@@ -457,7 +457,7 @@ describe('decisions about starting', () => {
   })
 
   it('memory that is used up refuses inserts with 507 and RESOURCE_EXHAUSTED; reads and deletes go on', async () => {
-    await using service = await startTestService({ MAX_MEMORY_BYTES: '200' })
+    await using service = await startTestService({ MAX_MEMORY_BYTES: '500' })
     const both = new Both(service)
     const { text } = await both.http('POST', '/points', httpPoint([1, 2]))
     const id = JSON.parse(text).point_id

@@ -1,6 +1,6 @@
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
-import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
+import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
@@ -8,6 +8,7 @@ import type { Deletion, Insertion, Store, StoredRow } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
 import { IdTable } from './id-table.ts'
+import { Indexer, type MetricPlan } from './indexer.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { type ChangeTarget, WritePath } from './write-path.ts'
 
@@ -15,7 +16,17 @@ export interface EngineOptions {
   /** The engine reads it on opening and is its only writer; the caller closes it after the engine. */
   readonly store: Store
   readonly searchThreads: number
+  readonly indexThreads: number
+  /** Where graphs are kept between starts; undefined to keep none. */
+  readonly indexDirectory?: string | undefined
   readonly maxLimit: number
+  /** Links of a graph's node on each upper level; level 0 has twice as many. */
+  readonly hnswM: number
+  readonly hnswEfConstruction: number
+  /** The ef of a search that states none. */
+  readonly hnswEf: number
+  readonly recallTarget: number
+  readonly maxUnindexedBytes: number
   readonly maxQueuedQueries: number
   readonly maxQueuedWriteBytes: number
   /** 0 for no limit. */
@@ -33,6 +44,12 @@ export interface EngineStats {
   readonly queuedQueries: number
   readonly queuedWriteBytes: number
   readonly sequence: number
+  /** Points that are not in the graph yet. */
+  readonly unindexed: number
+  /** Slots whose points were removed and that are still in a graph. */
+  readonly tombstones: number
+  /** By metric: which way searches take, and with what measured recall. */
+  readonly plans: Readonly<Record<Metric, MetricPlan>>
 }
 
 /**
@@ -42,16 +59,29 @@ export interface EngineStats {
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const kernels = await loadKernels()
+  const state = await recover(options, kernels)
+  const indexer = new Indexer({
+    ...options,
+    kernels,
+    threads: options.indexThreads,
+    firstLane: 1 + options.searchThreads,
+    directory: options.indexDirectory,
+    sequence: () => options.store.sequence,
+    onFree: (slot) => state.slots.release(slot),
+  })
   const executor = createExecutor({
     kernels,
     threads: options.searchThreads,
     maxQueuedQueries: options.maxQueuedQueries,
     logger: options.logger,
+    routeOf: (metric) => indexer.route(metric),
   })
+  const engine = new Engine(options, state, kernels, executor, indexer)
   try {
-    return new Engine(options, await recover(options, kernels), kernels, executor)
+    await engine.loadGraphs()
+    return engine
   } catch (error) {
-    await executor.close()
+    await engine.close()
     throw error
   }
 }
@@ -67,17 +97,25 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   readonly #options: EngineOptions
   readonly #kernels: KernelModule
   readonly #executor: SearchExecutor
+  readonly #indexer: Indexer
   readonly #writePath: WritePath
   readonly #state: State
   #attached = false
 
   /** Use `openEngine`. */
-  constructor(options: EngineOptions, state: State, kernels: KernelModule, executor: SearchExecutor) {
+  constructor(
+    options: EngineOptions,
+    state: State,
+    kernels: KernelModule,
+    executor: SearchExecutor,
+    indexer: Indexer,
+  ) {
     this.#store = options.store
     this.#options = options
     this.#state = state
     this.#kernels = kernels
     this.#executor = executor
+    this.#indexer = indexer
     this.#writePath = new WritePath({
       store: options.store,
       slots: state.slots,
@@ -102,7 +140,15 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       queuedQueries: this.#executor.queuedQueries,
       queuedWriteBytes: this.#writePath.queuedBytes,
       sequence: this.#store.sequence,
+      unindexed: this.#indexer.unindexed,
+      tombstones: this.#indexer.tombstones,
+      plans: this.#indexer.plans,
     }
+  }
+
+  /** Brings the graphs of an earlier run up with the points. */
+  async loadGraphs(): Promise<void> {
+    if (this.#state.index !== undefined) await this.#indexer.load()
   }
 
   insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
@@ -135,6 +181,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   async close(): Promise<void> {
     await this.#writePath.close()
     await this.#executor.close()
+    await this.#indexer.close()
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -153,11 +200,17 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     writeIdBytes(id, idScratch, 0)
     applyRow(this.#state, { slot, id: idScratch, sequence, vector: point.vector })
     if (!this.#attached) this.#attach(this.#state.index!)
+    this.#indexer.inserted(slot)
   }
 
   applyDeletion({ slot }: Deletion): void {
     this.#state.ids.delete(slot)
     this.#state.index!.remove(slot)
+    this.#indexer.removed(slot)
+  }
+
+  room(): Promise<void> | undefined {
+    return this.#indexer.room()
   }
 
   /** A first insert that failed has not fixed the dimension after all. */
@@ -168,6 +221,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   #attach(index: VectorIndex): void {
     this.#attached = true
     this.#executor.attach(index)
+    this.#indexer.attach(index)
   }
 
   /** A slot that was deleted, or deleted and filled anew, while the search ran is no longer what was found. */
@@ -217,8 +271,10 @@ function createIndex(options: EngineOptions, kernels: KernelModule, dimension: n
   return new VectorIndex({
     dimension,
     kernels,
-    maxThreads: options.searchThreads + 1,
+    maxThreads: 1 + options.searchThreads + options.indexThreads,
     maxLimit: options.maxLimit,
+    m: options.hnswM,
+    efConstruction: options.hnswEfConstruction,
     maxMemoryBytes: options.maxMemoryBytes,
   })
 }

@@ -31,6 +31,8 @@ function filledIndex(
     kernels,
     maxThreads: 4,
     maxLimit,
+    m: 16,
+    efConstruction: 100,
     maxMemoryBytes: 0,
     segmentSlots: 700,
   })

@@ -1,11 +1,11 @@
 import { Worker } from 'node:worker_threads'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { SearchQuery } from '../base/point.ts'
-import type { ScanQuery } from '../index/flat-scanner.ts'
+import type { Metric, SearchQuery } from '../base/point.ts'
+import type { Route } from '../index/graph.ts'
 import type { Hit } from '../index/hit.ts'
-import { mergeHits, Searcher, type SlotRange } from '../index/searcher.ts'
-import { queriesPerScanMax } from '../index/segment.ts'
+import { type IndexQuery, mergeHits, Searcher, type SlotRange } from '../index/searcher.ts'
+import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { type FromWorker, type TaskMessage, type ToWorker, unpackHits, type WorkerSetup } from './messages.ts'
@@ -16,6 +16,8 @@ export interface ExecutorOptions {
   /** Queries, those of batches counted singly, that may wait or run. */
   readonly maxQueuedQueries: number
   readonly logger: Logger
+  /** The way that a metric's searches take now; undefined for the exact scan. */
+  readonly routeOf?: (metric: Metric) => Route | undefined
   /** Searches of at most this many bytes of rows run on the calling thread; for tests of the threads, 0. */
   readonly inlineBytesMax?: number
 }
@@ -73,9 +75,11 @@ export class SearchExecutor implements AsyncDisposable {
     if (signal?.aborted) throw cancellation(signal)
     if (this.#index === undefined) return queries.map(() => [])
     this.#admit(queries.length)
-    const scans = queries.map(({ vector, metric, limit }) => ({
+    const scans = queries.map(({ vector, metric, limit, ef }) => ({
       vector,
       metric,
+      ef,
+      route: this.#routeOf(metric, Math.max(ef, limit)),
       k: Math.min(limit, Math.max(1, this.#index!.liveCount)),
     }))
     if (this.#bytesOf(scans.length) <= (this.#options.inlineBytesMax ?? inlineBytesMax)) {
@@ -105,7 +109,7 @@ export class SearchExecutor implements AsyncDisposable {
   }
 
   #enqueue(
-    queries: readonly ScanQuery[],
+    queries: readonly IndexQuery[],
     signal: AbortSignal | undefined,
   ): Promise<readonly (readonly Hit[])[]> {
     return new Promise((resolve, reject) => {
@@ -137,20 +141,40 @@ export class SearchExecutor implements AsyncDisposable {
     }
   }
 
-  /** Cuts a single query by slots, several by queries. */
-  #pieces(queries: readonly ScanQuery[]): Piece[] {
-    if (queries.length === 1) {
-      return this.#sharesOfSlots().map((ranges) => ({ first: 0, queries, ranges }))
+  /** Where there is a graph wide enough for the query, and the query is not so wide that a scan costs less. */
+  #routeOf(metric: Metric, ef: number): Route | undefined {
+    const route = this.#options.routeOf?.(metric)
+    if (route === undefined || ef > efMax || ef * scanFactor > this.#index!.liveCount) return undefined
+    return route
+  }
+
+  /**
+   * Queries that walk through a graph go a few together; of those that scan, several go through the rows
+   * together, and a single one is cut by slots.
+   */
+  #pieces(queries: readonly IndexQuery[]): Piece[] {
+    const positions = [...queries.keys()]
+    const walking = positions.filter((at) => queries[at]!.route !== undefined)
+    const scanning = positions.filter((at) => queries[at]!.route === undefined)
+    const walks = chunksOf(walking, () => walksPerPiece).map((chunk) =>
+      this.#piece(queries, chunk, this.#ranges()),
+    )
+    if (scanning.length === 1) {
+      return [...walks, ...this.#sharesOfSlots().map((ranges) => this.#piece(queries, scanning, ranges))]
     }
-    const together = Math.max(1, Math.min(queriesPerScanMax, Math.floor(pieceBytes / this.#bytesOf(1))))
-    const pieces: Piece[] = []
-    for (let first = 0; first < queries.length; ) {
-      let end = Math.min(first + together, queries.length)
-      while (!this.#inline.fits(queries.slice(first, end))) end -= 1
-      pieces.push({ first, queries: queries.slice(first, end), ranges: this.#ranges() })
-      first = end
-    }
-    return pieces
+    const scans = chunksOf(scanning, (rest) => this.#scansTogether(rest.map((at) => queries[at]!)))
+    return [...walks, ...scans.map((chunk) => this.#piece(queries, chunk, this.#ranges()))]
+  }
+
+  #piece(queries: readonly IndexQuery[], positions: readonly number[], ranges: readonly SlotRange[]): Piece {
+    return { positions, queries: positions.map((at) => queries[at]!), ranges }
+  }
+
+  /** How many of the first queries can go through the rows together. */
+  #scansTogether(queries: readonly IndexQuery[]): number {
+    let count = Math.max(1, Math.min(queriesPerScanMax, Math.floor(pieceBytes / this.#bytesOf(1))))
+    while (!this.#inline.fits(queries.slice(0, count))) count -= 1
+    return count
   }
 
   /** All the slots, by segment. */
@@ -211,16 +235,16 @@ export function createExecutor(options: ExecutorOptions): SearchExecutor {
 
 /** Part of a request: some of its queries over some of the slots. */
 interface Piece {
-  /** Position in the request of the piece's first query. */
-  readonly first: number
-  readonly queries: readonly ScanQuery[]
+  /** Where the piece's queries stand in the request. */
+  readonly positions: readonly number[]
+  readonly queries: readonly IndexQuery[]
   readonly ranges: readonly SlotRange[]
 }
 
 /** A search under way. `settle` is called exactly once. */
 class Request {
   readonly cancelled: Int32Array = new Int32Array(new SharedArrayBuffer(4))
-  readonly #queries: readonly ScanQuery[]
+  readonly #queries: readonly IndexQuery[]
   readonly #pieces: readonly Piece[]
   readonly #settle: (error?: unknown) => void
   /** By query: the hits of each piece that held it. */
@@ -229,7 +253,7 @@ class Request {
   #done = 0
   #settled = false
 
-  constructor(queries: readonly ScanQuery[], pieces: readonly Piece[], settle: (error?: unknown) => void) {
+  constructor(queries: readonly IndexQuery[], pieces: readonly Piece[], settle: (error?: unknown) => void) {
     this.#queries = queries
     this.#pieces = pieces
     this.#settle = settle
@@ -246,7 +270,7 @@ class Request {
   }
 
   complete(piece: Piece, hits: readonly (readonly Hit[])[]): void {
-    for (const [index, each] of hits.entries()) this.#found[piece.first + index]!.push(each)
+    for (const [index, each] of hits.entries()) this.#found[piece.positions[index]!]!.push(each)
     this.#done += 1
     if (this.#done === this.#pieces.length) this.#end()
   }
@@ -323,6 +347,24 @@ class SearchWorker {
 
 /** About 100 microseconds of scanning, what the messages to a worker and back cost under load. */
 const inlineBytesMax = 1024 * 1024
+
+/** Cuts a list into runs, each as long as `lengthOf` says of what is left. */
+function chunksOf<Item>(
+  items: readonly Item[],
+  lengthOf: (rest: readonly Item[]) => number,
+): (readonly Item[])[] {
+  const chunks: (readonly Item[])[] = []
+  for (let first = 0; first < items.length; first += chunks.at(-1)!.length) {
+    chunks.push(items.slice(first, first + lengthOf(items.slice(first, first + queriesPerScanMax))))
+  }
+  return chunks
+}
+
+/** A walk of a beam of ef measures some twenty vectors a place, out of order: a scan of so many costs less. */
+const scanFactor = 4
+
+/** A few milliseconds of walking. */
+const walksPerPiece = 16
 
 /** About 100 ms of scanning: the longest that a waiting query waits for a piece of a batch. */
 const pieceBytes = 1024 * 1024 * 1024

@@ -1,6 +1,5 @@
-import type { ScanQuery } from '../index/flat-scanner.ts'
 import type { Hit } from '../index/hit.ts'
-import type { SlotRange } from '../index/searcher.ts'
+import type { IndexQuery, SlotRange } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 
@@ -34,7 +33,7 @@ export interface SegmentMessage {
 export interface TaskMessage {
   readonly kind: 'task'
   readonly task: number
-  readonly queries: readonly ScanQuery[]
+  readonly queries: readonly IndexQuery[]
   readonly ranges: readonly SlotRange[]
   /** One word, shared: not 0 when nobody waits for the result any more. */
   readonly cancelled: Int32Array

@@ -1,8 +1,10 @@
 /**
- * Hands out slots: the lowest that were never used, or those that deletes have freed. Slots stay dense, so
- * that columns indexed by slot waste nothing. Main thread only.
+ * Hands out slots, the lowest free one first. So slots stay dense, columns indexed by slot waste nothing, a
+ * batch over freed slots is written in runs, and on a full disk what a deletion has freed is used before what
+ * would make the file longer. Main thread only.
  */
 export class SlotAllocator {
+  /** A binary heap: no slot is lower than the one at half its position. */
   readonly #free: number[] = []
   #next: number
 
@@ -22,13 +24,38 @@ export class SlotAllocator {
   }
 
   take(): number {
-    const freed = this.#free.pop()
-    if (freed !== undefined) return freed
-    this.#next += 1
-    return this.#next - 1
+    const lowest = this.#free[0]
+    if (lowest === undefined) {
+      this.#next += 1
+      return this.#next - 1
+    }
+    const last = this.#free.pop()!
+    if (this.#free.length > 0) this.#sink(last)
+    return lowest
   }
 
   release(slot: number): void {
-    this.#free.push(slot)
+    const heap = this.#free
+    let at = heap.length
+    while (at > 0) {
+      const parent = (at - 1) >> 1
+      if (heap[parent]! <= slot) break
+      heap[at] = heap[parent]!
+      at = parent
+    }
+    heap[at] = slot
+  }
+
+  /** Puts `slot` where the lowest one was taken from, below everything that is lower. */
+  #sink(slot: number): void {
+    const heap = this.#free
+    let at = 0
+    for (let child = 1; child < heap.length; child = 2 * at + 1) {
+      if (child + 1 < heap.length && heap[child + 1]! < heap[child]!) child += 1
+      if (heap[child]! >= slot) break
+      heap[at] = heap[child]!
+      at = child
+    }
+    heap[at] = slot
   }
 }

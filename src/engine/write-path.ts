@@ -29,6 +29,7 @@ export class WritePath {
   #sequence: number
   #running: Promise<void> | undefined
   #closed = false
+  #unyieldedBytes = 0
   #fault: Error | undefined
 
   constructor(options: {
@@ -52,16 +53,13 @@ export class WritePath {
   /** Stores all points or none; resolves with their ids, in order, when they are durable and visible. */
   insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
     const bytes = points.reduce((sum, point) => sum + pointBytes(point), 0)
-    return new Promise((resolve, reject) => {
-      this.#submit({ kind: 'insert', points, bytes, signal, resolve, reject })
-    })
+    return this.#submit<readonly string[]>(bytes, (answer) => ({ kind: 'insert', points, signal, ...answer }))
   }
 
   /** Removes a point; resolves with whether there was one, when its removal is durable and visible. */
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
-    return new Promise((resolve, reject) => {
-      this.#submit({ kind: 'remove', id, bytes: requestOverheadBytes, signal, resolve, reject })
-    })
+    const bytes = requestOverheadBytes
+    return this.#submit<boolean>(bytes, (answer) => ({ kind: 'remove', id, signal, ...answer }))
   }
 
   /** Refuses new changes and resolves when those under way have ended, one way or the other. */
@@ -70,15 +68,19 @@ export class WritePath {
     await this.#running
   }
 
-  #submit(request: Request): void {
-    const refusal = this.#refusal(request.bytes)
-    if (refusal !== undefined) {
-      request.reject(refusal)
-      return
+  #submit<Result>(bytes: number, requestOf: (answer: Answer<Result>) => Request): Promise<Result> {
+    const refusal = this.#refusal(bytes)
+    if (refusal !== undefined) return Promise.reject(refusal)
+    const { promise, resolve, reject } = Promise.withResolvers<Result>()
+    // Before anybody else hears of the answer, so that whoever goes on with the next request finds room.
+    const release = (): void => {
+      this.#queuedBytes -= bytes
     }
-    this.#queue.push(request)
-    this.#queuedBytes += request.bytes
+    promise.then(release, release)
+    this.#queue.push(requestOf({ bytes, resolve, reject }))
+    this.#queuedBytes += bytes
     this.#running ??= this.#run()
+    return promise
   }
 
   /** A request larger than the whole bound is let in when nothing else waits: it could never pass otherwise. */
@@ -93,16 +95,16 @@ export class WritePath {
   }
 
   async #run(): Promise<void> {
-    // The rest of this turn of the event loop can still join the first group.
+    // What is asked for in the same breath joins the first group.
     await Promise.resolve()
     while (this.#queue.length > 0) {
+      await this.#target.room()
       const requests = this.#takeGroup()
       try {
         await this.#commit(requests)
       } catch (error) {
         this.#stop(requests, error)
       }
-      for (const request of requests) this.#queuedBytes -= request.bytes
     }
     this.#running = undefined
     this.#target.idle()
@@ -135,7 +137,7 @@ export class WritePath {
   }
 
   async #commit(requests: readonly Request[]): Promise<void> {
-    const prepared = this.#prepare(requests)
+    const prepared = await this.#prepare(requests)
     if (prepared.length === 0) return
     try {
       await this.#store.commit(groupOf(prepared))
@@ -153,12 +155,13 @@ export class WritePath {
   }
 
   /** Gives the requests that can go to the disk their slots, ids and sequence numbers; answers the others. */
-  #prepare(requests: readonly Request[]): Prepared[] {
+  async #prepare(requests: readonly Request[]): Promise<Prepared[]> {
     const prepared: Prepared[] = []
     for (const request of requests) {
       try {
         if (request.signal?.aborted) throw cancellation(request.signal)
-        const ready = request.kind === 'insert' ? this.#prepareInsert(request) : this.#prepareRemove(request)
+        const ready =
+          request.kind === 'insert' ? await this.#prepareInsert(request) : this.#prepareRemove(request)
         if (ready !== undefined) prepared.push(ready)
       } catch (error) {
         request.reject(error)
@@ -167,12 +170,14 @@ export class WritePath {
     return prepared
   }
 
-  #prepareInsert(request: InsertRequest): Prepared {
+  async #prepareInsert(request: InsertRequest): Promise<Prepared> {
     this.#target.reserve(this.#slots.slotCountAfter(request.points.length))
-    const insertions = request.points.map((point) => {
+    const insertions: Insertion[] = []
+    for (const point of request.points) {
       this.#sequence += 1
-      return { slot: this.#slots.take(), id: newId(), sequence: this.#sequence, point }
-    })
+      insertions.push({ slot: this.#slots.take(), id: newId(), sequence: this.#sequence, point })
+      if (this.#isTurnOver(0)) await nextTurn()
+    }
     return { request, insertions, deletions: [] }
   }
 
@@ -191,21 +196,23 @@ export class WritePath {
   }
 
   async #apply({ request, insertions, deletions }: Prepared): Promise<void> {
-    let unyieldedBytes = 0
     for (const insertion of insertions) {
       this.#target.applyInsertion(insertion)
-      unyieldedBytes += insertion.point.vector.byteLength
-      if (unyieldedBytes >= applyBytesPerTurn) {
-        unyieldedBytes = 0
-        await nextTurn()
-      }
+      if (this.#isTurnOver(insertion.point.vector.byteLength)) await nextTurn()
     }
     for (const deletion of deletions) {
       this.#target.applyDeletion(deletion)
-      this.#slots.release(deletion.slot)
     }
     if (request.kind === 'insert') request.resolve(insertions.map(({ id }) => id))
     else request.resolve(true)
+  }
+
+  /** Whether, with one more point and so many bytes of it copied, other work should get its turn. */
+  #isTurnOver(copiedBytes: number): boolean {
+    this.#unyieldedBytes += pointWorkBytes + copiedBytes
+    if (this.#unyieldedBytes < bytesPerTurn) return false
+    this.#unyieldedBytes = 0
+    return true
   }
 }
 
@@ -216,26 +223,31 @@ export interface ChangeTarget {
   /** Makes sure that vectors up to this slot count fit in memory, or throws `memory_full`. */
   reserve(slotCount: number): void
   applyInsertion(insertion: Insertion): void
+  /** The slot is handed back to the allocator when nothing leads to it any more. */
   applyDeletion(deletion: Deletion): void
+  /** Resolves when the index can take more points; undefined when it can now. */
+  room(): Promise<void> | undefined
   /** Nothing waits and nothing is under way. */
   idle(): void
 }
 
-interface RequestBase<Result> {
+/** A request's claim on the queue, and how it is answered. */
+interface Answer<Result> {
   readonly bytes: number
-  readonly signal: AbortSignal | undefined
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
 }
 
-interface InsertRequest extends RequestBase<readonly string[]> {
+interface InsertRequest extends Answer<readonly string[]> {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
+  readonly signal: AbortSignal | undefined
 }
 
-interface RemoveRequest extends RequestBase<boolean> {
+interface RemoveRequest extends Answer<boolean> {
   readonly kind: 'remove'
   readonly id: string
+  readonly signal: AbortSignal | undefined
 }
 
 type Request = InsertRequest | RemoveRequest
@@ -250,8 +262,11 @@ const requestOverheadBytes = 256
 /** A group stops growing here: about 10 ms of a disk that writes 1.6 GB/s, so that no group waits long. */
 const groupBytes = 16 * 1024 * 1024
 
-/** Copying this much into the index takes about a millisecond; then other work gets its turn. */
-const applyBytesPerTurn = 2 * 1024 * 1024
+/** Copying this much takes about a millisecond; then other work gets its turn. */
+const bytesPerTurn = 2 * 1024 * 1024
+
+/** What a point costs besides copying its vector, in bytes that could be copied meanwhile: half a microsecond. */
+const pointWorkBytes = 1024
 
 function pointBytes(point: NewPoint): number {
   return point.vector.byteLength + point.payload.content.length * 2 + requestOverheadBytes

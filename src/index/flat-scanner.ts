@@ -40,7 +40,7 @@ export class FlatScanner {
   begin(queries: readonly ScanQuery[]): void {
     assert(this.fits(queries), 'the queries of a scan fit into its lane')
     const { memory, layout } = this.#segment
-    let pool = this.#lane + layout.poolOffset
+    let pool = this.#lane + layout.lane.pool
     this.#running = queries.map(({ vector, metric, k }, index) => {
       const query = this.#lane + index * layout.rowBytes
       const row = new Float32Array(memory.buffer, query, layout.paddedDimension)
@@ -103,7 +103,7 @@ export class FlatScanner {
   }
 
   get #poolBytes(): number {
-    return this.#segment.layout.poolBytes
+    return this.#segment.layout.lane.poolBytes
   }
 }
 

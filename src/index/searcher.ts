@@ -1,7 +1,8 @@
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
+import { GraphThread, type Route } from './graph.ts'
 import type { Hit } from './hit.ts'
-import type { SegmentHandle } from './segment.ts'
+import { efMax, type SegmentHandle } from './segment.ts'
 
 /** Slots [from, to) of a segment, numbered within it. */
 export interface SlotRange {
@@ -10,11 +11,19 @@ export interface SlotRange {
   readonly to: number
 }
 
-/** One thread's way to search: a scanner for each segment, over the thread's own lane of scratch. */
+/** A query with what the index needs to know beyond the scan: how wide to search, and which way. */
+export interface IndexQuery extends ScanQuery {
+  readonly ef: number
+  /** Undefined for the exact scan. */
+  readonly route: Route | undefined
+}
+
+/** One thread's way to search: for each segment a scanner and its graphs, over the thread's own lane of scratch. */
 export class Searcher {
   readonly #kernels: KernelModule
   readonly #lane: number
   readonly #scanners: FlatScanner[] = []
+  readonly #graphs: GraphThread[][] = []
 
   constructor(kernels: KernelModule, lane: number) {
     this.#kernels = kernels
@@ -22,7 +31,16 @@ export class Searcher {
   }
 
   attach(segment: SegmentHandle): void {
-    this.#scanners[segment.ordinal] = new FlatScanner(segment, this.#kernels, this.#lane)
+    const { ordinal, layout } = segment
+    this.#scanners[ordinal] = new FlatScanner(segment, this.#kernels, this.#lane)
+    this.#graphs[ordinal] = layout.graphs.map(
+      (_, graph) => new GraphThread(segment, this.#kernels, this.#lane, graph),
+    )
+  }
+
+  /** This thread's way through a graph. */
+  graph(ordinal: number, graph: number): GraphThread {
+    return this.#graphs[ordinal]![graph]!
   }
 
   /** Whether these queries can go through a segment together. */
@@ -31,11 +49,32 @@ export class Searcher {
   }
 
   /**
-   * The nearest of the live slots in `ranges` for each query, ascending by (distance, sequence).
+   * The nearest of the live slots for each query, ascending by (distance, sequence): those in `ranges` for a
+   * query without a route, those of whole segments for one with a route.
    *
-   * @param isCancelled asked every few thousand rows; once true, what was found so far is returned
+   * @param isCancelled asked every few milliseconds; once true, what was found so far is returned
    */
   search(
+    queries: readonly IndexQuery[],
+    ranges: readonly SlotRange[],
+    isCancelled: () => boolean,
+  ): readonly (readonly Hit[])[] {
+    const scanned = queries.filter(({ route }) => route === undefined)
+    const exact = scanned.length > 0 ? this.#scan(scanned, ranges, isCancelled) : []
+    let next = 0
+    return queries.map((query) => {
+      if (query.route === undefined) return exact[next++]!
+      return isCancelled() ? [] : this.#walk(query, query.route)
+    })
+  }
+
+  #walk(query: IndexQuery, { graph, measure, widening }: Route): readonly Hit[] {
+    const ef = Math.min(efMax, query.ef * widening)
+    const lists = this.#graphs.map((graphs) => graphs[graph]!.search(query, ef, measure))
+    return mergeHits(lists, query.k)
+  }
+
+  #scan(
     queries: readonly ScanQuery[],
     ranges: readonly SlotRange[],
     isCancelled: () => boolean,

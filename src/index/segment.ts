@@ -3,21 +3,23 @@ import { DatabaseError } from '../base/errors.ts'
 /**
  * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
  *
- *   0        64                                                                          memory.buffer end
- *   ├────────┼───────────────┬───────────┬────────────┬────────────┬──────────────────────────┤
- *   │ unused │ scratch       │ live      │ sequences  │ norms      │ rows                     │
- *   │        │ one lane a    │ u8 a slot │ f64 a slot │ f64 a slot │ f32 x padded dimension   │
- *   │        │ thread        │           │            │ (squared)  │ a slot, 64-byte aligned  │
- *   └────────┴───────────────┴───────────┴────────────┴────────────┴──────────────────────────┘
- *                 lane: query rows, then the pool of nearest slots
+ *   0        64        320                                                            memory.buffer end
+ *   ├────────┼─────────┼────────────┬────────────┬──────────────┬──────────────┬───────────────────┤
+ *   │ unused │ headers │ lanes of   │ live       │ graph 0, 1:  │ codes        │ rows              │
+ *   │        │ of the  │ scratch    │ sequences  │ states,      │ header and   │ f32 x padded      │
+ *   │        │ graphs  │ one a      │ norms      │ levels,      │ one byte a   │ dimension a slot, │
+ *   │        │         │ thread     │ (squared)  │ lists, ring  │ component    │ 64-byte aligned   │
+ *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
+ *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks
  *
  * Columns have room for every slot the segment can ever hold, at fixed offsets; rows stand last, so that
  * growing the memory only ever adds rows. The room that is not used yet is address space, not memory: the
  * operating system gives a page when it is first written.
  *
- * Threads: the main thread writes columns and rows and grows the memory. Any thread reads them through a
- * kernel instance of its own, without locks; each writes only its own lane of scratch. To fill a slot the
- * main thread clears `live`, writes the sequence, norm and row, and sets `live` last.
+ * Threads: the main thread writes live, sequences, norms, rows and rings, and grows the memory. Index threads
+ * write codes, levels, lists and states, as the kernels' graph.ts tells. Any thread reads everything through a
+ * kernel instance of its own, without locks; each writes only its own lane of scratch. To fill a slot the main
+ * thread clears `live`, writes the sequence, norm and row, and sets `live` last.
  */
 export interface SegmentLayout {
   readonly dimension: number
@@ -26,15 +28,50 @@ export interface SegmentLayout {
   readonly rowBytes: number
   /** Slots that the segment can hold. */
   readonly capacity: number
+  /** Links of a node on each upper level; twice as many on level 0. */
+  readonly m: number
+  readonly efConstruction: number
+  /** Codes of a row with their padding: a multiple of 32. */
+  readonly codeWidth: number
+  readonly codeBytes: number
   readonly laneBytes: number
-  /** Offset of the pool within a lane, behind the query rows. */
-  readonly poolOffset: number
-  readonly poolBytes: number
   readonly scratch: number
+  readonly lane: LaneLayout
   readonly live: number
   readonly sequences: number
   readonly norms: number
+  readonly graphs: readonly GraphColumns[]
+  readonly codes: number
   readonly rows: number
+}
+
+/** Offsets within a thread's lane, the query rows first. */
+export interface LaneLayout {
+  /** The pool of nearest slots of an exact scan. */
+  readonly pool: number
+  readonly poolBytes: number
+  readonly graph: number
+  readonly beam: number
+  readonly visited: number
+}
+
+/** Byte addresses of one graph's columns. */
+export interface GraphColumns {
+  readonly header: number
+  /** u8 a slot: absent, linked or leaving. */
+  readonly states: number
+  readonly locks: number
+  /** u8 a slot: the highest level the node stands on. */
+  readonly levels: number
+  /** u32 a slot: the first of its upper lists among `upperBlocks`; 0 for none. */
+  readonly uppers: number
+  /** u32 x 2m a slot. */
+  readonly links: number
+  /** u32 x m a list; list 0 is not used. */
+  readonly upperBlocks: number
+  readonly upperCount: number
+  /** u32 a slot: the slots that wait to be linked. */
+  readonly ring: number
 }
 
 /** What another thread needs to read a segment; can be posted to a worker. */
@@ -52,41 +89,109 @@ export const queriesPerScanMax = 16
 /** A pool entry: f64 distance, f64 sequence, u32 slot. */
 export const poolEntryBytes = 20
 
+/** The widest beam of a graph search; a search that asks for more is an exact scan. */
+export const efMax = 4096
+
+/** Graphs that a segment has room for. */
+export const graphsPerSegment = 2
+
 export const pageBytes = 65_536
 const segmentBytesMax = 65_536 * pageBytes
 const rowAlignment = 64
+const headersAt = 64
+const headerBytes = 128
+/** The fixed part of the kernels' graph scratch; the codes of a query follow. */
+const graphScratchBytes = 4096
+
+/** Up to this dimension a float32 row is no longer than two cache lines, and codes would save nothing. */
+const uncodedDimensionMax = 16
+
+export interface SegmentOptions {
+  readonly dimension: number
+  readonly threads: number
+  readonly maxLimit: number
+  readonly m: number
+  readonly efConstruction: number
+  /** Fewer slots than fit, for tests of many segments. */
+  readonly maxSlots?: number | undefined
+}
 
 /**
  * Computes the layout with as many slots as fit in 4 GiB.
  *
- * @param options.maxSlots fewer slots than fit, for tests of many segments
+ * @throws DatabaseError `memory_full` when the threads' scratch alone fills a segment
  */
-export function segmentLayout(options: {
-  readonly dimension: number
-  readonly threads: number
-  readonly maxLimit: number
-  readonly maxSlots?: number | undefined
-}): SegmentLayout {
-  const paddedDimension = roundUp(options.dimension, 16)
-  const rowBytes = paddedDimension * 4
-  const poolOffset = queriesPerScanMax * rowBytes
-  const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
-  const laneBytes = poolOffset + poolBytes
-  const scratch = rowAlignment
-  const live = scratch + options.threads * laneBytes
-  const fit = Math.floor((segmentBytesMax - live - 3 * rowAlignment) / (rowBytes + 17))
+export function segmentLayout(options: SegmentOptions): SegmentLayout {
+  const most = options.maxSlots ?? segmentBytesMax / rowAlignment
+  // Every column is linear in the capacity, so the bytes of a slot follow from two layouts.
+  const fixed = columnsFor(options, 0).end
+  const perSlot = (columnsFor(options, 1 << 16).end - fixed) / (1 << 16)
+  const fit = Math.floor((segmentBytesMax - fixed - 64 * rowAlignment) / perSlot)
   if (fit < 1) {
     throw new DatabaseError(
       'memory_full',
-      `${options.threads} search threads with MAX_LIMIT ${options.maxLimit} leave no room for vectors in a memory segment`,
+      `${options.threads} threads with MAX_LIMIT ${options.maxLimit} leave no room for vectors in a memory segment`,
     )
   }
-  const capacity = Math.min(fit, options.maxSlots ?? fit)
-  const sequences = roundUp(live + capacity, rowAlignment)
-  const norms = roundUp(sequences + capacity * 8, rowAlignment)
-  const rows = roundUp(norms + capacity * 8, rowAlignment)
-  const sizes = { dimension: options.dimension, paddedDimension, rowBytes, capacity, laneBytes }
-  return { ...sizes, poolOffset, poolBytes, scratch, live, sequences, norms, rows }
+  return columnsFor(options, Math.min(fit, most)).layout
+}
+
+function columnsFor(options: SegmentOptions, capacity: number): { layout: SegmentLayout; end: number } {
+  const { dimension, m, efConstruction } = options
+  const paddedDimension = roundUp(dimension, 16)
+  const rowBytes = paddedDimension * 4
+  const codeWidth = roundUp(dimension, 32)
+  const codeBytes = dimension <= uncodedDimensionMax ? 0 : codeHeaderBytes + codeWidth
+
+  const laneTaker = new Taker(queriesPerScanMax * rowBytes)
+  const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
+  const lane = {
+    pool: laneTaker.take(poolBytes),
+    poolBytes,
+    graph: laneTaker.take(graphScratchBytes + codeWidth),
+    beam: laneTaker.take((efMax + 8) * 8),
+    visited: laneTaker.take(capacity),
+  }
+  const laneBytes = laneTaker.end
+
+  const taker = new Taker(headersAt + graphsPerSegment * headerBytes)
+  const scratch = taker.take(options.threads * laneBytes)
+  const live = taker.take(capacity)
+  const sequences = taker.take(capacity * 8)
+  const norms = taker.take(capacity * 8)
+  const graphs = Array.from({ length: graphsPerSegment }, (_, index) =>
+    graphColumns(taker, index, capacity, m),
+  )
+  const codes = taker.take(capacity * codeBytes)
+  const rows = taker.take(capacity * rowBytes)
+  const sizes = {
+    dimension,
+    paddedDimension,
+    rowBytes,
+    capacity,
+    m,
+    efConstruction,
+    codeWidth,
+    codeBytes,
+    laneBytes,
+  }
+  return { layout: { ...sizes, scratch, lane, live, sequences, norms, graphs, codes, rows }, end: taker.end }
+}
+
+function graphColumns(taker: Taker, index: number, capacity: number, m: number): GraphColumns {
+  // A slot has 1 / (m - 1) upper lists on average; a quarter more is beyond what chance asks for.
+  const upperCount = Math.ceil((capacity * 1.25) / (m - 1)) + 64
+  return {
+    header: headersAt + index * headerBytes,
+    states: taker.take(capacity),
+    locks: taker.take(capacity),
+    levels: taker.take(capacity),
+    uppers: taker.take(capacity * 4),
+    ring: taker.take(capacity * 4),
+    links: taker.take(capacity * 8 * m),
+    upperBlocks: taker.take(upperCount * 4 * m),
+    upperCount,
+  }
 }
 
 /** Byte address of a thread's lane of scratch. */
@@ -97,6 +202,30 @@ export function laneAddress(layout: SegmentLayout, thread: number): number {
 /** Pages that a segment needs for its first `slots` slots. */
 export function pagesFor(layout: SegmentLayout, slots: number): number {
   return Math.ceil((layout.rows + slots * layout.rowBytes) / pageBytes)
+}
+
+/** Bytes of memory that a slot takes once it is filled and linked into one graph. */
+export function slotBytes({ rowBytes, codeBytes, m }: SegmentLayout): number {
+  const columns = 1 + 8 + 8
+  const graph = 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
+  return rowBytes + codeBytes + columns + graph
+}
+
+const codeHeaderBytes = 16
+
+/** Hands out aligned addresses one behind the other. */
+class Taker {
+  end: number
+
+  constructor(start: number) {
+    this.end = roundUp(start, rowAlignment)
+  }
+
+  take(bytes: number): number {
+    const at = this.end
+    this.end = roundUp(at + bytes, rowAlignment)
+    return at
+  }
 }
 
 function roundUp(value: number, step: number): number {

@@ -1,14 +1,28 @@
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
-import { pageBytes, pagesFor, type SegmentHandle, type SegmentLayout, segmentLayout } from './segment.ts'
+import { GraphState, writeGraphHeader } from './graph-state.ts'
+import { LinkQueue } from './link-queue.ts'
+import {
+  graphsPerSegment,
+  pageBytes,
+  pagesFor,
+  type SegmentHandle,
+  type SegmentLayout,
+  segmentLayout,
+  slotBytes,
+} from './segment.ts'
 
 export interface VectorIndexOptions {
   readonly dimension: number
   readonly kernels: KernelModule
-  /** Threads that may search, the main thread included: each has a lane of scratch in every segment. */
+  /** Threads that search or link, the main thread included: each has a lane of scratch in every segment. */
   readonly maxThreads: number
   readonly maxLimit: number
+  /** Links of a graph's node on each upper level, 2..64; level 0 has twice as many. */
+  readonly m: number
+  /** Width of the search for a new node's neighbours. */
+  readonly efConstruction: number
   /** Bytes that live columns and rows may take; 0 for no limit. */
   readonly maxMemoryBytes: number
   /** Fewer slots a segment than fit, for tests. */
@@ -35,6 +49,8 @@ export class VectorIndex {
       dimension: options.dimension,
       threads: options.maxThreads,
       maxLimit: options.maxLimit,
+      m: options.m,
+      efConstruction: options.efConstruction,
       maxSlots: options.segmentSlots,
     })
   }
@@ -53,8 +69,22 @@ export class VectorIndex {
     return this.#bytesFor(this.#slotCount)
   }
 
+  get layout(): SegmentLayout {
+    return this.#layout
+  }
+
   get segments(): readonly SegmentHandle[] {
     return this.#segments.map(({ handle }) => handle)
+  }
+
+  /** The slots that wait to be linked into a graph of a segment. */
+  linkQueue(ordinal: number, graph: number): LinkQueue {
+    return this.#segments[ordinal]!.queues[graph]!
+  }
+
+  /** A slot's segment and its number within it. */
+  locate(slot: number): { readonly ordinal: number; readonly local: number } {
+    return { ordinal: Math.floor(slot / this.#layout.capacity), local: this.#local(slot) }
   }
 
   /** Calls `listener` for every segment, those that exist now first. */
@@ -131,12 +161,9 @@ export class VectorIndex {
   }
 
   #bytesFor(slots: number): number {
-    return slots * (this.#layout.rowBytes + columnBytesPerSlot)
+    return slots * slotBytes(this.#layout)
   }
 }
-
-/** live, sequence and norm. */
-const columnBytesPerSlot = 17
 
 /** Memory grows by at least this much, so that a stream of inserts does not grow it one page at a time. */
 const growthPages = (16 * 1024 * 1024) / pageBytes
@@ -144,6 +171,7 @@ const growthPages = (16 * 1024 * 1024) / pageBytes
 /** The writer's side of one segment. */
 class Segment {
   readonly handle: SegmentHandle
+  readonly queues: readonly LinkQueue[]
   readonly #kernels: KernelExports
   #views: Views
 
@@ -152,6 +180,10 @@ class Segment {
     this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout }
     this.#kernels = instantiateKernels(kernels, memory)
     this.#views = viewsOf(this.handle)
+    this.queues = Array.from({ length: graphsPerSegment }, (_, graph) => {
+      writeGraphHeader(this.handle, graph)
+      return new LinkQueue(new GraphState(this.handle, graph))
+    })
   }
 
   grow(slots: number): void {
@@ -175,6 +207,7 @@ class Segment {
     this.#views.sequences[local] = sequence
     this.#views.rows.set(vector, (local * layout.rowBytes) / 4)
     this.#views.norms[local] = this.#kernels.dot64(row, row, layout.paddedDimension)
+    for (const { state } of this.queues) state.slotCount = Math.max(state.slotCount, local + 1)
     Atomics.store(this.#views.live, local, 1)
   }
 

@@ -37,6 +37,25 @@ export interface KernelExports {
     count: number,
   ): number
   sortPool(pool: number, k: number, count: number): void
+  encodeStored(row: number, n: number, width: number, code: number): void
+  encodeQuery(row: number, n: number, width: number, code: number): void
+  attachGraph(header: number, scratch: number, pool: number, visited: number): void
+  insertSlot(slot: number, level: number, kind: number): number
+  searchGraph(
+    metric: number,
+    kind: number,
+    query: number,
+    queryNorm: number,
+    ef: number,
+    rerank: number,
+    nearest: number,
+    k: number,
+    count: number,
+  ): number
+  encodeSlot(slot: number): void
+  repairRange(from: number, to: number, kind: number): number
+  releaseLeaving(): void
+  adopt(slot: number, kind: number): void
 }
 
 /**

@@ -1,17 +1,11 @@
 import { chmod, open, readFile, rename } from 'node:fs/promises'
-import { join } from 'node:path'
-import { newApiKey } from '../base/api-key.ts'
+import { apiKeyPath, newApiKey } from '../base/api-key.ts'
 
 export interface ApiKeyFile {
   readonly key: string
   readonly path: string
   /** Whether this call made the key. */
   readonly created: boolean
-}
-
-/** Where a data directory keeps the generated key. */
-export function apiKeyPath(dataDir: string): string {
-  return join(dataDir, 'api-key')
 }
 
 /**

@@ -60,8 +60,8 @@ export function faultOfRowsHeader(header: Buffer, dimension: number): string | u
   return stored === dimension ? undefined : `it holds vectors of ${stored} dimensions, not ${dimension}`
 }
 
-/** Writes a row at `offset` of `target`. */
-export function writeRow(
+/** Writes a row at `offset` of `target`, all but its checksum. */
+export function packRow(
   target: Buffer,
   offset: number,
   row: { readonly id: string; readonly sequence: number; readonly vector: Float32Array },
@@ -70,7 +70,11 @@ export function writeRow(
   writeIdBytes(row.id, target, offset)
   target.writeDoubleLE(row.sequence, offset + idBytes)
   target.set(new Uint8Array(buffer, byteOffset, byteLength), offset + rowHeadBytes)
-  const end = offset + rowHeadBytes + byteLength
+}
+
+/** Fills in the checksum of the row of `rowBytes` at `offset`. */
+export function sealRow(target: Buffer, offset: number, rowBytes: number): void {
+  const end = offset + rowBytes - 4
   target.writeUInt32LE(crc32(target.subarray(offset, end)), end)
 }
 
@@ -90,11 +94,14 @@ export function readRow(source: Buffer, offset: number, vector: Float32Array): n
 
 const payloadHeadBytes = idBytes + 1 + 4
 
-export function encodePayload(id: string, { contentType, content }: Payload): Buffer {
-  const contentBytes = Buffer.byteLength(content)
-  const value = Buffer.alloc(payloadHeadBytes + contentBytes)
-  writeIdBytes(id, value, 0)
-  value[idBytes] = contentTypes.indexOf(contentType)
+/**
+ * @param id its 16 bytes
+ * @param contentType position in `contentTypes`
+ */
+export function encodePayload(id: Uint8Array, contentType: number, content: string): Buffer {
+  const value = Buffer.alloc(payloadHeadBytes + Buffer.byteLength(content))
+  value.set(id)
+  value[idBytes] = contentType
   value.write(content, payloadHeadBytes)
   value.writeUInt32LE(payloadChecksum(value), idBytes + 1)
   return value

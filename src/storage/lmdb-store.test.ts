@@ -1,18 +1,18 @@
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
-import { type FileHandle, open } from 'node:fs/promises'
+import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
 import { idFromBytes, newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
-import type { OpenFile } from './row-file.ts'
 import type { Insertion, Store } from './store.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -59,9 +59,9 @@ function asLoaded(insertions: readonly Insertion[]): [number, object][] {
 
 async function withStore<Result>(
   work: (store: Store) => Promise<Result>,
-  openFile?: OpenFile,
+  disk?: FailingDisk,
 ): Promise<Result> {
-  const store = await openStore({ dataDir, logger, ...(openFile ? { openFile } : {}) })
+  const store = await openStore({ dataDir, logger, ...(disk ? { writerExecArgv: disk.execArgv } : {}) })
   try {
     return await work(store)
   } finally {
@@ -201,105 +201,122 @@ describe('a data directory', () => {
 })
 
 describe('a failing disk', () => {
-  /** The real file, except that `operation` fails with `code` while `faults.left` is above zero. */
-  const failing = (operation: 'write' | 'datasync', code: string, faults: { left: number }): OpenFile => {
-    return async (path, flags, mode) => {
-      const handle = await open(path, flags, mode)
-      return new Proxy(handle, {
-        get(target, name) {
-          const member: unknown = Reflect.get(target, name, target)
-          if (name === operation && faults.left > 0) {
-            return async () => {
-              faults.left -= 1
-              throw Object.assign(new Error(`${code}: injected`), { code })
-            }
-          }
-          return typeof member === 'function' ? member.bind(target) : member
-        },
-      }) as FileHandle
-    }
-  }
-
   it('that is full refuses a group whole and takes the next when there is space', async () => {
-    const faults = { left: 0 }
+    using disk = new FailingDisk()
     const first = insertionsOf(3)
     const third = insertion(3, 9)
-    await withStore(
-      async (store) => {
-        await store.commit({ insertions: first, deletions: [] })
-        faults.left = 1
-        await assert.rejects(
-          store.commit({ insertions: [insertion(3, 5), insertion(4, 6)], deletions: [] }),
-          { reason: 'disk_full' },
-        )
-        await store.commit({ insertions: [third], deletions: [] })
-      },
-      failing('write', 'ENOSPC', faults),
-    )
+    await withStore(async (store) => {
+      await store.commit({ insertions: first, deletions: [] })
+      disk.fail({ operation: 'write', code: 'ENOSPC' })
+      await assert.rejects(store.commit({ insertions: [insertion(3, 5), insertion(4, 6)], deletions: [] }), {
+        reason: 'disk_full',
+      })
+      assert.equal(disk.left, 0)
+      await store.commit({ insertions: [third], deletions: [] })
+    }, disk)
     await withStore(async (store) =>
       assert.deepEqual([...(await contentsOf(store))], asLoaded([...first, third])),
     )
   })
 
-  it('whose sync fails is not trusted again until a restart: no retry, reads go on', async () => {
-    const faults = { left: 0 }
+  it('that fills up in the middle of a large group stores none of it', async () => {
+    using disk = new FailingDisk()
     const first = insertionsOf(3)
-    await withStore(
-      async (store) => {
+    // Several parts on the way to the writer thread, each with a write of its own.
+    const large = Array.from({ length: 60_000 }, (_, index) =>
+      insertion(3 + index, 4 + index, 'x'.repeat(50)),
+    )
+    const last = insertion(3, 100_000)
+    await withStore(async (store) => {
+      await store.commit({ insertions: first, deletions: [] })
+      disk.fail({ operation: 'write', code: 'ENOSPC', after: 1 })
+      await assert.rejects(store.commit({ insertions: large, deletions: [] }), { reason: 'disk_full' })
+      assert.equal(disk.left, 0)
+      assert.equal(store.slotCount, 3)
+      assert.equal(store.payload(3, large[0]!.id), undefined)
+      await store.commit({ insertions: [last], deletions: [] })
+    }, disk)
+    await withStore(async (store) =>
+      assert.deepEqual([...(await contentsOf(store))], asLoaded([...first, last])),
+    )
+  })
+
+  it('that fails the first insertion has not fixed the dimension', async () => {
+    using disk = new FailingDisk()
+    const other = insertion(0, 2, 'of seven dimensions', 7)
+    await withStore(async (store) => {
+      disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
+      await assert.rejects(store.commit({ insertions: [insertion(0, 1)], deletions: [] }), {
+        reason: 'disk_full',
+      })
+      assert.equal(disk.left, 0)
+      assert.equal(store.dimension, undefined)
+      await store.commit({ insertions: [other], deletions: [] })
+      assert.equal(store.dimension, 7)
+    }, disk)
+    await withStore(async (store) => {
+      assert.equal(store.dimension, 7)
+      assert.deepEqual([...(await contentsOf(store))], asLoaded([other]))
+    })
+  })
+
+  const fatal = [
+    { operation: 'write', code: 'EIO', what: 'whose write fails' },
+    { operation: 'fdatasync', code: 'EIO', what: 'whose sync fails' },
+    { operation: 'fdatasync', code: 'thread exit', what: 'whose writer thread ends' },
+  ] as const
+  for (const { what, ...fault } of fatal) {
+    it(`${what} is not trusted again until a restart: no retry, reads go on`, async () => {
+      using disk = new FailingDisk()
+      const first = insertionsOf(3)
+      await withStore(async (store) => {
         await store.commit({ insertions: first, deletions: [] })
-        faults.left = 1
+        disk.fail(fault)
         const refusal = { reason: 'internal', message: /writes are stopped until the server is restarted/ }
         await assert.rejects(store.commit({ insertions: [insertion(3, 4)], deletions: [] }), refusal)
         await assert.rejects(store.commit({ insertions: [insertion(3, 5)], deletions: [] }), refusal)
-        assert.equal(faults.left, 0)
+        assert.equal(disk.left, 0)
         assert.deepEqual(store.payload(0, first[0]!.id), first[0]!.point.payload)
-      },
-      failing('datasync', 'EIO', faults),
-    )
-    await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(first)))
-  })
+      }, disk)
+      await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(first)))
+    })
+  }
 
-  it('that is really full refuses inserts, lets deletions through and loses nothing', async (context) => {
-    const mountPoint = join(dataDir, '..', 'small')
-    mkdirSync(mountPoint)
-    try {
-      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=12m', 'tmpfs', mountPoint], { stdio: 'ignore' })
-    } catch {
-      context.skip('mounting a small tmpfs needs root')
-      return
+  it('that is really full refuses inserts and takes deletions, round after round, and loses nothing', async (context) => {
+    using small = SmallDisk.mount(12 * 1024 * 1024)
+    if (small === undefined) return context.skip(noSmallDisk)
+    dataDir = join(small.path, 'data')
+    const stored = new Map<number, Insertion>()
+    let sequence = 0
+    const insert = async (store: Store, count: number): Promise<void> => {
+      const free = Array.from({ length: 4000 }, (_, slot) => slot).filter((slot) => !stored.has(slot))
+      const group = free.slice(0, count).map((slot) => {
+        sequence += 1
+        return insertion(slot, sequence, 'x'.repeat(5000))
+      })
+      await store.commit({ insertions: group, deletions: [] })
+      for (const each of group) stored.set(each.slot, each)
     }
-    try {
-      dataDir = join(mountPoint, 'data')
-      const stored: Insertion[] = []
-      const deleted = new Set<number>()
-      await withStore(async (store) => {
+    await withStore(async (store) => {
+      for (let round = 0; round < 4; round += 1) {
         const fill = async (): Promise<void> => {
-          for (;;) {
-            const from = stored.length
-            const group = Array.from({ length: 20 }, (_, index) =>
-              insertion(from + index, from + index + 1, 'x'.repeat(5000)),
-            )
-            await store.commit({ insertions: group, deletions: [] })
-            stored.push(...group)
-          }
+          for (;;) await insert(store, 20)
         }
-        await assert.rejects(fill(), {
-          reason: 'disk_full',
-          message: /is full: free some space or delete points/,
-        })
-        assert.ok(stored.length > 0)
-        for (const { slot, id } of stored.slice(0, 40)) {
-          await store.commit({ insertions: [], deletions: [{ slot, id, sequence: 1_000_000 + slot }] })
-          deleted.add(slot)
+        await assert.rejects(fill(), { reason: 'disk_full', message: /is full: free some space or delete/ })
+        const victims = [...stored.values()].filter(({ slot }) => slot % 7 === round)
+        assert.ok(victims.length > 40)
+        for (const { slot, id } of victims) {
+          sequence += 1
+          await store.commit({ insertions: [], deletions: [{ slot, id, sequence }] })
+          stored.delete(slot)
         }
-      })
-      await withStore(async (store) => {
-        const expected = stored.filter(({ slot }) => !deleted.has(slot))
-        assert.deepEqual([...(await contentsOf(store))], asLoaded(expected))
-      })
-    } finally {
-      execFileSync('umount', ['-l', mountPoint])
-    }
+        await insert(store, 20)
+      }
+    })
+    await withStore(async (store) => {
+      const expected = [...stored.values()].sort((a, b) => a.slot - b.slot)
+      assert.deepEqual([...(await contentsOf(store))], asLoaded(expected))
+    })
   })
 })
 

@@ -1,13 +1,14 @@
-import { rmSync } from 'node:fs'
-import { open, rm, stat } from 'node:fs/promises'
+import { randomBytes } from 'node:crypto'
+import { closeSync, fstatSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
 
 /**
- * A file of zeros that stands for disk space put aside. On a full disk LMDB cannot even delete, because it
- * writes new pages before it frees old ones; giving this up lets deletions through.
+ * Disk space put aside, as a file of no meaning. On a full disk LMDB cannot even delete, because it writes new
+ * pages before it frees old ones; giving this up lets deletions through. It is held again at once, as far as
+ * there is space, so that insertions cannot eat it up: they have to do with what deletions have freed.
  */
 export class ReserveFile {
   readonly #path: string
-  #held = false
+  #heldBytes = 0
   #lastTryMs = Number.NEGATIVE_INFINITY
 
   constructor(path: string) {
@@ -16,41 +17,47 @@ export class ReserveFile {
 
   /** Gives the space up; false when there was none to give. */
   giveUp(): boolean {
-    if (!this.#held) return false
+    if (this.#heldBytes === 0) return false
     rmSync(this.#path, { force: true })
-    this.#held = false
+    this.#heldBytes = 0
+    this.#lastTryMs = Number.NEGATIVE_INFINITY
     return true
   }
 
-  /** Puts space aside where it is not yet, at most once a minute: on a full disk this fails, quietly. */
-  async hold(): Promise<void> {
-    if (this.#held || performance.now() - this.#lastTryMs < retryMs) return
+  /** Puts aside what is missing, or as much of it as there is; while it is short, tries once a second. */
+  hold(): void {
+    if (this.#heldBytes >= reserveBytes || performance.now() - this.#lastTryMs < retryMs) return
     this.#lastTryMs = performance.now()
     try {
-      this.#held = (await sizeOf(this.#path)) === reserveBytes || (await this.#write())
+      this.#heldBytes = grow(this.#path)
     } catch {
-      // Doing without the reserve is what a full disk means; half a reserve would only be in the way.
-      await rm(this.#path, { force: true })
+      // Not even an empty file could be had: there is nothing to give up later, which is as on any full disk.
+      this.#heldBytes = 0
     }
   }
-
-  async #write(): Promise<boolean> {
-    await using file = await open(this.#path, 'w', 0o600)
-    await file.write(Buffer.alloc(reserveBytes))
-    await file.sync()
-    return true
-  }
 }
 
-/** A deletion dirties a handful of 4 KiB pages; this lets thousands of groups of them through. */
-const reserveBytes = 4 * 1024 * 1024
-const retryMs = 60_000
-
-async function sizeOf(path: string): Promise<number> {
+function grow(path: string): number {
+  const file = openSync(path, 'a', 0o600)
   try {
-    return (await stat(path)).size
-  } catch {
-    // Not there yet: nothing is held.
-    return 0
+    try {
+      // Not zeros: a file system that compresses would put nothing aside for them.
+      while (missingBytes(file) > 0) writeSync(file, randomBytes(Math.min(missingBytes(file), chunkBytes)))
+      fsyncSync(file)
+    } catch {
+      // On a full disk the reserve is as large as it can be; what stands in it is of no matter.
+    }
+    return fstatSync(file).size
+  } finally {
+    closeSync(file)
   }
 }
+
+function missingBytes(file: number): number {
+  return reserveBytes - fstatSync(file).size
+}
+
+/** A deletion dirties a handful of 4 KiB pages; this lets the deletions of a large group through. */
+const reserveBytes = 4 * 1024 * 1024
+const chunkBytes = 256 * 1024
+const retryMs = 1000

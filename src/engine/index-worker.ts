@@ -1,0 +1,93 @@
+import { readlinkSync } from 'node:fs'
+import { setPriority } from 'node:os'
+import { parentPort, workerData } from 'node:worker_threads'
+import { auditRoutes } from '../index/audit.ts'
+import { loadGraph, saveGraph } from '../index/graph-file.ts'
+import { GraphState, slotStates } from '../index/graph-state.ts'
+import { Searcher } from '../index/searcher.ts'
+import type { SegmentHandle } from '../index/segment.ts'
+import type {
+  FromIndexWorker,
+  IndexWorkerSetup,
+  LoadedGraph,
+  Task,
+  TaskResults,
+  ToIndexWorker,
+} from './index-messages.ts'
+
+/** An index thread: see index-messages.ts for what it hears and says. */
+const port = parentPort!
+const { kernels, lane }: IndexWorkerSetup = workerData
+const searcher = new Searcher(kernels, lane)
+const segments: SegmentHandle[] = []
+yieldToSearches()
+
+port.on('message', (message: ToIndexWorker) => {
+  if (message.kind === 'segment') {
+    segments[message.segment.ordinal] = message.segment
+    searcher.attach(message.segment)
+    return
+  }
+  answer(message)
+})
+
+function answer(task: Task): void {
+  let message: FromIndexWorker
+  try {
+    message = { kind: 'result', result: perform(task) }
+  } catch (error) {
+    message = { kind: 'fault', error }
+  }
+  port.postMessage(message)
+}
+
+function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
+  if (task.kind === 'audit') return auditRoutes(searcher, segments, task)
+  const segment = segments[task.ordinal]!
+  const thread = searcher.graph(task.ordinal, task.graph)
+  switch (task.kind) {
+    case 'link':
+      thread.link(task.slots)
+      return undefined
+    case 'repair':
+      thread.repair(task.from, task.to)
+      return undefined
+    case 'release':
+      thread.release()
+      return undefined
+    case 'adopt':
+      return thread.adoptUnreached()
+    case 'save':
+      saveGraph(segment, task.graph, task.path, task.meta)
+      return undefined
+    case 'load':
+      return load(segment, task.graph, task.path)
+  }
+}
+
+function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph | undefined {
+  try {
+    const meta = loadGraph(segment, graph, path)
+    if (meta === undefined) return undefined
+    searcher.graph(segment.ordinal, graph).encodeAll()
+    const { states, slotCount } = new GraphState(segment, graph)
+    const count = { linked: 0, leaving: 0 }
+    for (let slot = 0; slot < slotCount; slot += 1) {
+      if (states[slot] === slotStates.linked) count.linked += 1
+      else if (states[slot] === slotStates.leaving) count.leaving += 1
+    }
+    return { meta, ...count }
+  } catch (error) {
+    const fault = error instanceof Error ? error.message : String(error)
+    return { meta: { sequence: 0, routes: [] }, fault, linked: 0, leaving: 0 }
+  }
+}
+
+/** Linux keeps a priority for each thread; elsewhere index threads simply share the cores. */
+function yieldToSearches(): void {
+  try {
+    setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), 10)
+  } catch {
+    // No such file or not allowed: the priority is a courtesy, nothing depends on it.
+  }
+}

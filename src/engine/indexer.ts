@@ -1,0 +1,524 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Logger } from '../base/log.ts'
+import { type Metric, metrics } from '../base/point.ts'
+import { type Route, routesFor } from '../index/graph.ts'
+import { slotStates } from '../index/graph-state.ts'
+import { graphsPerSegment } from '../index/segment.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { GraphPlace, LoadedGraph, Task, TaskKind, TaskResults } from './index-messages.ts'
+import { IndexThread } from './index-thread.ts'
+
+export interface IndexerOptions {
+  readonly kernels: KernelModule
+  readonly threads: number
+  /** Lane of the first thread; the others follow. */
+  readonly firstLane: number
+  /** Where graphs are kept between starts; undefined to keep none. */
+  readonly directory: string | undefined
+  readonly maxUnindexedBytes: number
+  readonly recallTarget: number
+  /** The ef at which recall is measured. */
+  readonly hnswEf: number
+  /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
+  readonly graphBytesMin?: number | undefined
+  readonly logger: Logger
+  /** Sequence number of the last change that took effect. */
+  readonly sequence: () => number
+  /** A slot whose point was removed is free for another. */
+  readonly onFree: (slot: number) => void
+}
+
+/** What a metric's searches do, and why. */
+export interface MetricPlan {
+  /** Undefined for the exact scan. */
+  readonly route: Route | undefined
+  /** Of the route, or of the best that was tried; undefined before the first measurement. */
+  readonly recall: number | undefined
+}
+
+/**
+ * Keeps the graphs of an index up with its points, on threads of its own.
+ *
+ *   inserted ──> link queue (searches scan it) ──> linked, by all threads at once ──┐
+ *   removed ──> dead ──> enough of them: their links repaired, the slots freed      ├──> now and then: audit, checkpoint
+ *                                                                                   ┘
+ *
+ * Repairs and checkpoints have the graphs to themselves: linking waits for them, searches do not. Which way a
+ * metric's searches take is decided by measurement (audit.ts); until there is one, and whenever no graph is
+ * good enough, they are exact scans.
+ *
+ * Main thread only. A fault in an index thread ends the use of the graphs, not the service: searches are exact
+ * from then on, and the next start builds the graphs anew.
+ */
+export class Indexer {
+  readonly #options: IndexerOptions
+  readonly #threads: IndexThread[]
+  readonly #plans = new Map<Metric, MetricPlan>()
+  /** Graphs that points are linked into. */
+  readonly #active: boolean[] = Array.from({ length: graphsPerSegment }, () => false)
+  /** Slots, over all segments, whose points are gone and whose nodes are not. */
+  readonly #dead = new Set<number>()
+  /** By segment: in how many queues a slot waits. */
+  readonly #queued: Uint8Array[] = []
+  readonly #urgent: (() => void)[] = []
+  readonly #jobs: (() => Promise<void>)[] = []
+  readonly #timer: NodeJS.Timeout
+  #index: VectorIndex | undefined
+  #job: Promise<void> | undefined
+  #linking = 0
+  #auditAt = 0
+  #isAuditing = false
+  #isRepairDue = false
+  #unsaved = 0
+  #lastChange = 0
+  #lastAudit = 0
+  #isBroken = false
+  #isClosing = false
+  #room: PromiseWithResolvers<void> | undefined
+
+  constructor(options: IndexerOptions) {
+    this.#options = options
+    if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
+    this.#threads = Array.from(
+      { length: options.threads },
+      (_, index) => new IndexThread({ kernels: options.kernels, lane: options.firstLane + index }),
+    )
+    this.#timer = setInterval(() => this.#whenIdle(), idleMs).unref()
+  }
+
+  /** The index to keep, once; segments that it grows later are followed. */
+  attach(index: VectorIndex): void {
+    this.#index = index
+    index.onSegment((segment) => {
+      for (const thread of this.#threads) thread.attach(segment)
+      this.#queued[segment.ordinal] = new Uint8Array(segment.layout.capacity)
+    })
+  }
+
+  /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
+  async load(): Promise<void> {
+    const { directory, logger } = this.#options
+    if (directory !== undefined) {
+      await Promise.all(this.#places(() => true).map((place) => this.#loadGraph(place, directory)))
+    }
+    if (this.#active.includes(true)) {
+      logger.info({ unindexed: this.unindexed, plans: this.plans }, 'the index was read from disk')
+    }
+    this.#activateWhenDue()
+    this.#dispatch()
+  }
+
+  /** Points that searches scan because they are not in the graph yet. */
+  get unindexed(): number {
+    return this.#queueLength(0)
+  }
+
+  get plans(): Readonly<Record<Metric, MetricPlan>> {
+    return Object.fromEntries(metrics.map((metric) => [metric, this.#plans.get(metric) ?? noPlan])) as Record<
+      Metric,
+      MetricPlan
+    >
+  }
+
+  /** Slots whose points are gone and whose nodes still stand in a graph. */
+  get tombstones(): number {
+    return this.#dead.size
+  }
+
+  /** The way that searches under a metric take now; undefined for the exact scan. */
+  route(metric: Metric): Route | undefined {
+    const route = this.#plans.get(metric)?.route
+    if (route === undefined || this.#isBroken || !this.#isCaughtUp(route.graph)) return undefined
+    return route
+  }
+
+  /** Resolves when there is room for more points that wait to be linked; undefined when there is. */
+  room(): Promise<void> | undefined {
+    if (this.#hasRoom()) return undefined
+    this.#room ??= Promise.withResolvers<void>()
+    return this.#room.promise
+  }
+
+  /** A point has taken effect in a slot. */
+  inserted(slot: number): void {
+    this.#changed()
+    if (!this.#active.includes(true)) {
+      this.#activateWhenDue()
+    } else {
+      for (const [graph, isActive] of this.#active.entries()) if (isActive) this.#enqueue(slot, graph)
+    }
+    this.#dispatch()
+  }
+
+  /** The point of a slot is gone. The slot is free at once, or when no graph leads to it any more. */
+  removed(slot: number): void {
+    this.#changed()
+    this.#dead.add(slot)
+    if (this.#freeIfUnknown(slot)) return
+    if (this.#dead.size >= Math.max(repairMin, this.#index!.liveCount * repairShare)) this.#repairSoon()
+  }
+
+  /** Lets what runs end, keeps the graphs for the next start, and stops the threads. */
+  async close(): Promise<void> {
+    this.#isClosing = true
+    clearInterval(this.#timer)
+    this.#room?.resolve()
+    if (!this.#isBroken && this.#active.includes(true) && this.#unsaved > 0)
+      this.#jobs.push(() => this.#save())
+    while (!this.#isBroken && (this.#linking > 0 || this.#jobs.length > 0 || this.#job !== undefined)) {
+      this.#dispatch()
+      await (this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
+    }
+    await Promise.all(this.#threads.map((thread) => thread.terminate()))
+  }
+
+  #changed(): void {
+    this.#unsaved += 1
+    this.#lastChange = performance.now()
+  }
+
+  #hasRoom(): boolean {
+    if (this.#index === undefined || this.#isBroken || this.#isClosing) return true
+    return this.unindexed * this.#index.layout.rowBytes <= this.#options.maxUnindexedBytes
+  }
+
+  /** A queue far past its bound is a graph that is being built: searches are better off without it. */
+  #isCaughtUp(graph: number): boolean {
+    const bytes = this.#queueLength(graph) * this.#index!.layout.rowBytes
+    return this.#active[graph]! && bytes <= 2 * this.#options.maxUnindexedBytes
+  }
+
+  #queueLength(graph: number): number {
+    const index = this.#index
+    if (index === undefined) return 0
+    return index.segments.reduce((sum, { ordinal }) => sum + index.linkQueue(ordinal, graph).length, 0)
+  }
+
+  #places(isWanted: (place: GraphPlace) => boolean): GraphPlace[] {
+    const segments = this.#index?.segments ?? []
+    return segments
+      .flatMap(({ ordinal }) => this.#active.map((_, graph) => ({ ordinal, graph })))
+      .filter(isWanted)
+  }
+
+  #activePlaces(): GraphPlace[] {
+    return this.#places(({ graph }) => this.#active[graph]!)
+  }
+
+  #activateWhenDue(): void {
+    const index = this.#index!
+    const bytes = index.liveCount * index.layout.rowBytes
+    if (this.#active[0] || bytes < (this.#options.graphBytesMin ?? graphBytesMin)) return
+    this.#activate(0)
+  }
+
+  #activate(graph: number): void {
+    this.#active[graph] = true
+    const index = this.#index!
+    for (let slot = 0; slot < index.slotCount; slot += 1) if (index.isLive(slot)) this.#enqueue(slot, graph)
+  }
+
+  #enqueue(slot: number, graph: number): void {
+    const { ordinal, local } = this.#index!.locate(slot)
+    const queue = this.#index!.linkQueue(ordinal, graph)
+    if (queue.state.states[local] === slotStates.linked) return
+    this.#queued[ordinal]![local]! += 1
+    queue.push(local)
+  }
+
+  /** Gives every idle thread something to do: what is urgent first, links unless a job wants the graphs. */
+  #dispatch(): void {
+    if (this.#isBroken) return
+    for (const thread of this.#threads) {
+      if (thread.isBusy) continue
+      const urgent = this.#urgent.shift()
+      if (urgent !== undefined) urgent()
+      else if (this.#job === undefined && this.#jobs.length === 0 && !this.#isClosing) this.#linkNext(thread)
+    }
+    if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
+    this.#auditWhenDue()
+  }
+
+  #linkNext(thread: IndexThread): void {
+    for (const { ordinal, graph } of this.#activePlaces()) {
+      const queue = this.#index!.linkQueue(ordinal, graph)
+      if (queue.waiting === 0) continue
+      const { slots, done } = queue.take(slotsPerTask)
+      this.#linking += 1
+      thread.run({ kind: 'link', ordinal, graph, slots }).then(() => {
+        this.#linking -= 1
+        this.#left(ordinal, done())
+        this.#dispatch()
+      }, this.#breakDown)
+      return
+    }
+  }
+
+  /** Slots that left a queue: those removed meanwhile may be free now. */
+  #left(ordinal: number, locals: readonly number[]): void {
+    const queued = this.#queued[ordinal]!
+    const first = ordinal * this.#index!.layout.capacity
+    for (const local of locals) {
+      queued[local]! -= 1
+      if (this.#dead.has(first + local)) this.#freeIfUnknown(first + local)
+    }
+    if (this.#room !== undefined && this.#hasRoom()) {
+      this.#room.resolve()
+      this.#room = undefined
+    }
+  }
+
+  /** Frees a dead slot that no graph knows and no queue holds. */
+  #freeIfUnknown(slot: number): boolean {
+    const { ordinal, local } = this.#index!.locate(slot)
+    if (this.#queued[ordinal]![local]! > 0) return false
+    for (const graph of this.#active.keys()) {
+      if (this.#index!.linkQueue(ordinal, graph).state.states[local] !== slotStates.absent) return false
+    }
+    this.#dead.delete(slot)
+    this.#options.onFree(slot)
+    return true
+  }
+
+  /** Runs a task on the next thread that is free. */
+  #submit<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
+    return new Promise((resolve, reject) => {
+      this.#urgent.push(() => {
+        const thread = this.#threads.find(({ isBusy }) => !isBusy)!
+        thread
+          .run(task)
+          .then(resolve, reject)
+          .finally(() => this.#dispatch())
+      })
+      this.#dispatch()
+    })
+  }
+
+  #startJob(): void {
+    this.#job = this.#jobs.shift()!()
+      .catch(this.#breakDown)
+      .then(() => {
+        this.#job = undefined
+        this.#dispatch()
+      })
+  }
+
+  #repairSoon(): void {
+    if (this.#isRepairDue) return
+    this.#isRepairDue = true
+    this.#jobs.push(() => this.#repair())
+    this.#dispatch()
+  }
+
+  /** Takes the dead slots, and those that a checkpoint knew under other points, out of the graphs. */
+  async #repair(): Promise<void> {
+    this.#isRepairDue = false
+    const started = performance.now()
+    const leaving = [...this.#dead].filter((slot) => this.#markLeaving(slot))
+    await Promise.all(this.#activePlaces().map((place) => this.#repairGraph(place)))
+    for (const slot of leaving) this.#freeIfUnknown(slot)
+    this.#options.logger.debug(
+      { slots: leaving.length, ms: Math.round(performance.now() - started) },
+      'took removed points out of the graphs',
+    )
+  }
+
+  /** Whether the slot leaves now: one that still waits to be linked has its turn first. */
+  #markLeaving(slot: number): boolean {
+    const { ordinal, local } = this.#index!.locate(slot)
+    if (this.#queued[ordinal]![local]! > 0) return false
+    for (const graph of this.#active.keys()) {
+      const { states } = this.#index!.linkQueue(ordinal, graph).state
+      if (states[local] === slotStates.linked) Atomics.store(states, local, slotStates.leaving)
+    }
+    return true
+  }
+
+  async #repairGraph(place: GraphPlace): Promise<void> {
+    const { slotCount } = this.#index!.linkQueue(place.ordinal, place.graph).state
+    const share = Math.ceil(slotCount / this.#threads.length)
+    const ranges = this.#threads.map((_, index) => ({
+      from: index * share,
+      to: Math.min(slotCount, (index + 1) * share),
+    }))
+    await Promise.all(ranges.map((range) => this.#submit({ kind: 'repair', ...place, ...range })))
+    await this.#submit({ kind: 'release', ...place })
+  }
+
+  async #save(): Promise<void> {
+    const { directory, logger, sequence } = this.#options
+    const started = performance.now()
+    this.#unsaved = 0
+    const meta = {
+      sequence: sequence(),
+      routes: [...this.#plans].map(([metric, { route, recall }]) => ({ metric, route, recall: recall ?? 0 })),
+    }
+    for (const place of this.#activePlaces()) {
+      const adopted = await this.#submit({ kind: 'adopt', ...place })
+      if (adopted > 0) logger.debug({ ...place, adopted }, 'linked points that no way led to')
+      if (directory === undefined) continue
+      try {
+        await this.#submit({ kind: 'save', ...place, path: graphPath(directory, place), meta })
+      } catch (error) {
+        // The graph is a cache: without it the next start takes longer, nothing is lost.
+        logger.warn({ err: error, ...place }, 'the index could not be written to disk')
+      }
+    }
+    logger.debug({ ms: Math.round(performance.now() - started) }, 'the index was written to disk')
+  }
+
+  async #loadGraph(place: GraphPlace, directory: string): Promise<void> {
+    const path = graphPath(directory, place)
+    const loaded = await this.#submit({ kind: 'load', ...place, path })
+    if (loaded === undefined) return
+    if (loaded.fault !== undefined) {
+      this.#options.logger.warn(
+        { path, fault: loaded.fault },
+        'the index on disk is of no use and is built anew',
+      )
+      return
+    }
+    this.#restore(place, loaded)
+  }
+
+  #restore({ ordinal, graph }: GraphPlace, { meta, leaving }: LoadedGraph): void {
+    this.#active[graph] = true
+    for (const { metric, route, recall } of meta.routes) this.#plans.set(metric, { route, recall })
+    const { capacity } = this.#index!.layout
+    const end = Math.min(this.#index!.slotCount, (ordinal + 1) * capacity)
+    for (let slot = ordinal * capacity; slot < end; slot += 1) {
+      if (this.#index!.isLive(slot)) this.#enqueue(slot, graph)
+    }
+    if (leaving > 0) this.#repairSoon()
+  }
+
+  #auditWhenDue(): void {
+    const index = this.#index
+    if (index === undefined || !this.#active[0] || this.#isAuditing || this.#isClosing) return
+    if (index.liveCount < this.#auditAt) return
+    if (this.#active.some((isActive, graph) => isActive && !this.#isCaughtUp(graph))) return
+    this.#auditAt = Number.POSITIVE_INFINITY
+    void this.#audit()
+  }
+
+  async #audit(): Promise<void> {
+    this.#isAuditing = true
+    const index = this.#index!
+    const { recallTarget, hnswEf, logger } = this.#options
+    try {
+      const found = await this.#submit({
+        kind: 'audit',
+        slots: sampleOf(index),
+        slotCount: index.slotCount,
+        k: auditK,
+        ef: hnswEf,
+        target: Math.min(1, recallTarget + auditMargin),
+        candidates: metrics.map((metric) => ({
+          metric,
+          routes: routesFor(metric, index.layout, this.#usable()),
+        })),
+      })
+      for (const metric of metrics) this.#decide(metric, found)
+      logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
+    } catch (error) {
+      this.#breakDown(error)
+    } finally {
+      this.#isAuditing = false
+      this.#lastAudit = performance.now()
+      const isTight = [...this.#plans.values()].some(({ route }) => route !== undefined && route.widening > 1)
+      this.#auditAt = index.liveCount * (isTight ? auditGrowthTight : auditGrowth)
+      this.#secondGraphWhenDue()
+    }
+  }
+
+  #usable(): boolean[] {
+    return this.#active.map((_, graph) => this.#isCaughtUp(graph))
+  }
+
+  #decide(metric: Metric, found: TaskResults['audit']['result']): void {
+    const tried = found.filter((each) => each.metric === metric)
+    const best = tried.reduce<(typeof tried)[number] | undefined>(
+      (most, each) => (most === undefined || each.recall > most.recall ? each : most),
+      undefined,
+    )
+    const isEnough = best !== undefined && best.recall >= this.#options.recallTarget
+    this.#plans.set(metric, { route: isEnough ? best.route : undefined, recall: best?.recall })
+  }
+
+  /** Where the first graph has to be searched much wider for a metric than asked, it gets a graph of its own. */
+  #secondGraphWhenDue(): void {
+    const plan = this.#plans.get('Cosine')
+    if (plan === undefined || this.#active[1] || this.#isClosing) return
+    if (plan.route !== undefined && plan.route.widening <= 2) return
+    this.#options.logger.info('vectors differ in length: Cosine gets a graph of its own')
+    this.#activate(1)
+    this.#auditAt = 0
+    this.#dispatch()
+  }
+
+  #whenIdle(): void {
+    if (this.#index === undefined || this.#isBroken || !this.#active.includes(true)) return
+    const now = performance.now()
+    const isQuiet = now - this.#lastChange > quietMs
+    if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
+    const isMuch = this.#unsaved > Math.max(saveMin, this.#index.liveCount * saveShare)
+    const isLinked = this.#active.every((isActive, graph) => !isActive || this.#queueLength(graph) === 0)
+    if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && isLinked))) {
+      this.#jobs.push(() => this.#save())
+    }
+    if (isQuiet && now - this.#lastAudit > auditEveryMs) this.#auditAt = 0
+    this.#dispatch()
+  }
+
+  readonly #breakDown = (error: unknown): void => {
+    if (this.#isBroken || this.#isClosing) return
+    this.#isBroken = true
+    this.#room?.resolve()
+    this.#options.logger.error(
+      { err: error },
+      'the index failed: searches are exact scans until the next start',
+    )
+  }
+}
+
+const noPlan: MetricPlan = { route: undefined, recall: undefined }
+
+/** Below, an exact scan takes no longer than a walk through a graph. */
+const graphBytesMin = 4 * 1024 * 1024
+/** About 20 ms of linking: soon enough to make way for a repair, long enough for a message to cost nothing. */
+const slotsPerTask = 32
+const repairMin = 256
+const repairShare = 0.01
+const saveMin = 20_000
+const saveShare = 0.1
+const idleMs = 500
+const quietMs = 2_000
+const auditEveryMs = 600_000
+const auditK = 10
+/** Recall sinks slowly as points come: the next look is due when there are so many times as many. */
+const auditGrowth = 2
+const auditGrowthTight = 1.25
+/** A sample's figure is a little off: what is just at the target in it may be below in truth. */
+const auditMargin = 0.005
+const auditSamples = 100
+
+function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
+  return join(directory, `graph-${ordinal}-${graph}.bin`)
+}
+
+/** Live slots, evenly spread over the index with a random start in each stretch. */
+function sampleOf(index: VectorIndex): number[] {
+  const stretch = index.slotCount / auditSamples
+  const slots = new Set<number>()
+  for (let sample = 0; sample < auditSamples; sample += 1) {
+    const end = Math.floor((sample + 1) * stretch)
+    for (let slot = Math.floor((sample + Math.random()) * stretch); slot < end; slot += 1) {
+      if (!index.isLive(slot)) continue
+      slots.add(slot)
+      break
+    }
+  }
+  return [...slots]
+}

@@ -1,0 +1,317 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { FailingDisk } from '../../test/support/failing-disk.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { idFromBytes } from '../base/ids.ts'
+import { createLogger } from '../base/log.ts'
+import type { NewPoint } from '../base/point.ts'
+import { openStore } from '../storage/lmdb-store.ts'
+import type { Deletion, Insertion, Store } from '../storage/store.ts'
+import { SlotAllocator } from './slot-allocator.ts'
+import { type ChangeTarget, WritePath } from './write-path.ts'
+
+/** The write path over the real store, its changes taking effect in a plain Map. */
+
+const dimension = 8
+let dataDir: string
+let disk: FailingDisk
+
+beforeEach(() => {
+  dataDir = mkdtempSync(join(tmpdir(), 'vicinal-write-path-'))
+  disk = new FailingDisk()
+})
+afterEach(() => {
+  disk[Symbol.dispose]()
+  rmSync(dataDir, { recursive: true })
+})
+
+class Points implements ChangeTarget {
+  readonly slots: Map<string, number> = new Map()
+  readonly appliedSequences: number[] = []
+
+  find(id: string): number {
+    return this.slots.get(id) ?? -1
+  }
+
+  reserve(): void {}
+
+  applyInsertion({ id, slot, sequence }: Insertion): void {
+    this.slots.set(id, slot)
+    this.appliedSequences.push(sequence)
+  }
+
+  room(): undefined {}
+
+  applyDeletion({ id, sequence }: Deletion): void {
+    this.slots.delete(id)
+    this.appliedSequences.push(sequence)
+  }
+
+  idle(): void {}
+}
+
+interface Fixture {
+  readonly store: Store
+  readonly writes: WritePath
+  readonly points: Points
+  /** Commits so far. */
+  readonly commits: () => number
+}
+
+async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBytes = 1e9): Promise<void> {
+  let commits = 0
+  const store = await openStore({
+    dataDir,
+    logger: createLogger({ level: 'silent', pretty: false }),
+    onCommit: () => {
+      commits += 1
+    },
+    writerExecArgv: disk.execArgv,
+  })
+  const points = new Points()
+  const slots = new SlotAllocator(store.slotCount)
+  await store.load(({ slot, id }) => points.slots.set(idFromBytes(id), slot))
+  const writes = new WritePath({ store, slots, target: points, maxQueuedBytes })
+  try {
+    await work({ store, writes, points, commits: () => commits })
+  } finally {
+    await writes.close()
+    await store.close()
+  }
+}
+
+async function storedIds(): Promise<string[]> {
+  const ids: string[] = []
+  await withWrites(async ({ points }) => {
+    ids.push(...points.slots.keys())
+  })
+  return ids.sort()
+}
+
+function pointsOf(count: number, content = 'x'): NewPoint[] {
+  return Array.from({ length: count }, (_, index) => ({
+    vector: new Float32Array(dimension).fill(index),
+    payload: { contentType: 'Text', content },
+  }))
+}
+
+async function insertOne(writes: WritePath, signal?: AbortSignal): Promise<string> {
+  const [id] = await writes.insert(pointsOf(1), signal)
+  return id!
+}
+
+describe('grouping', () => {
+  it('takes what is asked for at once in one commit, and what comes during a commit in the next', async () => {
+    await withWrites(async ({ writes, points, commits }) => {
+      const first = [insertOne(writes), insertOne(writes)]
+      // By now the first group is on its way: it was taken in a microtask, and it ends in a later turn.
+      await new Promise<void>((resolve) => process.nextTick(() => queueMicrotask(resolve)))
+      const rest = Array.from({ length: 50 }, () => insertOne(writes))
+      await Promise.all(first)
+      assert.equal(commits(), 1)
+      const ids = await Promise.all([...first, ...rest])
+      assert.equal(commits(), 2)
+      assert.equal(new Set(ids).size, 52)
+      assert.deepEqual([...points.slots.keys()], ids)
+    })
+    assert.equal((await storedIds()).length, 52)
+  })
+
+  it('answers two removals of one point in one tick with true and false', async () => {
+    await withWrites(async ({ writes }) => {
+      const id = await insertOne(writes)
+      const answers = await Promise.all([writes.remove(id), writes.remove(id), writes.remove(id)])
+      assert.deepEqual(answers, [true, false, false])
+    })
+    assert.deepEqual(await storedIds(), [])
+  })
+
+  it('lets the event loop run while a large batch is prepared and takes effect', async () => {
+    await withWrites(async ({ writes, points }) => {
+      const sizes: number[] = []
+      let done = false
+      const watch = (): void => {
+        sizes.push(points.slots.size)
+        if (!done) setImmediate(watch)
+      }
+      watch()
+      await writes.insert(pointsOf(20_000))
+      done = true
+      sizes.push(points.slots.size)
+      const steps = sizes.map((size, index) => size - (sizes[index - 1] ?? 0))
+      assert.ok(Math.max(...steps) <= 2048, `${Math.max(...steps)} points took effect in one turn`)
+      assert.equal(points.slots.size, 20_000)
+    })
+  })
+})
+
+describe('a batch', () => {
+  it('is stored whole or not at all when the disk fills up under it', async () => {
+    let kept: readonly string[] = []
+    await withWrites(async ({ writes, points, store }) => {
+      kept = await writes.insert(pointsOf(10))
+      // It goes to the disk in several writes: the first goes well.
+      disk.fail({ operation: 'write', code: 'ENOSPC', after: 1 })
+      await assert.rejects(writes.insert(pointsOf(20_000)), { reason: 'disk_full' })
+      assert.equal(disk.left, 0)
+      assert.equal(points.slots.size, 10)
+      assert.equal(store.slotCount, 10)
+    })
+    assert.deepEqual(await storedIds(), kept.toSorted())
+  })
+})
+
+describe('a full disk', () => {
+  it('fails only what needs space: of one group, deletions and what fits go through', async () => {
+    const kept: string[] = []
+    await withWrites(async ({ writes }) => {
+      const [a, b, c] = await writes.insert(pointsOf(3))
+      // The group of four fails, and then the larger insertion by itself.
+      disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
+      const group = [
+        writes.remove(a!),
+        writes.insert(pointsOf(5)),
+        writes.remove(b!),
+        writes.insert(pointsOf(1)),
+      ]
+      const [removedA, large, removedB, small] = await Promise.allSettled(group)
+      assert.equal(disk.left, 0)
+      assert.deepEqual(removedA, { status: 'fulfilled', value: true })
+      assert.deepEqual(removedB, { status: 'fulfilled', value: true })
+      assert.equal(large!.status, 'rejected')
+      assert.equal((large as PromiseRejectedResult).reason.reason, 'disk_full')
+      assert.equal(small!.status, 'fulfilled')
+      kept.push(c!, ...(small as PromiseFulfilledResult<readonly string[]>).value)
+    })
+    assert.deepEqual(await storedIds(), kept.sort())
+  })
+
+  it('leaves the slots of what failed to the next insertion', async () => {
+    await withWrites(async ({ writes, points, store }) => {
+      await writes.insert(pointsOf(2))
+      disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
+      await assert.rejects(writes.insert(pointsOf(3)), { reason: 'disk_full' })
+      await writes.insert(pointsOf(3))
+      assert.deepEqual([...points.slots.values()], [0, 1, 2, 3, 4])
+      assert.equal(store.slotCount, 5)
+    })
+  })
+
+  it('at the first insertion leaves the dimension open', async () => {
+    await withWrites(async ({ writes, store }) => {
+      disk.fail({ operation: 'write', code: 'ENOSPC' })
+      await assert.rejects(writes.insert(pointsOf(1)), { reason: 'disk_full' })
+      assert.equal(store.dimension, undefined)
+      const vector = Float32Array.of(1, 2, 3)
+      await writes.insert([{ vector, payload: { contentType: 'Text', content: 'x' } }])
+      assert.equal(store.dimension, 3)
+    })
+    assert.equal((await storedIds()).length, 1)
+  })
+})
+
+describe('a broken disk', () => {
+  it('fails the group and every later change, and a restart serves what was acknowledged', async () => {
+    let kept: string | undefined
+    await withWrites(async ({ writes, points }) => {
+      kept = await insertOne(writes)
+      disk.fail({ operation: 'fdatasync', code: 'EIO' })
+      const refusal = { reason: 'internal', message: /the disk failed: writes are stopped/ }
+      const group = [insertOne(writes), insertOne(writes)]
+      for (const each of group) await assert.rejects(each, refusal)
+      await assert.rejects(insertOne(writes), refusal)
+      await assert.rejects(writes.remove(kept), refusal)
+      assert.deepEqual([...points.slots.keys()], [kept])
+    })
+    assert.deepEqual(await storedIds(), [kept])
+  })
+})
+
+describe('the queue', () => {
+  it('refuses more bytes than it holds, says so, and takes changes again afterwards', async () => {
+    await withWrites(async ({ writes }) => {
+      const first = writes.insert(pointsOf(3, 'y'.repeat(100)))
+      const waiting = writes.queuedBytes
+      assert.ok(waiting > 3 * (dimension * 4 + 100))
+      await assert.rejects(insertOne(writes), {
+        reason: 'overloaded',
+        message: `${waiting} bytes of changes are waiting for the disk, the most is 500 (MAX_QUEUED_WRITE_BYTES): try again later`,
+      })
+      assert.equal(writes.queuedBytes, waiting)
+      await first
+      await insertOne(writes)
+      assert.equal(writes.queuedBytes, 0)
+    }, 500)
+  })
+
+  it('takes a request that is larger than the whole bound when nothing else waits', async () => {
+    await withWrites(async ({ writes }) => {
+      assert.equal((await writes.insert(pointsOf(100))).length, 100)
+    }, 500)
+  })
+
+  it('drops what was cancelled before its commit, and stores the rest of the group', async () => {
+    const kept: string[] = []
+    await withWrites(async ({ writes, points }) => {
+      const late = new AbortController()
+      const gone = new AbortController()
+      const first = insertOne(writes)
+      const victim = await first
+      const [before, removal, after] = [
+        insertOne(writes, late.signal),
+        writes.remove(victim, gone.signal),
+        insertOne(writes),
+      ]
+      late.abort(new DatabaseError('deadline_exceeded', 'too late'))
+      gone.abort()
+      await assert.rejects(before, { reason: 'deadline_exceeded' })
+      await assert.rejects(removal, { reason: 'cancelled' })
+      kept.push(victim, await after)
+      assert.deepEqual([...points.slots.values()], [0, 1])
+    })
+    assert.deepEqual(await storedIds(), kept.sort())
+  })
+
+  it('is drained by close, which refuses what comes later', async () => {
+    const kept: string[] = []
+    await withWrites(async ({ writes }) => {
+      const inserts = Array.from({ length: 20 }, () => insertOne(writes))
+      const closing = writes.close()
+      await assert.rejects(insertOne(writes), { reason: 'shutting_down' })
+      await closing
+      assert.equal(writes.queuedBytes, 0)
+      kept.push(...(await Promise.all(inserts)))
+    })
+    assert.deepEqual(await storedIds(), kept.sort())
+  })
+})
+
+describe('sequence numbers', () => {
+  it('strictly increase over everything acknowledged, through failures and restarts', async () => {
+    const seed = 23
+    const random = seededRandom(seed)
+    const sequences: number[] = []
+    for (let restart = 0; restart < 4; restart += 1) {
+      await withWrites(async ({ writes, points, store }) => {
+        assert.equal(store.sequence, sequences.at(-1) ?? 0, `seed ${seed}, restart ${restart}`)
+        for (let round = 0; round < 12; round += 1) {
+          if (random() < 0.4)
+            disk.fail({ operation: 'write', code: 'ENOSPC', times: 1 + Math.floor(random() * 2) })
+          const removals = [...points.slots.keys()].filter(() => random() < 0.2)
+          const changes: Promise<unknown>[] = removals.map((id) => writes.remove(id))
+          for (let insert = 0; insert < 4; insert += 1) changes.push(writes.insert(pointsOf(1 + insert)))
+          await Promise.allSettled(changes)
+        }
+        sequences.push(...points.appliedSequences)
+      })
+    }
+    assert.ok(sequences.length > 100)
+    for (const [index, sequence] of sequences.entries()) {
+      assert.ok(sequence > (sequences[index - 1] ?? 0), `seed ${seed}: ${sequence} at ${index}`)
+    }
+  })
+})

@@ -1,0 +1,108 @@
+import type { Metric } from '../base/point.ts'
+import type { Route } from './graph.ts'
+import type { Hit } from './hit.ts'
+import type { IndexQuery, Searcher, SlotRange } from './searcher.ts'
+import { queriesPerScanMax, type SegmentHandle } from './segment.ts'
+
+export interface AuditRequest {
+  /** Slots whose vectors are the queries. */
+  readonly slots: readonly number[]
+  readonly slotCount: number
+  readonly k: number
+  readonly ef: number
+  /** The recall that ends the search for a metric's route. */
+  readonly target: number
+  readonly candidates: readonly { readonly metric: Metric; readonly routes: readonly Route[] }[]
+}
+
+/**
+ * Measures, metric by metric, what share of the k nearest of stored points each route finds, against the exact
+ * scan; the point asked for does not count, every way finds it. Routes of a metric are tried in order until one
+ * reaches the target.
+ */
+export function auditRoutes(
+  searcher: Searcher,
+  segments: readonly SegmentHandle[],
+  request: AuditRequest,
+): { readonly metric: Metric; readonly route: Route; readonly recall: number }[] {
+  const found: { metric: Metric; route: Route; recall: number }[] = []
+  const ranges = rangesOf(segments, request.slotCount)
+  for (const { metric, routes } of request.candidates) {
+    if (routes.length === 0) continue
+    const queries = request.slots.map((slot) => queryOf(segments, slot, metric, request))
+    const truth = scanAll(searcher, queries, ranges)
+    for (const route of routes) {
+      const answers = searcher.search(
+        queries.map((query) => ({ ...query, route })),
+        ranges,
+        () => false,
+      )
+      const recall = recallOf(truth, answers, request.slots)
+      found.push({ metric, route, recall })
+      if (recall >= request.target) break
+    }
+  }
+  return found
+}
+
+/**
+ * The share of the true neighbours that were found, each query's own slot aside. A true neighbour counts as
+ * missed only where it is nearer than the last of the answer: points that came between the two searches push
+ * others out of the answer, and rightly so.
+ */
+export function recallOf(
+  truth: readonly (readonly Hit[])[],
+  answers: readonly (readonly Hit[])[],
+  own: readonly number[],
+): number {
+  let found = 0
+  let missed = 0
+  for (const [index, nearest] of truth.entries()) {
+    const answer = answers[index]!
+    const slots = new Set(answer.map(({ slot }) => slot))
+    const last = answer.length < nearest.length ? undefined : answer.at(-1)
+    for (const hit of nearest) {
+      if (hit.slot === own[index]) continue
+      if (slots.has(hit.slot)) found += 1
+      else if (last === undefined || isBefore(hit, last)) missed += 1
+    }
+  }
+  return found + missed === 0 ? 1 : found / (found + missed)
+}
+
+function isBefore(a: Hit, b: Hit): boolean {
+  return a.distance < b.distance || (a.distance === b.distance && a.sequence < b.sequence)
+}
+
+function scanAll(
+  searcher: Searcher,
+  queries: readonly IndexQuery[],
+  ranges: readonly SlotRange[],
+): (readonly Hit[])[] {
+  const found: (readonly Hit[])[] = []
+  for (let at = 0; at < queries.length; at += queriesPerScanMax) {
+    found.push(...searcher.search(queries.slice(at, at + queriesPerScanMax), ranges, () => false))
+  }
+  return found
+}
+
+function queryOf(
+  segments: readonly SegmentHandle[],
+  slot: number,
+  metric: Metric,
+  { k, ef }: AuditRequest,
+): IndexQuery {
+  const { layout } = segments[0]!
+  const { capacity, rowBytes, rows, dimension } = layout
+  const segment = segments[Math.floor(slot / capacity)]!
+  const vector = new Float32Array(segment.memory.buffer, rows + (slot % capacity) * rowBytes, dimension)
+  return { vector: vector.slice(), metric, k: k + 1, ef, route: undefined }
+}
+
+function rangesOf(segments: readonly SegmentHandle[], slotCount: number): SlotRange[] {
+  return segments.map(({ ordinal, firstSlot, layout }) => ({
+    ordinal,
+    from: 0,
+    to: Math.max(0, Math.min(layout.capacity, slotCount - firstSlot)),
+  }))
+}

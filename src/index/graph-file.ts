@@ -1,0 +1,236 @@
+import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
+import { dirname } from 'node:path'
+import { crc32 } from 'node:zlib'
+import type { Metric } from '../base/point.ts'
+import type { Route } from './graph.ts'
+import { GraphState, slotStates } from './graph-state.ts'
+import type { SegmentHandle } from './segment.ts'
+
+/**
+ * A graph on disk: a cache of what the stored points imply, so that a start reads it instead of building it.
+ *
+ *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns, one behind the other
+ *
+ * Beside the columns of the graph stands the sequence number of every slot: a slot whose point is no longer
+ * the one that was linked is told by it. Every column has a checksum. The file is written beside the old one,
+ * synced and renamed over it: after a crash the old or the new one stands, whole.
+ */
+const magic = 'VICGRAPH'
+const formatVersion = 1
+
+/** What is kept with a graph for the engine. */
+export interface CheckpointMeta {
+  /** Sequence number of the last change when it was written. */
+  readonly sequence: number
+  readonly routes: readonly {
+    readonly metric: Metric
+    readonly route: Route | undefined
+    readonly recall: number
+  }[]
+}
+
+interface Header {
+  readonly version: number
+  readonly dimension: number
+  readonly m: number
+  readonly codeBytes: number
+  readonly slotCount: number
+  readonly upperNext: number
+  readonly entry: { readonly level: number; readonly slot: number } | null
+  readonly meta: CheckpointMeta
+  readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
+}
+
+/** Writes a graph that nothing changes meanwhile. */
+export function saveGraph(segment: SegmentHandle, graph: number, path: string, meta: CheckpointMeta): void {
+  const state = new GraphState(segment, graph)
+  const { slotCount, upperNext } = state
+  const columns = columnsOf(segment, graph, slotCount, upperNext)
+  const header: Header = {
+    version: formatVersion,
+    dimension: segment.layout.dimension,
+    m: segment.layout.m,
+    codeBytes: segment.layout.codeBytes,
+    slotCount,
+    upperNext,
+    entry: state.entry ?? null,
+    meta,
+    columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: checksum(bytes) })),
+  }
+  const temporary = `${path}.new`
+  const file = openSync(temporary, 'w', 0o600)
+  try {
+    writeAll(file, encodeHeader(header))
+    for (const { bytes } of columns) writeAll(file, bytes)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(temporary, path)
+  syncDirectory(dirname(path))
+}
+
+/**
+ * Reads a graph into a segment that has none. Slots whose point is another one by now, or none, come out as
+ * leaving: they have to be repaired around before anything is linked.
+ *
+ * @returns what was kept with it; undefined when there is no file
+ * @throws Error that says what is wrong with the file; the graph is empty then
+ */
+export function loadGraph(segment: SegmentHandle, graph: number, path: string): CheckpointMeta | undefined {
+  let file: number
+  try {
+    file = openSync(path, 'r')
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    return readGraph(segment, graph, file)
+  } catch (error) {
+    const state = new GraphState(segment, graph)
+    state.states.fill(slotStates.absent, 0, state.slotCount)
+    state.uppers.fill(0, 0, state.slotCount)
+    state.entry = undefined
+    state.upperNext = 1
+    throw error
+  } finally {
+    closeSync(file)
+  }
+}
+
+function readGraph(segment: SegmentHandle, graph: number, file: number): CheckpointMeta {
+  const header = readHeader(file)
+  const { layout, memory } = segment
+  for (const field of ['dimension', 'm', 'codeBytes'] as const) {
+    if (header[field] !== layout[field]) {
+      throw new Error(`it was written for ${field} ${header[field]}, now it is ${layout[field]}`)
+    }
+  }
+  const state = new GraphState(segment, graph)
+  if (header.slotCount > state.slotCount)
+    throw new Error(`it has ${header.slotCount} slots, the store ${state.slotCount}`)
+  if (header.upperNext > layout.graphs[graph]!.upperCount) throw new Error('it has more upper lists than fit')
+  const sequences = new Float64Array(header.slotCount)
+  const columns = columnsOf(
+    segment,
+    graph,
+    header.slotCount,
+    header.upperNext,
+    new Uint8Array(sequences.buffer),
+  )
+  for (const [index, { name, bytes }] of columns.entries()) {
+    const stated = header.columns[index]
+    if (stated?.name !== name || stated.bytes !== bytes.length)
+      throw new Error(`its column ${name} has another length`)
+    readAll(file, bytes, name)
+    if (checksum(bytes) !== stated.crc) throw new Error(`its column ${name} does not match its checksum`)
+  }
+  const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
+  const now = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
+  const { states } = state
+  for (let slot = 0; slot < header.slotCount; slot += 1) {
+    if (states[slot] === slotStates.absent) continue
+    if (live[slot] !== 1 || now[slot] !== sequences[slot]) states[slot] = slotStates.leaving
+  }
+  state.upperNext = header.upperNext
+  state.entry = header.entry ?? undefined
+  return header.meta
+}
+
+/** Reads a graph file's header alone, for people. */
+export function describeGraphFile(path: string): {
+  readonly slotCount: number
+  readonly meta: CheckpointMeta
+} {
+  const file = openSync(path, 'r')
+  try {
+    return readHeader(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function columnsOf(
+  { layout, memory: { buffer } }: SegmentHandle,
+  graph: number,
+  slots: number,
+  upperNext: number,
+  sequences: Uint8Array = new Uint8Array(buffer, layout.sequences, slots * 8),
+): { readonly name: string; readonly bytes: Uint8Array }[] {
+  const columns = layout.graphs[graph]!
+  return [
+    { name: 'sequences', bytes: sequences },
+    { name: 'states', bytes: new Uint8Array(buffer, columns.states, slots) },
+    { name: 'levels', bytes: new Uint8Array(buffer, columns.levels, slots) },
+    { name: 'uppers', bytes: new Uint8Array(buffer, columns.uppers, slots * 4) },
+    { name: 'links', bytes: new Uint8Array(buffer, columns.links, slots * 8 * layout.m) },
+    { name: 'upperBlocks', bytes: new Uint8Array(buffer, columns.upperBlocks, upperNext * 4 * layout.m) },
+  ]
+}
+
+function encodeHeader(header: Header): Uint8Array {
+  const text = Buffer.from(JSON.stringify(header))
+  const head = Buffer.alloc(16)
+  head.write(magic, 'latin1')
+  head.writeUInt32LE(text.length, 8)
+  head.writeUInt32LE(crc32(text), 12)
+  return Buffer.concat([head, text])
+}
+
+function readHeader(file: number): Header {
+  const head = Buffer.alloc(16)
+  readAll(file, head, 'header')
+  if (head.toString('latin1', 0, 8) !== magic) throw new Error('it is not a graph file')
+  const bytes = head.readUInt32LE(8)
+  if (bytes > headerBytesMax) throw new Error('its header is damaged')
+  const text = Buffer.alloc(bytes)
+  readAll(file, text, 'header')
+  if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
+  const header = JSON.parse(text.toString()) as Header
+  if (header.version !== formatVersion)
+    throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
+  return header
+}
+
+const headerBytesMax = 1024 * 1024
+
+/** Through a buffer of our own: bytes of a shared memory are not taken everywhere that bytes are. */
+const chunk = Buffer.allocUnsafe(4 * 1024 * 1024)
+
+function checksum(bytes: Uint8Array): number {
+  let crc = 0
+  for (let at = 0; at < bytes.length; at += chunk.length) {
+    const part = bytes.subarray(at, at + chunk.length)
+    chunk.set(part)
+    crc = crc32(chunk.subarray(0, part.length), crc)
+  }
+  return crc
+}
+
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; at += chunk.length) {
+    const part = bytes.subarray(at, at + chunk.length)
+    chunk.set(part)
+    for (let written = 0; written < part.length; )
+      written += writeSync(file, chunk, written, part.length - written)
+  }
+}
+
+function readAll(file: number, bytes: Uint8Array, name: string): void {
+  for (let at = 0; at < bytes.length; ) {
+    const read = readSync(file, chunk, 0, Math.min(chunk.length, bytes.length - at), null)
+    if (read === 0) throw new Error(`it ends within its ${name}`)
+    bytes.set(chunk.subarray(0, read), at)
+    at += read
+  }
+}
+
+function syncDirectory(path: string): void {
+  const directory = openSync(path, 'r')
+  try {
+    fsyncSync(directory)
+  } finally {
+    closeSync(directory)
+  }
+}

@@ -1,0 +1,177 @@
+/**
+ * Integer codes of vectors, and distances between them.
+ *
+ * A vector x is coded by its own scale s = max|x_i| / 63: component i becomes round(x_i / s) in -63..63, kept
+ * as an unsigned byte u = code + 64 in 1..127. Seven bits, so that the relaxed integer dot product, which
+ * takes one factor of eight and one of seven bits, is exact on every processor. A scale of its own keeps a
+ * short vector as precise as a long one; what all vectors share is only the direction of the axes.
+ *
+ * A query that is not stored is coded in eight signed bits, s = max|x_i| / 127.
+ *
+ *   dot(x, y)       ~ sx sy D                        D = sum of products of the signed codes
+ *   euclidean(x, y) ~ |x|^2 + |y|^2 - 2 sx sy D      with the norms of the decoded vectors, so that d(x, x) = 0
+ *   cosine(x, y)    ~ 1 - (sx / |x|) (sy / |y|) D
+ *
+ * A code row is CODE_HEADER bytes (f32 scale, f32 squared norm, f32 scale / norm, i32 sum of the unsigned
+ * codes), then one byte a component, padded with 64, the code of zero, to a multiple of 32.
+ */
+
+export const CODE_HEADER: usize = 16
+export const CODE_SCALE: usize = 0
+export const CODE_NORM: usize = 4
+export const CODE_COSINE_SCALE: usize = 8
+export const CODE_SUM: usize = 12
+export const CODE_ZERO: i32 = 64
+
+const STORED_LEVELS: f32 = 63
+const QUERY_LEVELS: f32 = 127
+
+// @ts-ignore: decorator
+@inline
+function multiplySum(signed: v128, unsigned: v128, sum: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(signed, unsigned, sum)
+  const low = i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_s(signed), i16x8.extend_low_i8x16_s(unsigned))
+  const high = i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_s(signed), i16x8.extend_high_i8x16_s(unsigned))
+  return i32x4.add(sum, i32x4.add(low, high))
+}
+
+/** Four sums, one of each of four vectors of four. */
+// @ts-ignore: decorator
+@inline
+function sumRows(a: v128, b: v128, c: v128, d: v128): v128 {
+  const ab0 = i8x16.shuffle(a, b, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23)
+  const ab1 = i8x16.shuffle(a, b, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
+  const cd0 = i8x16.shuffle(c, d, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23)
+  const cd1 = i8x16.shuffle(c, d, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31)
+  const ab = i32x4.add(ab0, ab1)
+  const cd = i32x4.add(cd0, cd1)
+  const low = i8x16.shuffle(ab, cd, 0, 1, 2, 3, 4, 5, 6, 7, 16, 17, 18, 19, 20, 21, 22, 23)
+  const high = i8x16.shuffle(ab, cd, 8, 9, 10, 11, 12, 13, 14, 15, 24, 25, 26, 27, 28, 29, 30, 31)
+  return i32x4.add(low, high)
+}
+
+/**
+ * Writes to `out` the four i32 sums of products of `query` (signed bytes, or unsigned ones below 128) with the
+ * codes at `a`, `b`, `c` and `d`. Four rows at a time keep four cache misses under way at once. The sums pass
+ * through `spill`, eight vectors in adjacent pairs: stores of that form are what lets V8 join the two halves
+ * of the loop into registers twice as wide.
+ *
+ * @param n bytes of a row, a multiple of 32
+ */
+// @ts-ignore: decorator
+@inline
+export function dotCodes4(
+  query: usize,
+  a: usize,
+  b: usize,
+  c: usize,
+  d: usize,
+  n: usize,
+  spill: usize,
+  out: usize,
+): void {
+  let a0 = i32x4.splat(0)
+  let a1 = i32x4.splat(0)
+  let b0 = i32x4.splat(0)
+  let b1 = i32x4.splat(0)
+  let c0 = i32x4.splat(0)
+  let c1 = i32x4.splat(0)
+  let d0 = i32x4.splat(0)
+  let d1 = i32x4.splat(0)
+  for (let at: usize = 0; at < n; at += 32) {
+    const q0 = v128.load(query + at)
+    const q1 = v128.load(query + at, 16)
+    a0 = multiplySum(q0, v128.load(a + at), a0)
+    a1 = multiplySum(q1, v128.load(a + at, 16), a1)
+    b0 = multiplySum(q0, v128.load(b + at), b0)
+    b1 = multiplySum(q1, v128.load(b + at, 16), b1)
+    c0 = multiplySum(q0, v128.load(c + at), c0)
+    c1 = multiplySum(q1, v128.load(c + at, 16), c1)
+    d0 = multiplySum(q0, v128.load(d + at), d0)
+    d1 = multiplySum(q1, v128.load(d + at, 16), d1)
+  }
+  v128.store(spill, a0)
+  v128.store(spill, a1, 16)
+  v128.store(spill, b0, 32)
+  v128.store(spill, b1, 48)
+  v128.store(spill, c0, 64)
+  v128.store(spill, c1, 80)
+  v128.store(spill, d0, 96)
+  v128.store(spill, d1, 112)
+  v128.store(
+    out,
+    sumRows(
+      i32x4.add(v128.load(spill), v128.load(spill, 16)),
+      i32x4.add(v128.load(spill, 32), v128.load(spill, 48)),
+      i32x4.add(v128.load(spill, 64), v128.load(spill, 80)),
+      i32x4.add(v128.load(spill, 96), v128.load(spill, 112)),
+    ),
+  )
+}
+
+function greatestMagnitude(row: usize, n: usize): f32 {
+  let most = f32x4.splat(0)
+  for (const end = row + (n << 2); row < end; row += 16) most = f32x4.max(most, f32x4.abs(v128.load(row)))
+  return max(
+    max(f32x4.extract_lane(most, 0), f32x4.extract_lane(most, 1)),
+    max(f32x4.extract_lane(most, 2), f32x4.extract_lane(most, 3)),
+  )
+}
+
+/** Codes of a float32 row as signed bytes at `out`, times `inverse` and rounded; gives the sum of their squares. */
+function quantize(row: usize, n: usize, inverse: f32, zero: i32, out: usize): i32 {
+  const factor = f32x4.splat(inverse)
+  const offset = i8x16.splat(<i8>zero)
+  let squares = i32x4.splat(0)
+  for (let at: usize = 0; at < n; at += 16) {
+    const from = row + (at << 2)
+    const i0 = i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(from), factor)))
+    const i1 = i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(from, 16), factor)))
+    const i2 = i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(from, 32), factor)))
+    const i3 = i32x4.trunc_sat_f32x4_s(f32x4.nearest(f32x4.mul(v128.load(from, 48), factor)))
+    const low = i16x8.narrow_i32x4_s(i0, i1)
+    const high = i16x8.narrow_i32x4_s(i2, i3)
+    squares = i32x4.add(squares, i32x4.dot_i16x8_s(low, low))
+    squares = i32x4.add(squares, i32x4.dot_i16x8_s(high, high))
+    v128.store(out + at, i8x16.add(i8x16.narrow_i16x8_s(low, high), offset))
+  }
+  return (
+    i32x4.extract_lane(squares, 0) +
+    i32x4.extract_lane(squares, 1) +
+    i32x4.extract_lane(squares, 2) +
+    i32x4.extract_lane(squares, 3)
+  )
+}
+
+function sumBytes(at: usize, n: usize): i32 {
+  let sum = 0
+  for (const end = at + n; at < end; at++) sum += load<i8>(at)
+  return sum
+}
+
+/** Writes header and codes of a stored row. `n` components are read, a multiple of 16; `width` codes stand. */
+function encode(row: usize, n: usize, width: usize, levels: f32, zero: i32, code: usize): void {
+  const most = greatestMagnitude(row, n)
+  // A denormal maximum has no finite inverse: such a row counts as zero, and re-ranking sees what it is.
+  const inverse = levels / most
+  const usable = most > 0 && inverse < Infinity
+  const codes = code + CODE_HEADER
+  const squares = quantize(row, n, usable ? inverse : 0, zero, codes)
+  for (let at = n; at < width; at++) store<u8>(codes + at, <u8>zero)
+  const scale = usable ? most / levels : 0
+  const norm = <f32>(scale * scale * <f32>squares)
+  store<f32>(code + CODE_SCALE, scale)
+  store<f32>(code + CODE_NORM, norm)
+  store<f32>(code + CODE_COSINE_SCALE, squares > 0 ? <f32>(1 / Math.sqrt(<f64>squares)) : 0)
+  store<i32>(code + CODE_SUM, sumBytes(codes, width))
+}
+
+/** Codes a float32 row for storing: seven unsigned bits a component. */
+export function encodeStored(row: usize, n: i32, width: i32, code: usize): void {
+  encode(row, <usize>n, <usize>width, STORED_LEVELS, CODE_ZERO, code)
+}
+
+/** Codes a float32 row for asking: eight signed bits a component. */
+export function encodeQuery(row: usize, n: i32, width: i32, code: usize): void {
+  encode(row, <usize>n, <usize>width, QUERY_LEVELS, 0, code)
+}

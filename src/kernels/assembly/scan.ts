@@ -1,0 +1,189 @@
+import {
+  cosineOf,
+  dot32,
+  dot64,
+  EUCLIDEAN,
+  euclidean32,
+  euclidean64,
+  HAMMING,
+  hamming,
+  MANHATTAN,
+  manhattan32,
+  manhattan64,
+} from './distances'
+
+/**
+ * The exact scan, and the pool of nearest slots that it fills.
+ *
+ * The distance is defined in float64 over the stored float32 values. The scan returns the order of that
+ * definition at the speed of float32: the float32 kernel is a filter, the float64 kernel is the judge. A row
+ * is passed over only when its float32 distance exceeds the k-th best float64 distance by more than float32
+ * rounding can explain. With u = 2^-24 and 16 lanes that each add n/16 terms:
+ *
+ *   sums of non-negative terms (Euclidean, Manhattan): relative error <= (n/16 + 8) u: three roundings in a
+ *     term, n/16 - 1 in a lane, four in the reduction; and n * 2^-149 where terms underflow;
+ *   dot product (Cosine): absolute error <= (n/16 + 8) u * |a| |b|, by Cauchy-Schwarz.
+ *
+ * The slack used is twice that. Whatever is not finite in float32, and cosines of norms so small that
+ * underflow could matter, goes to the judge. Hamming counts are exact in either.
+ */
+
+/** Below this product of norms a dot product's terms may underflow by more than the slack allows. */
+const NORM_PRODUCT_MIN: f64 = 1e-30
+
+/** 2^-149, the least positive float32. */
+const LEAST_F32: f64 = 1.401298464324817e-45
+
+/**
+ * Offers the live rows of slots [from, to) to a query's pool of its k nearest.
+ *
+ * The pool is a max-heap by (distance, sequence) in three parallel columns: f64 distances at `pool`, f64
+ * sequences behind room for k of them, u32 slots behind those. `count` entries stand in it already.
+ *
+ * Columns are read without locks while a writer may change slots: `live` is read first, then the sequence,
+ * then the row. A row that is torn comes out with a sequence that the engine then finds changed.
+ *
+ * @returns the number of entries in the pool afterwards
+ */
+export function scan(
+  metric: i32,
+  query: usize,
+  queryNorm: f64,
+  n: i32,
+  rows: usize,
+  live: usize,
+  sequences: usize,
+  norms: usize,
+  from: i32,
+  to: i32,
+  pool: usize,
+  k: i32,
+  count: i32,
+): i32 {
+  for (let slot = from; slot < to; slot++) {
+    count = offerSlot(metric, query, queryNorm, n, rows, live, sequences, norms, slot, pool, k, count)
+  }
+  return count
+}
+
+/** Offers one slot, if it is live; parameters and result as of `scan`. */
+// @ts-ignore: decorator
+@inline
+export function offerSlot(
+  metric: i32,
+  query: usize,
+  queryNorm: f64,
+  n: i32,
+  rows: usize,
+  live: usize,
+  sequences: usize,
+  norms: usize,
+  slot: i32,
+  pool: usize,
+  k: i32,
+  count: i32,
+): i32 {
+  if (atomic.load<u8>(live + <usize>slot) == 0) return count
+  const sequence = load<f64>(sequences + (<usize>slot << 3))
+  const row = rows + <usize>slot * (<usize>n << 2)
+  const worst = count == k ? load<f64>(pool) : Infinity
+  const slack: f64 = (<f64>n / 16 + 8) * 2 * (1.0 / 16777216.0)
+  let distance: f64
+  if (metric == HAMMING) {
+    distance = <f64>hamming(query, row, n)
+  } else if (metric == EUCLIDEAN || metric == MANHATTAN) {
+    const filter = <f64>(metric == EUCLIDEAN ? euclidean32(query, row, n) : manhattan32(query, row, n))
+    if (filter < Infinity && filter > worst * (1 + slack) + <f64>n * LEAST_F32 * 2) return count
+    distance = metric == EUCLIDEAN ? euclidean64(query, row, n) : manhattan64(query, row, n)
+  } else {
+    const normProduct = queryNorm * load<f64>(norms + (<usize>slot << 3))
+    const root = sqrt<f64>(normProduct)
+    const filter = <f64>dot32(query, row, n)
+    if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && 1 - filter / root > worst + slack) return count
+    distance = cosineOf(dot64(query, row, n), normProduct)
+  }
+  return offer(pool, k, count, distance, sequence, <u32>slot)
+}
+
+/** Puts an entry into the pool if it is among the k nearest; gives the new number of entries. */
+function offer(pool: usize, k: i32, count: i32, distance: f64, sequence: f64, slot: u32): i32 {
+  if (count < k) {
+    siftUp(pool, k, count, distance, sequence, slot)
+    return count + 1
+  }
+  if (isBefore(distance, sequence, load<f64>(pool), load<f64>(pool + (<usize>k << 3)))) {
+    siftDown(pool, k, count, 0, distance, sequence, slot)
+  }
+  return count
+}
+
+// @ts-ignore: decorator
+@inline
+function isBefore(distance: f64, sequence: f64, otherDistance: f64, otherSequence: f64): bool {
+  return distance < otherDistance || (distance == otherDistance && sequence < otherSequence)
+}
+
+// @ts-ignore: decorator
+@inline
+function put(pool: usize, k: i32, at: i32, distance: f64, sequence: f64, slot: u32): void {
+  store<f64>(pool + (<usize>at << 3), distance)
+  store<f64>(pool + (<usize>(k + at) << 3), sequence)
+  store<u32>(pool + (<usize>k << 4) + (<usize>at << 2), slot)
+}
+
+// @ts-ignore: decorator
+@inline
+function move(pool: usize, k: i32, from: i32, to: i32): void {
+  put(
+    pool,
+    k,
+    to,
+    load<f64>(pool + (<usize>from << 3)),
+    load<f64>(pool + (<usize>(k + from) << 3)),
+    load<u32>(pool + (<usize>k << 4) + (<usize>from << 2)),
+  )
+}
+
+function siftUp(pool: usize, k: i32, at: i32, distance: f64, sequence: f64, slot: u32): void {
+  while (at > 0) {
+    const parent = (at - 1) >> 1
+    const parentDistance = load<f64>(pool + (<usize>parent << 3))
+    if (isBefore(distance, sequence, parentDistance, load<f64>(pool + (<usize>(k + parent) << 3)))) break
+    move(pool, k, parent, at)
+    at = parent
+  }
+  put(pool, k, at, distance, sequence, slot)
+}
+
+function siftDown(pool: usize, k: i32, count: i32, at: i32, distance: f64, sequence: f64, slot: u32): void {
+  while (true) {
+    let child = 2 * at + 1
+    if (child >= count) break
+    let childDistance = load<f64>(pool + (<usize>child << 3))
+    let childSequence = load<f64>(pool + (<usize>(k + child) << 3))
+    if (child + 1 < count) {
+      const otherDistance = load<f64>(pool + (<usize>(child + 1) << 3))
+      const otherSequence = load<f64>(pool + (<usize>(k + child + 1) << 3))
+      if (isBefore(childDistance, childSequence, otherDistance, otherSequence)) {
+        child += 1
+        childDistance = otherDistance
+        childSequence = otherSequence
+      }
+    }
+    if (!isBefore(distance, sequence, childDistance, childSequence)) break
+    move(pool, k, child, at)
+    at = child
+  }
+  put(pool, k, at, distance, sequence, slot)
+}
+
+/** Turns the heap into ascending order, in place. */
+export function sortPool(pool: usize, k: i32, count: i32): void {
+  for (let last = count - 1; last > 0; last--) {
+    const distance = load<f64>(pool + (<usize>last << 3))
+    const sequence = load<f64>(pool + (<usize>(k + last) << 3))
+    const slot = load<u32>(pool + (<usize>k << 4) + (<usize>last << 2))
+    move(pool, k, 0, last)
+    siftDown(pool, k, last, 0, distance, sequence, slot)
+  }
+}

@@ -1,0 +1,132 @@
+import { assert } from '../base/assert.ts'
+import { contentTypes } from '../base/point.ts'
+import { type Meta, packRow, rowBytesOf } from './key-layout.ts'
+import type { Insertion, WriteGroup } from './store.ts'
+
+/**
+ * What the main thread and the writer thread say to each other.
+ *
+ *   main thread                                      writer thread
+ *   ───────────                                      ─────────────
+ *   new Worker(workerData: WriterSetup) ───────────> opens the row file and LMDB
+ *        <────────────────────────────────────────── OpenedMessage, or RefusedMessage and the end
+ *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as it comes
+ *   GroupPart with isLast ─────────────────────────> fdatasync, LMDB transaction and its fsync
+ *        <────────────────────────────────────────── CommittedMessage, or FailedMessage
+ *   CloseMessage ──────────────────────────────────> closes its files and ends
+ *
+ * One group at a time. A group goes over in parts so that neither side holds up its event loop for long: the
+ * main thread packs the next part while the writer writes the last one. Rows are handed over, not copied
+ * again; nothing of a part is touched by its sender afterwards.
+ */
+
+export interface WriterSetup {
+  readonly dataDir: string
+  /** Fixes the dimension of an empty store. */
+  readonly dimension: number | undefined
+}
+
+export interface GroupPart {
+  readonly kind: 'part'
+  /** Length of each vector; 0 when the part has no insertions. */
+  readonly dimension: number
+  readonly slots: Uint32Array
+  /** By insertion: a row as key-layout.ts has it, its checksum not yet filled in. */
+  readonly rows: Uint8Array<ArrayBuffer>
+  /** By insertion: position in `contentTypes`. */
+  readonly contentTypes: Uint8Array
+  readonly contents: readonly string[]
+  readonly deletedSlots: Uint32Array
+  /** Largest sequence number of the part. */
+  readonly sequence: number
+  readonly isLast: boolean
+}
+
+export interface CloseMessage {
+  readonly kind: 'close'
+}
+
+export type ToWriter = GroupPart | CloseMessage
+
+/** What is on disk, as of the last commit. */
+export interface StoredState {
+  readonly meta: Meta
+  readonly rowFileBytes: number
+}
+
+export interface OpenedMessage extends StoredState {
+  readonly kind: 'opened'
+}
+
+export interface RefusedMessage {
+  readonly kind: 'refused'
+  readonly error: unknown
+}
+
+export interface CommittedMessage extends StoredState {
+  readonly kind: 'committed'
+}
+
+export interface FailedMessage {
+  readonly kind: 'failed'
+  readonly isDiskFull: boolean
+  readonly error: unknown
+}
+
+export type FromWriter = OpenedMessage | RefusedMessage | CommittedMessage | FailedMessage
+
+/** Cuts a group into parts of about `partBytesMax`, packing each only when it is asked for. */
+export function* partsOf({ insertions, deletions }: WriteGroup): Generator<GroupPart> {
+  assert(insertions.length + deletions.length > 0, 'a group has changes')
+  let first = 0
+  while (first < insertions.length) {
+    const end = endOfPart(insertions, first)
+    const isLast = end === insertions.length
+    yield pack(insertions.slice(first, end), isLast ? deletions : [], isLast)
+    first = end
+  }
+  if (insertions.length === 0) yield pack([], deletions, true)
+}
+
+function endOfPart(insertions: readonly Insertion[], first: number): number {
+  let bytes = 0
+  let end = first
+  while (end < insertions.length && bytes < partBytesMax) {
+    const { vector, payload } = insertions[end]!.point
+    bytes += vector.byteLength + payload.content.length + pointWorkBytes
+    end += 1
+  }
+  return end
+}
+
+function pack(
+  insertions: readonly Insertion[],
+  deletions: WriteGroup['deletions'],
+  isLast: boolean,
+): GroupPart {
+  const dimension = insertions[0]?.point.vector.length ?? 0
+  const rowBytes = rowBytesOf(dimension)
+  // Not from the pool: the buffer is given away whole. Not zeroed: every byte is written here or by the writer.
+  const rows = Buffer.allocUnsafeSlow(insertions.length * rowBytes)
+  for (const [index, { id, sequence, point }] of insertions.entries()) {
+    assert(point.vector.length === dimension, 'the vectors of a group have one dimension')
+    packRow(rows, index * rowBytes, { id, sequence, vector: point.vector })
+  }
+  return {
+    kind: 'part',
+    dimension,
+    slots: Uint32Array.from(insertions, ({ slot }) => slot),
+    rows,
+    contentTypes: Uint8Array.from(insertions, ({ point }) => contentTypes.indexOf(point.payload.contentType)),
+    contents: insertions.map(({ point }) => point.payload.content),
+    deletedSlots: Uint32Array.from(deletions, ({ slot }) => slot),
+    sequence: [...insertions, ...deletions].reduce((most, { sequence }) => Math.max(most, sequence), 0),
+    isLast,
+  }
+}
+
+/** What a point costs besides copying it, in bytes that could be copied meanwhile. */
+const pointWorkBytes = 512
+
+/** Packing this much takes under a millisecond; then the event loop has its turn. */
+const partBytesMax = 1024 * 1024
