@@ -68,7 +68,9 @@ export class Indexer {
   #index: VectorIndex | undefined
   #job: Promise<void> | undefined
   #linking = 0
-  #auditAt = 0
+  /** Points at the last measurement of recall, and by how much they have to grow for the next. */
+  #audited = 0
+  #auditGrowth = auditGrowth
   #isAuditing = false
   #isRepairDue = false
   #unsaved = 0
@@ -127,6 +129,19 @@ export class Indexer {
     return this.#dead.size
   }
 
+  /** Whether recall is being measured, or will be as soon as an index thread is free. */
+  get isMeasuring(): boolean {
+    return this.#isAuditing
+  }
+
+  /** Resolves when no graph holds a removed point any more and every linked one can be reached. */
+  async mended(): Promise<void> {
+    do {
+      this.#repairSoon()
+      await this.#whenIdleAgain()
+    } while (this.#dead.size > 0 && !this.#isBroken)
+  }
+
   /** The way that searches under a metric take now; undefined for the exact scan. */
   route(metric: Metric): Route | undefined {
     const route = this.#plans.get(metric)?.route
@@ -167,11 +182,16 @@ export class Indexer {
     this.#room?.resolve()
     if (!this.#isBroken && this.#active.includes(true) && this.#unsaved > 0)
       this.#jobs.push(() => this.#save())
+    await this.#whenIdleAgain()
+    await Promise.all(this.#threads.map((thread) => thread.terminate()))
+  }
+
+  /** Until no job waits or runs, and no link is under way. */
+  async #whenIdleAgain(): Promise<void> {
     while (!this.#isBroken && (this.#linking > 0 || this.#jobs.length > 0 || this.#job !== undefined)) {
       this.#dispatch()
       await (this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
     }
-    await Promise.all(this.#threads.map((thread) => thread.terminate()))
   }
 
   #changed(): void {
@@ -319,6 +339,7 @@ export class Indexer {
     const leaving = [...this.#dead].filter((slot) => this.#markLeaving(slot))
     await Promise.all(this.#activePlaces().map((place) => this.#repairGraph(place)))
     for (const slot of leaving) this.#freeIfUnknown(slot)
+    await this.#adopt()
     this.#options.logger.debug(
       { slots: leaving.length, ms: Math.round(performance.now() - started) },
       'took removed points out of the graphs',
@@ -347,6 +368,14 @@ export class Indexer {
     await this.#submit({ kind: 'release', ...place })
   }
 
+  /** Pruning can take the last link to a point away: gives every such point a link again. */
+  async #adopt(): Promise<void> {
+    for (const place of this.#activePlaces()) {
+      const adopted = await this.#submit({ kind: 'adopt', ...place })
+      if (adopted > 0) this.#options.logger.debug({ ...place, adopted }, 'linked points that no way led to')
+    }
+  }
+
   async #save(): Promise<void> {
     const { directory, logger, sequence } = this.#options
     const started = performance.now()
@@ -355,9 +384,8 @@ export class Indexer {
       sequence: sequence(),
       routes: [...this.#plans].map(([metric, { route, recall }]) => ({ metric, route, recall: recall ?? 0 })),
     }
+    await this.#adopt()
     for (const place of this.#activePlaces()) {
-      const adopted = await this.#submit({ kind: 'adopt', ...place })
-      if (adopted > 0) logger.debug({ ...place, adopted }, 'linked points that no way led to')
       if (directory === undefined) continue
       try {
         await this.#submit({ kind: 'save', ...place, path: graphPath(directory, place), meta })
@@ -397,9 +425,9 @@ export class Indexer {
   #auditWhenDue(): void {
     const index = this.#index
     if (index === undefined || !this.#active[0] || this.#isAuditing || this.#isClosing) return
-    if (index.liveCount < this.#auditAt) return
+    const growth = this.unindexed === 0 ? auditGrowthTight : this.#auditGrowth
+    if (index.liveCount < this.#audited * growth || this.unindexed > index.liveCount / 2) return
     if (this.#active.some((isActive, graph) => isActive && !this.#isCaughtUp(graph))) return
-    this.#auditAt = Number.POSITIVE_INFINITY
     void this.#audit()
   }
 
@@ -427,8 +455,9 @@ export class Indexer {
     } finally {
       this.#isAuditing = false
       this.#lastAudit = performance.now()
+      this.#audited = index.liveCount
       const isTight = [...this.#plans.values()].some(({ route }) => route !== undefined && route.widening > 1)
-      this.#auditAt = index.liveCount * (isTight ? auditGrowthTight : auditGrowth)
+      this.#auditGrowth = isTight ? auditGrowthTight : auditGrowth
       this.#secondGraphWhenDue()
     }
   }
@@ -454,7 +483,7 @@ export class Indexer {
     if (plan.route !== undefined && plan.route.widening <= 2) return
     this.#options.logger.info('vectors differ in length: Cosine gets a graph of its own')
     this.#activate(1)
-    this.#auditAt = 0
+    this.#audited = 0
     this.#dispatch()
   }
 
@@ -468,7 +497,7 @@ export class Indexer {
     if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && isLinked))) {
       this.#jobs.push(() => this.#save())
     }
-    if (isQuiet && now - this.#lastAudit > auditEveryMs) this.#auditAt = 0
+    if (isQuiet && now - this.#lastAudit > auditEveryMs) this.#audited = 0
     this.#dispatch()
   }
 

@@ -1,5 +1,6 @@
 import type { Metric } from '../base/point.ts'
 import type { Route } from './graph.ts'
+import { GraphState, slotStates } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import type { IndexQuery, Searcher, SlotRange } from './searcher.ts'
 import { queriesPerScanMax, type SegmentHandle } from './segment.ts'
@@ -31,18 +32,28 @@ export function auditRoutes(
     if (routes.length === 0) continue
     const queries = request.slots.map((slot) => queryOf(segments, slot, metric, request))
     const truth = scanAll(searcher, queries, ranges)
+    const graph = routes[0]!.graph
+    const onlyLinked = (hits: readonly Hit[]): readonly Hit[] =>
+      hits.filter(({ slot }) => isLinked(segments, slot, graph))
     for (const route of routes) {
       const answers = searcher.search(
         queries.map((query) => ({ ...query, route })),
         ranges,
         () => false,
       )
-      const recall = recallOf(truth, answers, request.slots)
+      const recall = recallOf(truth.map(onlyLinked), answers, request.slots)
       found.push({ metric, route, recall })
       if (recall >= request.target) break
     }
   }
   return found
+}
+
+/** A slot that still waits is found by a scan, and says nothing of the graph. */
+function isLinked(segments: readonly SegmentHandle[], slot: number, graph: number): boolean {
+  const { capacity } = segments[0]!.layout
+  const { states } = new GraphState(segments[Math.floor(slot / capacity)]!, graph)
+  return states[slot % capacity] === slotStates.linked
 }
 
 /**

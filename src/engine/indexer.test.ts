@@ -1,0 +1,338 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { createLogger } from '../base/log.ts'
+import { type Metric, metrics } from '../base/point.ts'
+import { recallOf } from '../index/audit.ts'
+import { graphFaults } from '../index/graph-check.ts'
+import { VectorIndex } from '../index/vector-index.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
+import { createExecutor, type SearchExecutor } from './executor.ts'
+import { Indexer } from './indexer.ts'
+
+const seed = 20260101
+const kernels = await loadKernels()
+const logger = createLogger({ level: 'silent', pretty: false })
+const searchThreads = 2
+const indexThreads = 2
+const k = 10
+const ef = 128
+
+/** An index with everything that keeps and searches it, over points that the test holds too. */
+class Fixture implements AsyncDisposable {
+  readonly index: VectorIndex
+  readonly indexer: Indexer
+  readonly executor: SearchExecutor
+  readonly points: Map<number, Float32Array> = new Map()
+  readonly free: number[] = []
+  #sequence = 0
+
+  constructor(dimension: number, options: { directory?: string; segmentSlots?: number } = {}) {
+    this.index = new VectorIndex({
+      dimension,
+      kernels,
+      maxThreads: 1 + searchThreads + indexThreads,
+      maxLimit: 1000,
+      m: 16,
+      efConstruction: 100,
+      maxMemoryBytes: 0,
+      segmentSlots: options.segmentSlots,
+    })
+    this.indexer = new Indexer({
+      kernels,
+      threads: indexThreads,
+      firstLane: 1 + searchThreads,
+      directory: options.directory,
+      maxUnindexedBytes: 1024 * 1024 * 1024,
+      recallTarget: 0.98,
+      hnswEf: ef,
+      graphBytesMin: 0,
+      logger,
+      sequence: () => this.#sequence,
+      onFree: (slot) => this.free.push(slot),
+    })
+    this.executor = createExecutor({
+      kernels,
+      threads: searchThreads,
+      maxQueuedQueries: 100_000,
+      logger,
+      inlineBytesMax: 0,
+      routeOf: (metric) => this.indexer.route(metric),
+    })
+    this.executor.attach(this.index)
+    this.indexer.attach(this.index)
+  }
+
+  insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {
+    const slot = this.free.pop() ?? this.index.slotCount
+    this.place(slot, vector, sequence)
+    this.indexer.inserted(slot)
+    return slot
+  }
+
+  /** Fills a slot as a start does, before graphs are read. */
+  place(slot: number, vector: Float32Array, sequence: number): void {
+    this.#sequence = Math.max(this.#sequence, sequence)
+    this.index.place(slot, vector, sequence)
+    this.points.set(slot, vector)
+  }
+
+  remove(slot: number): void {
+    this.index.remove(slot)
+    this.points.delete(slot)
+    this.indexer.removed(slot)
+  }
+
+  async settled(): Promise<void> {
+    while (this.indexer.unindexed > 0 || this.indexer.isMeasuring) await sleep(10)
+  }
+
+  async search(vectors: readonly Float32Array[], metric: Metric, width: number = ef) {
+    return this.executor.search(vectors.map((vector) => ({ vector, metric, limit: k, ef: width })))
+  }
+
+  /** Share of the true neighbours found; an ef wider than the index makes the exact scan. */
+  async recall(queries: readonly Float32Array[], metric: Metric, width: number = ef): Promise<number> {
+    const truth = await this.search(queries, metric, 1_000_000)
+    return recallOf(truth, await this.search(queries, metric, width), [])
+  }
+
+  faults(): string[] {
+    return this.index.segments.flatMap((segment) => graphFaults(segment, 0))
+  }
+
+  async close(): Promise<void> {
+    await this.executor.close()
+    await this.indexer.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
+
+const directories: string[] = []
+after(() => {
+  for (const directory of directories) rmSync(directory, { recursive: true, force: true })
+})
+
+function temporaryDirectory(): string {
+  const directory = mkdtempSync(join(tmpdir(), 'vicinal-indexer-'))
+  directories.push(directory)
+  return directory
+}
+
+const dataSets: Readonly<Record<string, (random: () => number, count: number) => Float32Array[]>> = {
+  '8 dimensions': (random, count) => clusteredVectors(random, count, 8),
+  '32 dimensions': (random, count) => clusteredVectors(random, count, 32),
+  '128 dimensions': (random, count) => clusteredVectors(random, count, 128),
+  '768 dimensions': (random, count) => clusteredVectors(random, count, 768),
+  'components 0 and 1': (random, count) =>
+    clusteredVectors(random, count, 256).map((vector) => vector.map((value) => (value > 0 ? 1 : 0))),
+  'small integers': (random, count) =>
+    clusteredVectors(random, count, 96).map((vector) => vector.map((value) => Math.round(value / 4))),
+  'lengths that differ fifty times': (random, count) =>
+    clusteredVectors(random, count, 96).map((vector) => {
+      const length = Math.hypot(...vector)
+      const scale = Math.exp(random() * Math.log(50)) / length
+      return vector.map((value) => value * scale)
+    }),
+}
+
+describe(`the graph, seed ${seed}`, () => {
+  for (const [name, make] of Object.entries(dataSets)) {
+    it(`recalls at least 0.98 under every metric that it serves: ${name}`, async () => {
+      const random = seededRandom(seed)
+      const vectors = make(random, 4100)
+      const queries = vectors.splice(4000)
+      await using fixture = new Fixture(vectors[0]!.length)
+      for (const vector of vectors) fixture.insert(vector)
+      await fixture.settled()
+      for (const metric of metrics) {
+        const recall = await fixture.recall(queries, metric)
+        const route = JSON.stringify(fixture.indexer.plans[metric])
+        assert.ok(recall >= 0.98, `${metric} recalls ${recall}, ${route}`)
+      }
+      assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'Euclidean goes through the graph')
+      assert.ok(fixture.indexer.route('Cosine') !== undefined, 'Cosine goes through a graph')
+      await fixture.indexer.mended()
+      assert.deepEqual(fixture.faults(), [])
+    })
+  }
+
+  it('finds more with a larger ef, up to everything', async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 6100, 64)
+    const queries = vectors.splice(6000)
+    await using fixture = new Fixture(64)
+    for (const vector of vectors) fixture.insert(vector)
+    await fixture.settled()
+    const recalls: number[] = []
+    for (const width of [10, 40, 160, 640]) recalls.push(await fixture.recall(queries, 'Euclidean', width))
+    assert.ok(
+      recalls.every((recall, index) => index === 0 || recall >= recalls[index - 1]! - 0.002),
+      String(recalls),
+    )
+    assert.ok(recalls[0]! < 0.999, `the narrowest search is not the exact one: ${recalls}`)
+    assert.ok(recalls.at(-1)! >= 0.999, String(recalls))
+  })
+
+  it('serves points in several segments', async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 3050, 48)
+    const queries = vectors.splice(3000)
+    await using fixture = new Fixture(48, { segmentSlots: 1100 })
+    for (const vector of vectors) fixture.insert(vector)
+    await fixture.settled()
+    assert.equal(fixture.index.segments.length, 3)
+    assert.ok((await fixture.recall(queries, 'Euclidean')) >= 0.98)
+    await fixture.indexer.mended()
+    assert.deepEqual(fixture.faults(), [])
+  })
+
+  it('finds a point at once, linked or not, and never one that was removed', async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 3000, 64)
+    await using fixture = new Fixture(64)
+    for (const vector of vectors.slice(0, 2000)) fixture.insert(vector)
+    await fixture.settled()
+    for (const vector of vectors.slice(2000)) {
+      const slot = fixture.insert(vector)
+      const [found] = await fixture.search([vector], 'Euclidean')
+      assert.equal(found![0]!.slot, slot)
+      fixture.remove(slot)
+      const [left] = await fixture.search([vector], 'Euclidean')
+      assert.ok(left!.every((hit) => hit.slot !== slot || fixture.index.sequenceOf(slot) !== hit.sequence))
+    }
+  })
+
+  it('keeps its recall, its slots and its links through many rounds of removing and inserting', async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 2000 + 100 * 40 + 100, 64)
+    const queries = vectors.splice(-100)
+    await using fixture = new Fixture(64)
+    for (const vector of vectors.splice(0, 2000)) fixture.insert(vector)
+    await fixture.settled()
+    for (let round = 0; round < 100; round += 1) {
+      const slots = [...fixture.points.keys()]
+      for (let each = 0; each < 40; each += 1) {
+        const [slot] = slots.splice(Math.floor(random() * slots.length), 1)
+        fixture.remove(slot!)
+      }
+      for (let each = 0; each < 40; each += 1) fixture.insert(vectors.pop()!)
+      await fixture.settled()
+    }
+    await fixture.indexer.mended()
+    assert.equal(fixture.index.liveCount, 2000)
+    assert.ok(fixture.index.slotCount < 2000 + 700, `${fixture.index.slotCount} slots for 2000 points`)
+    assert.equal(fixture.indexer.tombstones, 0)
+    assert.deepEqual(fixture.faults(), [])
+
+    await using fresh = new Fixture(64)
+    for (const vector of fixture.points.values()) fresh.insert(vector)
+    await fresh.settled()
+    for (const width of [20, 60]) {
+      const churned = await fixture.recall(queries, 'Euclidean', width)
+      const built = await fresh.recall(queries, 'Euclidean', width)
+      assert.ok(churned >= built - 0.02, `ef ${width}: ${churned} after churn, ${built} when built anew`)
+    }
+  })
+})
+
+describe(`a graph on disk, seed ${seed}`, () => {
+  /** Builds, closes, changes the points while nothing runs, and gives what is needed to start again. */
+  async function stopped(): Promise<{
+    directory: string
+    points: Map<number, readonly [Float32Array, number]>
+  }> {
+    const random = seededRandom(seed)
+    const directory = temporaryDirectory()
+    const fixture = new Fixture(64, { directory })
+    for (const vector of clusteredVectors(random, 3000, 64)) fixture.insert(vector)
+    await fixture.settled()
+    await fixture.close()
+    const points = new Map(
+      [...fixture.points].map(([slot, vector]) => [slot, [vector, fixture.index.sequenceOf(slot)] as const]),
+    )
+    return { directory, points }
+  }
+
+  async function started(
+    directory: string,
+    points: ReadonlyMap<number, readonly [Float32Array, number]>,
+  ): Promise<Fixture> {
+    const fixture = new Fixture(64, { directory })
+    for (const [slot, [vector, sequence]] of [...points].sort(([a], [b]) => a - b)) {
+      fixture.place(slot, vector, sequence)
+    }
+    await fixture.indexer.load()
+    return fixture
+  }
+
+  const graphFile = (directory: string): string => join(directory, readdirSync(directory)[0]!)
+
+  it('is read, not built, and serves at once', async () => {
+    const { directory, points } = await stopped()
+    await using fixture = await started(directory, points)
+    assert.equal(fixture.indexer.unindexed, 0)
+    assert.ok(fixture.indexer.route('Euclidean') !== undefined)
+    assert.deepEqual(fixture.faults(), [])
+    const queries = [...fixture.points.values()].slice(0, 100)
+    for (const metric of ['Euclidean', 'Manhattan', 'Cosine'] as const) {
+      assert.ok((await fixture.recall(queries, metric)) >= 0.98)
+    }
+  })
+
+  it('catches up with what changed since it was written', async () => {
+    const { directory, points } = await stopped()
+    const fresh = clusteredVectors(seededRandom(seed + 1), 500, 64)
+    for (let slot = 0; slot < 900; slot += 3) points.delete(slot)
+    for (let slot = 0; slot < 450; slot += 3) points.set(slot, [fresh.pop()!, 4000 + slot])
+    for (let slot = 3000; slot < 3200; slot += 1) points.set(slot, [fresh.pop()!, 5000 + slot])
+    await using fixture = await started(directory, points)
+    assert.ok(fixture.indexer.unindexed <= 350, `${fixture.indexer.unindexed} points are linked again`)
+    for (const slot of [0, 3, 3000, 3100]) {
+      const [found] = await fixture.search([points.get(slot)![0]], 'Euclidean')
+      assert.equal(found![0]!.slot, slot)
+    }
+    await fixture.settled()
+    await fixture.indexer.mended()
+    assert.deepEqual(fixture.faults(), [])
+    assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 200), 'Euclidean')) >= 0.98)
+  })
+
+  it('that is damaged, cut off or missing is built anew', async () => {
+    const { directory, points } = await stopped()
+    const path = graphFile(directory)
+    const whole = readFileSync(path)
+    const damages: Readonly<Record<string, () => void>> = {
+      'a bit flipped in the links': () => writeFileSync(path, flipped(whole, whole.length >> 1)),
+      'a bit flipped in the header': () => writeFileSync(path, flipped(whole, 40)),
+      'a bit flipped at the end': () => writeFileSync(path, flipped(whole, whole.length - 1)),
+      'cut in half': () => truncateSync(path, whole.length >> 1),
+      'cut to its start': () => truncateSync(path, 10),
+      'no file': () => rmSync(path),
+    }
+    for (const [name, damage] of Object.entries(damages)) {
+      writeFileSync(path, whole)
+      damage()
+      await using fixture = await started(directory, points)
+      assert.ok(fixture.indexer.unindexed > 0, `${name}: nothing of it is used`)
+      await fixture.settled()
+      await fixture.indexer.mended()
+      assert.deepEqual(fixture.faults(), [], name)
+      assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 50), 'Euclidean')) >= 0.98, name)
+    }
+  })
+})
+
+function flipped(bytes: Buffer, at: number): Buffer {
+  const copy = Buffer.from(bytes)
+  copy[at]! ^= 0x10
+  return copy
+}
