@@ -5,7 +5,9 @@ import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import { ServiceMetrics } from './base/metrics.ts'
 import type { Config } from './config.ts'
+import { type Diagnosis, examine } from './engine/doctor.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
+import type { MetricPlan } from './engine/indexer.ts'
 import { type GrpcServer, startGrpcServer } from './grpc/server.ts'
 import { startHttpServer } from './http/server.ts'
 import { loadOrCreateApiKey } from './storage/api-key-file.ts'
@@ -54,6 +56,27 @@ export async function startService(config: Config, options: { logger?: Logger } 
 export function loggerOf({ logLevel, logFormat }: Config): Logger {
   const pretty = logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
   return createLogger({ level: logLevel, pretty })
+}
+
+/**
+ * Checks everything that is stored, without serving it.
+ *
+ * @throws Error that says what is wrong: the data directory is in use, or so damaged that it cannot be opened
+ */
+export async function examineData(config: Config): Promise<Diagnosis> {
+  const store = await openStore({
+    dataDir: config.dataDir,
+    logger: loggerOf({ ...config, logLevel: 'silent' }),
+  })
+  try {
+    return await examine(store, indexDirectory(config))
+  } finally {
+    await store.close()
+  }
+}
+
+function indexDirectory({ dataDir }: Config): string {
+  return join(dataDir, 'index')
 }
 
 async function assemble(
@@ -140,7 +163,7 @@ async function openLoadedEngine(
   logger: Logger,
 ): Promise<Engine> {
   const started = performance.now()
-  const engine = await openEngine({ ...config, store, logger, indexDirectory: join(config.dataDir, 'index') })
+  const engine = await openEngine({ ...config, store, logger, indexDirectory: indexDirectory(config) })
   registerGauges(metrics, engine, store)
   const { points, dimension } = engine.stats
   logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
@@ -176,6 +199,29 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): 
     () => engine.stats.indexBytes,
   )
   metrics.gauge('vicinal_id_table_memory_bytes', 'Memory of the id table.', () => engine.stats.idTableBytes)
+  metrics.gauge(
+    'vicinal_index_waiting_points',
+    'Points that are stored and not yet linked into the index: every search scans them.',
+    () => engine.stats.unindexed,
+  )
+  metrics.gauge(
+    'vicinal_index_tombstones',
+    'Removed points whose links are not repaired yet.',
+    () => engine.stats.tombstones,
+  )
+  const plans = (): [string, MetricPlan][] => Object.entries(engine.stats.plans)
+  metrics.gauges(
+    'vicinal_index_recall',
+    'Share of the ten nearest that a search at the default ef found, measured on stored points.',
+    'metric',
+    () => plans().map(([metric, { recall }]) => [metric, recall]),
+  )
+  metrics.gauges(
+    'vicinal_index_widening',
+    'How many times the asked-for ef a search uses to reach the recall target; 0 for the exact scan.',
+    'metric',
+    () => plans().map(([metric, { route }]) => [metric, route?.widening ?? 0]),
+  )
   metrics.gauge('vicinal_queued_queries', 'Queries that wait or run.', () => engine.stats.queuedQueries)
   metrics.gauge(
     'vicinal_queued_write_bytes',

@@ -22,7 +22,7 @@ export class ServiceMetrics {
     })
     this.#seconds = new Histogram({
       name: 'vicinal_request_duration_seconds',
-      help: 'Time from a decoded request to its answer, by operation and transport.',
+      help: 'Time from a whole request to its answer, by operation and transport.',
       labelNames: ['operation', 'transport'],
       buckets: [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10],
       registers: [this.#registry],
@@ -54,6 +54,24 @@ export class ServiceMetrics {
       registers: [this.#registry],
       collect() {
         this.set(read())
+      },
+    })
+  }
+
+  /** A gauge for each value of a label; a value that is not known yet is left out. */
+  gauges(
+    name: string,
+    help: string,
+    label: string,
+    read: () => Iterable<readonly [string, number | undefined]>,
+  ): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: [label],
+      registers: [this.#registry],
+      collect() {
+        for (const [value, figure] of read()) if (figure !== undefined) this.set({ [label]: value }, figure)
       },
     })
   }

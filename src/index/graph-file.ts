@@ -34,6 +34,8 @@ interface Header {
   readonly dimension: number
   readonly m: number
   readonly codeBytes: number
+  /** Number of the segment's first slot among all slots. */
+  readonly firstSlot: number
   readonly slotCount: number
   readonly upperNext: number
   readonly entry: { readonly level: number; readonly slot: number } | null
@@ -51,6 +53,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     dimension: segment.layout.dimension,
     m: segment.layout.m,
     codeBytes: segment.layout.codeBytes,
+    firstSlot: segment.firstSlot,
     slotCount,
     upperNext,
     entry: state.entry ?? null,
@@ -107,6 +110,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
       throw new Error(`it was written for ${field} ${header[field]}, now it is ${layout[field]}`)
     }
   }
+  if (header.firstSlot !== segment.firstSlot) throw new Error('it was written for segments of another size')
   const state = new GraphState(segment, graph)
   if (header.slotCount > state.slotCount)
     throw new Error(`it has ${header.slotCount} slots, the store ${state.slotCount}`)
@@ -138,14 +142,11 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   return header.meta
 }
 
-/** Reads a graph file's header alone, for people. */
-export function describeGraphFile(path: string): {
-  readonly slotCount: number
-  readonly meta: CheckpointMeta
-} {
+/** The `m` that a graph file was written with. */
+export function linksOfGraphFile(path: string): number {
   const file = openSync(path, 'r')
   try {
-    return readHeader(file)
+    return readHeader(file).m
   } finally {
     closeSync(file)
   }

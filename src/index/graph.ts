@@ -52,7 +52,8 @@ export class GraphThread {
   readonly #graph: number
   readonly #kernels: KernelExports
   readonly #lane: number
-  readonly #measure: number
+  /** What the links are chosen by. */
+  readonly measure: number
 
   /** @param thread the lane of scratch that is this thread's own */
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number, graph: number) {
@@ -68,7 +69,7 @@ export class GraphThread {
       this.#lane + lane.beam,
       this.#lane + lane.visited,
     )
-    this.#measure = measureOf(graphMetrics[graph]!, layout)
+    this.measure = measureOf(graphMetrics[graph]!, layout)
   }
 
   /** What the graph finds, the waiting slots included, ascending by (distance, sequence). */
@@ -109,14 +110,14 @@ export class GraphThread {
     const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
     for (const slot of slots) {
       if (Atomics.load(live, slot) === 1) {
-        this.#kernels.insertSlot(slot, levelOf(slot, layout.m), this.#measure)
+        this.#kernels.insertSlot(slot, levelOf(slot, layout.m), this.measure)
       }
     }
   }
 
   /** Chooses anew the lists of slots [from, to) that name a leaving slot. */
   repair(from: number, to: number): void {
-    this.#kernels.repairRange(from, to, this.#measure)
+    this.#kernels.repairRange(from, to, this.measure)
   }
 
   /** Ends the stay of the leaving slots, once every range has been repaired. */
@@ -141,7 +142,7 @@ export class GraphThread {
     for (let round = 0; round < 8; round += 1) {
       const lost = unreachedSlots(this.#segment, this.#graph)
       if (lost.length === 0) break
-      for (const slot of lost) this.#kernels.adopt(slot, this.#measure)
+      for (const slot of lost) this.#kernels.adopt(slot, this.measure)
       adopted += lost.length
     }
     return adopted

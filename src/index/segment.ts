@@ -106,6 +106,9 @@ const graphScratchBytes = 4096
 /** Up to this dimension a float32 row is no longer than two cache lines, and codes would save nothing. */
 const uncodedDimensionMax = 16
 
+/** Up to so many threads the capacity of a segment does not depend on their number. */
+const usualThreadsMax = 16
+
 export interface SegmentOptions {
   readonly dimension: number
   readonly threads: number
@@ -124,8 +127,10 @@ export interface SegmentOptions {
 export function segmentLayout(options: SegmentOptions): SegmentLayout {
   const most = options.maxSlots ?? segmentBytesMax / rowAlignment
   // Every column is linear in the capacity, so the bytes of a slot follow from two layouts.
-  const fixed = columnsFor(options, 0).end
-  const perSlot = (columnsFor(options, 1 << 16).end - fixed) / (1 << 16)
+  // As for a machine of many threads: another number of threads then cuts the slots into the same segments.
+  const usual = { ...options, threads: Math.max(options.threads, usualThreadsMax) }
+  const fixed = columnsFor(usual, 0).end
+  const perSlot = (columnsFor(usual, 1 << 16).end - fixed) / (1 << 16)
   const fit = Math.floor((segmentBytesMax - fixed - 64 * rowAlignment) / perSlot)
   if (fit < 1) {
     throw new DatabaseError(

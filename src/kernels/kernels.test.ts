@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { randomVector, seededRandom, vectorKinds } from '../../test/support/random.ts'
 import { metrics } from '../base/point.ts'
-import { scalarDistance, scalarSquaredNorm } from './scalar.ts'
+import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
 
 const seed = 20_261_121
@@ -39,6 +39,42 @@ for (const variant of kernelVariants) {
             const expected = scalarDistance(metric, a, b)
             const actual = wasm.distance64(number, at.a, at.b, n, ...norms)
             assertClose(actual, expected, dimension, `${metric}, ${dimension} dimensions`)
+          }
+        }
+      })
+    }
+
+    for (const kind of vectorKinds) {
+      it(`code vectors as the scalar reference does, ${kind} components, seed ${seed}`, () => {
+        const random = seededRandom(seed)
+        for (const dimension of dimensions) {
+          const vector = randomVector(random, dimension, kind)
+          const n = place(at.a, vector)
+          const width = Math.ceil(dimension / 32) * 32
+          for (const { encode, levels, zero } of [
+            { encode: wasm.encodeStored, levels: 63, zero: 64 },
+            { encode: wasm.encodeQuery, levels: 127, zero: 0 },
+          ]) {
+            encode(at.a, n, width, at.b)
+            const expected = scalarCodes(vector, levels)
+            const header = new Float32Array(memory.buffer, at.b, 3)
+            const codes = [...new Int8Array(memory.buffer, at.b + 16, width)].map((code) => code - zero)
+            assert.deepEqual(
+              codes.slice(0, dimension),
+              expected.codes.map((code) => code + 0),
+            )
+            assert.ok(
+              codes.slice(dimension).every((code) => code === 0),
+              'padding codes zero',
+            )
+            assert.equal(header[0], expected.scale)
+            const squares = expected.codes.reduce((sum, code) => sum + code * code, 0)
+            assert.ok(Math.abs(header[2]! - (squares > 0 ? 1 / Math.sqrt(squares) : 0)) < 1e-6)
+            const sum = new Int32Array(memory.buffer, at.b + 12, 1)[0]
+            assert.equal(
+              sum,
+              codes.reduce((total, code) => total + code + zero, 0),
+            )
           }
         }
       })

@@ -29,6 +29,28 @@ function cosine(a: Float32Array, b: Float32Array): number {
   return normProduct === 0 ? 1 : 1 - dot(a, b) / Math.sqrt(normProduct)
 }
 
+/** A vector's integer codes: what codes.ts of the kernels writes, component by component. */
+export interface ScalarCodes {
+  readonly scale: number
+  readonly codes: readonly number[]
+}
+
+/** Codes a vector by its own scale, in -levels..levels; a vector whose scale has no finite inverse is all zero. */
+export function scalarCodes(vector: Float32Array, levels: number): ScalarCodes {
+  const most = Math.fround(vector.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), 0))
+  const inverse = Math.fround(levels / most)
+  if (most === 0 || inverse === Number.POSITIVE_INFINITY) return { scale: 0, codes: [...vector].map(() => 0) }
+  const codes = [...vector].map((value) => roundToEven(Math.fround(value * inverse)))
+  return { scale: Math.fround(most / levels), codes }
+}
+
+function roundToEven(value: number): number {
+  const below = Math.floor(value)
+  const rest = value - below
+  if (rest !== 0.5) return Math.round(value) + 0
+  return below % 2 === 0 ? below : below + 1
+}
+
 function dot(a: Float32Array, b: Float32Array): number {
   let sum = 0
   for (let index = 0; index < a.length; index += 1) sum += a[index]! * b[index]!

@@ -1,0 +1,127 @@
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { idFromBytes } from '../base/ids.ts'
+import { graphFaults } from '../index/graph-check.ts'
+import { linksOfGraphFile, loadGraph } from '../index/graph-file.ts'
+import { GraphState, slotStates } from '../index/graph-state.ts'
+import { VectorIndex } from '../index/vector-index.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
+import type { Store } from '../storage/store.ts'
+
+/** What an examination of stored data found. */
+export interface Diagnosis {
+  readonly points: number
+  /** Points by graph file: those that it links, and those that a start would have to link. */
+  readonly graphs: readonly { readonly file: string; readonly linked: number; readonly unlinked: number }[]
+  /** What is wrong with the points: they are not all what was stored. */
+  readonly damage: readonly string[]
+  /** What is wrong with the index on disk: the next start builds it anew. */
+  readonly staleIndex: readonly string[]
+}
+
+/**
+ * Reads everything that is stored and checks it: the checksum of every vector and payload, that every point
+ * has both and an id of its own, and of every graph file the checksums, links and that all points can be
+ * reached. Changes nothing. The store must not be in use otherwise.
+ */
+export async function examine(store: Store, indexDirectory: string): Promise<Diagnosis> {
+  const damage: string[] = []
+  const staleIndex: string[] = []
+  const files = existsSync(indexDirectory) ? readdirSync(indexDirectory).filter(isGraphFile).sort() : []
+  const index =
+    store.dimension === undefined ? undefined : await indexFor(store.dimension, indexDirectory, files)
+  const points = await readPoints(store, index, damage)
+  const graphs =
+    index === undefined ? [] : files.map((file) => readGraph(index, indexDirectory, file, staleIndex))
+  return { points, graphs, damage, staleIndex }
+}
+
+async function indexFor(
+  dimension: number,
+  directory: string,
+  files: readonly string[],
+): Promise<VectorIndex> {
+  return new VectorIndex({
+    dimension,
+    kernels: await loadKernels(),
+    maxThreads: 1,
+    maxLimit: 10_000,
+    m: linksOf(directory, files),
+    efConstruction: 8,
+    maxMemoryBytes: 0,
+  })
+}
+
+/** Of a file that cannot be read any number will do: reading it whole will say what is wrong. */
+function linksOf(directory: string, files: readonly string[]): number {
+  try {
+    return files[0] === undefined ? 16 : linksOfGraphFile(join(directory, files[0]))
+  } catch {
+    return 16
+  }
+}
+
+async function readPoints(store: Store, index: VectorIndex | undefined, damage: string[]): Promise<number> {
+  const ids = new Set<string>()
+  try {
+    await store.load(({ slot, id: bytes, sequence, vector }) => {
+      const id = idFromBytes(bytes)
+      if (ids.has(id)) damage.push(`the id ${id} stands twice, the second time in slot ${slot}`)
+      ids.add(id)
+      index!.place(slot, vector, sequence)
+      if (!hasPayload(store, slot, id, damage)) damage.push(`the point ${id} in slot ${slot} has no payload`)
+    })
+  } catch (error) {
+    damage.push(messageOf(error))
+  }
+  return ids.size
+}
+
+function hasPayload(store: Store, slot: number, id: string, damage: string[]): boolean {
+  try {
+    return store.payload(slot, id) !== undefined
+  } catch (error) {
+    damage.push(messageOf(error))
+    return true
+  }
+}
+
+function readGraph(
+  index: VectorIndex,
+  directory: string,
+  file: string,
+  stale: string[],
+): { readonly file: string; readonly linked: number; readonly unlinked: number } {
+  const [ordinal, graph] = graphFile.exec(file)!.slice(1).map(Number) as [number, number]
+  const segment = index.segments[ordinal]
+  if (segment === undefined) {
+    stale.push(`${file}: there is no such segment`)
+    return { file, linked: 0, unlinked: 0 }
+  }
+  try {
+    loadGraph(segment, graph, join(directory, file))
+    // Slots that leave are what changed since: a start repairs them before it serves from the graph.
+    stale.push(...graphFaults(segment, graph).map((fault) => `${file}: ${fault}`))
+  } catch (error) {
+    stale.push(`${file}: ${messageOf(error)}`)
+  }
+  const { states, slotCount } = new GraphState(segment, graph)
+  let linked = 0
+  let live = 0
+  for (let slot = 0; slot < slotCount; slot += 1) {
+    if (!index.isLive(segment.firstSlot + slot)) continue
+    live += 1
+    if (states[slot] === slotStates.linked) linked += 1
+  }
+  return { file, linked, unlinked: live - linked }
+}
+
+const graphFile = /^graph-(\d+)-([01])\.bin$/
+
+function isGraphFile(name: string): boolean {
+  return graphFile.test(name)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,41 @@
+import { createHash } from 'node:crypto'
+import { GraphThread } from '../../src/index/graph.ts'
+import { GraphState } from '../../src/index/graph-state.ts'
+import { VectorIndex } from '../../src/index/vector-index.ts'
+import { type KernelVariant, loadKernels } from '../../src/kernels/wasm-module.ts'
+import { clusteredVectors } from './clusters.ts'
+import { seededRandom } from './random.ts'
+
+/** Builds a graph by one thread from seeded vectors; gives a hash of all its links and of what searches find. */
+export async function graphHash(variant: KernelVariant, dimension: number, seed: number): Promise<string> {
+  const kernels = await loadKernels(variant)
+  const index = new VectorIndex({
+    dimension,
+    kernels,
+    maxThreads: 1,
+    maxLimit: 100,
+    m: 8,
+    efConstruction: 60,
+    maxMemoryBytes: 0,
+    segmentSlots: 1000,
+  })
+  const vectors = clusteredVectors(seededRandom(seed), 850, dimension)
+  const queries = vectors.splice(800)
+  for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
+  const [segment] = index.segments
+  const thread = new GraphThread(segment!, kernels, 0, 0)
+  thread.link(vectors.keys())
+  const hash = createHash('sha256')
+  const state = new GraphState(segment!, 0)
+  hash.update(Uint32Array.from(state.links.subarray(0, 800 * 16)))
+  for (const vector of queries) {
+    const found = thread.search({ vector, metric: 'Euclidean', k: 10 }, 40, thread.measure)
+    hash.update(JSON.stringify(found.map(({ slot }) => slot)))
+  }
+  return hash.digest('hex')
+}
+
+if (import.meta.main) {
+  const [variant, dimension, seed] = process.argv.slice(2)
+  console.log(await graphHash(variant as KernelVariant, Number(dimension), Number(seed)))
+}
