@@ -3,118 +3,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFile
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { clusteredVectors } from '../../test/support/clusters.ts'
+import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { createLogger } from '../base/log.ts'
-import { type Metric, metrics } from '../base/point.ts'
-import { recallOf } from '../index/audit.ts'
-import { graphFaults } from '../index/graph-check.ts'
-import { VectorIndex } from '../index/vector-index.ts'
-import { loadKernels } from '../kernels/wasm-module.ts'
-import { createExecutor, type SearchExecutor } from './executor.ts'
-import { Indexer } from './indexer.ts'
+import { metrics } from '../base/point.ts'
 
 const seed = 20260101
-const kernels = await loadKernels()
-const logger = createLogger({ level: 'silent', pretty: false })
-const searchThreads = 2
-const indexThreads = 2
-const k = 10
-const ef = 128
-
-/** An index with everything that keeps and searches it, over points that the test holds too. */
-class Fixture implements AsyncDisposable {
-  readonly index: VectorIndex
-  readonly indexer: Indexer
-  readonly executor: SearchExecutor
-  readonly points: Map<number, Float32Array> = new Map()
-  readonly free: number[] = []
-  #sequence = 0
-
-  constructor(dimension: number, options: { directory?: string; segmentSlots?: number } = {}) {
-    this.index = new VectorIndex({
-      dimension,
-      kernels,
-      maxThreads: 1 + searchThreads + indexThreads,
-      maxLimit: 1000,
-      m: 16,
-      efConstruction: 100,
-      maxMemoryBytes: 0,
-      segmentSlots: options.segmentSlots,
-    })
-    this.indexer = new Indexer({
-      kernels,
-      threads: indexThreads,
-      firstLane: 1 + searchThreads,
-      directory: options.directory,
-      maxUnindexedBytes: 1024 * 1024 * 1024,
-      recallTarget: 0.98,
-      hnswEf: ef,
-      graphBytesMin: 0,
-      logger,
-      sequence: () => this.#sequence,
-      onFree: (slot) => this.free.push(slot),
-    })
-    this.executor = createExecutor({
-      kernels,
-      threads: searchThreads,
-      maxQueuedQueries: 100_000,
-      logger,
-      inlineBytesMax: 0,
-      routeOf: (metric) => this.indexer.route(metric),
-    })
-    this.executor.attach(this.index)
-    this.indexer.attach(this.index)
-  }
-
-  insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {
-    const slot = this.free.pop() ?? this.index.slotCount
-    this.place(slot, vector, sequence)
-    this.indexer.inserted(slot)
-    return slot
-  }
-
-  /** Fills a slot as a start does, before graphs are read. */
-  place(slot: number, vector: Float32Array, sequence: number): void {
-    this.#sequence = Math.max(this.#sequence, sequence)
-    this.index.place(slot, vector, sequence)
-    this.points.set(slot, vector)
-  }
-
-  remove(slot: number): void {
-    this.index.remove(slot)
-    this.points.delete(slot)
-    this.indexer.removed(slot)
-  }
-
-  async settled(): Promise<void> {
-    while (this.indexer.unindexed > 0 || this.indexer.isMeasuring) await sleep(10)
-  }
-
-  async search(vectors: readonly Float32Array[], metric: Metric, width: number = ef) {
-    return this.executor.search(vectors.map((vector) => ({ vector, metric, limit: k, ef: width })))
-  }
-
-  /** Share of the true neighbours found; an ef wider than the index makes the exact scan. */
-  async recall(queries: readonly Float32Array[], metric: Metric, width: number = ef): Promise<number> {
-    const truth = await this.search(queries, metric, 1_000_000)
-    return recallOf(truth, await this.search(queries, metric, width), [])
-  }
-
-  faults(): string[] {
-    return this.index.segments.flatMap((segment) => graphFaults(segment, 0))
-  }
-
-  async close(): Promise<void> {
-    await this.executor.close()
-    await this.indexer.close()
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.close()
-  }
-}
 
 const directories: string[] = []
 after(() => {
@@ -150,7 +44,7 @@ describe(`the graph, seed ${seed}`, () => {
       const random = seededRandom(seed)
       const vectors = make(random, 4100)
       const queries = vectors.splice(4000)
-      await using fixture = new Fixture(vectors[0]!.length)
+      await using fixture = new IndexFixture(vectors[0]!.length)
       for (const vector of vectors) fixture.insert(vector)
       await fixture.settled()
       for (const metric of metrics) {
@@ -169,7 +63,7 @@ describe(`the graph, seed ${seed}`, () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 6100, 64)
     const queries = vectors.splice(6000)
-    await using fixture = new Fixture(64)
+    await using fixture = new IndexFixture(64)
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
     const recalls: number[] = []
@@ -186,7 +80,7 @@ describe(`the graph, seed ${seed}`, () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 3050, 48)
     const queries = vectors.splice(3000)
-    await using fixture = new Fixture(48, { segmentSlots: 1100 })
+    await using fixture = new IndexFixture(48, { segmentSlots: 1100 })
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
     assert.equal(fixture.index.segments.length, 3)
@@ -198,7 +92,7 @@ describe(`the graph, seed ${seed}`, () => {
   it('finds a point at once, linked or not, and never one that was removed', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 3000, 64)
-    await using fixture = new Fixture(64)
+    await using fixture = new IndexFixture(64)
     for (const vector of vectors.slice(0, 2000)) fixture.insert(vector)
     await fixture.settled()
     for (const vector of vectors.slice(2000)) {
@@ -215,7 +109,7 @@ describe(`the graph, seed ${seed}`, () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 2000 + 100 * 40 + 100, 64)
     const queries = vectors.splice(-100)
-    await using fixture = new Fixture(64)
+    await using fixture = new IndexFixture(64)
     for (const vector of vectors.splice(0, 2000)) fixture.insert(vector)
     await fixture.settled()
     for (let round = 0; round < 100; round += 1) {
@@ -233,7 +127,7 @@ describe(`the graph, seed ${seed}`, () => {
     assert.equal(fixture.indexer.tombstones, 0)
     assert.deepEqual(fixture.faults(), [])
 
-    await using fresh = new Fixture(64)
+    await using fresh = new IndexFixture(64)
     for (const vector of fixture.points.values()) fresh.insert(vector)
     await fresh.settled()
     for (const width of [20, 60]) {
@@ -241,6 +135,50 @@ describe(`the graph, seed ${seed}`, () => {
       const built = await fresh.recall(queries, 'Euclidean', width)
       assert.ok(churned >= built - 0.02, `ef ${width}: ${churned} after churn, ${built} when built anew`)
     }
+  })
+})
+
+describe(`many threads, seed ${seed}`, () => {
+  it('search, link and repair at once: nothing is lost, doubled or found after its removal', async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 9000, 48)
+    await using fixture = new IndexFixture(48, { searchThreads: 3, indexThreads: 4 })
+    const removed = new Set<number>()
+    const searches: Promise<void>[] = []
+    const look = async (queries: readonly Float32Array[]): Promise<void> => {
+      const before = new Set(removed)
+      for (const hits of await fixture.search(queries, 'Euclidean')) {
+        const live = hits.filter((hit) => fixture.index.sequenceOf(hit.slot) === hit.sequence)
+        assert.deepEqual(
+          live.filter(({ sequence }) => before.has(sequence)),
+          [],
+          'found after its removal',
+        )
+        assert.equal(new Set(hits.map(({ slot }) => slot)).size, hits.length, 'found twice')
+      }
+    }
+    for (const vector of vectors.splice(0, 3000)) fixture.insert(vector)
+    for (let round = 0; round < 200; round += 1) {
+      const slots = [...fixture.points.keys()]
+      searches.push(look(slots.slice(round, round + 8).map((slot) => fixture.points.get(slot)!)))
+      for (let each = 0; each < 25; each += 1) {
+        const slot = slots[Math.floor(random() * slots.length)]!
+        if (!fixture.points.has(slot)) continue
+        removed.add(fixture.index.sequenceOf(slot))
+        fixture.remove(slot)
+      }
+      for (let each = 0; each < 30; each += 1) fixture.insert(vectors.pop()!)
+      if (round % 10 === 9) await Promise.all(searches.splice(0))
+    }
+    await fixture.settled()
+    await fixture.indexer.mended()
+    assert.deepEqual(fixture.faults(), [])
+    assert.equal(fixture.index.liveCount, fixture.points.size)
+    for (const [slot, vector] of fixture.points) {
+      const [hits] = await fixture.search([vector], 'Euclidean')
+      assert.equal(hits![0]!.slot, slot)
+    }
+    assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 300), 'Euclidean')) >= 0.98)
   })
 })
 
@@ -252,7 +190,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
   }> {
     const random = seededRandom(seed)
     const directory = temporaryDirectory()
-    const fixture = new Fixture(64, { directory })
+    const fixture = new IndexFixture(64, { directory })
     for (const vector of clusteredVectors(random, 3000, 64)) fixture.insert(vector)
     await fixture.settled()
     await fixture.close()
@@ -265,8 +203,8 @@ describe(`a graph on disk, seed ${seed}`, () => {
   async function started(
     directory: string,
     points: ReadonlyMap<number, readonly [Float32Array, number]>,
-  ): Promise<Fixture> {
-    const fixture = new Fixture(64, { directory })
+  ): Promise<IndexFixture> {
+    const fixture = new IndexFixture(64, { directory })
     for (const [slot, [vector, sequence]] of [...points].sort(([a], [b]) => a - b)) {
       fixture.place(slot, vector, sequence)
     }

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { createLogger } from '../src/base/log.ts'
+import { readConfig } from '../src/config.ts'
+import { openEngine } from '../src/engine/engine.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
+import { clusteredVectors } from './support/clusters.ts'
+import { seededRandom } from './support/random.ts'
+import { startTestService } from './support/service.ts'
+
+const program = join(import.meta.dirname, '../src/cli/main.ts')
+
+/** The exit code, and what was printed, of `vicinal doctor`. */
+async function doctor(dataDir: string): Promise<{ code: number; text: string }> {
+  try {
+    const { stdout } = await promisify(execFile)(process.execPath, [program, 'doctor', '--data-dir', dataDir])
+    return { code: 0, text: stdout }
+  } catch (error) {
+    const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string }
+    return { code, text: stdout + stderr }
+  }
+}
+
+/** Enough points that they have a graph, stopped in order. */
+async function fill(dataDir: string): Promise<void> {
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const store = await openStore({ dataDir, logger })
+  const engine = await openEngine({
+    ...readConfig({}),
+    store,
+    logger,
+    indexDirectory: join(dataDir, 'index'),
+  })
+  const points = clusteredVectors(seededRandom(3), 1200, 1024).map((vector, at) => ({
+    vector,
+    payload: { contentType: 'Text' as const, content: `point ${at}` },
+  }))
+  await engine.insert(points)
+  while (engine.stats.unindexed > 0) await new Promise((resolve) => setTimeout(resolve, 10))
+  await engine.close()
+  await store.close()
+}
+
+describe('vicinal doctor', () => {
+  it('tells sound data from damaged points and from a damaged index', async () => {
+    await using service = await startTestService()
+    await service.service.close()
+    const sound = join(service.dataDir, 'sound')
+    await fill(sound)
+
+    const whole = await doctor(sound)
+    assert.equal(whole.code, 0, whole.text)
+    assert.match(whole.text, /1200 points.* is whole/)
+    assert.match(whole.text, /graph-0-0\.bin: 1200 points linked$/m)
+
+    const [graph] = readdirSync(join(sound, 'index'))
+    const cases: readonly (readonly [string, (bytes: Buffer) => number, number, RegExp])[] = [
+      [join('index', graph!), (bytes) => bytes.length >> 1, 0, /index: graph-0-0\.bin: .*checksum/],
+      ['vectors.rows', (bytes) => bytes.length >> 1, 1, /DAMAGED: .*vectors\.rows/],
+    ]
+    for (const [file, at, code, message] of cases) {
+      const damaged = join(service.dataDir, 'damaged')
+      cpSync(sound, damaged, { recursive: true })
+      const bytes = readFileSync(join(damaged, file))
+      bytes[at(bytes)]! ^= 4
+      writeFileSync(join(damaged, file), bytes)
+      const told = await doctor(damaged)
+      assert.equal(told.code, code, told.text)
+      assert.match(told.text, message)
+      rmSync(damaged, { recursive: true })
+    }
+  })
+
+  it('says so when the service runs, or when there is nothing', async () => {
+    await using service = await startTestService()
+    const inUse = await doctor(service.dataDir)
+    assert.equal(inUse.code, 1)
+    assert.match(inUse.text, /in use/)
+    const nothing = await doctor(join(service.dataDir, 'nothing'))
+    assert.equal(nothing.code, 1)
+    assert.match(nothing.text, /no data directory/)
+  })
+})

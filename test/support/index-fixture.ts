@@ -1,0 +1,122 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLogger } from '../../src/base/log.ts'
+import type { Metric } from '../../src/base/point.ts'
+import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
+import { Indexer } from '../../src/engine/indexer.ts'
+import { recallOf } from '../../src/index/audit.ts'
+import { graphFaults } from '../../src/index/graph-check.ts'
+import type { Hit } from '../../src/index/hit.ts'
+import { VectorIndex } from '../../src/index/vector-index.ts'
+import { loadKernels } from '../../src/kernels/wasm-module.ts'
+
+const kernels = await loadKernels()
+const logger = createLogger({ level: 'silent', pretty: false })
+const k = 10
+const ef = 128
+
+/** An index with everything that keeps and searches it, over points that the test holds too. */
+export class IndexFixture implements AsyncDisposable {
+  readonly index: VectorIndex
+  readonly indexer: Indexer
+  readonly executor: SearchExecutor
+  readonly points: Map<number, Float32Array> = new Map()
+  readonly free: number[] = []
+  #sequence = 0
+
+  constructor(
+    dimension: number,
+    options: {
+      directory?: string
+      segmentSlots?: number
+      searchThreads?: number
+      indexThreads?: number
+    } = {},
+  ) {
+    const { searchThreads = 2, indexThreads = 2 } = options
+    this.index = new VectorIndex({
+      dimension,
+      kernels,
+      maxThreads: 1 + searchThreads + indexThreads,
+      maxLimit: 1000,
+      m: 16,
+      efConstruction: 100,
+      maxMemoryBytes: 0,
+      segmentSlots: options.segmentSlots,
+    })
+    this.indexer = new Indexer({
+      kernels,
+      threads: indexThreads,
+      firstLane: 1 + searchThreads,
+      directory: options.directory,
+      maxUnindexedBytes: 1024 * 1024 * 1024,
+      recallTarget: 0.98,
+      hnswEf: ef,
+      graphBytesMin: 0,
+      logger,
+      sequence: () => this.#sequence,
+      onFree: (slot) => this.free.push(slot),
+    })
+    this.executor = createExecutor({
+      kernels,
+      threads: searchThreads,
+      maxQueuedQueries: 100_000,
+      logger,
+      inlineBytesMax: 0,
+      routeOf: (metric) => this.indexer.route(metric),
+    })
+    this.executor.attach(this.index)
+    this.indexer.attach(this.index)
+  }
+
+  insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {
+    const slot = this.free.pop() ?? this.index.slotCount
+    this.place(slot, vector, sequence)
+    this.indexer.inserted(slot)
+    return slot
+  }
+
+  /** Fills a slot as a start does, before graphs are read. */
+  place(slot: number, vector: Float32Array, sequence: number): void {
+    this.#sequence = Math.max(this.#sequence, sequence)
+    this.index.place(slot, vector, sequence)
+    this.points.set(slot, vector)
+  }
+
+  remove(slot: number): void {
+    this.index.remove(slot)
+    this.points.delete(slot)
+    this.indexer.removed(slot)
+  }
+
+  async settled(): Promise<void> {
+    while (this.indexer.unindexed > 0 || this.indexer.isMeasuring) await sleep(10)
+  }
+
+  /** The ten nearest of each vector; an ef wider than the index makes the exact scan. */
+  async search(
+    vectors: readonly Float32Array[],
+    metric: Metric,
+    width: number = ef,
+  ): Promise<readonly (readonly Hit[])[]> {
+    return this.executor.search(vectors.map((vector) => ({ vector, metric, limit: k, ef: width })))
+  }
+
+  /** Share of the true neighbours found. */
+  async recall(queries: readonly Float32Array[], metric: Metric, width: number = ef): Promise<number> {
+    const truth = await this.search(queries, metric, 1_000_000)
+    return recallOf(truth, await this.search(queries, metric, width), [])
+  }
+
+  faults(): string[] {
+    return this.index.segments.flatMap((segment) => graphFaults(segment, 0))
+  }
+
+  async close(): Promise<void> {
+    await this.executor.close()
+    await this.indexer.close()
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.close()
+  }
+}
