@@ -1,12 +1,7 @@
 export { distance64, dot32, dot64, euclidean32, hamming, manhattan32 } from './distances'
 export { scan, sortPool } from './scan'
 export { encodeQuery, encodeStored } from './codes'
-export {
-  adopt,
-  attachGraph,
-  encodeSlot,
-  insertSlot,
-  releaseLeaving,
-  repairRange,
-  searchGraph,
-} from './graph'
+export { insertSlot } from './graph'
+export { attachGraph } from './graph-memory'
+export { adopt, encodeSlot, releaseLeaving, repairRange } from './graph-repair'
+export { searchGraph } from './graph-search'

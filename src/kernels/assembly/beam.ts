@@ -1,0 +1,161 @@
+import {
+  epoch,
+  FRESH,
+  lengthAt,
+  listOf,
+  m,
+  NONE,
+  pool,
+  SCORES,
+  scratch,
+  slotAt,
+  visit,
+  visited,
+} from './graph-memory'
+import { score1, score4 } from './measure'
+
+/**
+ * The pool that a walk through the graph fills: keys in ascending order.
+ */
+
+export let poolCount: i32 = 0
+
+/** A pool entry: the distance's bits, which order as the distance does, the slot, and whether it is expanded. */
+// @ts-ignore: decorator
+@inline
+export function keyOf(distance: f32, slot: u32): u64 {
+  return (<u64>reinterpret<u32>(distance) << 32) | (<u64>slot << 1)
+}
+
+// @ts-ignore: decorator
+@inline
+export function slotOf(key: u64): u32 {
+  return <u32>key >>> 1
+}
+
+// @ts-ignore: decorator
+@inline
+export function distanceOf(key: u64): f32 {
+  return reinterpret<f32>(<u32>(key >>> 32))
+}
+
+/** Steps greedily to the nearest slot of one level. */
+export function descend(from: u32, level: i32): u32 {
+  let best = from
+  let bestDistance = score1(from)
+  let moved = true
+  while (moved) {
+    moved = false
+    const list = listOf(best, level)
+    for (let at = 0; at < m; at += 4) {
+      const a = slotAt(list, at)
+      if (a == NONE) break
+      const b = load<u32>(list + (<usize>at << 2), 4)
+      const c = load<u32>(list + (<usize>at << 2), 8)
+      const d = load<u32>(list + (<usize>at << 2), 12)
+      score4(a, b == NONE ? a : b, c == NONE ? a : c, d == NONE ? a : d)
+      for (let i = 0; i < 4; i++) {
+        const score = load<f32>(scratch + SCORES + (<usize>i << 2))
+        const slot = load<u32>(list + (<usize>(at + i) << 2))
+        if (score < bestDistance && slot != NONE) {
+          bestDistance = score
+          best = slot
+          moved = true
+        }
+      }
+    }
+  }
+  return best
+}
+
+/** Puts an entry into the pool of at most `ef`, in order; gives its place, or -1 where it is too far. */
+// @ts-ignore: decorator
+@inline
+function insertKey(key: u64, ef: i32): i32 {
+  let low = 0
+  let high = poolCount
+  if (poolCount == ef) {
+    if (key >= load<u64>(pool + (<usize>(ef - 1) << 3))) return -1
+    high = ef - 1
+  }
+  const last = high
+  while (low < high) {
+    const middle = (low + high) >> 1
+    if (load<u64>(pool + (<usize>middle << 3)) < key) low = middle + 1
+    else high = middle
+  }
+  const at = pool + (<usize>low << 3)
+  for (let to = pool + (<usize>last << 3); to > at; to -= 8) store<u64>(to, load<u64>(to - 8))
+  store<u64>(at, key)
+  poolCount = last + 1
+  return low
+}
+
+/**
+ * Algorithm 2, with one pool in order instead of two heaps: fills it with the `ef` nearest found at a level,
+ * from the entries that stand in it already.
+ */
+export function beam(level: i32, ef: i32): void {
+  const length = lengthAt(level)
+  const fresh = scratch + FRESH
+  let next = 0
+  while (next < poolCount) {
+    const place = pool + (<usize>next << 3)
+    const key = load<u64>(place)
+    if (key & 1) {
+      next++
+      continue
+    }
+    store<u64>(place, key | 1)
+    const list = listOf(slotOf(key), level)
+    let count = 0
+    for (let i = 0; i < length; i++) {
+      const slot = slotAt(list, i)
+      if (slot == NONE) break
+      const mark = visited + <usize>slot
+      store<u32>(fresh + (<usize>count << 2), slot)
+      count += i32(load<u8>(mark) != <u8>epoch)
+      store<u8>(mark, <u8>epoch)
+    }
+    next = min(offerFresh(count, ef), next + 1)
+  }
+}
+
+/**
+ * Scores the first `count` slots of FRESH and puts them into the pool.
+ *
+ * @returns the foremost place that was filled, or a place past every pool
+ */
+// @ts-ignore: decorator
+@inline
+export function offerFresh(count: i32, ef: i32): i32 {
+  const fresh = scratch + FRESH
+  let lowest: i32 = i32.MAX_VALUE
+  if (count == 0) return lowest
+  // Up to three repeats of the last slot fill the last quartet; they are scored and not looked at.
+  const filler = load<u32>(fresh + (<usize>(count - 1) << 2))
+  store<u32>(fresh + (<usize>count << 2), filler)
+  store<u32>(fresh + (<usize>count << 2), filler, 4)
+  store<u32>(fresh + (<usize>count << 2), filler, 8)
+  for (let i = 0; i < count; i += 4) {
+    const four = fresh + (<usize>i << 2)
+    score4(load<u32>(four), load<u32>(four, 4), load<u32>(four, 8), load<u32>(four, 12))
+    const end = min(count - i, 4)
+    for (let j = 0; j < end; j++) {
+      const score = load<f32>(scratch + SCORES + (<usize>j << 2))
+      const at = insertKey(keyOf(score, slotAt(four, j)), ef)
+      if (at >= 0 && at < lowest) lowest = at
+    }
+  }
+  return lowest
+}
+
+export function startPool(slot: u32): void {
+  store<u64>(pool, keyOf(score1(slot), slot))
+  poolCount = 1
+  visit(slot)
+}
+
+export function emptyPool(): void {
+  poolCount = 0
+}

@@ -1,0 +1,153 @@
+import { encodeStored } from './codes'
+import { beam, descend, emptyPool, offerFresh, poolCount, slotOf, startPool } from './beam'
+import { linkBack, selectNeighbours, writeList } from './graph'
+import {
+  ABSENT,
+  codeOf,
+  efConstruction,
+  ENTRY,
+  epoch,
+  forget,
+  FRESH,
+  header,
+  KEPT_FOR_OTHER,
+  LEAVING,
+  lengthAt,
+  levels,
+  LINKED,
+  listOf,
+  lock,
+  m0,
+  NONE,
+  pool,
+  rowLength,
+  rowOf,
+  scratch,
+  slotAt,
+  SLOTS,
+  stateOf,
+  states,
+  unlock,
+  visit,
+  visited,
+  width,
+} from './graph-memory'
+import { askFrom } from './measure'
+
+/**
+ * What mends a graph after removals and after a start. Nothing may be linked meanwhile; searches go on.
+ */
+
+/** Codes a slot again, after its row and its links were read from disk. */
+export function encodeSlot(slot: u32): void {
+  encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
+}
+
+/**
+ * Takes the slots that are LEAVING out of the lists of slots [from, to): a list that names one is chosen anew
+ * from what it keeps and from the lists of those that leave (Singh et al., arXiv:2105.09613, algorithm 4).
+ * Nothing may be linked meanwhile; several threads may repair ranges of their own.
+ *
+ * @returns how many lists were chosen anew
+ */
+export function repairRange(from: i32, to: i32, measure: i32): i32 {
+  let repaired = 0
+  for (let slot = <u32>from; slot < <u32>to; slot++) {
+    if (stateOf(slot) != LINKED) continue
+    const level = <i32>load<u8>(levels + <usize>slot)
+    for (let each = 0; each <= level; each++) {
+      if (!namesLeaving(listOf(slot, each), lengthAt(each))) continue
+      repairList(slot, each, measure)
+      repaired++
+    }
+  }
+  return repaired
+}
+
+function namesLeaving(list: usize, length: i32): bool {
+  for (let i = 0; i < length; i++) {
+    const slot = slotAt(list, i)
+    if (slot == NONE) return false
+    if (stateOf(slot) == LEAVING) return true
+  }
+  return false
+}
+
+function repairList(slot: u32, level: i32, measure: i32): void {
+  forget()
+  askFrom(slot, measure)
+  visit(slot)
+  emptyPool()
+  const list = listOf(slot, level)
+  const length = lengthAt(level)
+  offerList(list, level)
+  for (let i = 0; i < length; i++) {
+    const each = slotAt(list, i)
+    if (each == NONE) break
+    if (stateOf(each) == LEAVING) offerList(listOf(each, level), level)
+  }
+  const into = scratch + KEPT_FOR_OTHER
+  const kept = selectNeighbours(pool, poolCount, length, into, measure, slot)
+  lock(slot)
+  writeList(list, length, into, kept)
+  unlock(slot)
+}
+
+/** Puts the slots of a list that stay and were not seen yet into the pool. */
+function offerList(list: usize, level: i32): void {
+  const length = lengthAt(level)
+  const fresh = scratch + FRESH
+  let count = 0
+  for (let i = 0; i < length; i++) {
+    const slot = slotAt(list, i)
+    if (slot == NONE) break
+    const mark = visited + <usize>slot
+    if (load<u8>(mark) == <u8>epoch || stateOf(slot) != LINKED) continue
+    store<u8>(mark, <u8>epoch)
+    store<u32>(fresh + (<usize>count << 2), slot)
+    count++
+  }
+  offerFresh(count, efConstruction)
+}
+
+/** Ends the stay of the slots that are LEAVING, and gives the graph another entry point if it was one of them. */
+export function releaseLeaving(): void {
+  const slotCount = atomic.load<i32>(header + SLOTS)
+  for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
+    if (stateOf(slot) == LEAVING) atomic.store<u8>(states + <usize>slot, ABSENT)
+  }
+  const entry = atomic.load<i64>(header + ENTRY)
+  if (entry >= 0 && stateOf(<u32>entry) == LINKED) return
+  let best: i64 = -1
+  for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
+    if (stateOf(slot) != LINKED) continue
+    const level = <i64>load<u8>(levels + <usize>slot)
+    if (level > best >> 32 || best < 0) best = (level << 32) | <i64>slot
+  }
+  atomic.store<i64>(header + ENTRY, best)
+}
+
+/**
+ * Puts a slot that no list names any more into the list of the nearest slot that has a place free, or in place
+ * of the last entry of the nearest one.
+ */
+export function adopt(slot: u32, measure: i32): void {
+  askFrom(slot, measure)
+  const entry = atomic.load<i64>(header + ENTRY)
+  let at = <u32>entry
+  for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
+  forget()
+  startPool(at)
+  visit(slot)
+  beam(0, efConstruction)
+  for (let i = 0; i < poolCount; i++) {
+    const parent = slotOf(load<u64>(pool + (<usize>i << 3)))
+    if (parent == slot) continue
+    const list = listOf(parent, 0)
+    if (load<u32>(list + (<usize>(m0 - 1) << 2)) != NONE) continue
+    linkBack(parent, slot, 0, measure)
+    return
+  }
+  const parent = slotOf(load<u64>(pool))
+  if (parent != slot) store<u32>(listOf(parent, 0) + (<usize>(m0 - 1) << 2), slot)
+}

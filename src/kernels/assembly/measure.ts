@@ -1,0 +1,149 @@
+import {
+  CODE_COSINE_SCALE,
+  CODE_HEADER,
+  CODE_NORM,
+  CODE_SCALE,
+  CODE_SUM,
+  CODE_ZERO,
+  dotCodes4,
+  encodeQuery,
+} from './codes'
+import { COSINE, dot32, EUCLIDEAN, euclidean32, HAMMING, hamming, manhattan32 } from './distances'
+import {
+  codeOf,
+  norms,
+  QUARTET,
+  queryCode,
+  rowLength,
+  rowOf,
+  SCORES,
+  scratch,
+  SPILL,
+  width,
+} from './graph-memory'
+
+/**
+ * Distances from one asked-for vector, a query or a stored slot, to slots, four at a time.
+ */
+
+/** How a traversal measures: by the codes, or by the float32 rows under a metric. */
+export const CODES_EUCLIDEAN: i32 = 0
+export const CODES_COSINE: i32 = 1
+export const ROWS: i32 = 2
+
+let order: i32 = 0
+let queryCodes: usize = 0
+let queryRow: usize = 0
+let queryRoot: f32 = 0
+let base: f32 = 0
+let factor: f32 = 0
+let constant: i32 = 0
+let sumFactor: i32 = 0
+
+/** Measures from here on are from a stored slot. */
+export function askFrom(slot: u32, measure: i32): void {
+  order = measure
+  queryRow = rowOf(slot)
+  if (measure >= ROWS) {
+    queryRoot = <f32>Math.sqrt(load<f64>(norms + (<usize>slot << 3)))
+    return
+  }
+  const code = codeOf(slot)
+  queryCodes = code + CODE_HEADER
+  constant = -CODE_ZERO * load<i32>(code + CODE_SUM) + CODE_ZERO * CODE_ZERO * width
+  sumFactor = -CODE_ZERO
+  setFactors(code)
+}
+
+/** Measures from here on are from a query's row, whose codes are made here. */
+export function askFor(row: usize, norm: f64, measure: i32): void {
+  order = measure
+  queryRow = row
+  queryRoot = <f32>Math.sqrt(norm)
+  if (measure >= ROWS) return
+  encodeQuery(row, rowLength, width, queryCode)
+  queryCodes = queryCode + CODE_HEADER
+  constant = -CODE_ZERO * load<i32>(queryCode + CODE_SUM)
+  sumFactor = 0
+  setFactors(queryCode)
+}
+
+// @ts-ignore: decorator
+@inline
+function setFactors(code: usize): void {
+  if (order == CODES_EUCLIDEAN) {
+    base = load<f32>(code + CODE_NORM)
+    factor = 2 * load<f32>(code + CODE_SCALE)
+  } else {
+    base = 1
+    factor = load<f32>(code + CODE_COSINE_SCALE)
+  }
+}
+
+/** The distance of the asked-for vector to a row under a metric, in float32. */
+function rowDistance(metric: i32, slot: u32): f32 {
+  const row = rowOf(slot)
+  if (metric == EUCLIDEAN) return euclidean32(queryRow, row, rowLength)
+  if (metric == HAMMING) return <f32>hamming(queryRow, row, rowLength)
+  if (metric != COSINE) return manhattan32(queryRow, row, rowLength)
+  const root = queryRoot * <f32>Math.sqrt(load<f64>(norms + (<usize>slot << 3)))
+  return root > 0 ? 1 - dot32(queryRow, row, rowLength) / root : 1
+}
+
+// @ts-ignore: decorator
+@inline
+function decoded(code: usize, dot: i32): f32 {
+  const signed = <f32>(dot + constant + sumFactor * load<i32>(code + CODE_SUM))
+  const distance =
+    order == CODES_EUCLIDEAN
+      ? base + load<f32>(code + CODE_NORM) - factor * load<f32>(code + CODE_SCALE) * signed
+      : base - factor * load<f32>(code + CODE_COSINE_SCALE) * signed
+  return distance
+}
+
+/** Distances below zero and those that are not numbers would break the order of the keys. */
+// @ts-ignore: decorator
+@inline
+function sane(distance: f32): f32 {
+  return distance == distance ? max<f32>(distance, 0) : Infinity
+}
+
+/** Writes to SCORES the distances of four slots. */
+// @ts-ignore: decorator
+@inline
+export function score4(a: u32, b: u32, c: u32, d: u32): void {
+  const out = scratch + SCORES
+  if (order >= ROWS) {
+    const metric = order - ROWS
+    store<f32>(out, sane(rowDistance(metric, a)))
+    store<f32>(out, sane(rowDistance(metric, b)), 4)
+    store<f32>(out, sane(rowDistance(metric, c)), 8)
+    store<f32>(out, sane(rowDistance(metric, d)), 12)
+    return
+  }
+  const ca = codeOf(a)
+  const cb = codeOf(b)
+  const cc = codeOf(c)
+  const cd = codeOf(d)
+  const dots = scratch + QUARTET
+  dotCodes4(
+    queryCodes,
+    ca + CODE_HEADER,
+    cb + CODE_HEADER,
+    cc + CODE_HEADER,
+    cd + CODE_HEADER,
+    <usize>width,
+    scratch + SPILL,
+    dots,
+  )
+  store<f32>(out, sane(decoded(ca, load<i32>(dots))))
+  store<f32>(out, sane(decoded(cb, load<i32>(dots, 4))), 4)
+  store<f32>(out, sane(decoded(cc, load<i32>(dots, 8))), 8)
+  store<f32>(out, sane(decoded(cd, load<i32>(dots, 12))), 12)
+}
+
+export function score1(slot: u32): f32 {
+  score4(slot, slot, slot, slot)
+  return load<f32>(scratch + SCORES)
+}
+
