@@ -27,6 +27,7 @@ export interface Setting<Value> {
 export interface Config {
   readonly dataDir: string
   readonly dimension: number | undefined
+  readonly vectorsOnDisk: boolean
   readonly hnswEf: number
   readonly hnswM: number
   readonly hnswEfConstruction: number
@@ -75,6 +76,15 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'data',
     doc: `Length of every stored and query vector, 1..${dimensionMax}. It is stored with the data; a different one refuses to start.`,
     parse: integer(1, dimensionMax),
+  },
+  vectorsOnDisk: {
+    env: 'VECTORS_ON_DISK',
+    flag: 'vectors-on-disk',
+    default: false,
+    placeholder: 'true|false',
+    group: 'data',
+    doc: 'Keeps only codes and links in memory, about a quarter of the vectors, and reads what a search needs of the vectors from disk: for collections larger than memory.',
+    parse: boolean,
   },
   hnswEf: {
     env: 'HNSW_EF',

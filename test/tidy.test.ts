@@ -17,6 +17,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   http: ['base', 'api'],
   client: ['base', 'api'],
   'config.ts': ['base'],
+  'config.test.ts': ['base', 'config.ts'],
   'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'grpc', 'http'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }

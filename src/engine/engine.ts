@@ -27,6 +27,8 @@ export interface EngineOptions {
   readonly hnswEf: number
   readonly recallTarget: number
   readonly maxUnindexedBytes: number
+  /** Keeps codes and links in memory and reads vectors from the store's file. */
+  readonly vectorsOnDisk?: boolean
   readonly maxQueuedQueries: number
   readonly maxQueuedWriteBytes: number
   /** 0 for no limit. */
@@ -275,6 +277,7 @@ function createIndex(options: EngineOptions, kernels: KernelModule, dimension: n
     maxLimit: options.maxLimit,
     m: options.hnswM,
     efConstruction: options.hnswEfConstruction,
+    rowFile: options.vectorsOnDisk ? options.store.vectorsOnDisk(dimension) : undefined,
     maxMemoryBytes: options.maxMemoryBytes,
   })
 }

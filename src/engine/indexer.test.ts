@@ -59,6 +59,37 @@ describe(`the graph, seed ${seed}`, () => {
     })
   }
 
+  for (const dimension of [12, 128]) {
+    it(`recalls as much with its rows on disk, ${dimension} dimensions`, async () => {
+      const random = seededRandom(seed)
+      const vectors = clusteredVectors(random, 4100, dimension)
+      const queries = vectors.splice(4000)
+      await using fixture = new IndexFixture(dimension, {
+        onDisk: join(temporaryDirectory(), 'rows'),
+        segmentSlots: 3000,
+      })
+      for (const vector of vectors) fixture.insert(vector)
+      await fixture.settled()
+      for (const metric of metrics) {
+        const recall = await fixture.recall(queries, metric)
+        assert.ok(
+          recall >= 0.98,
+          `${metric} recalls ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`,
+        )
+      }
+      assert.ok(fixture.indexer.route('Euclidean') !== undefined)
+      const late = clusteredVectors(random, 50, dimension)
+      for (const vector of late) {
+        const slot = fixture.insert(vector)
+        const [found] = await fixture.search([vector], 'Cosine')
+        assert.equal(found![0]!.slot, slot, 'found at once')
+        assert.deepEqual(fixture.index.read(slot), vector)
+      }
+      await fixture.indexer.mended()
+      assert.deepEqual(fixture.faults(), [])
+    })
+  }
+
   it('finds more with a larger ef, up to everything', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 6100, 64)

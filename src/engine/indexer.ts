@@ -103,7 +103,10 @@ export class Indexer {
   async load(): Promise<void> {
     const { directory, logger } = this.#options
     if (directory !== undefined) {
-      await Promise.all(this.#places(() => true).map((place) => this.#loadGraph(place, directory)))
+      const places = this.#places(() => true)
+      const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
+      for (const [at, place] of places.entries()) this.#restore(place, loaded[at])
+      for (const place of this.#activePlaces()) this.#enqueueUnlinked(place)
     }
     if (this.#active.includes(true)) {
       logger.info({ unindexed: this.unindexed, plans: this.plans }, 'the index was read from disk')
@@ -236,8 +239,7 @@ export class Indexer {
 
   #activate(graph: number): void {
     this.#active[graph] = true
-    const index = this.#index!
-    for (let slot = 0; slot < index.slotCount; slot += 1) if (index.isLive(slot)) this.#enqueue(slot, graph)
+    for (const { ordinal } of this.#index!.segments) this.#enqueueUnlinked({ ordinal, graph })
   }
 
   #enqueue(slot: number, graph: number): void {
@@ -317,7 +319,10 @@ export class Indexer {
   }
 
   #startJob(): void {
-    this.#job = this.#jobs.shift()!()
+    const job = this.#jobs.shift()!
+    // In a later turn: `#job` has to stand before the job hands out its first task.
+    this.#job = Promise.resolve()
+      .then(job)
       .catch(this.#breakDown)
       .then(() => {
         this.#job = undefined
@@ -397,29 +402,31 @@ export class Indexer {
     logger.debug({ ms: Math.round(performance.now() - started) }, 'the index was written to disk')
   }
 
-  async #loadGraph(place: GraphPlace, directory: string): Promise<void> {
+  /** Undefined when there is nothing to read, or nothing of use. */
+  async #loadGraph(place: GraphPlace, directory: string): Promise<LoadedGraph | undefined> {
     const path = graphPath(directory, place)
     const loaded = await this.#submit({ kind: 'load', ...place, path })
-    if (loaded === undefined) return
-    if (loaded.fault !== undefined) {
-      this.#options.logger.warn(
-        { path, fault: loaded.fault },
-        'the index on disk is of no use and is built anew',
-      )
-      return
-    }
-    this.#restore(place, loaded)
+    if (loaded?.fault === undefined) return loaded
+    this.#options.logger.warn(
+      { path, fault: loaded.fault },
+      'the index on disk is of no use and is built anew',
+    )
+    return undefined
   }
 
-  #restore({ ordinal, graph }: GraphPlace, { meta, leaving }: LoadedGraph): void {
+  #restore({ graph }: GraphPlace, loaded: LoadedGraph | undefined): void {
+    if (loaded === undefined) return
     this.#active[graph] = true
-    for (const { metric, route, recall } of meta.routes) this.#plans.set(metric, { route, recall })
+    for (const { metric, route, recall } of loaded.meta.routes) this.#plans.set(metric, { route, recall })
+    if (loaded.leaving > 0) this.#repairSoon()
+  }
+
+  #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
     const { capacity } = this.#index!.layout
     const end = Math.min(this.#index!.slotCount, (ordinal + 1) * capacity)
     for (let slot = ordinal * capacity; slot < end; slot += 1) {
       if (this.#index!.isLive(slot)) this.#enqueue(slot, graph)
     }
-    if (leaving > 0) this.#repairSoon()
   }
 
   #auditWhenDue(): void {

@@ -2,6 +2,7 @@ import type { Metric } from '../base/point.ts'
 import type { Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { Hit } from './hit.ts'
+import { RowReader } from './row-reader.ts'
 import type { IndexQuery, Searcher, SlotRange } from './searcher.ts'
 import { queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
@@ -106,8 +107,11 @@ function queryOf(
   const { layout } = segments[0]!
   const { capacity, rowBytes, rows, dimension } = layout
   const segment = segments[Math.floor(slot / capacity)]!
-  const vector = new Float32Array(segment.memory.buffer, rows + (slot % capacity) * rowBytes, dimension)
-  return { vector: vector.slice(), metric, k: k + 1, ef, route: undefined }
+  const vector = new Float32Array(dimension)
+  if (segment.rowFile !== undefined)
+    new RowReader(segment.rowFile, dimension).read(slot, 1, vector, dimension)
+  else vector.set(new Float32Array(segment.memory.buffer, rows + (slot % capacity) * rowBytes, dimension))
+  return { vector, metric, k: k + 1, ef, route: undefined }
 }
 
 function rangesOf(segments: readonly SegmentHandle[], slotCount: number): SlotRange[] {

@@ -2,7 +2,8 @@ import { assert } from '../base/assert.ts'
 import { type Metric, metrics } from '../base/point.ts'
 import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hit } from './hit.ts'
-import { laneAddress, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
+import { RowReader } from './row-reader.ts'
+import { blockBytes, laneAddress, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
 /** One query of a scan. `k` is at most the segment's MAX_LIMIT. */
 export interface ScanQuery {
@@ -22,6 +23,7 @@ export class FlatScanner {
   readonly #segment: SegmentHandle
   readonly #kernels: KernelExports
   readonly #lane: number
+  readonly #reader: RowReader | undefined
   #running: Running[] = []
 
   /** @param thread the lane of scratch that is this thread's own */
@@ -29,6 +31,7 @@ export class FlatScanner {
     this.#segment = segment
     this.#kernels = instantiateKernels(kernels, segment.memory)
     this.#lane = laneAddress(segment.layout, thread)
+    this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
   }
 
   /** Whether these queries fit into one scan: few enough, and their pools together no larger than the lane's. */
@@ -63,26 +66,46 @@ export class FlatScanner {
   scanRange(from: number, to: number): void {
     const { layout } = this.#segment
     const step = Math.max(1, Math.floor(blockBytes / layout.rowBytes))
-    for (let block = from; block < to; block += step) {
-      const end = Math.min(block + step, to)
-      for (const running of this.#running) {
-        running.count = this.#kernels.scan(
-          running.metric,
-          running.query,
-          running.norm,
-          layout.paddedDimension,
-          layout.rows,
-          layout.live,
-          layout.sequences,
-          layout.norms,
-          block,
-          end,
-          running.pool,
-          running.k,
-          running.count,
-        )
-      }
+    for (let block = from; block < to; block += step) this.#scanBlock(block, Math.min(block + step, to))
+  }
+
+  #scanBlock(from: number, to: number): void {
+    const { layout } = this.#segment
+    const rows = layout.rows === 0 ? this.#readBlock(from, to) : layout.rows
+    for (const running of this.#running) {
+      running.count = this.#kernels.scan(
+        running.metric,
+        running.query,
+        running.norm,
+        layout.paddedDimension,
+        rows,
+        layout.live,
+        layout.sequences,
+        layout.norms,
+        from,
+        to,
+        running.pool,
+        running.k,
+        running.count,
+      )
     }
+  }
+
+  /** Reads rows from disk; gives the address at which row 0 would stand if all of them were there. */
+  #readBlock(from: number, to: number): number {
+    const { memory, layout, firstSlot } = this.#segment
+    const at = this.#lane + layout.lane.block
+    const reader = this.#reader!
+    for (let slot = from; slot < to; slot += reader.rowsPerRead) {
+      const count = Math.min(reader.rowsPerRead, to - slot)
+      const target = new Float32Array(
+        memory.buffer,
+        at + (slot - from) * layout.rowBytes,
+        count * layout.paddedDimension,
+      )
+      reader.read(firstSlot + slot, count, target, layout.paddedDimension)
+    }
+    return at - from * layout.rowBytes
   }
 
   /** The hits of each query, ascending by (distance, sequence), with slots as the whole index numbers them. */
@@ -115,9 +138,6 @@ interface Running {
   readonly k: number
   count: number
 }
-
-/** Half of a usual second-level cache: the rows of a block stay there while every query visits them. */
-const blockBytes = 256 * 1024
 
 /** Pools start at 8-byte boundaries. */
 function poolSize(k: number): number {

@@ -1,4 +1,4 @@
-import type { GraphColumns, SegmentHandle } from './segment.ts'
+import type { SegmentHandle } from './segment.ts'
 
 /** What a slot is to a graph. */
 export const slotStates = { absent: 0, linked: 1, leaving: 2 } as const
@@ -27,12 +27,12 @@ const fields = [
   'upperNext',
   'upperLimit',
 ] as const
+const upperNextOffset = 64
 const entryOffset = 72
 const levelsOffset = 84
 const ringOffset = 88
 const ringLengthOffset = 92
-const ringHeadOffset = 96
-const ringTailOffset = 104
+const ringEndsOffset = 96
 const slotsOffset = 112
 
 /** Writes the header of an empty graph. */
@@ -55,82 +55,67 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
   view.setBigInt64(columns.header + entryOffset, -1n, true)
 }
 
-/** The words of a graph's header and the columns that change, as views. */
+/** The words of a graph's header and the columns that change, as views. They stand before what grows. */
 export class GraphState {
-  readonly columns: GraphColumns
-  readonly #buffer: ArrayBufferLike
-  readonly #capacity: number
-  readonly #m: number
+  readonly states: Uint8Array
+  /** The highest level of each slot's node. */
+  readonly levels: Uint8Array
+  readonly uppers: Uint32Array
+  readonly links: Uint32Array
+  readonly upperBlocks: Uint32Array
+  readonly ring: Uint32Array
+  readonly #entry: BigInt64Array
+  readonly #upperNext: Int32Array
+  readonly #slots: Int32Array
+  /** Head and tail. */
+  readonly #ringEnds: BigInt64Array
 
-  constructor({ memory, layout }: SegmentHandle, graph: number) {
-    this.columns = layout.graphs[graph]!
-    this.#buffer = memory.buffer
-    this.#capacity = layout.capacity
-    this.#m = layout.m
-  }
-
-  get states(): Uint8Array {
-    return new Uint8Array(this.#buffer, this.columns.states, this.#capacity)
-  }
-
-  get levels(): Uint8Array {
-    return new Uint8Array(this.#buffer, this.columns.levels, this.#capacity)
-  }
-
-  get uppers(): Uint32Array {
-    return new Uint32Array(this.#buffer, this.columns.uppers, this.#capacity)
-  }
-
-  get links(): Uint32Array {
-    return new Uint32Array(this.#buffer, this.columns.links, this.#capacity * 2 * this.#m)
-  }
-
-  get upperBlocks(): Uint32Array {
-    return new Uint32Array(this.#buffer, this.columns.upperBlocks, this.columns.upperCount * this.#m)
-  }
-
-  get ring(): Uint32Array {
-    return new Uint32Array(this.#buffer, this.columns.ring, this.#capacity)
+  constructor({ memory: { buffer }, layout: { capacity, graphs, m } }: SegmentHandle, graph: number) {
+    const columns = graphs[graph]!
+    this.states = new Uint8Array(buffer, columns.states, capacity)
+    this.levels = new Uint8Array(buffer, columns.levels, capacity)
+    this.uppers = new Uint32Array(buffer, columns.uppers, capacity)
+    this.links = new Uint32Array(buffer, columns.links, capacity * 2 * m)
+    this.upperBlocks = new Uint32Array(buffer, columns.upperBlocks, columns.upperCount * m)
+    this.ring = new Uint32Array(buffer, columns.ring, capacity)
+    this.#entry = new BigInt64Array(buffer, columns.header + entryOffset, 1)
+    this.#upperNext = new Int32Array(buffer, columns.header + upperNextOffset, 1)
+    this.#slots = new Int32Array(buffer, columns.header + slotsOffset, 1)
+    this.#ringEnds = new BigInt64Array(buffer, columns.header + ringEndsOffset, 2)
   }
 
   /** Level and slot of the entry point; undefined while the graph is empty. */
   get entry(): { readonly level: number; readonly slot: number } | undefined {
-    const value = Atomics.load(this.#words64(entryOffset), 0)
+    const value = Atomics.load(this.#entry, 0)
     return value < 0n ? undefined : { level: Number(value >> 32n), slot: Number(value & 0xffff_ffffn) }
   }
 
   set entry(entry: { readonly level: number; readonly slot: number } | undefined) {
     const value = entry === undefined ? -1n : (BigInt(entry.level) << 32n) | BigInt(entry.slot)
-    Atomics.store(this.#words64(entryOffset), 0, value)
+    Atomics.store(this.#entry, 0, value)
   }
 
+  /** The first upper list that no slot has. */
   get upperNext(): number {
-    return Atomics.load(this.#words32(64), 0)
+    return Atomics.load(this.#upperNext, 0)
   }
 
   set upperNext(value: number) {
-    Atomics.store(this.#words32(64), 0, value)
+    Atomics.store(this.#upperNext, 0, value)
+  }
+
+  /** Slots of the segment that were ever filled. */
+  get slotCount(): number {
+    return Atomics.load(this.#slots, 0)
   }
 
   set slotCount(value: number) {
-    Atomics.store(this.#words32(slotsOffset), 0, value)
-  }
-
-  get slotCount(): number {
-    return Atomics.load(this.#words32(slotsOffset), 0)
+    Atomics.store(this.#slots, 0, value)
   }
 
   /** Publishes how many slots ever entered and left the ring. */
   setRing(head: number, tail: number): void {
-    Atomics.store(this.#words64(ringTailOffset), 0, BigInt(tail))
-    Atomics.store(this.#words64(ringHeadOffset), 0, BigInt(head))
-  }
-
-  #words32(offset: number): Int32Array {
-    return new Int32Array(this.#buffer, this.columns.header + offset, 1)
-  }
-
-  #words64(offset: number): BigInt64Array {
-    return new BigInt64Array(this.#buffer, this.columns.header + offset, 1)
+    Atomics.store(this.#ringEnds, 1, BigInt(tail))
+    Atomics.store(this.#ringEnds, 0, BigInt(head))
   }
 }

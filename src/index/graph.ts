@@ -5,6 +5,7 @@ import { unreachedSlots } from './graph-check.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { levelOf } from './levels.ts'
+import { RowReader } from './row-reader.ts'
 import { laneAddress, type SegmentHandle, type SegmentLayout } from './segment.ts'
 
 /** How a query goes through the index: by which graph, and how much wider than its ef asks. */
@@ -22,7 +23,9 @@ const measures = { codesEuclidean: 0, codesCosine: 1, rows: 2 } as const
  * The cheapest measure that orders as the metric does: on the codes where there are codes and the metric is
  * one that they carry, on the float32 rows otherwise.
  */
-export function measureOf(metric: Metric, { codeBytes }: SegmentLayout): number {
+export function measureOf(metric: Metric, { codeBytes, rows }: SegmentLayout): number {
+  // Codes are all that is in memory: the Euclidean order of the codes has to do for what they do not carry.
+  if (rows === 0) return metric === 'Cosine' ? measures.codesCosine : measures.codesEuclidean
   if (codeBytes > 0 && metric === 'Euclidean') return measures.codesEuclidean
   if (codeBytes > 0 && metric === 'Cosine') return measures.codesCosine
   return measures.rows + metrics.indexOf(metric)
@@ -52,6 +55,7 @@ export class GraphThread {
   readonly #graph: number
   readonly #kernels: KernelExports
   readonly #lane: number
+  readonly #reader: RowReader | undefined
   /** What the links are chosen by. */
   readonly measure: number
 
@@ -69,6 +73,7 @@ export class GraphThread {
       this.#lane + lane.beam,
       this.#lane + lane.visited,
     )
+    this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
     this.measure = measureOf(graphMetrics[graph]!, layout)
   }
 
@@ -82,17 +87,8 @@ export class GraphThread {
     const norm = this.#kernels.dot64(this.#lane, this.#lane, layout.paddedDimension)
     const pool = this.#lane + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
-    const count = this.#kernels.searchGraph(
-      metrics.indexOf(metric),
-      measure,
-      this.#lane,
-      norm,
-      ef,
-      rerank,
-      pool,
-      k,
-      0,
-    )
+    const query = { metric: metrics.indexOf(metric), norm, measure, ef, rerank, pool, k }
+    const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
     this.#kernels.sortPool(pool, k, count)
     const distances = new Float64Array(buffer, pool, count)
     const sequences = new Float64Array(buffer, pool + k * 8, count)
@@ -102,6 +98,36 @@ export class GraphThread {
       sequence: sequences[index]!,
       distance: distances[index]!,
     }))
+  }
+
+  #searchInMemory({ metric, measure, norm, ef, rerank, pool, k }: GraphQuery): number {
+    return this.#kernels.searchGraph(metric, measure, this.#lane, norm, ef, rerank, pool, k, 0)
+  }
+
+  /** Walks by the codes, and reads the rows of the nearest from disk. */
+  #searchOnDisk({ metric, measure, norm, ef, rerank, pool, k }: GraphQuery): number {
+    const { memory, layout, firstSlot } = this.#segment
+    const found = this.#kernels.walkGraph(measure, this.#lane, norm, ef)
+    const keys = new Uint32Array(memory.buffer, this.#lane + layout.lane.beam, 2 * found)
+    const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
+    const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
+    const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
+    const at = this.#lane + layout.lane.block
+    const row = new Float32Array(memory.buffer, at, layout.paddedDimension)
+    let count = 0
+    let ranked = 0
+    for (let place = 0; place < found && ranked < rerank; place += 1) {
+      // A key is the distance above, the slot and a mark below; see beam.ts of the kernels.
+      const slot = keys[2 * place]! >>> 1
+      if (Atomics.load(live, slot) === 0) continue
+      ranked += 1
+      const sequence = sequences[slot]!
+      this.#reader!.read(firstSlot + slot, 1, row, layout.paddedDimension)
+      const { offerRow } = this.#kernels
+      const n = layout.paddedDimension
+      count = offerRow(metric, this.#lane, norm, n, at, norms[slot]!, sequence, slot, pool, k, count)
+    }
+    return count
   }
 
   /** Links slots of the segment, those that are still live; `local` numbers. */
@@ -127,7 +153,8 @@ export class GraphThread {
 
   /** Codes again every linked slot, after its links were read from disk. */
   encodeAll(): void {
-    if (this.#segment.layout.codeBytes === 0) return
+    const { codeBytes, rows } = this.#segment.layout
+    if (codeBytes === 0 || rows === 0) return
     const state = new GraphState(this.#segment, this.#graph)
     const { states, slotCount } = state
     for (let slot = 0; slot < slotCount; slot += 1) {
@@ -147,6 +174,17 @@ export class GraphThread {
     }
     return adopted
   }
+}
+
+interface GraphQuery {
+  readonly metric: number
+  /** Squared. */
+  readonly norm: number
+  readonly measure: number
+  readonly ef: number
+  readonly rerank: number
+  readonly pool: number
+  readonly k: number
 }
 
 /** Beyond the k asked for, at least so many candidates are measured exactly: codes order the near ones roughly. */

@@ -12,8 +12,10 @@ import { DatabaseError } from '../base/errors.ts'
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks
  *
- * Columns have room for every slot the segment can ever hold, at fixed offsets; rows stand last, so that
- * growing the memory only ever adds rows. The room that is not used yet is address space, not memory: the
+ * Rows can also stay on disk, in the store's row file (row-reader.ts): codes then stand last.
+ *
+ * Columns have room for every slot the segment can ever hold, at fixed offsets; what stands last grows,
+ * so that nothing ever moves. The room that is not used yet is address space, not memory: the
  * operating system gives a page when it is first written.
  *
  * Threads: the main thread writes live, sequences, norms, rows and rings, and grows the memory. Index threads
@@ -42,7 +44,10 @@ export interface SegmentLayout {
   readonly norms: number
   readonly graphs: readonly GraphColumns[]
   readonly codes: number
+  /** 0 where the rows stay on disk. */
   readonly rows: number
+  /** The last column, that the memory grows for. */
+  readonly growing: { readonly at: number; readonly bytesPerSlot: number }
 }
 
 /** Offsets within a thread's lane, the query rows first. */
@@ -53,6 +58,8 @@ export interface LaneLayout {
   readonly graph: number
   readonly beam: number
   readonly visited: number
+  /** A block of rows that are read from disk. */
+  readonly block: number
 }
 
 /** Byte addresses of one graph's columns. */
@@ -81,6 +88,17 @@ export interface SegmentHandle {
   readonly firstSlot: number
   readonly memory: WebAssembly.Memory
   readonly layout: SegmentLayout
+  /** Where the rows stand that are not in memory. */
+  readonly rowFile: RowFileLayout | undefined
+}
+
+/** A file of rows of one length, of all segments, by slot. */
+export interface RowFileLayout {
+  readonly path: string
+  /** Byte offset of the first row's vector. */
+  readonly firstVector: number
+  /** Bytes from one row to the next. */
+  readonly rowBytes: number
 }
 
 /** Queries that one scan can carry through the rows together. */
@@ -94,6 +112,9 @@ export const efMax = 4096
 
 /** Graphs that a segment has room for. */
 export const graphsPerSegment = 2
+
+/** Half of a usual second-level cache: the rows of a block stay there while every query visits them. */
+export const blockBytes: number = 256 * 1024
 
 export const pageBytes = 65_536
 const segmentBytesMax = 65_536 * pageBytes
@@ -115,6 +136,8 @@ export interface SegmentOptions {
   readonly maxLimit: number
   readonly m: number
   readonly efConstruction: number
+  /** Keeps codes and links in memory and leaves the rows on disk. */
+  readonly rowsOnDisk?: boolean | undefined
   /** Fewer slots than fit, for tests of many segments. */
   readonly maxSlots?: number | undefined
 }
@@ -146,7 +169,8 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   const paddedDimension = roundUp(dimension, 16)
   const rowBytes = paddedDimension * 4
   const codeWidth = roundUp(dimension, 32)
-  const codeBytes = dimension <= uncodedDimensionMax ? 0 : codeHeaderBytes + codeWidth
+  const rowsOnDisk = options.rowsOnDisk ?? false
+  const codeBytes = dimension <= uncodedDimensionMax && !rowsOnDisk ? 0 : codeHeaderBytes + codeWidth
 
   const laneTaker = new Taker(queriesPerScanMax * rowBytes)
   const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
@@ -156,6 +180,7 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
     graph: laneTaker.take(graphScratchBytes + codeWidth),
     beam: laneTaker.take((efMax + 8) * 8),
     visited: laneTaker.take(capacity),
+    block: laneTaker.take(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),
   }
   const laneBytes = laneTaker.end
 
@@ -168,7 +193,8 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
     graphColumns(taker, index, capacity, m),
   )
   const codes = taker.take(capacity * codeBytes)
-  const rows = taker.take(capacity * rowBytes)
+  const rows = rowsOnDisk ? 0 : taker.take(capacity * rowBytes)
+  const growing = rowsOnDisk ? { at: codes, bytesPerSlot: codeBytes } : { at: rows, bytesPerSlot: rowBytes }
   const sizes = {
     dimension,
     paddedDimension,
@@ -180,7 +206,10 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
     codeBytes,
     laneBytes,
   }
-  return { layout: { ...sizes, scratch, lane, live, sequences, norms, graphs, codes, rows }, end: taker.end }
+  return {
+    layout: { ...sizes, scratch, lane, live, sequences, norms, graphs, codes, rows, growing },
+    end: taker.end,
+  }
 }
 
 function graphColumns(taker: Taker, index: number, capacity: number, m: number): GraphColumns {
@@ -205,15 +234,15 @@ export function laneAddress(layout: SegmentLayout, thread: number): number {
 }
 
 /** Pages that a segment needs for its first `slots` slots. */
-export function pagesFor(layout: SegmentLayout, slots: number): number {
-  return Math.ceil((layout.rows + slots * layout.rowBytes) / pageBytes)
+export function pagesFor({ growing }: SegmentLayout, slots: number): number {
+  return Math.ceil((growing.at + slots * growing.bytesPerSlot) / pageBytes)
 }
 
 /** Bytes of memory that a slot takes once it is filled and linked into one graph. */
-export function slotBytes({ rowBytes, codeBytes, m }: SegmentLayout): number {
+export function slotBytes({ rows, rowBytes, codeBytes, m }: SegmentLayout): number {
   const columns = 1 + 8 + 8
   const graph = 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
-  return rowBytes + codeBytes + columns + graph
+  return (rows === 0 ? 0 : rowBytes) + codeBytes + columns + graph
 }
 
 const codeHeaderBytes = 16

@@ -3,10 +3,13 @@ import { DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
+import { RowReader } from './row-reader.ts'
 import {
   graphsPerSegment,
+  laneAddress,
   pageBytes,
   pagesFor,
+  type RowFileLayout,
   type SegmentHandle,
   type SegmentLayout,
   segmentLayout,
@@ -23,6 +26,8 @@ export interface VectorIndexOptions {
   readonly m: number
   /** Width of the search for a new node's neighbours. */
   readonly efConstruction: number
+  /** Where the rows are on disk that memory need not keep; undefined to keep them. */
+  readonly rowFile?: RowFileLayout | undefined
   /** Bytes that live columns and rows may take; 0 for no limit. */
   readonly maxMemoryBytes: number
   /** Fewer slots a segment than fit, for tests. */
@@ -51,6 +56,7 @@ export class VectorIndex {
       maxLimit: options.maxLimit,
       m: options.m,
       efConstruction: options.efConstruction,
+      rowsOnDisk: options.rowFile !== undefined,
       maxSlots: options.segmentSlots,
     })
   }
@@ -153,7 +159,7 @@ export class VectorIndex {
 
   #segmentAt(ordinal: number): Segment {
     while (this.#segments.length <= ordinal) {
-      const segment = new Segment(this.#segments.length, this.#layout, this.#options.kernels)
+      const segment = new Segment(this.#segments.length, this.#layout, this.#options)
       this.#segments.push(segment)
       for (const listener of this.#listeners) listener(segment.handle)
     }
@@ -173,11 +179,13 @@ class Segment {
   readonly handle: SegmentHandle
   readonly queues: readonly LinkQueue[]
   readonly #kernels: KernelExports
+  readonly #reader: RowReader | undefined
   #views: Views
 
-  constructor(ordinal: number, layout: SegmentLayout, kernels: KernelModule) {
+  constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
     const memory = allocate(pagesFor(layout, 0))
-    this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout }
+    this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout, rowFile }
+    this.#reader = rowFile && new RowReader(rowFile, layout.dimension)
     this.#kernels = instantiateKernels(kernels, memory)
     this.#views = viewsOf(this.handle)
     this.queues = Array.from({ length: graphsPerSegment }, (_, graph) => {
@@ -201,14 +209,26 @@ class Segment {
   }
 
   fill(local: number, vector: Float32Array, sequence: number): void {
-    const { layout } = this.handle
-    const row = layout.rows + local * layout.rowBytes
+    const { rows, rowBytes, paddedDimension } = this.handle.layout
     Atomics.store(this.#views.live, local, 0)
     this.#views.sequences[local] = sequence
-    this.#views.rows.set(vector, (local * layout.rowBytes) / 4)
-    this.#views.norms[local] = this.#kernels.dot64(row, row, layout.paddedDimension)
+    const row = rows === 0 ? this.#code(local, vector) : rows + local * rowBytes
+    if (rows !== 0) this.#views.rows.set(vector, (local * rowBytes) / 4)
+    this.#views.norms[local] = this.#kernels.dot64(row, row, paddedDimension)
     for (const { state } of this.queues) state.slotCount = Math.max(state.slotCount, local + 1)
     Atomics.store(this.#views.live, local, 1)
+  }
+
+  /** Codes a vector whose row stays on disk; gives the address of the row, for the moment. */
+  #code(local: number, vector: Float32Array): number {
+    const { memory, layout } = this.handle
+    const { paddedDimension, codeWidth, codes, codeBytes } = layout
+    const at = laneAddress(layout, 0)
+    const row = new Float32Array(memory.buffer, at, paddedDimension)
+    row.set(vector)
+    row.fill(0, layout.dimension)
+    this.#kernels.encodeStored(at, paddedDimension, codeWidth, codes + local * codeBytes)
+    return at
   }
 
   clear(local: number): void {
@@ -225,6 +245,11 @@ class Segment {
 
   read(local: number): Float32Array {
     const { rowBytes, dimension } = this.handle.layout
+    if (this.#reader !== undefined) {
+      const vector = new Float32Array(dimension)
+      this.#reader.read(this.handle.firstSlot + local, 1, vector, dimension)
+      return vector
+    }
     const at = (local * rowBytes) / 4
     return new Float32Array(this.#views.rows.subarray(at, at + dimension))
   }
@@ -244,7 +269,11 @@ function viewsOf({ memory, layout }: SegmentHandle): Views {
     live: new Uint8Array(buffer, layout.live, layout.capacity),
     sequences: new Float64Array(buffer, layout.sequences, layout.capacity),
     norms: new Float64Array(buffer, layout.norms, layout.capacity),
-    rows: new Float32Array(buffer, layout.rows, Math.floor((buffer.byteLength - layout.rows) / 4)),
+    rows: new Float32Array(
+      buffer,
+      layout.rows,
+      layout.rows === 0 ? 0 : Math.floor((buffer.byteLength - layout.rows) / 4),
+    ),
   }
 }
 

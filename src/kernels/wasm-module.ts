@@ -36,14 +36,27 @@ export interface KernelExports {
     k: number,
     count: number,
   ): number
+  offerRow(
+    metric: number,
+    query: number,
+    queryNorm: number,
+    n: number,
+    row: number,
+    norm: number,
+    sequence: number,
+    slot: number,
+    pool: number,
+    k: number,
+    count: number,
+  ): number
   sortPool(pool: number, k: number, count: number): void
   encodeStored(row: number, n: number, width: number, code: number): void
   encodeQuery(row: number, n: number, width: number, code: number): void
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
-  insertSlot(slot: number, level: number, kind: number): number
+  insertSlot(slot: number, level: number, measure: number): number
   searchGraph(
     metric: number,
-    kind: number,
+    measure: number,
     query: number,
     queryNorm: number,
     ef: number,
@@ -52,10 +65,11 @@ export interface KernelExports {
     k: number,
     count: number,
   ): number
+  walkGraph(measure: number, query: number, queryNorm: number, ef: number): number
   encodeSlot(slot: number): void
-  repairRange(from: number, to: number, kind: number): number
+  repairRange(from: number, to: number, measure: number): number
   releaseLeaving(): void
-  adopt(slot: number, kind: number): void
+  adopt(slot: number, measure: number): void
 }
 
 /**

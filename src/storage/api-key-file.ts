@@ -32,6 +32,8 @@ async function create(path: string, dataDir: string): Promise<string> {
   const key = newApiKey()
   const temporary = `${path}.new`
   await using file = await open(temporary, 'w', 0o600)
+  // One that a start left behind would keep the mode it has.
+  await file.chmod(0o600)
   await file.writeFile(`${key}\n`)
   await file.sync()
   await rename(temporary, path)

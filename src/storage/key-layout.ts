@@ -33,7 +33,7 @@ export const formatVersion = 1
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
-const rowHeadBytes = idBytes + 8
+export const rowHeadBytes: number = idBytes + 8
 
 export function rowBytesOf(dimension: number): number {
   return rowHeadBytes + dimension * 4 + 4

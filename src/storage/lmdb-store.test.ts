@@ -285,6 +285,7 @@ describe('a failing disk', () => {
   it('that is really full refuses inserts and takes deletions, round after round, and loses nothing', async (context) => {
     using small = SmallDisk.mount(12 * 1024 * 1024)
     if (small === undefined) return context.skip(noSmallDisk)
+    rmSync(join(dataDir, '..'), { recursive: true })
     dataDir = join(small.path, 'data')
     const stored = new Map<number, Insertion>()
     let sequence = 0

@@ -3,9 +3,9 @@ import type { Logger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { damaged, databasePath, makeDirectory, rowFilePath, syncDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
-import { decodePayload, slotsPerBlock } from './key-layout.ts'
+import { decodePayload, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
 import { readRows } from './row-reader.ts'
-import type { Store, StoredRow, WriteGroup } from './store.ts'
+import type { Store, StoredRow, VectorsOnDisk, WriteGroup } from './store.ts'
 import { openTables, readLive, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
 
@@ -34,7 +34,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
     try {
       checkDimension(dataDir, tables, options.dimension)
       syncDirectory(dataDir)
-      return new LmdbStore(options, dataDir, lock, tables, await startWriter(options, dataDir))
+      return await LmdbStore.open(options, dataDir, lock, tables)
     } catch (error) {
       await tables.root.close()
       throw error
@@ -54,15 +54,40 @@ class LmdbStore implements Store {
   readonly #options: StoreOptions
   readonly #dataDir: string
   readonly #lock: DirectoryLock
-  readonly #tables: Tables
   readonly #writer: Writer
+  #tables: Tables
+  #isClosed = false
 
-  constructor(options: StoreOptions, dataDir: string, lock: DirectoryLock, tables: Tables, writer: Writer) {
+  private constructor(
+    options: StoreOptions,
+    dataDir: string,
+    lock: DirectoryLock,
+    tables: Tables,
+    writer: Writer,
+  ) {
     this.#options = options
     this.#dataDir = dataDir
     this.#lock = lock
     this.#tables = tables
     this.#writer = writer
+  }
+
+  static async open(
+    options: StoreOptions,
+    dataDir: string,
+    lock: DirectoryLock,
+    tables: Tables,
+  ): Promise<LmdbStore> {
+    const { dimension, logger, writerExecArgv } = options
+    const writer = await Writer.start({
+      dataDir,
+      dimension,
+      logger,
+      onBroken: () => store.#reopen().catch((err) => logger.error({ err }, 'payloads cannot be read')),
+      ...(writerExecArgv === undefined ? {} : { execArgv: writerExecArgv }),
+    })
+    const store: LmdbStore = new LmdbStore(options, dataDir, lock, tables, writer)
+    return store
   }
 
   get dimension(): number | undefined {
@@ -80,6 +105,14 @@ class LmdbStore implements Store {
   get diskBytes(): number {
     const { pageSize, lastPageNumber } = this.#tables.root.getStats() as EnvironmentStats
     return this.#writer.state.rowFileBytes + pageSize * (lastPageNumber + 1)
+  }
+
+  vectorsOnDisk(dimension: number): VectorsOnDisk {
+    return {
+      path: rowFilePath(this.#dataDir),
+      firstVector: rowsHeaderBytes + rowHeadBytes,
+      rowBytes: rowBytesOf(dimension),
+    }
   }
 
   async load(each: (row: StoredRow) => void): Promise<void> {
@@ -115,9 +148,20 @@ class LmdbStore implements Store {
   }
 
   async close(): Promise<void> {
+    this.#isClosed = true
     await this.#writer.close()
     await this.#tables.root.close()
     this.#lock.release()
+  }
+
+  /**
+   * After some failed writes LMDB refuses to read too, until its environment is opened anew. The writer, which
+   * shares it, has closed its side by now.
+   */
+  async #reopen(): Promise<void> {
+    if (this.#isClosed) return
+    await this.#tables.root.close()
+    this.#tables = openTables(this.#dataDir)
   }
 
   #readPayload(slot: number): { id: string; payload: Payload } | undefined {
@@ -140,9 +184,4 @@ function checkDimension(dataDir: string, tables: Tables, dimension: number | und
   throw new Error(
     `DIMENSION is ${dimension}, but ${dataDir} holds vectors of ${stored} dimensions: unset DIMENSION or use another DATA_DIR`,
   )
-}
-
-function startWriter({ dimension, logger, writerExecArgv }: StoreOptions, dataDir: string): Promise<Writer> {
-  const execArgv = writerExecArgv === undefined ? {} : { execArgv: writerExecArgv }
-  return Writer.start({ dataDir, dimension, logger, ...execArgv })
 }

@@ -15,6 +15,9 @@ export interface Store {
   /** Bytes on disk, for people: a recent figure, not an exact one. */
   readonly diskBytes: number
 
+  /** Where a slot's vector stands on disk, for readers of single vectors. */
+  vectorsOnDisk(dimension: number): VectorsOnDisk
+
   /**
    * Reads every live point once, in slot order, verifying its checksum. `each` runs synchronously; the row's
    * `id` and `vector` are views that are overwritten after it returns. Yields to the event loop regularly.
@@ -37,6 +40,13 @@ export interface Store {
 
   /** Waits for a running commit and releases the data directory. */
   close(): Promise<void>
+}
+
+/** A file in which the vector of slot n starts at `firstVector + n * rowBytes`: little-endian float32. */
+export interface VectorsOnDisk {
+  readonly path: string
+  readonly firstVector: number
+  readonly rowBytes: number
 }
 
 export interface StoredRow {

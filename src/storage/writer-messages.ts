@@ -13,7 +13,7 @@ import type { Insertion, WriteGroup } from './store.ts'
  *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as it comes
  *   GroupPart with isLast ─────────────────────────> fdatasync, LMDB transaction and its fsync
  *        <────────────────────────────────────────── CommittedMessage, or FailedMessage
- *   CloseMessage ──────────────────────────────────> closes its files and ends
+ *   CloseMessage ──────────────────────────────────> closes its files and ends; comes after a fault, too
  *
  * One group at a time. A group goes over in parts so that neither side holds up its event loop for long: the
  * main thread packs the next part while the writer writes the last one. Rows are handed over, not copied

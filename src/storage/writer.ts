@@ -14,6 +14,8 @@ import {
 
 export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
+  /** Told when the thread has ended because of a failure: nothing will be written any more. */
+  readonly onBroken: () => void
   /** Node's options for the thread: the seam where tests make its disk fail. */
   readonly execArgv?: readonly string[]
 }
@@ -23,7 +25,7 @@ export interface WriterOptions extends WriterSetup {
  *
  * A full disk passes, once there is space. After anything else, above all a failed fsync, what the disk holds
  * is unknown: trying again would report success for data that the kernel has already dropped. So the first
- * such failure poisons the writer, and every later group is refused.
+ * such failure poisons the writer: its thread closes its files and ends, and every later group is refused.
  */
 export class Writer {
   readonly #options: WriterOptions
@@ -50,6 +52,7 @@ export class Writer {
       if (!this.#isClosing)
         this.#fail('the storage writer failed', new Error(`its thread ended with code ${code}`))
       this.#ended.resolve()
+      if (this.#poison !== undefined) options.onBroken()
     })
   }
 
@@ -121,6 +124,7 @@ export class Writer {
         { cause },
       )
       this.#options.logger.fatal({ err: cause }, this.#poison.message)
+      this.#post({ kind: 'close' })
     }
     this.#opened.reject(cause)
     this.#settle(this.#poison)

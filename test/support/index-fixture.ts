@@ -1,3 +1,4 @@
+import { closeSync, openSync, writeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
@@ -13,6 +14,8 @@ const kernels = await loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
 const k = 10
 const ef = 128
+/** Bytes before each row of a file: of no meaning here, but a store has some. */
+const rowHead = 12
 
 /** An index with everything that keeps and searches it, over points that the test holds too. */
 export class IndexFixture implements AsyncDisposable {
@@ -21,6 +24,7 @@ export class IndexFixture implements AsyncDisposable {
   readonly executor: SearchExecutor
   readonly points: Map<number, Float32Array> = new Map()
   readonly free: number[] = []
+  readonly #file: number | undefined
   #sequence = 0
 
   constructor(
@@ -30,9 +34,11 @@ export class IndexFixture implements AsyncDisposable {
       segmentSlots?: number
       searchThreads?: number
       indexThreads?: number
+      onDisk?: string
     } = {},
   ) {
-    const { searchThreads = 2, indexThreads = 2 } = options
+    const { searchThreads = 2, indexThreads = 2, onDisk } = options
+    this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
       dimension,
       kernels,
@@ -41,6 +47,10 @@ export class IndexFixture implements AsyncDisposable {
       m: 16,
       efConstruction: 100,
       maxMemoryBytes: 0,
+      rowFile:
+        options.onDisk === undefined
+          ? undefined
+          : { path: options.onDisk, firstVector: rowHead, rowBytes: rowHead + 4 * dimension },
       segmentSlots: options.segmentSlots,
     })
     this.indexer = new Indexer({
@@ -78,8 +88,15 @@ export class IndexFixture implements AsyncDisposable {
   /** Fills a slot as a start does, before graphs are read. */
   place(slot: number, vector: Float32Array, sequence: number): void {
     this.#sequence = Math.max(this.#sequence, sequence)
+    if (this.#file !== undefined) {
+      writeSync(this.#file, new Uint8Array(vector.buffer), 0, vector.byteLength, this.#position(slot, vector))
+    }
     this.index.place(slot, vector, sequence)
     this.points.set(slot, vector)
+  }
+
+  #position(slot: number, { byteLength }: Float32Array): number {
+    return rowHead + slot * (rowHead + byteLength)
   }
 
   remove(slot: number): void {
@@ -114,6 +131,7 @@ export class IndexFixture implements AsyncDisposable {
   async close(): Promise<void> {
     await this.executor.close()
     await this.indexer.close()
+    if (this.#file !== undefined) closeSync(this.#file)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,6 +1,6 @@
 import { encodeStored } from './codes'
-import { beam, descend, emptyPool, offerFresh, poolCount, slotOf, startPool } from './beam'
-import { linkBack, selectNeighbours, writeList } from './graph'
+import { beam, descend, emptyPool, offerFresh, poolCount, startPool } from './beam'
+import { nameInPool, selectNeighbours, writeList } from './graph'
 import {
   ABSENT,
   codeOf,
@@ -17,7 +17,6 @@ import {
   LINKED,
   listOf,
   lock,
-  m0,
   NONE,
   pool,
   rowLength,
@@ -140,14 +139,5 @@ export function adopt(slot: u32, measure: i32): void {
   startPool(at)
   visit(slot)
   beam(0, efConstruction)
-  for (let i = 0; i < poolCount; i++) {
-    const parent = slotOf(load<u64>(pool + (<usize>i << 3)))
-    if (parent == slot) continue
-    const list = listOf(parent, 0)
-    if (load<u32>(list + (<usize>(m0 - 1) << 2)) != NONE) continue
-    linkBack(parent, slot, 0, measure)
-    return
-  }
-  const parent = slotOf(load<u64>(pool))
-  if (parent != slot) store<u32>(listOf(parent, 0) + (<usize>(m0 - 1) << 2), slot)
+  nameInPool(slot)
 }

@@ -1,13 +1,16 @@
 import { offerSlot } from './scan'
-import { beam, descend, poolCount, slotOf, startPool } from './beam'
+import { beam, descend, emptyPool, offerFresh, poolCount, slotOf, startPool } from './beam'
 import {
   ENTRY,
   epoch,
   forget,
+  FRESH,
   header,
   isLive,
+  isVisited,
   LINKED,
   live,
+  m0,
   NONE,
   norms,
   pool,
@@ -17,6 +20,7 @@ import {
   ringLength,
   rowLength,
   rows,
+  scratch,
   sequences,
   stateOf,
   visit,
@@ -69,6 +73,41 @@ export function searchGraph(
     count = offer(slot, metric, query, queryNorm, nearest, k, count)
   }
   return count
+}
+
+/**
+ * Walks through the graph and leaves what it finds in the thread's pool of keys, slots by their codes alone:
+ * for rows that are not in memory. The waiting slots join the pool at its end, those that were linked
+ * meanwhile and not met among them.
+ *
+ * @returns the number of keys in the pool
+ */
+export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32): i32 {
+  forget()
+  const head = atomic.load<i64>(header + RING_HEAD)
+  const tail = atomic.load<i64>(header + RING_TAIL)
+  askFor(query, queryNorm, measure)
+  emptyPool()
+  const entry = atomic.load<i64>(header + ENTRY)
+  if (entry >= 0) {
+    let at = <u32>entry
+    for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
+    startPool(at)
+    beam(0, ef)
+  }
+  let count = 0
+  for (let place = head; place < tail; place++) {
+    const slot = load<u32>(ring + (<usize>(place % ringLength) << 2))
+    if (isVisited(slot) || !isLive(slot)) continue
+    visit(slot)
+    store<u32>(scratch + FRESH + (<usize>count << 2), slot)
+    count++
+    if (count < m0) continue
+    offerFresh(count, ef)
+    count = 0
+  }
+  offerFresh(count, ef)
+  return poolCount
 }
 
 // @ts-ignore: decorator

@@ -17,10 +17,12 @@ import {
   listOf,
   lock,
   m,
+  m0,
   NONE,
   pool,
   rowLength,
   rowOf,
+  rows,
   SCORES,
   scratch,
   slotAt,
@@ -106,8 +108,8 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
   }
 }
 
-/** Adds `slot` to the list of `to`, which under its lock is chosen anew when it is full. */
-export function linkBack(to: u32, slot: u32, level: i32, measure: i32): void {
+/** Adds `slot` to the list of `to`, which is chosen anew when it is full; gives whether `slot` stands in it then. */
+export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
   const length = lengthAt(level)
   const list = listOf(to, level)
   lock(to)
@@ -120,16 +122,15 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): void {
     count++
   }
   if (!known) {
-    if (count < length) {
-      atomic.store<u32>(list + (<usize>count << 2), slot)
-    } else {
-      chooseAnew(to, slot, list, length, measure)
-    }
+    known = true
+    if (count < length) atomic.store<u32>(list + (<usize>count << 2), slot)
+    else known = chooseAnew(to, slot, list, length, measure)
   }
   unlock(to)
+  return known
 }
 
-function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32): void {
+function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32): bool {
   const fresh = scratch + FRESH
   memory.copy(fresh, list, <usize>length << 2)
   store<u32>(fresh + (<usize>length << 2), slot)
@@ -137,6 +138,8 @@ function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32):
   const into = scratch + KEPT_FOR_OTHER
   const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, measure, to)
   writeList(list, length, into, kept)
+  for (let i = 0; i < kept; i++) if (slotAt(into, i) == slot) return true
+  return false
 }
 
 /** Writes the keys of slots to CANDIDATES, ascending by their distance to `from`. */
@@ -175,7 +178,8 @@ function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void
  * @returns 0, or 1 when there is no room for upper lists and the slot was linked at level 0 alone
  */
 export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
-  if (measure < ROWS) encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
+  // Without rows in memory a slot was coded when it was filled.
+  if (measure < ROWS && rows != 0) encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
   let full = 0
   if (level > 0 && !haveUpper(slot, level)) {
     level = 0
@@ -215,6 +219,7 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     visit(slot)
     beam(each, efConstruction)
     at = slotOf(load<u64>(pool))
+    let named = false
     const own = scratch + KEPT_FOR_SELF
     const kept = selectNeighbours(pool, poolCount, m, own, measure, slot)
     const list = listOf(slot, each)
@@ -224,9 +229,31 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     writeList(list, length, own, kept)
     unlock(slot)
     for (let i = 0; i < kept; i++) {
-      linkBack(slotAt(own, i), slot, each, measure)
+      if (linkBack(slotAt(own, i), slot, each, measure)) named = true
     }
+    if (each == 0 && !named) nameInPool(slot)
   }
+}
+
+/**
+ * Puts a slot that no list has taken into the list of the nearest slot of the pool that has a place free, at
+ * level 0, or in place of the last entry of the nearest one: a point far from all others would not be found.
+ */
+export function nameInPool(slot: u32): void {
+  const last = <usize>(m0 - 1) << 2
+  for (let i = 0; i < poolCount; i++) {
+    const parent = slotOf(load<u64>(pool + (<usize>i << 3)))
+    const list = listOf(parent, 0)
+    if (parent == slot || !isLive(parent) || load<u32>(list + last) != NONE) continue
+    lock(parent)
+    let at = 0
+    while (at < m0 && slotAt(list, at) != NONE) at++
+    if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
+    unlock(parent)
+    if (at < m0) return
+  }
+  const nearest = slotOf(load<u64>(pool))
+  if (nearest != slot) atomic.store<u32>(listOf(nearest, 0) + last, slot)
 }
 
 /** Makes sure that a slot has room for its upper lists. */

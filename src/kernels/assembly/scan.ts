@@ -86,6 +86,26 @@ export function offerSlot(
   if (atomic.load<u8>(live + <usize>slot) == 0) return count
   const sequence = load<f64>(sequences + (<usize>slot << 3))
   const row = rows + <usize>slot * (<usize>n << 2)
+  const norm = load<f64>(norms + (<usize>slot << 3))
+  return offerRow(metric, query, queryNorm, n, row, norm, sequence, slot, pool, k, count)
+}
+
+/** Offers one row, wherever it stands; parameters and result as of `scan`. */
+// @ts-ignore: decorator
+@inline
+export function offerRow(
+  metric: i32,
+  query: usize,
+  queryNorm: f64,
+  n: i32,
+  row: usize,
+  norm: f64,
+  sequence: f64,
+  slot: i32,
+  pool: usize,
+  k: i32,
+  count: i32,
+): i32 {
   const worst = count == k ? load<f64>(pool) : Infinity
   const slack: f64 = (<f64>n / 16 + 8) * 2 * (1.0 / 16777216.0)
   let distance: f64
@@ -96,7 +116,7 @@ export function offerSlot(
     if (filter < Infinity && filter > worst * (1 + slack) + <f64>n * LEAST_F32 * 2) return count
     distance = metric == EUCLIDEAN ? euclidean64(query, row, n) : manhattan64(query, row, n)
   } else {
-    const normProduct = queryNorm * load<f64>(norms + (<usize>slot << 3))
+    const normProduct = queryNorm * norm
     const root = sqrt<f64>(normProduct)
     const filter = <f64>dot32(query, row, n)
     if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && 1 - filter / root > worst + slack) return count

@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { availableParallelism } from 'node:os'
+import { describe, it } from 'node:test'
+import { ConfigError, defaultText, readConfig, type SettingName, settings } from './config.ts'
+
+/** A row of the settings' table as it is meant: what each value becomes, and what is refused and why. */
+interface Expectation {
+  readonly default: unknown
+  readonly valid: Readonly<Record<string, unknown>>
+  readonly invalid: Readonly<Record<string, string>>
+}
+
+function numbers(fallback: number | undefined, least: number, most: number): Expectation {
+  const limit = `is not a whole number from ${least} to ${most}`
+  const refused = [String(least - 1), String(most + 1), '1.5', '1e3', '0x10', ' 7', '-1', 'many', 'NaN']
+  return {
+    default: fallback,
+    valid: { [least]: least, [most]: most },
+    invalid: Object.fromEntries(refused.map((text) => [text, limit])),
+  }
+}
+
+const text: Pick<Expectation, 'invalid'> = { invalid: { ' ': 'is empty' } }
+const key: Omit<Expectation, 'default'> = {
+  valid: { 'a-key': 'a-key', '!~': '!~' },
+  invalid: Object.fromEntries(
+    ['two words', 'schlüssel', 'line\nbreak', '\x7f'].map((each) => [
+      each,
+      'has characters other than visible ASCII',
+    ]),
+  ),
+}
+const isOff: Expectation = {
+  default: false,
+  valid: { true: true, TRUE: true, 1: true, false: false, False: false, 0: false },
+  invalid: { yes: 'is not true or false', 2: 'is not true or false' },
+}
+const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
+const mebibyte = 1024 * 1024
+
+const expectations: Readonly<Record<SettingName, Expectation>> = {
+  dataDir: { default: './data', valid: { '/var/lib/x': '/var/lib/x' }, ...text },
+  dimension: numbers(undefined, 1, 65_535),
+  vectorsOnDisk: isOff,
+  hnswEf: numbers(128, 1, 1_000_000),
+  hnswM: numbers(16, 4, 64),
+  hnswEfConstruction: numbers(200, 8, 2000),
+  recallTarget: {
+    default: 0.98,
+    valid: { 0.5: 0.5, 1: 1, 0.875: 0.875 },
+    invalid: { 0.49: 'is not a number from 0.5 to 1', 1.01: 'is not a number from 0.5 to 1' },
+  },
+  searchThreads: numbers(availableParallelism(), 1, 256),
+  indexThreads: numbers(availableParallelism(), 1, 64),
+  grpcHost: { default: 'localhost', valid: { '0.0.0.0': '0.0.0.0', '::1': '::1' }, ...text },
+  grpcPort: numbers(50_051, 0, 65_535),
+  grpcRootPassword: { default: undefined, ...key },
+  httpHost: { default: '127.0.0.1', valid: { '::': '::' }, ...text },
+  httpPort: numbers(3000, 0, 65_535),
+  disableHttp: isOff,
+  httpApiKey: { default: undefined, ...key },
+  maxLimit: numbers(16_384, 1, 1_000_000),
+  maxRequestBytes: numbers(64 * mebibyte, 1024, 1024 * mebibyte),
+  maxQueuedQueries: numbers(20_000, 1, 10_000_000),
+  maxQueuedWriteBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxMemoryBytes: numbers(0, 0, Number.MAX_SAFE_INTEGER),
+  maxUnindexedBytes: numbers(16 * mebibyte, 1, 64 * 1024 * mebibyte),
+  requestTimeoutMs: numbers(60_000, 100, 3_600_000),
+  shutdownTimeoutMs: numbers(5000, 0, 600_000),
+  logLevel: {
+    default: 'info',
+    valid: Object.fromEntries(levels.map((level) => [level, level])),
+    invalid: { loud: `is not one of ${levels.join(', ')}`, INFO: `is not one of ${levels.join(', ')}` },
+  },
+  logFormat: {
+    default: 'auto',
+    valid: { json: 'json', pretty: 'pretty' },
+    invalid: { xml: 'is not one of auto, json, pretty' },
+  },
+}
+
+describe('settings', () => {
+  it('have flags and variables that follow from their names', () => {
+    for (const name of Object.keys(settings) as SettingName[]) {
+      const flag = name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)
+      assert.equal(settings[name].flag, flag)
+      assert.equal(settings[name].env, flag.replaceAll('-', '_').toUpperCase())
+      assert.match(settings[name].doc, /\.$/)
+    }
+  })
+
+  for (const [name, expected] of Object.entries(expectations) as [SettingName, Expectation][]) {
+    const { env, flag, secret } = settings[name]
+
+    it(`${env} has its default, also when set to nothing`, () => {
+      assert.equal(readConfig({})[name], expected.default)
+      assert.equal(readConfig({ [env]: '' })[name], expected.default)
+    })
+
+    it(`${env} takes what is valid, as a flag too`, () => {
+      for (const [value, parsed] of Object.entries(expected.valid)) {
+        assert.equal(readConfig({ [env]: value })[name], parsed)
+        assert.equal(readConfig({}, { [name]: value })[name], parsed)
+      }
+    })
+
+    it(`${env} refuses the rest by name, value and limit`, () => {
+      for (const [value, limit] of Object.entries(expected.invalid)) {
+        const shown = secret ? 'the value' : JSON.stringify(value)
+        assert.throws(() => readConfig({ [env]: value }), new ConfigError(`${env}: ${shown} ${limit}`))
+        assert.throws(
+          () => readConfig({}, { [name]: value }),
+          new ConfigError(`--${flag}: ${shown} ${limit}`),
+        )
+      }
+    })
+  }
+
+  it('are taken from a flag before the environment, which is then not even looked at', () => {
+    assert.equal(readConfig({ HTTP_PORT: '4000' }, { httpPort: '5000' }).httpPort, 5000)
+    assert.equal(readConfig({ HTTP_PORT: 'nonsense' }, { httpPort: '5000' }).httpPort, 5000)
+  })
+
+  it('are all named when several are bad', () => {
+    assert.throws(
+      () => readConfig({ HTTP_PORT: 'x', HNSW_EF: '0' }, { maxLimit: '0' }),
+      ({ message }: Error) => {
+        const starts = message.split('\n').map((line) => line.split(':')[0])
+        assert.deepEqual(starts, ['HNSW_EF', 'HTTP_PORT', '--max-limit'])
+        return true
+      },
+    )
+  })
+
+  it('never show a secret, not even a bad one', () => {
+    assert.throws(
+      () => readConfig({ GRPC_ROOT_PASSWORD: 'hunter 2', HTTP_API_KEY: 'hunter 3' }),
+      ({ message }: Error) => !message.includes('hunter'),
+    )
+  })
+
+  it('cannot be changed once they are read', () => {
+    const config = readConfig({}) as { httpPort: number }
+    assert.throws(() => {
+      config.httpPort = 1
+    }, TypeError)
+  })
+
+  it('say their default in words where the value would not tell', () => {
+    assert.equal(defaultText(settings.hnswEf), '128')
+    assert.equal(defaultText(settings.dimension), 'fixed by the first insert')
+  })
+})

@@ -1,0 +1,45 @@
+import { openSync, readSync } from 'node:fs'
+import type { RowFileLayout } from './segment.ts'
+
+/**
+ * Reads rows that are not kept in memory from the store's row file, through the file cache of the operating
+ * system. Whoever reads has seen the slot live: its row was on disk before.
+ */
+export class RowReader {
+  readonly #layout: RowFileLayout
+  readonly #dimension: number
+  readonly #buffer: Buffer
+  #file: number | undefined
+
+  constructor(layout: RowFileLayout, dimension: number) {
+    this.#layout = layout
+    this.#dimension = dimension
+    this.#buffer = Buffer.alloc(Math.max(layout.rowBytes, readBytes))
+  }
+
+  /** Rows that one read brings. */
+  get rowsPerRead(): number {
+    return Math.max(1, Math.floor(this.#buffer.length / this.#layout.rowBytes))
+  }
+
+  /**
+   * Reads the vectors of `count` slots from `slot` on into `target`, `stride` components apart.
+   *
+   * @param count at most `rowsPerRead`
+   */
+  read(slot: number, count: number, target: Float32Array, stride: number): void {
+    const { path, firstVector, rowBytes } = this.#layout
+    this.#file ??= openSync(path, 'r')
+    const bytes = (count - 1) * rowBytes + this.#dimension * 4
+    const read = readSync(this.#file, this.#buffer, 0, bytes, firstVector + slot * rowBytes)
+    // What lies past the end of the file was never written: no live slot is there.
+    this.#buffer.fill(0, read, bytes)
+    const target8 = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
+    for (let row = 0; row < count; row += 1) {
+      const from = row * rowBytes
+      target8.set(this.#buffer.subarray(from, from + this.#dimension * 4), row * stride * 4)
+    }
+  }
+}
+
+const readBytes = 256 * 1024

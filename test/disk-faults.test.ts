@@ -1,0 +1,259 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { ChildService } from './support/child-service.ts'
+import { type DiskFault, FailingDisk } from './support/failing-disk.ts'
+import { RawGrpc } from './support/raw-grpc.ts'
+import { apiKey, startTestService } from './support/service.ts'
+import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
+
+/** What callers see on both transports when the disk fails the whole service, and what is left afterwards. */
+
+const mebibyte = 1024 * 1024
+const internal = { http: 500, grpc: 13 }
+const full = { http: 507, grpc: 8 }
+
+/** Both transports of one service: each call gives its status as the transport says it, 0 for success. */
+class Caller implements Disposable {
+  readonly #httpUrl: string
+  readonly #grpc: RawGrpc
+  #next = 0
+
+  constructor(service: { readonly httpUrl: string; readonly grpcAddress: string }) {
+    this.#httpUrl = service.httpUrl
+    this.#grpc = new RawGrpc(service.grpcAddress, apiKey)
+  }
+
+  async insertHttp(content: string): Promise<Outcome> {
+    const payload = { content_type: 'Text', content }
+    const answer = await this.#http('POST', '/points', { vector: this.#vector(), payload })
+    return { ...answer, id: answer.status === 0 ? JSON.parse(answer.text).point_id : '' }
+  }
+
+  async insertGrpc(content: string): Promise<Outcome> {
+    const request = { vector: { values: this.#vector() }, payload: { contentType: 1, content } }
+    const { code, text, answer } = await this.#grpc.call('InsertVector', request)
+    return { status: code, text, id: (answer as { id?: { value: string } } | undefined)?.id?.value ?? '' }
+  }
+
+  async deleteHttp(id: string): Promise<number> {
+    return (await this.#http('DELETE', `/points/${id}`)).status
+  }
+
+  async deleteGrpc(id: string): Promise<number> {
+    return (await this.#grpc.call('DeletePoint', { id: { value: id } })).code
+  }
+
+  /** Payloads cannot be read for the moment that it takes to open a database anew whose write failed. */
+  async untilReadable(id: string): Promise<void> {
+    for (let attempt = 0; attempt < 200; attempt += 1) {
+      if ((await this.#http('GET', `/points/${id}`)).status === 0) return
+      await delay(10)
+    }
+  }
+
+  /** Fails unless exactly `ids` are found by search and each can be read, on both transports. */
+  async assertServes(ids: ReadonlySet<string>): Promise<void> {
+    const query = { vector: [0, 0], similarity: 'Euclidean', limit: 10_000 }
+    const search = await this.#http('POST', '/points/search', query)
+    assert.equal(search.status, 0, search.text)
+    assert.deepEqual(new Set(JSON.parse(search.text).results), ids)
+    const request = { queryVector: { values: [0, 0] }, similarity: 0, limit: 10_000n }
+    const { code, answer } = await this.#grpc.call('SearchPoints', request)
+    assert.equal(code, 0)
+    const found = (answer as { resultPointIds: { id: { value: string } }[] }).resultPointIds
+    assert.deepEqual(new Set(found.map(({ id }) => id.value)), ids)
+    for (const id of ids) {
+      assert.equal((await this.#http('GET', `/points/${id}`)).status, 0)
+      assert.equal((await this.#grpc.call('GetPoint', { id: { value: id } })).code, 0)
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#grpc[Symbol.dispose]()
+  }
+
+  #vector(): number[] {
+    this.#next += 1
+    return [this.#next, -this.#next]
+  }
+
+  async #http(method: string, path: string, body?: object): Promise<{ status: number; text: string }> {
+    const response = await fetch(this.#httpUrl + path, {
+      method,
+      ...(body && { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+    })
+    return { status: response.ok ? 0 : response.status, text: await response.text() }
+  }
+}
+
+interface Outcome {
+  readonly status: number
+  readonly text: string
+  /** Empty when the insert failed. */
+  readonly id: string
+}
+
+/** Inserts over both transports in turn until both have failed, and adds what was acknowledged to `ids`. */
+async function insertUntilRefused(
+  caller: Caller,
+  content: string,
+  ids: Set<string>,
+): Promise<{ readonly http: Outcome; readonly grpc: Outcome }> {
+  for (let attempt = 0; attempt < 10_000; attempt += 1) {
+    const http = await caller.insertHttp(content)
+    const grpc = await caller.insertGrpc(content)
+    for (const { id } of [http, grpc]) if (id !== '') ids.add(id)
+    if (http.status !== 0 && grpc.status !== 0) return { http, grpc }
+  }
+  throw new Error('the disk took everything')
+}
+
+describe('a full disk', () => {
+  it('refuses inserts, goes on with the rest, and takes inserts again after deletions or with more space', async (context) => {
+    using disk = SmallDisk.mount(16 * mebibyte)
+    if (disk === undefined) return context.skip(noSmallDisk)
+    const ballast = join(disk.path, 'ballast')
+    writeFileSync(ballast, Buffer.alloc(6 * mebibyte))
+    await using service = await startTestService({ DATA_DIR: join(disk.path, 'data') })
+    const ids = new Set<string>()
+    const content = 'x'.repeat(20_000)
+    {
+      using caller = new Caller(service)
+      const refused = await insertUntilRefused(caller, content, ids)
+      assert.equal(refused.http.status, full.http)
+      assert.equal(refused.grpc.status, full.grpc)
+      for (const { text } of [refused.http, refused.grpc]) {
+        assert.match(text, /is full: free some space or delete points/)
+      }
+      assert.ok(ids.size > 50)
+      await caller.assertServes(ids)
+
+      const [first, second, ...others] = ids
+      assert.equal(await caller.deleteHttp(first!), 0)
+      assert.equal(await caller.deleteGrpc(second!), 0)
+      for (const id of others.slice(0, 10)) assert.equal(await caller.deleteGrpc(id), 0)
+      for (const id of [first!, second!, ...others.slice(0, 10)]) ids.delete(id)
+      for (const inserted of [await caller.insertHttp(content), await caller.insertGrpc(content)]) {
+        assert.equal(inserted.status, 0, inserted.text)
+        ids.add(inserted.id)
+      }
+
+      await insertUntilRefused(caller, content, ids)
+      rmSync(ballast)
+      for (let more = 0; more < 50; more += 1) {
+        const inserted = await caller.insertGrpc(content)
+        assert.equal(inserted.status, 0, inserted.text)
+        ids.add(inserted.id)
+      }
+    }
+    await service.restart()
+    using caller = new Caller(service)
+    await caller.assertServes(ids)
+  })
+})
+
+describe('a broken disk', () => {
+  const faults: readonly Pick<DiskFault, 'operation' | 'after'>[] = [
+    { operation: 'write', after: 0 },
+    { operation: 'fdatasync', after: 3 },
+  ]
+  for (const { operation, after } of faults) {
+    it(`that fails ${operation} ${after + 1} of the vectors stops writes, not reads, and loses nothing`, async () => {
+      using disk = new FailingDisk()
+      await stopsWritesAndLosesNothing(
+        (dataDir) => ChildService.start(dataDir, { execArgv: disk.execArgv }),
+        () => disk.fail({ operation, code: 'EIO', after }),
+      )
+      assert.equal(disk.left, 0)
+    })
+  }
+
+  // LMDB's calls are made by native code: strace makes the kernel fail them.
+  for (const [call, nth] of [
+    ['fdatasync', 1],
+    ['writev', 2],
+    ['pwrite64', 4],
+  ] as const) {
+    it(`that fails ${call} ${nth} of LMDB stops writes, not reads, and loses nothing`, async (context) => {
+      if (!canInjectFaults())
+        return context.skip('making system calls fail needs strace and the right to trace')
+      await stopsWritesAndLosesNothing((dataDir) => {
+        const inject = `inject=${call}:error=EIO:when=${nth}`
+        const path = join(dataDir, 'points.mdb')
+        // -D keeps the service our own child, so that signals reach it and not strace.
+        return ChildService.start(dataDir, {
+          wrapper: [
+            'strace',
+            '-D',
+            '-f',
+            '-qq',
+            '-o',
+            '/dev/null',
+            '-P',
+            path,
+            '-e',
+            `trace=${call}`,
+            '-e',
+            inject,
+          ],
+        })
+      })
+    })
+  }
+})
+
+/** The story of every fault: some points are stored, then the disk breaks, then the service starts anew. */
+async function stopsWritesAndLosesNothing(
+  startFaulty: (dataDir: string) => Promise<ChildService>,
+  breakDisk: () => void = () => {},
+): Promise<void> {
+  const dataDir = mkdtempSync(join(tmpdir(), 'vicinal-broken-disk-'))
+  const ids = new Set<string>()
+  try {
+    {
+      await using sound = await startTestService({ DATA_DIR: dataDir })
+      using caller = new Caller(sound)
+      for (let count = 0; count < 5; count += 1) ids.add((await caller.insertHttp('before')).id)
+    }
+    {
+      await using faulty = await startFaulty(dataDir)
+      using caller = new Caller(faulty)
+      breakDisk()
+      const refused = await insertUntilRefused(caller, 'until it breaks', ids)
+      assert.equal(refused.http.status, internal.http, refused.http.text)
+      assert.equal(refused.grpc.status, internal.grpc, refused.grpc.text)
+      assert.match(refused.grpc.text, /the disk failed: writes are stopped until the server is restarted/)
+      const [first] = ids
+      assert.equal(await caller.deleteHttp(first!), internal.http)
+      assert.equal(await caller.deleteGrpc(first!), internal.grpc)
+      await caller.untilReadable(first!)
+      await caller.assertServes(ids)
+    }
+    await using restarted = await startTestService({ DATA_DIR: dataDir })
+    using caller = new Caller(restarted)
+    await caller.assertServes(ids)
+    assert.equal((await caller.insertGrpc('after')).status, 0)
+  } finally {
+    rmSync(dataDir, { recursive: true })
+  }
+}
+
+function canInjectFaults(): boolean {
+  try {
+    execFileSync(
+      'strace',
+      ['-D', '-f', '-o', '/dev/null', '-e', 'inject=fdatasync:error=EIO:when=1', 'true'],
+      {
+        stdio: 'ignore',
+      },
+    )
+    return true
+  } catch {
+    return false
+  }
+}

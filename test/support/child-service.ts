@@ -1,0 +1,73 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { apiKey } from './service.ts'
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts')
+
+/** A service in a process of its own, ready, on free ports. */
+export class ChildService implements AsyncDisposable {
+  readonly httpUrl: string
+  readonly grpcAddress: string
+  readonly #process: ChildProcess
+
+  private constructor(process_: ChildProcess, httpUrl: string, grpcPort: number) {
+    this.#process = process_
+    this.httpUrl = httpUrl
+    this.grpcAddress = `localhost:${grpcPort}`
+  }
+
+  /**
+   * @param execArgv options for Node
+   * @param wrapper a command and its arguments, under which Node is run
+   */
+  static async start(
+    dataDir: string,
+    options: { readonly execArgv?: readonly string[]; readonly wrapper?: readonly string[] } = {},
+  ): Promise<ChildService> {
+    const [command, ...args] = [
+      ...(options.wrapper ?? []),
+      process.execPath,
+      ...(options.execArgv ?? []),
+      main,
+      'serve',
+    ]
+    const child = spawn(command!, args, {
+      stdio: ['ignore', 'pipe', 'inherit'],
+      env: {
+        ...process.env,
+        DATA_DIR: dataDir,
+        GRPC_PORT: '0',
+        HTTP_PORT: '0',
+        GRPC_ROOT_PASSWORD: apiKey,
+        LOG_LEVEL: 'info',
+        LOG_FORMAT: 'json',
+        SEARCH_THREADS: '1',
+        SHUTDOWN_TIMEOUT_MS: '500',
+      },
+    })
+    let httpUrl = ''
+    let grpcPort = 0
+    const lines: string[] = []
+    for await (const line of createInterface(child.stdout!)) {
+      lines.push(line)
+      const entry = JSON.parse(line) as { msg: string; url?: string; port?: number }
+      if (entry.msg === 'HTTP listens') httpUrl = entry.url!
+      if (entry.msg === 'gRPC listens') grpcPort = entry.port!
+      if (entry.msg !== 'ready') continue
+      // What it logs from now on nobody reads, and a full pipe would hold it up.
+      child.stdout!.resume()
+      return new ChildService(child, httpUrl, grpcPort)
+    }
+    throw new Error(`the service ended before it was ready:\n${lines.join('\n')}`)
+  }
+
+  /** Ends it as an operator would, and waits for its end. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#process.exitCode !== null || this.#process.signalCode !== null) return
+    const ended = once(this.#process, 'exit')
+    this.#process.kill('SIGTERM')
+    await ended
+  }
+}

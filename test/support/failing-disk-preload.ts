@@ -1,0 +1,36 @@
+/** Loaded with `--import` before a program: makes calls on the row file fail as the order says. */
+import fs from 'node:fs'
+import { syncBuiltinESMExports } from 'node:module'
+import { type DiskFault, readOrder, writeOrder } from './failing-disk.ts'
+
+const orderPath = new URL(import.meta.url).searchParams.get('order')!
+const rowFiles = new Set<number>()
+const real = { open: fs.openSync, write: fs.writeSync, fdatasync: fs.fdatasyncSync }
+
+fs.openSync = (path, ...more) => {
+  const file = real.open(path, ...more)
+  if (String(path).endsWith('vectors.rows')) rowFiles.add(file)
+  else rowFiles.delete(file)
+  return file
+}
+fs.writeSync = ((file: number, ...more: [Uint8Array, number, number, number]) => {
+  failIfOrdered('write', file)
+  return real.write(file, ...more)
+}) as typeof fs.writeSync
+fs.fdatasyncSync = (file) => {
+  failIfOrdered('fdatasync', file)
+  real.fdatasync(file)
+}
+syncBuiltinESMExports()
+
+function failIfOrdered(operation: DiskFault['operation'], file: number): void {
+  const order = readOrder(orderPath)
+  if (order?.operation !== operation || order.times === 0 || !rowFiles.has(file)) return
+  if (order.after > 0) {
+    writeOrder(orderPath, { ...order, after: order.after - 1 })
+    return
+  }
+  writeOrder(orderPath, { ...order, times: order.times - 1 })
+  if (order.code === 'thread exit') process.exit(3)
+  throw Object.assign(new Error(`${order.code}: injected, ${operation}`), { code: order.code })
+}

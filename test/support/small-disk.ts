@@ -1,0 +1,33 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+/** A file system in memory that is full after `sizeBytes`. */
+export class SmallDisk implements Disposable {
+  readonly path: string
+
+  private constructor(path: string) {
+    this.path = path
+  }
+
+  /** Undefined when this process may not mount anything: that needs root. */
+  static mount(sizeBytes: number): SmallDisk | undefined {
+    const path = mkdtempSync(join(tmpdir(), 'vicinal-small-disk-'))
+    try {
+      execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${sizeBytes}`, 'tmpfs', path], { stdio: 'ignore' })
+      return new SmallDisk(path)
+    } catch {
+      rmSync(path, { recursive: true })
+      return undefined
+    }
+  }
+
+  [Symbol.dispose](): void {
+    execFileSync('umount', ['-l', this.path])
+    rmSync(this.path, { recursive: true })
+  }
+}
+
+/** Why a test on a small disk was not run. */
+export const noSmallDisk = 'mounting a small file system needs root'
