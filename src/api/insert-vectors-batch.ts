@@ -2,7 +2,8 @@ import type { ApiContext, Call } from './call.ts'
 import { checkBatch, checkPoint, type PointInput } from './validation.ts'
 
 export interface InsertVectorsBatchInput {
-  readonly vectors?: readonly PointInput[] | undefined
+  /** Gone through once. */
+  readonly vectors?: Iterable<PointInput> | undefined
 }
 
 /**

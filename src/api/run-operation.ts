@@ -12,22 +12,29 @@ export interface OperationRunner {
   readonly logger: Logger
 }
 
+/** A transport's spelling of one call: its bytes to the input, the output to its bytes. */
+export interface CallCodec<Name extends OperationName, Answer> {
+  readonly decode: () => OperationTypes[Name]['input']
+  readonly encode: (output: OperationTypes[Name]['output']) => Answer
+}
+
 /**
- * Runs one operation as every transport must: counted, timed, and failing only with a `DatabaseError`.
- * An error that is not the caller's is logged here, with its cause, so that transports need not.
+ * Runs one operation as every transport must, from its decoding to its encoding: counted, timed, and failing
+ * only with a `DatabaseError`. An error that is not the caller's is logged here, with its cause, so that
+ * transports need not.
  */
-export async function runOperation<Name extends OperationName>(
+export async function runOperation<Name extends OperationName, Answer>(
   runner: OperationRunner,
   name: Name,
-  input: OperationTypes[Name]['input'],
+  { decode, encode }: CallCodec<Name, Answer>,
   call: Call,
-): Promise<OperationTypes[Name]['output']> {
+): Promise<Answer> {
   const started = performance.now()
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
-    const output = await operation(runner.context, input, call)
+    const answer = encode(await operation(runner.context, decode(), call))
     runner.metrics.request(name, runner.transport, 'ok', (performance.now() - started) / 1000)
-    return output
+    return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
     runner.metrics.request(name, runner.transport, error.reason, (performance.now() - started) / 1000)

@@ -2,7 +2,8 @@ import type { ApiContext, Call } from './call.ts'
 import { checkBatch, checkQuery, type SearchInput } from './validation.ts'
 
 export interface SearchPointsBatchInput {
-  readonly queries?: readonly SearchInput[] | undefined
+  /** Gone through once. */
+  readonly queries?: Iterable<SearchInput> | undefined
 }
 
 /**

@@ -72,14 +72,16 @@ export function checkId(id: string | undefined, path: string): string {
   return id.toLowerCase()
 }
 
-/** Runs `check` over the items of a batch; the first bad item's error is the batch's. */
+/** Runs `check` over the items of a batch; the first bad item's error is the batch's, and ends it. */
 export function checkBatch<Input, Checked>(
-  items: readonly Input[] | undefined,
+  items: Iterable<Input> | undefined,
   path: string,
   check: (item: Input, path: string) => Checked,
 ): Checked[] {
   if (items === undefined) throw invalid(`${path} is missing`)
-  return items.map((item, index) => check(item, `${path}[${index}].`))
+  const checked: Checked[] = []
+  for (const item of items) checked.push(check(item, `${path}[${checked.length}].`))
+  return checked
 }
 
 function checkVector(

@@ -1,7 +1,13 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
+import { join } from 'node:path'
 
 /** Says whether the value of an `authorization` header is the key, bare or as `Bearer <key>`. */
 export type KeyCheck = (authorization: string | undefined) => boolean
+
+/** Where a data directory keeps the generated key; whoever has the directory finds it there, the command line too. */
+export function apiKeyPath(dataDir: string): string {
+  return join(dataDir, 'api-key')
+}
 
 /** A new random API key: 256 bits in URL-safe base64. */
 export function newApiKey(): string {

@@ -1,5 +1,7 @@
+import { pointNotFound } from '../api/get-point.ts'
 import type { OperationName, OperationTypes } from '../api/operations.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
+import { DatabaseError } from '../base/errors.ts'
 import { contentTypes, type Point } from '../base/point.ts'
 import {
   fieldBytes,
@@ -25,113 +27,125 @@ export type Encode<Name extends OperationName> = (output: OperationTypes[Name]['
 export const codecs: {
   readonly [Name in OperationName]: { readonly decode: Decode<Name>; readonly encode: Encode<Name> }
 } = {
-  InsertVector: { decode: (bytes) => readPoint([new WireReader(bytes)]), encode: encodePointId },
-  InsertVectorsBatch: {
-    decode: (bytes) => ({ vectors: repeated(bytes).map((item) => readPoint([item])) }),
-    encode: encodeIds,
-  },
-  DeletePoint: { decode: decodePointId, encode: () => Buffer.alloc(0) },
+  InsertVector: { decode: (bytes) => readPoint(new WireReader(bytes)), encode: encodePointId },
+  InsertVectorsBatch: { decode: (bytes) => ({ vectors: repeated(bytes, readPoint) }), encode: encodeIds },
+  DeletePoint: { decode: decodePointId, encode: encodeDeleted },
   GetPoint: { decode: decodePointId, encode: encodePoint },
   SearchPoints: { decode: (bytes) => readQuery(new WireReader(bytes)), encode: encodeIds },
-  SearchPointsBatch: {
-    decode: (bytes) => ({ queries: repeated(bytes).map(readQuery) }),
-    encode: encodeResults,
-  },
+  SearchPointsBatch: { decode: (bytes) => ({ queries: repeated(bytes, readQuery) }), encode: encodeResults },
 }
 
-/** The messages of a request whose only field is `repeated … = 1`. */
-function repeated(bytes: Buffer): WireReader[] {
+/**
+ * The items of a request whose only field is `repeated … = 1`, decoded as they are asked for: an item takes
+ * two bytes on the wire and a hundred in memory, so those behind a bad one are better never made.
+ */
+function* repeated<Item>(bytes: Buffer, read: (message: WireReader) => Item): Generator<Item, void, void> {
   const reader = new WireReader(bytes)
-  const items: WireReader[] = []
   while (reader.next()) {
-    if (reader.is(1, wireLength)) items.push(reader.message())
+    if (reader.is(1, wireLength)) yield read(reader.message())
     else reader.skip()
   }
-  return items
 }
 
-/** @param parts a message's occurrences, to be merged */
-function readPoint(parts: readonly WireReader[]): PointInput {
-  const vectors: WireReader[] = []
-  const payloads: WireReader[] = []
-  for (const reader of parts) {
-    while (reader.next()) {
-      if (reader.is(1, wireLength)) vectors.push(reader.message())
-      else if (reader.is(2, wireLength)) payloads.push(reader.message())
-      else reader.skip()
-    }
+function readPoint(message: WireReader): PointInput {
+  let vector: FloatList | undefined
+  let payload: PayloadInput | undefined
+  while (message.next()) {
+    if (message.is(1, wireLength)) vector = readValues(message.message(), vector)
+    else if (message.is(2, wireLength)) payload = readPayload(message.message(), payload)
+    else message.skip()
   }
-  return { vector: readVector(vectors), payload: readPayload(payloads) }
+  return { vector: vector?.toVector(), payload }
 }
 
-function readPayload(parts: readonly WireReader[]): PayloadInput | undefined {
-  if (parts.length === 0) return undefined
-  let contentType = 0
-  let content = ''
-  for (const reader of parts) {
-    while (reader.next()) {
-      if (reader.is(1, wireVarint)) contentType = reader.int32()
-      else if (reader.is(2, wireLength)) content = reader.string()
-      else reader.skip()
-    }
+/** @param before what an earlier occurrence of the message gave */
+function readPayload(message: WireReader, before: PayloadInput | undefined): PayloadInput {
+  let { contentType, content } = before ?? { contentType: 0, content: '' }
+  while (message.next()) {
+    if (message.is(1, wireVarint)) contentType = message.int32()
+    else if (message.is(2, wireLength)) content = message.string()
+    else message.skip()
   }
   return { contentType, content }
 }
 
-function readQuery(reader: WireReader): SearchInput {
-  const vectors: WireReader[] = []
+function readQuery(message: WireReader): SearchInput {
+  let vector: FloatList | undefined
   let similarity = 0
   let limit: number | bigint = 0
   let ef: number | bigint = 0
-  while (reader.next()) {
-    if (reader.is(1, wireLength)) vectors.push(reader.message())
-    else if (reader.is(2, wireVarint)) similarity = reader.int32()
-    else if (reader.is(3, wireVarint)) limit = reader.uint64()
-    else if (reader.is(4, wireVarint)) ef = reader.uint64()
-    else reader.skip()
+  while (message.next()) {
+    if (message.is(1, wireLength)) vector = readValues(message.message(), vector)
+    else if (message.is(2, wireVarint)) similarity = message.int32()
+    else if (message.is(3, wireVarint)) limit = message.uint64()
+    else if (message.is(4, wireVarint)) ef = message.uint64()
+    else message.skip()
   }
-  return { vector: readVector(vectors), similarity, limit, ef }
+  return { vector: vector?.toVector(), similarity, limit, ef }
+}
+
+/** `values` of a DenseVector: packed, one by one, or split into any mixture of the two. */
+function readValues(message: WireReader, before: FloatList | undefined): FloatList {
+  const values = before ?? new FloatList()
+  while (message.next()) {
+    if (message.is(1, wireLength)) values.append(message.packed32())
+    else if (message.is(1, wireFixed32)) values.push(message.float())
+    else message.skip()
+  }
+  return values
 }
 
 /**
- * `values` of a DenseVector: packed, one by one, or split into any mixture of the two.
- * The result owns its bytes: a view would keep the whole request alive, and be copied whole to a worker.
+ * Collects the values of a vector. They own their bytes: a view would keep the whole request alive, and be
+ * copied whole to a worker. Values that come in one packed field, as nearly all do, are copied once.
  */
-function readVector(parts: readonly WireReader[]): Float32Array | undefined {
-  if (parts.length === 0) return undefined
-  const chunks: Buffer[] = []
-  for (const reader of parts) {
-    while (reader.next()) {
-      if (reader.is(1, wireLength)) chunks.push(reader.packed32())
-      else if (reader.is(1, wireFixed32)) chunks.push(reader.fixed32())
-      else reader.skip()
-    }
+class FloatList {
+  #values: Float32Array = new Float32Array(0)
+  #length = 0
+
+  /** @param bytes little-endian floats */
+  append(bytes: Buffer): void {
+    this.#reserve(bytes.length / 4)
+    new Uint8Array(this.#values.buffer).set(bytes, this.#length * 4)
+    this.#length += bytes.length / 4
   }
-  const vector = new Float32Array(chunks.reduce((sum, chunk) => sum + chunk.length, 0) / 4)
-  const bytes = new Uint8Array(vector.buffer)
-  let at = 0
-  for (const chunk of chunks) {
-    bytes.set(chunk, at)
-    at += chunk.length
+
+  push(value: number): void {
+    this.#reserve(1)
+    this.#values[this.#length] = value
+    this.#length += 1
   }
-  return vector
+
+  toVector(): Float32Array {
+    return this.#length === this.#values.length ? this.#values : this.#values.slice(0, this.#length)
+  }
+
+  #reserve(count: number): void {
+    const needed = this.#length + count
+    if (needed <= this.#values.length) return
+    const grown = new Float32Array(this.#length === 0 ? needed : Math.max(needed, 2 * this.#length))
+    grown.set(this.#values)
+    this.#values = grown
+  }
 }
 
 function decodePointId(bytes: Buffer): { id?: string } {
-  const reader = new WireReader(bytes)
-  const uuids: WireReader[] = []
-  while (reader.next()) {
-    if (reader.is(1, wireLength)) uuids.push(reader.message())
-    else reader.skip()
+  const message = new WireReader(bytes)
+  let id: string | undefined
+  while (message.next()) {
+    if (message.is(1, wireLength)) id = readUuid(message.message(), id)
+    else message.skip()
   }
-  let id = ''
-  for (const uuid of uuids) {
-    while (uuid.next()) {
-      if (uuid.is(1, wireLength)) id = uuid.string()
-      else uuid.skip()
-    }
+  return id === undefined ? {} : { id }
+}
+
+function readUuid(message: WireReader, before: string | undefined): string {
+  let value = before ?? ''
+  while (message.next()) {
+    if (message.is(1, wireLength)) value = message.string()
+    else message.skip()
   }
-  return uuids.length === 0 ? {} : { id }
+  return value
 }
 
 /** An id is always 36 ASCII characters: UUID { value = 1 } is 38 bytes, PointID { id = 1 } is 40. */
@@ -148,6 +162,12 @@ function encodePointId(id: string): Buffer {
   const target = Buffer.allocUnsafe(pointIdBytes)
   writePointId(target, 0, id)
   return target
+}
+
+/** gRPC tells a missing point from a deleted one; HTTP's DELETE is idempotent. */
+function encodeDeleted(found: boolean): Buffer {
+  if (!found) throw new DatabaseError('not_found', pointNotFound)
+  return Buffer.alloc(0)
 }
 
 function writeIds(target: Buffer, at: number, ids: readonly string[]): number {

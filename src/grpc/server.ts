@@ -1,21 +1,21 @@
 import { fileURLToPath } from 'node:url'
 import {
+  logVerbosity,
   Metadata,
   Server,
   ServerCredentials,
   ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
   type ServerInterceptor,
   type ServerUnaryCall,
   type ServiceDefinition,
   type StatusObject,
   type sendUnaryData,
+  setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import { loadSync } from '@grpc/proto-loader'
-import { ReflectionService } from '@grpc/reflection'
 import { HealthImplementation } from 'grpc-health-check'
 import type { ApiContext, Call } from '../api/call.ts'
-import { pointNotFound } from '../api/get-point.ts'
 import { type OperationName, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
@@ -24,6 +24,8 @@ import { DatabaseError, reasons, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { codecs } from './codec.ts'
+import { type Listener, listen } from './listener.ts'
+import { addReflection } from './reflection.ts'
 
 export interface GrpcServerOptions {
   readonly context: ApiContext
@@ -58,13 +60,23 @@ const protoPath = fileURLToPath(new URL('../../proto/vectordb.proto', import.met
  * @throws Error that names host, port and setting when it cannot listen
  */
 export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
+  // What it would write to standard error, past our log, it also throws.
+  setLogVerbosity(logVerbosity.NONE)
+  const streams = new Set<ServerInterceptingCallInterface>()
   const server = new Server({
     'grpc.max_receive_message_length': options.maxRequestBytes,
     // The answer to a request that was let in is never refused for its size: MAX_LIMIT bounds it.
     'grpc.max_send_message_length': -1,
     'grpc.max_concurrent_streams': 1000,
     'grpc.enable_channelz': 0,
-    interceptors: [guard(createKeyCheck(options.apiKey), options.maxRequestBytes)],
+    // A peer that went away without a word is found out by its silence: its connection would stay for ever.
+    'grpc.keepalive_time_ms': 60_000,
+    'grpc.keepalive_timeout_ms': 20_000,
+    interceptors: [
+      rewordRefusals(options.maxRequestBytes),
+      guard(createKeyCheck(options.apiKey)),
+      trackStreams(streams),
+    ],
   })
   const runner: OperationRunner = { ...options, transport: 'grpc' }
   const health = new HealthImplementation({ '': 'NOT_SERVING', [serviceName]: 'NOT_SERVING' })
@@ -72,17 +84,24 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     serviceDefinition(),
     Object.fromEntries(operationNames.map((name) => [name, handlerOf(runner, name)])),
   )
-  new ReflectionService(loadSync(protoPath, { includeDirs: [], keepCase: true })).addToServer(server)
+  addReflection(server, protoPath, 'vectordb.Point')
   health.addToServer(server)
 
-  const port = await bind(server, options)
+  const listener = await bind(server, options)
+  const setServing = (serving: boolean): void => {
+    for (const name of ['', serviceName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING')
+  }
   return {
     host: options.host,
-    port,
-    setServing(serving) {
-      for (const name of ['', serviceName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING')
+    port: listener.port,
+    setServing,
+    async close(timeoutMs) {
+      setServing(false)
+      for (const stream of streams) {
+        stream.sendStatus({ code: status.UNAVAILABLE, details: 'the server is shutting down' })
+      }
+      await close(server, listener, timeoutMs)
     },
-    close: (timeoutMs) => close(server, timeoutMs),
   }
 }
 
@@ -110,23 +129,25 @@ function handlerOf(
   name: OperationName,
 ): (call: ServerUnaryCall<Buffer, Buffer>, callback: sendUnaryData<Buffer>) => void {
   return (call, callback) => {
-    answer(runner, name, call).then(
-      (bytes) => callback(null, bytes),
-      (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
-    )
+    answer(runner, name, call)
+      .then(
+        (bytes) => callback(null, bytes),
+        (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
+      )
+      // What grpc-js throws while it sends concerns this call alone: it must not end the process.
+      .catch((error: unknown) =>
+        runner.logger.error({ err: error, operation: name }, 'an answer was not sent'),
+      )
   }
 }
 
-async function answer<Name extends OperationName>(
+function answer<Name extends OperationName>(
   runner: OperationRunner,
   name: Name,
   call: ServerUnaryCall<Buffer, Buffer>,
 ): Promise<Buffer> {
   const { decode, encode } = codecs[name]
-  const output = await runOperation(runner, name, decode(call.request), callOf(call))
-  // gRPC tells a missing point from a deleted one; HTTP's DELETE is idempotent.
-  if (name === 'DeletePoint' && output === false) throw new DatabaseError('not_found', pointNotFound)
-  return encode(output)
+  return runOperation(runner, name, { decode: () => decode(call.request), encode }, callOf(call))
 }
 
 function callOf(call: ServerUnaryCall<Buffer, Buffer>): Call {
@@ -151,13 +172,31 @@ function statusOf(error: DatabaseError): Partial<StatusObject> {
 type OutgoingStatus = Parameters<ServerInterceptingCall['sendStatus']>[0]
 
 /**
- * Refuses calls without the key before their message is looked at, and gives the refusal of an oversized
- * message the words of our settings: grpc-js sends that one itself, past the other interceptors.
+ * Gives what grpc-js refuses of itself the code and the words of our settings. It sends these refusals past
+ * the interceptors, from the call that the first of them gets, so that is where they are caught.
  */
-function guard(isKey: KeyCheck, maxRequestBytes: number): ServerInterceptor {
-  return (method, call) => {
+function rewordRefusals(maxRequestBytes: number): ServerInterceptor {
+  return (_method, call) => {
     const send = call.sendStatus.bind(call)
     call.sendStatus = (outcome) => send(inOurWords(outcome, maxRequestBytes))
+    return new ServerInterceptingCall(call)
+  }
+}
+
+function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
+  const { code, details = '' } = outcome
+  if (code === status.RESOURCE_EXHAUSTED && /^Received message/.test(details ?? '')) {
+    return { ...outcome, details: `the request is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)` }
+  }
+  if (code === status.INTERNAL && details === 'Failed to decompress message') {
+    return { ...outcome, code: status.INVALID_ARGUMENT, details: 'the compressed request is malformed' }
+  }
+  return outcome
+}
+
+/** Refuses calls without the key before their message is looked at. */
+function guard(isKey: KeyCheck): ServerInterceptor {
+  return (method, call) => {
     if (method.path.startsWith(healthPrefix)) return new ServerInterceptingCall(call)
     return new ServerInterceptingCall(call, {
       start(next) {
@@ -182,31 +221,40 @@ function refusal(values: number): OutgoingStatus {
   return { code: status.UNAUTHENTICATED, details }
 }
 
-function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
-  const isOversize =
-    outcome.code === status.RESOURCE_EXHAUSTED && /^Received message/.test(outcome.details ?? '')
-  if (!isOversize) return outcome
-  return { ...outcome, details: `the request is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)` }
-}
-
-async function bind(server: Server, { host, port }: GrpcServerOptions): Promise<number> {
-  const address = host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
-  return new Promise((resolve, reject) => {
-    server.bindAsync(address, ServerCredentials.createInsecure(), (error, bound) => {
-      if (error === null) resolve(bound)
-      else reject(new Error(`gRPC cannot listen on ${host} port ${port} (GRPC_PORT): ${error.message}`))
+/** Keeps the streams that only their client would end, health watches and reflection: a shutdown ends them. */
+function trackStreams(streams: Set<ServerInterceptingCallInterface>): ServerInterceptor {
+  return (method, call) => {
+    if (!method.responseStream) return new ServerInterceptingCall(call)
+    streams.add(call)
+    return new ServerInterceptingCall(call, {
+      start(next) {
+        next({
+          onCancel() {
+            streams.delete(call)
+          },
+        })
+      },
     })
-  })
+  }
 }
 
-async function close(server: Server, timeoutMs: number): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  await new Promise<void>((resolve) => {
-    timer = setTimeout(() => {
-      server.forceShutdown()
-      resolve()
-    }, timeoutMs)
-    server.tryShutdown(() => resolve())
-  })
+async function bind(server: Server, { host, port }: GrpcServerOptions): Promise<Listener> {
+  const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
+  try {
+    return await listen(host, port, (socket) => injector.injectConnection(socket))
+  } catch (error) {
+    server.forceShutdown()
+    throw new Error(`gRPC cannot listen on ${host} port ${port} (GRPC_PORT): ${(error as Error).message}`, {
+      cause: error,
+    })
+  }
+}
+
+/** The server says that it ends as soon as it has told the connections; only the listener knows when they have. */
+async function close(server: Server, listener: Listener, timeoutMs: number): Promise<void> {
+  const ended = listener.close()
+  server.tryShutdown(() => {})
+  const timer = setTimeout(() => listener.destroyConnections(), timeoutMs)
+  await ended
   clearTimeout(timer)
 }

@@ -35,7 +35,7 @@ export class WireReader {
   /** Reads the next tag; false at the end of the message. */
   next(): boolean {
     if (this.#at >= this.#end) return false
-    const tag = this.#varint32('a tag')
+    const tag = this.#tag()
     this.field = tag >>> 3
     this.type = tag & 7
     if (this.field === 0) throw this.#malformed('field number 0')
@@ -71,12 +71,13 @@ export class WireReader {
 
   /** An int32 or enum: the low 32 bits of the varint, as protobuf parsers take it. */
   int32(): number {
-    return Number(BigInt.asIntN(32, this.#varint64()))
+    return Number(BigInt.asIntN(32, BigInt(this.#varint())))
   }
 
+  /** A bigint only where a number would lose digits. */
   uint64(): number | bigint {
-    const value = this.#varint64()
-    return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value
+    const value = this.#varint()
+    return value <= Number.MAX_SAFE_INTEGER ? Number(value) : value
   }
 
   /** The bytes of packed 32-bit values: a whole number of them. */
@@ -86,14 +87,13 @@ export class WireReader {
     return bytes
   }
 
-  fixed32(): Buffer {
-    const start = this.#take(4)
-    return this.#bytes.subarray(start, start + 4)
+  float(): number {
+    return this.#bytes.readFloatLE(this.#take(4))
   }
 
   /** Passes over the field whose tag was read. */
   skip(depth = 0): void {
-    if (this.type === wireVarint) this.#varint64()
+    if (this.type === wireVarint) this.#varint()
     else if (this.type === wireFixed64) this.#take(8)
     else if (this.type === wireLength) this.#span()
     else if (this.type === wireFixed32) this.#take(4)
@@ -115,8 +115,8 @@ export class WireReader {
   }
 
   #span(): [number, number] {
-    const length = this.#varint64()
-    if (length > BigInt(this.#end - this.#at)) {
+    const length = this.#varint()
+    if (length > this.#end - this.#at) {
       throw this.#malformed(`a length of ${length} with ${this.#end - this.#at} bytes left`)
     }
     const start = this.#take(Number(length))
@@ -129,25 +129,26 @@ export class WireReader {
     return this.#at - length
   }
 
-  #varint32(what: string): number {
-    const first = this.#bytes[this.#at]!
-    if (first < 0x80) {
-      this.#at += 1
-      return first
-    }
-    const value = this.#varint64()
-    if (value > 0xffffffffn) throw this.#malformed(`${what} beyond 32 bits`)
-    return Number(value)
+  #tag(): number {
+    const tag = this.#varint()
+    if (tag > 0xffffffff) throw this.#malformed('a tag beyond 32 bits')
+    return Number(tag)
   }
 
-  #varint64(): bigint {
+  /** Nearly all varints are below 2^28: those need no bigint. */
+  #varint(): number | bigint {
     let low = 0
     for (let shift = 0; shift < 28; shift += 7) {
       const byte = this.#bytes[this.#take(1)]!
       low |= (byte & 0x7f) << shift
-      if (byte < 0x80) return BigInt(low)
+      if (byte < 0x80) return low
     }
-    let value = BigInt(low)
+    return this.#longVarint(BigInt(low))
+  }
+
+  /** The rest of a varint whose first four bytes gave `low`; bits beyond the 64th are dropped. */
+  #longVarint(low: bigint): bigint {
+    let value = low
     for (let shift = 28n; shift < 70n; shift += 7n) {
       const byte = this.#bytes[this.#take(1)]!
       value |= BigInt(byte & 0x7f) << shift

@@ -3,58 +3,29 @@ import type { SearchPointsBatchInput } from '../api/search-points-batch.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
-import type { Point } from '../base/point.ts'
+import { dimensionMax, type Point } from '../base/point.ts'
+import { type JsonKind, JsonScanner } from './json-scanner.ts'
 
 /**
  * JSON bodies to the api's inputs and answers back. Here JSON's types are checked, with the path of the
- * fault in the message; values are the api's to check. Unknown fields are ignored, whatever their names.
+ * fault in the message; values are the api's to check. Unknown fields are passed over, whatever their names;
+ * of a field that comes twice the last one counts, and a list of a batch comes once.
  */
 
-const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
-
-/** @throws DatabaseError `invalid_argument` when the body is not JSON in UTF-8 */
-export function parseJson(body: Buffer): unknown {
-  if (body.length === 0) throw invalid('the request body is empty, it must be JSON')
-  try {
-    return JSON.parse(utf8.decode(body))
-  } catch (error) {
-    const detail = error instanceof SyntaxError ? excerptOf(error.message) : 'it is not UTF-8'
-    throw invalid(`the request body is not valid JSON: ${detail}`)
-  }
+export function decodePoint(body: Buffer): PointInput {
+  return whole(body, (json) => readPoint(json, ''))
 }
 
-export function decodePoint(body: unknown, path = ''): PointInput {
-  const fields = objectAt(body, path)
-  return {
-    vector: vectorAt(fields.vector, `${path}vector`),
-    payload: payloadAt(fields.payload, `${path}payload`),
-  }
+export function decodePoints(body: Buffer): InsertVectorsBatchInput {
+  return { vectors: items(body, 'vectors', readPoint) }
 }
 
-export function decodePoints(body: unknown): InsertVectorsBatchInput {
-  return {
-    vectors: arrayAt(objectAt(body, '').vectors, 'vectors')?.map((item, index) =>
-      decodePoint(item, `vectors[${index}].`),
-    ),
-  }
+export function decodeQuery(body: Buffer): SearchInput {
+  return whole(body, (json) => readQuery(json, ''))
 }
 
-export function decodeQuery(body: unknown, path = ''): SearchInput {
-  const fields = objectAt(body, path)
-  return {
-    vector: vectorAt(fields.vector, `${path}vector`),
-    similarity: stringAt(fields.similarity, `${path}similarity`),
-    limit: numberAt(fields.limit, `${path}limit`),
-    ef: numberAt(fields.ef, `${path}ef`),
-  }
-}
-
-export function decodeQueries(body: unknown): SearchPointsBatchInput {
-  return {
-    queries: arrayAt(objectAt(body, '').queries, 'queries')?.map((item, index) =>
-      decodeQuery(item, `queries[${index}].`),
-    ),
-  }
+export function decodeQueries(body: Buffer): SearchPointsBatchInput {
+  return { queries: items(body, 'queries', readQuery) }
 }
 
 /** Every component as the double that equals the stored float32, so that nothing is lost or invented. */
@@ -63,13 +34,81 @@ export function encodePoint({ id, vector, payload }: Point): string {
   return `{"id":"${id}","vector":${jsonNumbers(vector)},"payload":${JSON.stringify({ content_type: contentType, content })}}`
 }
 
-function vectorAt(value: unknown, path: string): Float32Array | undefined {
-  if (value === undefined) return undefined
-  if (!Array.isArray(value)) throw wrongType(value, path, 'an array of numbers')
-  const vector = new Float32Array(value.length)
-  for (let index = 0; index < value.length; index += 1) {
-    const component: unknown = value[index]
-    if (typeof component !== 'number') throw wrongType(component, `${path}[${index}]`, 'a number')
+type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
+
+function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
+  const json = new JsonScanner(body)
+  const input = read(json)
+  json.end()
+  return input
+}
+
+/** The items of a batch, read as they are asked for: those behind a bad one are never made. */
+function* items<Item>(
+  body: Buffer,
+  field: string,
+  read: (json: JsonScanner, path: string) => Item,
+): Generator<Item, void, void> {
+  const json = new JsonScanner(body)
+  let found = false
+  for (const key of membersAt(json, '')) {
+    if (key !== field) json.skip()
+    else {
+      // The items of the first have been handed over: the last cannot count any more.
+      if (found) throw invalid(`${field} comes twice`)
+      found = true
+      expectKind(json, 'array', field)
+      for (const index of json.elements()) yield read(json, `${field}[${index}].`)
+    }
+  }
+  json.end()
+  if (!found) throw invalid(`${field} is missing`)
+}
+
+/** @param path where the point stands, with a dot behind it; '' for the body itself */
+function readPoint(json: JsonScanner, path: string): PointInput {
+  const point: Writable<PointInput> = {}
+  for (const key of membersAt(json, path)) {
+    if (key === 'vector') point.vector = readVector(json, `${path}vector`)
+    else if (key === 'payload') point.payload = readPayload(json, `${path}payload`)
+    else json.skip()
+  }
+  return point
+}
+
+function readPayload(json: JsonScanner, path: string): PayloadInput {
+  const payload: Writable<PayloadInput> = {}
+  for (const key of membersAt(json, `${path}.`)) {
+    if (key === 'content_type') payload.contentType = readString(json, `${path}.content_type`)
+    else if (key === 'content') payload.content = readContent(json, `${path}.content`)
+    else json.skip()
+  }
+  return payload
+}
+
+function readQuery(json: JsonScanner, path: string): SearchInput {
+  const query: Writable<SearchInput> = {}
+  for (const key of membersAt(json, path)) {
+    if (key === 'vector') query.vector = readVector(json, `${path}vector`)
+    else if (key === 'similarity') query.similarity = readString(json, `${path}similarity`)
+    else if (key === 'limit') query.limit = readNumber(json, `${path}limit`)
+    else if (key === 'ef') query.ef = readNumber(json, `${path}ef`)
+    else json.skip()
+  }
+  return query
+}
+
+function readVector(json: JsonScanner, path: string): Float32Array {
+  expectKind(json, 'array', path, 'an array of numbers')
+  const flat = json.flatArray(dimensionMax)
+  if (typeof flat === 'number') {
+    throw invalid(`${path} has ${flat} dimensions, the most is ${dimensionMax}`)
+  }
+  const components = flat ?? Array.from(json.elements(), (index) => readComponent(json, path, index))
+  const vector = new Float32Array(components.length)
+  for (let index = 0; index < components.length; index += 1) {
+    const component = components[index]
+    if (typeof component !== 'number') throw wrongType(kindOf(component), `${path}[${index}]`, 'a number')
     vector[index] = component
     if (!Number.isFinite(vector[index])) {
       throw invalid(`${path}[${index}] is ${component}, beyond what float32 can hold (about 3.4e38)`)
@@ -78,48 +117,59 @@ function vectorAt(value: unknown, path: string): Float32Array | undefined {
   return vector
 }
 
-function payloadAt(value: unknown, path: string): PayloadInput | undefined {
-  if (value === undefined) return undefined
-  const fields = objectAt(value, `${path}.`)
-  return {
-    contentType: stringAt(fields.content_type, `${path}.content_type`),
-    content: stringAt(fields.content, `${path}.content`),
-  }
+/** One of an array that holds something else besides numbers, or is malformed: it ends at that fault. */
+function readComponent(json: JsonScanner, path: string, index: number): number {
+  if (index >= dimensionMax) throw invalid(`${path} has more than ${dimensionMax} dimensions`)
+  return readNumber(json, `${path}[${index}]`)
+}
+
+/** Of the values that an array without strings, arrays and objects can hold. */
+function kindOf(value: unknown): JsonKind {
+  return value === null ? 'null' : 'boolean'
+}
+
+/** JSON can escape half a surrogate pair, which UTF-8 has no bytes for: it would come back as something else. */
+function readContent(json: JsonScanner, path: string): string {
+  const content = readString(json, path)
+  if (content.isWellFormed()) return content
+  throw invalid(`${path} has half of a surrogate pair, it must be text that UTF-8 can hold`)
+}
+
+function readString(json: JsonScanner, path: string): string {
+  expectKind(json, 'string', path)
+  return json.string()
+}
+
+function readNumber(json: JsonScanner, path: string): number {
+  expectKind(json, 'number', path)
+  return json.number()
 }
 
 /** @param path where the object stands, with a dot behind it; '' for the body itself */
-function objectAt(value: unknown, path: string): Readonly<Record<string, unknown>> {
-  if (typeof value === 'object' && value !== null && !Array.isArray(value)) {
-    return value as Readonly<Record<string, unknown>>
-  }
-  throw wrongType(value, path === '' ? 'the request body' : path.slice(0, -1), 'an object')
+function membersAt(json: JsonScanner, path: string): Iterable<string> {
+  expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
+  return json.members()
 }
 
-function arrayAt(value: unknown, path: string): readonly unknown[] | undefined {
-  if (value === undefined || Array.isArray(value)) return value
-  throw wrongType(value, path, 'an array')
+function expectKind(
+  json: JsonScanner,
+  expected: JsonKind,
+  path: string,
+  words: string = nameOf(expected),
+): void {
+  const kind = json.peek()
+  if (kind !== expected) throw wrongType(kind, path, words)
 }
 
-function stringAt(value: unknown, path: string): string | undefined {
-  if (value === undefined || typeof value === 'string') return value
-  throw wrongType(value, path, 'a string')
+function wrongType(kind: JsonKind, path: string, expected: string): DatabaseError {
+  return invalid(`${path} is ${nameOf(kind)}, it must be ${expected}`)
 }
 
-function numberAt(value: unknown, path: string): number | undefined {
-  if (value === undefined || typeof value === 'number') return value
-  throw wrongType(value, path, 'a number')
-}
-
-function wrongType(value: unknown, path: string, expected: string): DatabaseError {
-  const kind = value === null ? 'null' : Array.isArray(value) ? 'an array' : `a ${typeof value}`
-  return invalid(`${path} is ${kind.replace('a object', 'an object')}, it must be ${expected}`)
+function nameOf(kind: JsonKind): string {
+  if (kind === 'null') return kind
+  return kind === 'object' || kind === 'array' ? `an ${kind}` : `a ${kind}`
 }
 
 function invalid(message: string): DatabaseError {
   return new DatabaseError('invalid_argument', message)
-}
-
-/** V8 quotes the text around a fault: enough to find it, cut so that a hostile body cannot fill the answer. */
-function excerptOf(message: string): string {
-  return message.length > 200 ? `${message.slice(0, 200)}…` : message
 }

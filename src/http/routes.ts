@@ -6,8 +6,8 @@ export interface Route<Name extends OperationName> {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly path: string
   readonly status: number
-  /** @param id the path's id, where the path has one */
-  readonly decode: (body: unknown, id: string) => OperationTypes[Name]['input']
+  /** @param body what came with the request, empty for methods that take none; @param id the path's id */
+  readonly decode: (body: Buffer, id: string) => OperationTypes[Name]['input']
   /** JSON text; undefined for an empty body. */
   readonly encode: (output: OperationTypes[Name]['output']) => string | undefined
 }
@@ -17,7 +17,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'POST',
     path: '/points',
     status: 201,
-    decode: (body) => decodePoint(body),
+    decode: decodePoint,
     encode: (id) => JSON.stringify({ point_id: id }),
   },
   InsertVectorsBatch: {
@@ -45,7 +45,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'POST',
     path: '/points/search',
     status: 200,
-    decode: (body) => decodeQuery(body),
+    decode: decodeQuery,
     encode: (results) => JSON.stringify({ results }),
   },
   SearchPointsBatch: {

@@ -1,6 +1,5 @@
 import { readFileSync } from 'node:fs'
-import { maxHeaderSize, STATUS_CODES } from 'node:http'
-import type { AddressInfo, Socket } from 'node:net'
+import type { AddressInfo } from 'node:net'
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import swagger from '@fastify/swagger'
@@ -17,11 +16,12 @@ import { type OperationName, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
 import { createKeyCheck } from '../base/api-key.ts'
-import { DatabaseError, reasons, toDatabaseError } from '../base/errors.ts'
+import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
-import { parseJson } from './json-codec.ts'
+import { errorOfFramework, plainText, sendError } from './errors.ts'
 import { type Route, routes } from './routes.ts'
+import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
 
 export interface HttpServerOptions {
   readonly context: ApiContext
@@ -36,18 +36,17 @@ export interface HttpServerOptions {
   readonly isReady: () => boolean
 }
 
-const plainText = 'text/plain; charset=utf-8'
 const openApiPath = fileURLToPath(new URL('./openapi.yaml', import.meta.url))
 const openApiText = readFileSync(openApiPath, 'utf8')
 
 /**
  * Serves the operations over HTTP/JSON, with health, readiness, metrics and the docs.
  *
- *   request ─> route ─> key ─> size, content type ─> JSON ─> operation ─> answer
- *               │        │        │                    │         └ the reason's status
- *               │        │        └ 413, 415           └ 400
- *               │        └ 401
- *               └ 404, 405
+ *   request ─> key ─> route ─> size, content type ─> JSON ─> operation ─> answer
+ *               │       │        │                    │         └ the reason's status
+ *               │       │        └ 413, 415           └ 400
+ *               │       └ 404, 405
+ *               └ 401
  *
  * Every error, the framework's own included, is plain text.
  *
@@ -57,27 +56,39 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   const app = fastify({
     bodyLimit: options.maxRequestBytes,
     requestTimeout: options.requestTimeoutMs,
+    http: socketOptions(options.requestTimeoutMs),
     keepAliveTimeout: 65_000,
     forceCloseConnections: 'idle',
     logger: false,
     exposeHeadRoutes: true,
-    return503OnClosing: true,
+    // The framework would answer with JSON: `refuseRequests` does it in plain text.
+    return503OnClosing: false,
     routerOptions: { maxParamLength: 4096, ignoreTrailingSlash: false },
     clientErrorHandler: refuseMalformed,
     frameworkErrors: (error, _request, reply) => sendError(reply, errorOfFramework(error, options)),
   })
-  app.setErrorHandler((error: FastifyError, _request, reply) =>
-    sendError(reply, errorOfFramework(error, options)),
-  )
+  app.setErrorHandler((error: FastifyError, _request, reply) => {
+    // The framework closes the connection of some errors; Node reads the rest of a body, and it can go on.
+    if (reply.hasHeader('connection')) reply.removeHeader('connection')
+    return sendError(reply, errorOfFramework(error, options))
+  })
+  answerBelowFramework(app.server)
   acceptJson(app)
-  demandKey(app, options.apiKey)
+  const closing = new AbortController()
+  refuseRequests(app, options.apiKey, closing.signal)
   addOperations(app, options)
   addPages(app, options)
   await addDocs(app)
-  refuseOtherMethods(app)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
-  return { host: options.host, port, close: (timeoutMs) => close(app, timeoutMs) }
+  return {
+    host: options.host,
+    port,
+    close(timeoutMs) {
+      closing.abort()
+      return close(app, timeoutMs)
+    },
+  }
 }
 
 /** Bodies arrive as bytes, so that an empty one is no fault where none is needed and UTF-8 is checked. */
@@ -90,24 +101,66 @@ function acceptJson(app: FastifyInstance): void {
   })
 }
 
-/** What is open however HTTP is guarded. */
-function isOpen(path: string): boolean {
-  return (
-    path === '/' || path === '/health' || path === '/readyz' || path === '/docs' || path.startsWith('/docs/')
-  )
+/** What can be told from the head of a request alone: before its body is read, and whatever the route. */
+function refuseRequests(app: FastifyInstance, apiKey: string | undefined, closing: AbortSignal): void {
+  const isKey = apiKey === undefined ? () => true : createKeyCheck(apiKey)
+  app.addHook('onRequest', async (request, reply) => {
+    if (closing.aborted) throw new DatabaseError('shutting_down', 'the server is shutting down')
+    if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
+      throw new DatabaseError('invalid_argument', 'the host header is missing')
+    }
+    if (!isOpen(request.routeOptions.url ?? '') && !isKey(request.headers.authorization)) {
+      reply.header('www-authenticate', 'Bearer')
+      throw new DatabaseError(
+        'unauthenticated',
+        'missing or invalid API key: send it as the authorization header',
+      )
+    }
+    if (request.is404) throw notRouted(request, reply)
+  })
+  // A connection that is kept alive would keep the server from ending, though nothing runs on it any more.
+  app.addHook('onSend', async (_request, reply) => {
+    if (closing.aborted) reply.header('connection', 'close')
+  })
+  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
+  // These two are no ids, though the pattern of an id would take them.
+  for (const path of ['/points/search', '/points/batch']) {
+    app.route({ method: ['GET', 'DELETE'], url: path, handler: (_request, reply) => reply.callNotFound() })
+  }
 }
 
-function demandKey(app: FastifyInstance, apiKey: string | undefined): void {
-  if (apiKey === undefined) return
-  const isKey = createKeyCheck(apiKey)
-  app.addHook('onRequest', async (request, reply) => {
-    if (isOpen(request.routeOptions.url ?? '') || isKey(request.headers.authorization)) return
-    reply.header('www-authenticate', 'Bearer')
-    throw new DatabaseError(
-      'unauthenticated',
-      'missing or invalid API key: send it as the authorization header',
-    )
-  })
+/** What is open however HTTP is guarded. */
+function isOpen(route: string): boolean {
+  return openPages.includes(route) || route.startsWith('/docs/')
+}
+
+const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml']
+
+/** Whatever no route takes: 405 on a path that other methods have, 404 elsewhere. */
+function notRouted(request: FastifyRequest, reply: FastifyReply): DatabaseError {
+  const path = request.url.split('?')[0]!
+  const allowed = methodsOf(path)
+  if (allowed.length === 0) return new DatabaseError('route_not_found', `no such path: ${shown(path)}`)
+  reply.header('allow', allowed.join(', '))
+  const message = `${request.method} is not allowed on ${shown(path)}, only ${allowed.join(', ')}`
+  return new DatabaseError('method_not_allowed', message)
+}
+
+function methodsOf(path: string): string[] {
+  const paths = Object.values(routes)
+  const exact = paths.filter((route) => route.path === path)
+  const found = exact.length > 0 ? exact : paths.filter((route) => pattern(route.path).test(path))
+  if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
+}
+
+function pattern(path: string): RegExp {
+  return new RegExp(`^${path.replace(':id', '[^/]+')}$`)
+}
+
+/** A path as a message shows it: cut where it is long. */
+function shown(path: string): string {
+  return path.length > 100 ? `${path.slice(0, 100)}…` : path
 }
 
 function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
@@ -125,10 +178,12 @@ async function answer<Name extends OperationName>(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { method, status, decode, encode }: Route<Name> = routes[name]
-  const body = method === 'POST' ? parseJson(bodyOf(request)) : undefined
   const { id = '' } = request.params as { id?: string }
-  const output = await runOperation(runner, name, decode(body, id), callOf(reply))
-  const text = encode(output)
+  const codec = {
+    decode: () => decode(method === 'POST' ? bodyOf(request) : noBody, id),
+    encode,
+  }
+  const text = await runOperation(runner, name, codec, callOf(reply))
   reply.code(status)
   return text === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(text)
 }
@@ -137,8 +192,10 @@ function bodyOf(request: FastifyRequest): Buffer {
   if (request.headers['content-type'] === undefined) {
     throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
   }
-  return Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
+  return Buffer.isBuffer(request.body) ? request.body : noBody
 }
+
+const noBody = Buffer.alloc(0)
 
 /** An answer that closes before it has ended has lost its caller. */
 function callOf({ raw }: FastifyReply): Call {
@@ -166,11 +223,17 @@ function addPages(app: FastifyInstance, { metrics, isReady }: HttpServerOptions)
   })
 }
 
+/**
+ * The page loads nothing from elsewhere and is framed by nobody. The default policy also has browsers turn
+ * http into https, with which the page would stay empty on every host but localhost.
+ */
+const contentSecurityPolicy =
+  "default-src 'self'; img-src 'self' data:; font-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'none'"
+
 async function addDocs(app: FastifyInstance): Promise<void> {
   app.get('/docs/openapi.yaml', (_request, reply) =>
     reply.type('application/yaml; charset=utf-8').send(openApiText),
   )
-  // The page runs scripts of its own and of nobody else.
   app.addHook('onSend', async (request, reply) => {
     reply.header('x-content-type-options', 'nosniff')
     if (request.url.startsWith('/docs')) {
@@ -183,95 +246,10 @@ async function addDocs(app: FastifyInstance): Promise<void> {
   })
   await app.register(swaggerUi, {
     routePrefix: '/docs',
-    staticCSP: true,
-    uiConfig: { url: '/docs/openapi.yaml', validatorUrl: null, docExpansion: 'list' },
+    staticCSP: contentSecurityPolicy,
+    theme: { title: 'Vicinal API' },
+    uiConfig: { validatorUrl: null, docExpansion: 'list' },
   })
-}
-
-/** Whatever no route takes: 405 on a path that others methods have, 404 elsewhere. */
-function refuseOtherMethods(app: FastifyInstance): void {
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split('?')[0]!
-    const allowed = methodsOf(path)
-    if (allowed.length === 0)
-      return sendError(reply, new DatabaseError('route_not_found', `no such path: ${shown(path)}`))
-    reply.header('allow', allowed.join(', '))
-    const message = `${request.method} is not allowed on ${shown(path)}, only ${allowed.join(', ')}`
-    return sendError(reply, new DatabaseError('method_not_allowed', message))
-  })
-  // These two are no ids, though the pattern of an id would take them.
-  for (const path of ['/points/search', '/points/batch']) {
-    app.route({ method: ['GET', 'DELETE'], url: path, handler: (_request, reply) => reply.callNotFound() })
-  }
-}
-
-function methodsOf(path: string): string[] {
-  const paths = Object.values(routes)
-  const exact = paths.filter((route) => route.path === path)
-  const found = exact.length > 0 ? exact : paths.filter((route) => pattern(route.path).test(path))
-  if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-  return isOpen(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
-}
-
-function pattern(path: string): RegExp {
-  return new RegExp(`^${path.replace(':id', '[^/]+')}$`)
-}
-
-function sendError(reply: FastifyReply, error: DatabaseError): FastifyReply {
-  const { http } = reasons[error.reason]
-  if (http === 429 || http === 503) reply.header('retry-after', '1')
-  return reply.code(http).type(plainText).send(error.message)
-}
-
-/** The framework's errors in our words; what neither of us foresaw is internal. */
-function errorOfFramework(error: FastifyError | Error, options: HttpServerOptions): DatabaseError {
-  if (error instanceof DatabaseError) return error
-  const { code } = error as FastifyError
-  const invalid = (message: string): DatabaseError => new DatabaseError('invalid_argument', message)
-  switch (code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new DatabaseError(
-        'request_too_large',
-        `the request body is larger than ${options.maxRequestBytes} bytes (MAX_REQUEST_BYTES)`,
-      )
-    case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
-      return new DatabaseError(
-        'unsupported_media_type',
-        'the content type is not supported: send application/json',
-      )
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return invalid('the body is not as long as its content-length says')
-    case 'FST_ERR_BAD_URL':
-    case 'FST_ERR_MAX_PARAM_LENGTH':
-      return invalid('the path of the request is malformed or too long')
-    default: {
-      const internal = toDatabaseError(error)
-      options.logger.error({ err: error }, internal.message)
-      return internal
-    }
-  }
-}
-
-/** Requests that never became one: answered on the socket, in plain text like all others. */
-function refuseMalformed(error: NodeJS.ErrnoException, socket: Socket): void {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const [code, message] = malformedAnswers[error.code ?? ''] ?? [400, 'the request is not valid HTTP']
-  socket.end(
-    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\ncontent-type: ${plainText}\r\ncontent-length: ${message.length}\r\nconnection: close\r\n\r\n${message}`,
-  )
-}
-
-const malformedAnswers: Readonly<Record<string, readonly [number, string]>> = {
-  HPE_HEADER_OVERFLOW: [431, `the headers are larger than ${maxHeaderSize} bytes`],
-  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time (REQUEST_TIMEOUT_MS)'],
-}
-
-/** A path as a message shows it: cut where it is long. */
-function shown(path: string): string {
-  return path.length > 100 ? `${path.slice(0, 100)}…` : path
 }
 
 async function listen(app: FastifyInstance, { host, port }: HttpServerOptions): Promise<void> {
@@ -287,6 +265,9 @@ async function listen(app: FastifyInstance, { host, port }: HttpServerOptions): 
 
 async function close(app: FastifyInstance, timeoutMs: number): Promise<void> {
   const timer = setTimeout(() => app.server.closeAllConnections(), timeoutMs)
-  await app.close()
-  clearTimeout(timer)
+  try {
+    await app.close()
+  } finally {
+    clearTimeout(timer)
+  }
 }

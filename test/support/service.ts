@@ -25,7 +25,10 @@ export async function startTestService(
 ): Promise<TestService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-test-'))
   let config = configOf(dataDir, environment)
-  let service = await startReady(config)
+  let service = await startReady(config).catch(async (error: unknown) => {
+    await rm(dataDir, { recursive: true, force: true })
+    throw error
+  })
   return {
     dataDir,
     get config() {

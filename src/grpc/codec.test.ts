@@ -1,0 +1,430 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
+import fc from 'fast-check'
+import {
+  BinaryWriter,
+  InsertVectorRequestSchema,
+  InsertVectorsBatchRequestSchema,
+  InsertVectorsBatchResponseSchema,
+  PointIDSchema,
+  PointSchema,
+  SearchPointsBatchRequestSchema,
+  SearchPointsBatchResponseSchema,
+  SearchRequestSchema,
+  SearchResponseSchema,
+  WireType,
+} from '../../test/support/generated-messages.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { contentTypes } from '../base/point.ts'
+import { codecs } from './codec.ts'
+
+/** Each request message: how our codec reads it, and how the generated types do, in the same shape. */
+const requests = {
+  InsertVectorRequest: {
+    ours: (bytes: Buffer): unknown => codecs.InsertVector.decode(bytes),
+    theirs: (bytes: Buffer): unknown => pointOf(fromBinary(InsertVectorRequestSchema, bytes)),
+  },
+  InsertVectorsBatchRequest: {
+    ours: (bytes: Buffer): unknown => [...codecs.InsertVectorsBatch.decode(bytes).vectors!],
+    theirs: (bytes: Buffer): unknown =>
+      fromBinary(InsertVectorsBatchRequestSchema, bytes).vectors.map(pointOf),
+  },
+  PointID: {
+    ours: (bytes: Buffer): unknown => codecs.GetPoint.decode(bytes),
+    theirs(bytes: Buffer): unknown {
+      const { id } = fromBinary(PointIDSchema, bytes)
+      return id === undefined ? {} : { id: id.value }
+    },
+  },
+  SearchRequest: {
+    ours: (bytes: Buffer): unknown => codecs.SearchPoints.decode(bytes),
+    theirs: (bytes: Buffer): unknown => queryOf(fromBinary(SearchRequestSchema, bytes)),
+  },
+  SearchPointsBatchRequest: {
+    ours: (bytes: Buffer): unknown => [...codecs.SearchPointsBatch.decode(bytes).queries!],
+    theirs: (bytes: Buffer): unknown =>
+      fromBinary(SearchPointsBatchRequestSchema, bytes).queries.map(queryOf),
+  },
+} as const
+
+type RequestName = keyof typeof requests
+const requestNames = Object.keys(requests) as RequestName[]
+
+interface VectorMessage {
+  readonly values: readonly number[]
+}
+
+function pointOf(message: {
+  readonly vector?: VectorMessage | undefined
+  readonly payload?: { readonly contentType: number; readonly content: string } | undefined
+}): unknown {
+  const { vector, payload } = message
+  return {
+    vector: vector && Float32Array.from(vector.values),
+    payload: payload && { contentType: payload.contentType, content: payload.content },
+  }
+}
+
+function queryOf(message: {
+  readonly queryVector?: VectorMessage | undefined
+  readonly similarity: number
+  readonly limit: bigint
+  readonly ef?: bigint | undefined
+}): unknown {
+  const { queryVector, similarity, limit, ef } = message
+  return {
+    vector: queryVector && Float32Array.from(queryVector.values),
+    similarity,
+    limit: shortest(limit),
+    ef: shortest(ef ?? 0n),
+  }
+}
+
+function shortest(value: bigint): number | bigint {
+  return value <= BigInt(Number.MAX_SAFE_INTEGER) ? Number(value) : value
+}
+
+/** What a decoder made of the bytes: the value, or undefined for a refusal of the one allowed kind. */
+function accepted(name: RequestName, bytes: Buffer): { readonly value: unknown } | undefined {
+  try {
+    return { value: requests[name].ours(bytes) }
+  } catch (error) {
+    if (error instanceof DatabaseError && error.reason === 'invalid_argument') return undefined
+    throw error
+  }
+}
+
+function acceptedByTheirs(name: RequestName, bytes: Buffer): { readonly value: unknown } | undefined {
+  try {
+    return { value: requests[name].theirs(bytes) }
+  } catch {
+    // The generated decoder refuses with errors of many kinds.
+    return undefined
+  }
+}
+
+/** A field as it stands on the wire, tag included. */
+type Field = Uint8Array
+
+function field(no: number, type: WireType, write: (writer: BinaryWriter) => BinaryWriter): Field {
+  return write(new BinaryWriter().tag(no, type)).finish()
+}
+
+function message(fields: readonly Field[]): Buffer {
+  return Buffer.concat(fields)
+}
+
+function lengthField(no: number, bytes: Uint8Array): Field {
+  return field(no, WireType.LengthDelimited, (writer) => writer.bytes(bytes))
+}
+
+const anyUint64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
+const anyFloat = fc.float()
+const anyText = fc.string({ unit: 'binary' })
+
+/** Fields that no message of ours has, in every wire type; groups hold any fields, groups too. */
+function unknownField(numbers: fc.Arbitrary<number>): fc.Arbitrary<Field> {
+  return fc.letrec<{ any: Field; group: Field }>((tie) => ({
+    any: fc.oneof(
+      { depthSize: 'small', withCrossShrink: true },
+      fc.tuple(numbers, anyUint64).map(([no, value]) => field(no, WireType.Varint, (w) => w.uint64(value))),
+      fc.tuple(numbers, anyUint64).map(([no, value]) => field(no, WireType.Bit64, (w) => w.fixed64(value))),
+      fc.tuple(numbers, fc.uint8Array({ maxLength: 12 })).map(([no, bytes]) => lengthField(no, bytes)),
+      fc.tuple(numbers, fc.nat()).map(([no, value]) => field(no, WireType.Bit32, (w) => w.fixed32(value))),
+      tie('group'),
+    ),
+    group: fc
+      .tuple(numbers, fc.array(fc.oneof({ depthSize: 'small' }, tie('any'), tie('group')), { maxLength: 3 }))
+      .map(([no, fields]) =>
+        message([
+          field(no, WireType.StartGroup, (w) => w),
+          ...fields,
+          field(no, WireType.EndGroup, (w) => w),
+        ]),
+      ),
+  })).any
+}
+
+const unknown = unknownField(fc.integer({ min: 5, max: 2 ** 29 - 1 }))
+
+/** A message whose fields come in any order, any number of times, with unknown ones between them. */
+function messageOf(...known: readonly fc.Arbitrary<Field>[]): fc.Arbitrary<Buffer> {
+  return fc.array(fc.oneof(...known, unknown), { maxLength: 5, size: 'max' }).map(message)
+}
+
+function nested(no: number, inner: fc.Arbitrary<Buffer>): fc.Arbitrary<Field> {
+  return inner.map((bytes) => lengthField(no, bytes))
+}
+
+function varints(no: number, values: fc.Arbitrary<bigint>): fc.Arbitrary<Field> {
+  return values.map((value) => field(no, WireType.Varint, (w) => w.uint64(value)))
+}
+
+const text = (no: number): fc.Arbitrary<Field> => anyText.map((value) => lengthField(no, Buffer.from(value)))
+
+const vector = messageOf(
+  fc
+    .array(anyFloat, { maxLength: 6 })
+    .map((values) => lengthField(1, new Uint8Array(Float32Array.from(values).buffer))),
+  anyFloat.map((value) => field(1, WireType.Bit32, (w) => w.float(value))),
+)
+const payload = messageOf(varints(1, fc.oneof(fc.constantFrom(0n, 1n, 2n), anyUint64)), text(2))
+const point = messageOf(nested(1, vector), nested(2, payload))
+const query = messageOf(
+  nested(1, vector),
+  varints(2, fc.oneof(fc.constantFrom(0n, 3n, 4n), anyUint64)),
+  varints(3, anyUint64),
+  varints(4, anyUint64),
+)
+
+const wireMessages: { readonly [Name in RequestName]: fc.Arbitrary<Buffer> } = {
+  InsertVectorRequest: point,
+  InsertVectorsBatchRequest: messageOf(nested(1, point)),
+  PointID: messageOf(nested(1, messageOf(text(1)))),
+  SearchRequest: query,
+  SearchPointsBatchRequest: messageOf(nested(1, query)),
+}
+
+const anyPoint = fc.record({
+  vector: fc.record({ values: fc.array(anyFloat) }),
+  payload: fc.record({ contentType: fc.constantFrom(0, 1), content: anyText }),
+})
+const anyQuery = fc.record(
+  {
+    queryVector: fc.record({ values: fc.array(anyFloat) }),
+    similarity: fc.constantFrom(0, 1, 2, 3),
+    limit: anyUint64,
+    ef: anyUint64,
+  },
+  { requiredKeys: ['queryVector', 'similarity', 'limit'] },
+)
+const anyId = fc.uuid()
+
+describe('the gRPC codec, reading', () => {
+  it('takes what the generated types write', () => {
+    const cases = fc.record({
+      InsertVectorRequest: anyPoint.map((each) =>
+        toBinary(InsertVectorRequestSchema, create(InsertVectorRequestSchema, each)),
+      ),
+      InsertVectorsBatchRequest: fc
+        .array(anyPoint)
+        .map((vectors) =>
+          toBinary(InsertVectorsBatchRequestSchema, create(InsertVectorsBatchRequestSchema, { vectors })),
+        ),
+      PointID: anyId.map((value) => toBinary(PointIDSchema, create(PointIDSchema, { id: { value } }))),
+      SearchRequest: anyQuery.map((each) => toBinary(SearchRequestSchema, create(SearchRequestSchema, each))),
+      SearchPointsBatchRequest: fc
+        .array(anyQuery)
+        .map((queries) =>
+          toBinary(SearchPointsBatchRequestSchema, create(SearchPointsBatchRequestSchema, { queries })),
+        ),
+    })
+    fc.assert(
+      fc.property(cases, (bytesOf) => {
+        for (const name of requestNames) {
+          const bytes = Buffer.from(bytesOf[name])
+          assert.deepEqual(requests[name].ours(bytes), requests[name].theirs(bytes))
+        }
+      }),
+    )
+  })
+
+  for (const name of requestNames) {
+    it(`reads a ${name} in any spelling as the generated types do`, () => {
+      fc.assert(
+        fc.property(wireMessages[name], (bytes) => {
+          assert.deepEqual(requests[name].ours(bytes), requests[name].theirs(bytes))
+        }),
+        { numRuns: 300 },
+      )
+    })
+
+    it(`takes or refuses every beginning of a ${name} as the generated types do`, () => {
+      fc.assert(
+        fc.property(wireMessages[name], (bytes) => {
+          for (let length = 0; length < bytes.length; length += 1) {
+            const beginning = Buffer.from(bytes.subarray(0, length))
+            assert.deepEqual(accepted(name, beginning), acceptedByTheirs(name, beginning))
+          }
+        }),
+        { numRuns: 60 },
+      )
+    })
+
+    it(`answers hostile bytes for a ${name} with a value or INVALID_ARGUMENT, never another error`, () => {
+      const damaged = fc
+        .tuple(wireMessages[name], fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }))
+        .map(([bytes, changes]) => {
+          const copy = Buffer.from(bytes)
+          for (const [at, value] of changes) copy[at % Math.max(1, copy.length)] = value
+          return copy
+        })
+      const noise = fc.uint8Array({ maxLength: 80 }).map((bytes) => Buffer.from(bytes))
+      fc.assert(
+        fc.property(fc.oneof(damaged, noise), (bytes) => {
+          accepted(name, bytes)
+        }),
+        { numRuns: 500 },
+      )
+    })
+  }
+
+  it('gives a vector that owns its bytes', () => {
+    const values = [1, 2, 3]
+    for (const init of [{ vector: { values } }, { vector: { values: [1] } }]) {
+      const bytes = Buffer.from(toBinary(InsertVectorRequestSchema, create(InsertVectorRequestSchema, init)))
+      const { vector } = codecs.InsertVector.decode(bytes)
+      assert.ok(vector!.buffer !== bytes.buffer)
+      assert.equal(vector!.buffer.byteLength, vector!.byteLength)
+    }
+    const unpacked = message(values.map((value) => field(1, WireType.Bit32, (w) => w.float(value))))
+    const { vector } = codecs.InsertVector.decode(lengthFieldMessage(1, unpacked))
+    assert.deepEqual(vector, Float32Array.from(values))
+    assert.equal(vector!.buffer.byteLength, vector!.byteLength)
+  })
+
+  it('counts a known field in another wire type as unknown', () => {
+    const bytes = message([
+      field(1, WireType.Varint, (w) => w.uint64(7)),
+      lengthField(2, Buffer.from('x')),
+      field(3, WireType.Bit64, (w) => w.fixed64(7)),
+      field(4, WireType.Varint, (w) => w.uint64(9)),
+    ])
+    assert.deepEqual(requests.SearchRequest.ours(bytes), {
+      vector: undefined,
+      similarity: 0,
+      limit: 0,
+      ef: 9,
+    })
+  })
+
+  it('reads the items of a batch only as they are asked for', () => {
+    const bytes = message([lengthField(1, Buffer.alloc(0)), Buffer.from([0xff])])
+    const { vectors } = codecs.InsertVectorsBatch.decode(bytes)
+    const items = vectors![Symbol.iterator]()
+    assert.deepEqual(items.next().value, { vector: undefined, payload: undefined })
+    assert.throws(() => items.next(), { reason: 'invalid_argument' })
+  })
+
+  it('drops what a ten-byte varint has beyond 64 bits', () => {
+    const bytes = Buffer.from([0x18, ...new Array(9).fill(0xff), 0x7f])
+    assert.equal((requests.SearchRequest.ours(bytes) as { limit: bigint }).limit, 2n ** 64n - 1n)
+  })
+
+  it('keeps a byte order mark, and every other character of a text', () => {
+    const content = '\ufeff\u0000é🦊'
+    const bytes = lengthFieldMessage(2, lengthField(2, Buffer.from(content)))
+    assert.deepEqual(requests.InsertVectorRequest.ours(bytes), {
+      vector: undefined,
+      payload: { contentType: 0, content },
+    })
+  })
+
+  it('skips groups as deep as any client nests them, and refuses bottomless ones without a crash', () => {
+    const groups = (depth: number, closed: number): Buffer =>
+      Buffer.concat([Buffer.alloc(depth, 0x7b), Buffer.alloc(closed, 0x7c)])
+    assert.deepEqual(accepted('PointID', groups(64, 64)), { value: {} })
+    for (const bytes of [groups(65, 65), groups(1_000_000, 1_000_000), groups(1_000_000, 0), groups(3, 2)]) {
+      refuses('PointID', bytes, /groups nested deeper than 64|a group without its end/)
+    }
+  })
+
+  const malformed: readonly (readonly [string, readonly number[], RegExp])[] = [
+    ['a varint of eleven bytes', [0x18, ...new Array(10).fill(0x80), 0x00], /a varint longer than 10 bytes/],
+    ['a varint without its end', [0x18, 0x80], /the end of the message inside a field/],
+    ['a tag beyond 32 bits', [0x88, 0x80, 0x80, 0x80, 0x10, 0x00], /a tag beyond 32 bits/],
+    ['field number 0', [0x00, 0x00], /field number 0/],
+    ['wire type 6', [0x7e], /wire type 6/],
+    ['wire type 7', [0x7f], /wire type 7/],
+    ['the end of a group that never began', [0x7c], /wire type 4/],
+    ['the end of another group', [0x7b, 0x74], /the end of another group/],
+    ['a length of 2^32', [0x0a, 0x80, 0x80, 0x80, 0x80, 0x10, 0x00], /a length of 4294967296 with 1 bytes/],
+    ['a length that is 1 modulo 2^32', [0x0a, 0x81, 0x80, 0x80, 0x80, 0x10, 0x00], /a length of 4294967297/],
+    ['a length of 2^63', [0x0a, ...new Array(9).fill(0x80), 0x01], /a length of 9223372036854775808/],
+    ['a length one too long', [0x0a, 0x02, 0x00], /a length of 2 with 1 bytes left/],
+    ['an item longer than its message', [0x0a, 0x02, 0x0a, 0x01, 0x00], /a length of 1 with 0 bytes left/],
+    ['packed floats of 5 bytes', [0x0a, 0x07, 0x0a, 0x05, 0, 0, 0, 0, 0], /5 bytes of packed floats/],
+    ['a float of 3 bytes', [0x0a, 0x04, 0x0d, 0, 0, 0], /the end of the message inside a field/],
+    ['a fixed64 of 7 bytes', [0x79, 0, 0, 0, 0, 0, 0, 0], /the end of the message inside a field/],
+  ]
+  for (const [name, bytes, why] of malformed) {
+    it(`refuses ${name}`, () => refuses('SearchRequest', Buffer.from(bytes), why))
+  }
+
+  it('refuses text that is not UTF-8', () => {
+    const faults = [[0xff], [0xc3], [0xc0, 0x80], [0xed, 0xa0, 0x80], [0xf4, 0x90, 0x80, 0x80], [0x61, 0x80]]
+    for (const bytes of faults) {
+      const string = Buffer.from(bytes)
+      refuses('InsertVectorRequest', lengthFieldMessage(2, lengthField(2, string)), /is not UTF-8/)
+      refuses('PointID', lengthFieldMessage(1, lengthField(1, string)), /is not UTF-8/)
+    }
+  })
+})
+
+describe('the gRPC codec, writing', () => {
+  it('gives answers that the generated types read', () => {
+    const results = fc.array(fc.array(anyId, { maxLength: 9 }), { maxLength: 9 })
+    fc.assert(
+      fc.property(anyId, results, (id, lists) => {
+        assert.equal(fromBinary(PointIDSchema, codecs.InsertVector.encode(id)).id?.value, id)
+        const ids = lists.flat()
+        const inserted = fromBinary(InsertVectorsBatchResponseSchema, codecs.InsertVectorsBatch.encode(ids))
+        assert.deepEqual(
+          inserted.ids.map((each) => each.id?.value),
+          ids,
+        )
+        const found = fromBinary(SearchResponseSchema, codecs.SearchPoints.encode(ids))
+        assert.deepEqual(
+          found.resultPointIds.map((each) => each.id?.value),
+          ids,
+        )
+        const all = fromBinary(SearchPointsBatchResponseSchema, codecs.SearchPointsBatch.encode(lists))
+        assert.deepEqual(
+          all.results.map(({ resultPointIds }) => resultPointIds.map((each) => each.id?.value)),
+          lists,
+        )
+      }),
+    )
+  })
+
+  it('gives a point that the generated types read, to the bit', () => {
+    const stored = fc.record({
+      id: anyId,
+      vector: fc.float32Array({ minLength: 1, noNaN: true }),
+      payload: fc.record({ contentType: fc.constantFrom(...contentTypes), content: anyText }),
+    })
+    fc.assert(
+      fc.property(stored, ({ id, vector, payload }) => {
+        const read = fromBinary(PointSchema, codecs.GetPoint.encode({ id, vector, payload }))
+        assert.equal(read.id?.id?.value, id)
+        assert.deepEqual(Float32Array.from(read.vector!.values), vector)
+        assert.equal(contentTypes[read.payload!.contentType], payload.contentType)
+        assert.equal(read.payload!.content, payload.content)
+      }),
+    )
+  })
+
+  it('writes lengths of every number of bytes', () => {
+    for (const length of [0, 1, 27, 28, 127, 128, 16_380, 16_384, 2_097_150, 2_097_152]) {
+      const payload = { contentType: 'Image', content: 'x'.repeat(length) } as const
+      const answer = codecs.GetPoint.encode({ id: anyKnownId, vector: Float32Array.of(1), payload })
+      assert.equal(fromBinary(PointSchema, answer).payload!.content.length, length)
+    }
+  })
+
+  it('answers a deletion with nothing, and a missing point with NOT_FOUND', () => {
+    assert.equal(codecs.DeletePoint.encode(true).length, 0)
+    assert.throws(() => codecs.DeletePoint.encode(false), { reason: 'not_found', message: 'Point not found' })
+  })
+})
+
+const anyKnownId = '3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94'
+
+function lengthFieldMessage(no: number, bytes: Uint8Array): Buffer {
+  return Buffer.from(lengthField(no, bytes))
+}
+
+function refuses(name: RequestName, bytes: Buffer, why: RegExp): void {
+  assert.throws(() => requests[name].ours(bytes), { reason: 'invalid_argument', message: why })
+}

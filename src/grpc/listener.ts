@@ -1,0 +1,70 @@
+import { lookup } from 'node:dns/promises'
+import { once } from 'node:events'
+import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
+import { promisify } from 'node:util'
+
+/** The listening sockets of one port, and the connections that came in through them. */
+export interface Listener {
+  readonly port: number
+  /** Takes no more connections, and resolves when those that stand have ended. */
+  close(): Promise<void>
+  /** Cuts the connections that still stand. */
+  destroyConnections(): void
+}
+
+/**
+ * Listens on every address that a host name has: `localhost` is two, and a client may try either first.
+ *
+ * The sockets are ours rather than grpc-js's, because with channelz off its `forceShutdown` knows of no
+ * connections, and one call that never ends would keep the process from ending.
+ *
+ * @param port 0 takes a free one, the same on all addresses
+ * @throws what `lookup` throws, and the error of the first address where it cannot listen
+ */
+export async function listen(
+  host: string,
+  port: number,
+  onConnection: (socket: Socket) => void,
+): Promise<Listener> {
+  const connections = new Set<Socket>()
+  const accept = (socket: Socket): void => {
+    connections.add(socket)
+    socket.once('close', () => connections.delete(socket))
+    onConnection(socket)
+  }
+  const servers: Server[] = []
+  const close = async (): Promise<void> => {
+    await Promise.all(servers.map((server) => promisify(server.close.bind(server))()))
+  }
+  let bound = port
+  for (const address of await addressesOf(host)) {
+    const server = createServer({ noDelay: true }, accept)
+    try {
+      server.listen(bound, address)
+      await once(server, 'listening')
+    } catch (error) {
+      if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, port)) continue
+      await close()
+      throw error
+    }
+    servers.push(server)
+    bound = (server.address() as AddressInfo).port
+  }
+  return {
+    port: bound,
+    close,
+    destroyConnections() {
+      for (const socket of connections) socket.destroy()
+    },
+  }
+}
+
+async function addressesOf(host: string): Promise<ReadonlySet<string>> {
+  const found = await lookup(host, { all: true })
+  return new Set(found.map(({ address }) => address))
+}
+
+/** One address is enough where the machine lacks the other, or somebody has the free port that was taken. */
+function isElsewhere({ code }: NodeJS.ErrnoException, port: number): boolean {
+  return code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || (code === 'EADDRINUSE' && port === 0)
+}

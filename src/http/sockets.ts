@@ -1,0 +1,64 @@
+import { type IncomingMessage, maxHeaderSize, type Server, type ServerOptions, STATUS_CODES } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { plainText } from './errors.ts'
+
+/**
+ * What Node answers below the framework, or would: requests that never became one, and time-outs. Node's
+ * own answers have neither body nor content type; these are plain text like all others.
+ */
+
+/** @param requestTimeoutMs time a client has to send a whole request, headers and body */
+export function socketOptions(requestTimeoutMs: number): ServerOptions {
+  return {
+    requestTimeout: requestTimeoutMs,
+    headersTimeout: requestTimeoutMs,
+    // Node looks for late requests only every 30 s of its own accord.
+    connectionsCheckingInterval: Math.min(30_000, Math.ceil(requestTimeoutMs / 4)),
+    // Node would refuse a request without a host by an empty answer: the framework's hook has words for it.
+    requireHostHeader: false,
+  }
+}
+
+export function answerBelowFramework(server: Server): void {
+  server.on('checkExpectation', (request: IncomingMessage, response) => {
+    response.writeHead(417, { 'content-type': plainText })
+    response.end(`no such expectation: ${request.headers.expect?.slice(0, 100)}`)
+  })
+  server.on('connect', (_request, socket: Duplex) => {
+    answerAndClose(socket, 405, 'CONNECT is not allowed: this is no proxy')
+  })
+}
+
+/** Takes what the HTTP parser could not, and requests that did not arrive in time. */
+export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
+  // An answer has been given already, and what still comes behind the fault has none.
+  if (socket.writableEnded) return
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const [code, message] = malformedAnswers[error.code ?? ''] ?? [400, 'the request is not valid HTTP']
+  answerAndClose(socket, code, message)
+}
+
+const malformedAnswers: Readonly<Record<string, readonly [number, string]>> = {
+  HPE_HEADER_OVERFLOW: [431, `the headers are larger than ${maxHeaderSize} bytes`],
+  ERR_HTTP_REQUEST_TIMEOUT: [408, 'the request did not arrive in time (REQUEST_TIMEOUT_MS)'],
+}
+
+/**
+ * Closing a socket with unread bytes resets the connection, and the reset can overtake the answer: so our
+ * end is closed at once and the rest a moment later, whether the client has closed its own end or not.
+ */
+function answerAndClose(socket: Duplex, code: number, message: string): void {
+  socket.on('error', () => socket.destroy())
+  const timer = setTimeout(() => socket.destroy(), lingerMs)
+  socket.once('close', () => clearTimeout(timer))
+  socket.end(
+    `HTTP/1.1 ${code} ${STATUS_CODES[code]}\r\ncontent-type: ${plainText}\r\ncontent-length: ${message.length}\r\nconnection: close\r\n\r\n${message}`,
+  )
+  socket.resume()
+}
+
+/** Long enough for an answer to cross any network that is in use, short for whoever holds sockets open. */
+const lingerMs = 1000

@@ -1,0 +1,366 @@
+import assert from 'node:assert/strict'
+import { channel } from 'node:diagnostics_channel'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { Ajv2020, type AnySchema, type ValidateFunction } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import { parse } from 'yaml'
+import { DatabaseError } from '../src/base/errors.ts'
+import { startFailingHttpServer } from './support/failing-http-server.ts'
+import { startTestService, type TestService } from './support/service.ts'
+
+/** The description that is served holds what the server does: in its structure, its routes and its answers. */
+
+const source = readFileSync(join(import.meta.dirname, '../src/http/openapi.yaml'), 'utf8')
+const description = parse(source) as Description
+
+interface Description {
+  readonly openapi: string
+  readonly info: { readonly title: string; readonly version: string }
+  readonly tags: readonly { readonly name: string }[]
+  readonly paths: Readonly<Record<string, PathItem>>
+  readonly components: {
+    readonly schemas: Readonly<Record<string, unknown>>
+    readonly responses: Readonly<Record<string, Response>>
+    readonly securitySchemes: Readonly<Record<string, unknown>>
+  }
+}
+
+interface PathItem {
+  readonly parameters?: readonly Parameter[]
+  readonly get?: Operation
+  readonly post?: Operation
+  readonly delete?: Operation
+}
+
+interface Parameter {
+  readonly name: string
+  readonly in: string
+  readonly required?: boolean
+  readonly schema: unknown
+}
+
+interface Operation {
+  readonly operationId: string
+  readonly tags: readonly string[]
+  readonly summary: string
+  readonly parameters?: readonly Parameter[]
+  readonly security?: readonly Readonly<Record<string, unknown>>[]
+  readonly requestBody?: { readonly required?: boolean; readonly content: Content }
+  readonly responses: Readonly<Record<string, Response | Reference>>
+}
+
+interface Reference {
+  readonly $ref: string
+}
+
+interface Response {
+  readonly description: string
+  readonly headers?: Readonly<Record<string, { readonly schema: unknown }>>
+  readonly content?: Content
+}
+
+type Content = Readonly<Record<string, { readonly schema: unknown }>>
+
+/** Every operation with its path and method. */
+const operations = Object.entries(description.paths).flatMap(([path, { parameters: _, ...item }]) =>
+  Object.entries(item).map(([method, operation]) => ({ path, method, operation })),
+)
+
+const ajv = new Ajv2020({ strict: false, allErrors: true })
+formats.default(ajv)
+ajv.addSchema(description as unknown as AnySchema, 'openapi')
+
+/** A validator of what stands at a JSON pointer into the description. */
+function validatorAt(pointer: string): ValidateFunction {
+  return ajv.compile({ $ref: `openapi#${pointer}` })
+}
+
+function escaped(key: string): string {
+  return encodeURIComponent(key.replaceAll('~', '~0').replaceAll('/', '~1'))
+}
+
+function resolve(reference: string): unknown {
+  return reference
+    .slice(2)
+    .split('/')
+    .reduce<unknown>(
+      (value, key) =>
+        (value as Record<string, unknown>)?.[
+          decodeURIComponent(key).replaceAll('~1', '/').replaceAll('~0', '~')
+        ],
+      description,
+    )
+}
+
+function responseOf(operation: Operation, status: string): Response {
+  const response = operation.responses[status]!
+  return '$ref' in response ? (resolve(response.$ref) as Response) : response
+}
+
+/** Every object in the description that has the key, with where it stands. */
+function* objectsWith(
+  key: string,
+  value: unknown = description,
+  path = '#',
+): Generator<{ path: string; object: Readonly<Record<string, unknown>> }> {
+  if (typeof value !== 'object' || value === null) return
+  if (key in value) yield { path, object: value as Readonly<Record<string, unknown>> }
+  for (const [name, child] of Object.entries(value)) yield* objectsWith(key, child, `${path}/${name}`)
+}
+
+describe('the OpenAPI description', () => {
+  it('is OpenAPI 3.1 with the parts that every reader needs', () => {
+    assert.match(description.openapi, /^3\.1\.\d+$/)
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
+    assert.equal(description.info.version, version)
+    const tags = description.tags.map(({ name }) => name)
+    const ids = operations.map(({ operation }) => operation.operationId)
+    assert.equal(new Set(ids).size, ids.length, 'operation ids are unique')
+    for (const { path, method, operation } of operations) {
+      assert.match(method, /^(get|put|post|delete|options|head|patch|trace)$/, path)
+      const where = `${method} ${path}`
+      assert.ok(operation.operationId && operation.summary, where)
+      assert.ok(operation.tags.length > 0 && operation.tags.every((tag) => tags.includes(tag)), where)
+      assert.ok(
+        Object.keys(operation.responses).some((status) => status.startsWith('2')),
+        where,
+      )
+      for (const status of Object.keys(operation.responses)) {
+        assert.match(status, /^[1-5]\d\d$/, where)
+        assert.ok(responseOf(operation, status).description, `${where} ${status}`)
+      }
+      for (const requirement of operation.security ?? []) {
+        for (const scheme of Object.keys(requirement)) {
+          assert.ok(scheme in description.components.securitySchemes, where)
+        }
+      }
+    }
+  })
+
+  it('declares exactly the parameters of each path', () => {
+    for (const { path, operation } of operations) {
+      const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
+      const declared = [...(description.paths[path]!.parameters ?? []), ...(operation.parameters ?? [])]
+      assert.deepEqual(declared.map(({ name }) => name).sort(), inPath.sort(), path)
+      assert.ok(
+        declared.every((parameter) => parameter.in === 'path' && parameter.required === true),
+        path,
+      )
+    }
+  })
+
+  it('has no reference that leads nowhere, and no part that nothing refers to', () => {
+    const references = [...objectsWith('$ref')]
+    assert.ok(references.length > 10)
+    for (const { path, object } of references) {
+      assert.match(String(object.$ref), /^#\//, path)
+      assert.notEqual(resolve(String(object.$ref)), undefined, `${path} refers to ${object.$ref}`)
+    }
+    const used = new Set(references.map(({ object }) => object.$ref))
+    for (const kind of ['schemas', 'responses'] as const) {
+      for (const name of Object.keys(description.components[kind])) {
+        assert.ok(used.has(`#/components/${kind}/${name}`), `${name} is not used`)
+      }
+    }
+  })
+
+  it('has schemas that are JSON Schema 2020-12, whose examples they accept', () => {
+    for (const { path, object } of objectsWith('schema')) {
+      assert.equal(ajv.validateSchema(object.schema as AnySchema), true, `${path}: ${ajv.errorsText()}`)
+    }
+    for (const [name, schema] of Object.entries(description.components.schemas)) {
+      assert.equal(ajv.validateSchema(schema as AnySchema), true, `${name}: ${ajv.errorsText()}`)
+      const validate = validatorAt(`/components/schemas/${name}`)
+      for (const example of (schema as { examples?: unknown[] }).examples ?? []) {
+        assert.ok(validate(example), `${name}: ${ajv.errorsText(validate.errors)}`)
+      }
+    }
+  })
+
+  it('asks for no key exactly where none is asked for', () => {
+    const open = operations.filter(({ operation }) => operation.security?.length === 0)
+    assert.deepEqual(open.map(({ path }) => path).sort(), [
+      '/',
+      '/docs',
+      '/docs/openapi.yaml',
+      '/health',
+      '/readyz',
+    ])
+    for (const { path, operation } of operations) {
+      assert.equal('401' in operation.responses, operation.security === undefined, path)
+    }
+  })
+})
+
+describe('the OpenAPI description and the server', () => {
+  const served: { readonly method: string; readonly path: string }[] = []
+  let service: TestService
+  let keyed: TestService
+
+  before(async () => {
+    const collect = (message: unknown): void => {
+      const { fastify } = message as { fastify: { addHook(name: string, hook: unknown): void } }
+      fastify.addHook('onRoute', ({ method, url }: { method: string | string[]; url: string }) => {
+        for (const each of [method].flat()) served.push({ method: each.toLowerCase(), path: url })
+      })
+    }
+    channel('fastify.initialization').subscribe(collect)
+    service = await startTestService({ DIMENSION: '2', MAX_REQUEST_BYTES: '2000' })
+    channel('fastify.initialization').unsubscribe(collect)
+    keyed = await startTestService({ HTTP_API_KEY: 'http-key-for-tests' })
+  })
+  after(async () => {
+    for (const each of [service, keyed]) await each[Symbol.asyncDispose]()
+  })
+
+  it('have the same routes', () => {
+    const listed = operations.map(({ method, path }) => `${method} ${path}`)
+    const real = served
+      .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)/g, '{$1}') }))
+      .filter(({ method, path }) => !isPart(method, path))
+      .map(({ method, path }) => `${method} ${path}`)
+    assert.deepEqual([...new Set(real)].sort(), listed.sort())
+  })
+
+  /** Routes that are no operations of their own: HEAD beside GET, what the page loads, refusals. */
+  function isPart(method: string, path: string): boolean {
+    const refused = method !== 'post' && ['/points/search', '/points/batch'].includes(path)
+    return method === 'head' || refused || (path.startsWith('/docs/') && path !== '/docs/openapi.yaml')
+  }
+
+  /** Sends a request and holds the answer to what the description says of it. */
+  async function check(
+    baseUrl: string,
+    method: string,
+    path: string,
+    status: number,
+    request: {
+      readonly path?: string
+      readonly body?: unknown
+      readonly type?: string
+      readonly key?: string
+    } = {},
+  ): Promise<string> {
+    const { operation } = operations.find((each) => each.path === path && each.method === method)!
+    const response = await fetch(baseUrl + (request.path ?? path), {
+      method: method.toUpperCase(),
+      headers: {
+        ...(request.body === undefined ? {} : { 'content-type': request.type ?? 'application/json' }),
+        ...(request.key === undefined ? {} : { authorization: request.key }),
+      },
+      ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
+    })
+    const text = await response.text()
+    assert.equal(response.status, status, text)
+    const { content, headers } = responseOf(operation, String(status))
+    for (const name of Object.keys(headers ?? {}))
+      assert.ok(response.headers.has(name), `${name} of ${status}`)
+    if (content === undefined) {
+      assert.equal(text, '')
+      return text
+    }
+    const type = response.headers.get('content-type')!
+    // JSON has no parameters of its own: the description names the bare type.
+    const described = Object.keys(content).find((each) => each === type || `${each}; charset=utf-8` === type)
+    assert.ok(described, `${method} ${path} ${status} is ${type}, described is ${Object.keys(content)}`)
+    const declared = operation.responses[String(status)]!
+    const pointer =
+      '$ref' in declared ? declared.$ref.slice(1) : `/paths/${escaped(path)}/${method}/responses/${status}`
+    const validate = validatorAt(`${pointer}/content/${escaped(described)}/schema`)
+    const value = described === 'application/json' ? JSON.parse(text) : text
+    assert.ok(validate(value), `${method} ${path} ${status}: ${ajv.errorsText(validate.errors)}: ${text}`)
+    return text
+  }
+
+  const point = { vector: [0.5, -1.5], payload: { content_type: 'Text', content: 'x' } }
+  const query = { vector: [0.5, -1.5], similarity: 'Manhattan', limit: 3 }
+  const missingId = '11111111-2222-4333-8444-555555555555'
+  const bodies: Readonly<Record<string, unknown>> = {
+    '/points': point,
+    '/points/batch': { vectors: [point, point] },
+    '/points/search': query,
+    '/points/search/batch': { queries: [query, { ...query, ef: 10 }] },
+  }
+
+  it('agree on every success', async () => {
+    const { point_id: id } = JSON.parse(await check(service.httpUrl, 'post', '/points', 201, { body: point }))
+    await check(service.httpUrl, 'get', '/points/{id}', 200, { path: `/points/${id}` })
+    await check(service.httpUrl, 'post', '/points/batch', 201, { body: bodies['/points/batch'] })
+    await check(service.httpUrl, 'post', '/points/search', 200, { body: bodies['/points/search'] })
+    await check(service.httpUrl, 'post', '/points/search/batch', 200, {
+      body: bodies['/points/search/batch'],
+    })
+    await check(service.httpUrl, 'delete', '/points/{id}', 204, { path: `/points/${id}` })
+    for (const { path, method } of operations.filter(({ path }) => !path.startsWith('/points'))) {
+      await check(service.httpUrl, method, path, 200)
+    }
+    const yaml = await check(service.httpUrl, 'get', '/docs/openapi.yaml', 200)
+    assert.equal(yaml, source)
+  })
+
+  it('agree on the bodies that are taken', () => {
+    for (const [path, body] of Object.entries(bodies)) {
+      const validate = validatorAt(
+        `/paths/${escaped(path)}/post/requestBody/content/application~1json/schema`,
+      )
+      assert.ok(validate(body), ajv.errorsText(validate.errors))
+      for (const wrong of [{}, [], null, { ...(body as object), vector: 'x', vectors: 1, queries: 1 }]) {
+        assert.equal(validate(wrong), false, `${path} ${JSON.stringify(wrong)}`)
+      }
+    }
+  })
+
+  it('agree on every refusal', async () => {
+    for (const path of Object.keys(bodies)) {
+      await check(service.httpUrl, 'post', path, 400, { body: {} })
+      await check(service.httpUrl, 'post', path, 413, { body: 'x'.repeat(3000) })
+      await check(service.httpUrl, 'post', path, 415, { body: {}, type: 'text/plain' })
+    }
+    for (const method of ['get', 'delete']) {
+      await check(service.httpUrl, method, '/points/{id}', 400, { path: '/points/x' })
+    }
+    await check(service.httpUrl, 'get', '/points/{id}', 404, { path: `/points/${missingId}` })
+    for (const { path, method } of operations.filter(({ operation }) => '401' in operation.responses)) {
+      await check(keyed.httpUrl, method, path, 401, { path: path.replace('{id}', 'x'), key: 'wrong' })
+    }
+  })
+
+  it('agree on what the server may fail with', async () => {
+    const failures = {
+      429: new DatabaseError('overloaded', 'too much is waiting'),
+      500: new Error('a secret of ours'),
+      503: new DatabaseError('not_ready', 'the stored points are still loading'),
+      507: new DatabaseError('disk_full', 'the disk is full'),
+    }
+    for (const [status, error] of Object.entries(failures)) {
+      const server = await startFailingHttpServer(error)
+      const failing = operations.filter(
+        ({ path, operation }) => path.startsWith('/points') && status in operation.responses,
+      )
+      assert.ok(failing.length > 0)
+      for (const { path, method } of failing) {
+        const body = bodies[path]
+        const request = { path: path.replace('{id}', missingId), ...(body === undefined ? {} : { body }) }
+        const text = await check(`http://127.0.0.1:${server.port}`, method, path, Number(status), request)
+        assert.doesNotMatch(text, /secret/)
+      }
+      if (status === '503') await check(`http://127.0.0.1:${server.port}`, 'get', '/readyz', 503)
+      await server.close(0)
+    }
+  })
+
+  it('agree on what may fail at all', () => {
+    for (const { path, method, operation } of operations.filter((each) => each.path.startsWith('/points'))) {
+      const writes = !path.includes('search') && method !== 'get'
+      const waits = method !== 'get'
+      for (const status of ['400', '401', '500', '503'])
+        assert.ok(status in operation.responses, `${path} ${status}`)
+      assert.equal('507' in operation.responses, writes, `${method} ${path}`)
+      assert.equal('429' in operation.responses, waits, `${method} ${path}`)
+      assert.equal('413' in operation.responses, method === 'post', `${method} ${path}`)
+      assert.equal('404' in operation.responses, method === 'get', `${method} ${path}`)
+    }
+  })
+})

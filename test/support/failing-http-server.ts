@@ -1,0 +1,24 @@
+import type { RunningServer } from '../../src/api/server.ts'
+import { createLogger } from '../../src/base/log.ts'
+import { ServiceMetrics } from '../../src/base/metrics.ts'
+import { startHttpServer } from '../../src/http/server.ts'
+
+/** The real HTTP server before a database that fails whatever is asked of it: as while loading, or on a fault. */
+export function startFailingHttpServer(error: Error): Promise<RunningServer> {
+  return startHttpServer({
+    context: {
+      get database(): never {
+        throw error
+      },
+      limits: { maxLimit: 10, hnswEf: 10 },
+    },
+    host: '127.0.0.1',
+    port: 0,
+    apiKey: undefined,
+    maxRequestBytes: 20_000,
+    requestTimeoutMs: 10_000,
+    metrics: new ServiceMetrics(),
+    logger: createLogger({ level: 'silent', pretty: false }),
+    isReady: () => false,
+  })
+}
