@@ -3,102 +3,161 @@
  * are not stored yet, asks it a few questions over HTTP and gRPC, and goes on serving. `--once` stops there.
  */
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
-import { createLogger } from '../src/base/log.ts'
+import { createServer } from 'node:net'
+import { join, relative } from 'node:path'
+import { stopSignal } from '../src/cli/stop-signal.ts'
 import type { PointToInsert, VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
-import { readConfig } from '../src/config.ts'
-import { startService } from '../src/main.ts'
+import { type Config, readConfig } from '../src/config.ts'
+import { type Service, startService } from '../src/main.ts'
 
 const dimension = 512
 const here = import.meta.dirname
-const config = readConfig({ DATA_DIR: './data/demo', LOG_LEVEL: 'warn', ...process.env })
-const service = await startService(config, { logger: createLogger({ level: config.logLevel, pretty: true }) })
-process.once('SIGINT', stop)
-process.once('SIGTERM', stop)
-await service.ready
 
-const httpUrl = `http://${config.httpHost}:${service.httpAddress!.port}`
-const grpcAddress = `${config.grpcHost}:${service.grpcAddress.port}`
-const apiKey = config.grpcRootPassword ?? readFileSync(service.apiKeyPath!, 'utf8').trim()
-const http = createHttpClient({
-  baseUrl: httpUrl,
-  ...(config.httpApiKey ? { apiKey: config.httpApiKey } : {}),
-})
-const grpc = createGrpcClient({ address: grpcAddress, apiKey })
-
-say('\nVicinal is running.')
-await storeGlosses()
-const questions = linesOf('data/queries.jsonl').map(
-  (line) => JSON.parse(line) as { name: string; text: string },
-)
-for (const [index, question] of questions.slice(0, 6).entries()) {
-  if (index % 2 === 0) await ask('HTTP', http, question)
-  else await ask('gRPC', grpc, question)
+interface Question {
+  /** Of the file with its vector in demo/queries. */
+  readonly name: string
+  readonly text: string
 }
-explain()
-if (process.argv.includes('--once')) await stop()
+
+// A reader that has seen enough (`npm run demo | head`) is no failure.
+process.stdout.on('error', () => process.exit())
+const stop = stopSignal()
+try {
+  const config = await configOfDemo()
+  const service = await startService(config)
+  try {
+    // A signal during the tour ends it; what is under way then fails, and nobody needs to hear of it.
+    await Promise.race([stop, tour(config, service)])
+    if (!process.argv.includes('--once')) say(`\n${await stop}: stopping.`)
+  } finally {
+    await service.close()
+  }
+} catch (error) {
+  const { message } = error as Error
+  const hint = message.includes('in use by process') ? ': is the demo running in another terminal?' : ''
+  console.error(`\nThe demo cannot go on: ${message}${hint}`)
+  process.exitCode = 1
+}
+// Connections that clients have left open would keep the process.
+process.exit()
+
+/** The settings of the environment, over a data directory and ports that are in nobody's way. */
+async function configOfDemo(): Promise<Config> {
+  const environment = { DATA_DIR: './data/demo', LOG_LEVEL: 'warn', LOG_FORMAT: 'pretty', ...process.env }
+  const fixed = { dimension: String(dimension), disableHttp: 'false' }
+  const { grpcHost, grpcPort, httpHost, httpPort } = readConfig(environment, fixed)
+  return readConfig(environment, {
+    ...fixed,
+    grpcPort: String(await freePort('gRPC', grpcHost, grpcPort)),
+    httpPort: String(await freePort('HTTP', httpHost, httpPort)),
+  })
+}
+
+/** `port` where it is free, else 0, which takes any. */
+async function freePort(transport: string, host: string, port: number): Promise<number> {
+  const probe = createServer()
+  const isFree = await new Promise<boolean>((resolve) => {
+    probe.once('error', () => resolve(false)).listen(port, host, () => resolve(true))
+  })
+  await new Promise((resolve) => probe.close(resolve))
+  if (isFree) return port
+  say(`Port ${port} is in use on this machine, so ${transport} takes another one.`)
+  return 0
+}
+
+async function tour(config: Config, service: Service): Promise<void> {
+  await service.ready
+  const httpUrl = `http://${config.httpHost}:${service.httpAddress!.port}`
+  const grpcAddress = `${config.grpcHost}:${service.grpcAddress.port}`
+  const apiKey = config.grpcRootPassword ?? readFileSync(service.apiKeyPath!, 'utf8').trim()
+  const http = createHttpClient({
+    baseUrl: httpUrl,
+    ...(config.httpApiKey ? { apiKey: config.httpApiKey } : {}),
+  })
+  const grpc = createGrpcClient({ address: grpcAddress, apiKey })
+  say(`
+Vicinal is running: HTTP at ${httpUrl}, gRPC at ${grpcAddress}.
+
+It stores vectors and finds the nearest ones. Here each vector is the embedding of a dictionary gloss: ${dimension}
+numbers that a language model made of the text, so that texts of like meaning lie close together.
+`)
+  await storeGlosses(grpc)
+  const questions = linesOf('data/queries.jsonl').map((line) => JSON.parse(line) as Question)
+  for (const [index, question] of questions.slice(0, 6).entries()) {
+    if (index % 2 === 0) await ask('HTTP', http, question)
+    else await ask('gRPC', grpc, question)
+  }
+  const [example] = await grpc.search({ vector: vectorOf('beaked-whale'), metric: 'Cosine', limit: 1 })
+  await grpc.close()
+  explain({
+    httpUrl,
+    grpcAddress,
+    apiKeyPath: service.apiKeyPath,
+    dataDir: config.dataDir,
+    example: example!,
+  })
+}
 
 /** One batch, so that they are all there or none: then a second start knows by looking for any. */
-async function storeGlosses(): Promise<void> {
+async function storeGlosses(client: VectorClient): Promise<void> {
   const bytes = new Int8Array(readFileSync(join(here, 'data/wordnet-glosses.i8')))
   const probe = unit(bytes.subarray(0, dimension))
-  const present = await grpc.search({ vector: probe, metric: 'Cosine', limit: 1 })
+  const present = await client.search({ vector: probe, metric: 'Cosine', limit: 1 })
   if (present.length > 0) {
-    say('The glosses are stored already.')
+    say('The glosses are stored already, by an earlier run of the demo.')
     return
   }
   const points: PointToInsert[] = linesOf('data/wordnet-glosses.jsonl').map((line, row) => ({
     vector: unit(bytes.subarray(row * dimension, (row + 1) * dimension)),
     payload: { contentType: 'Text', content: (JSON.parse(line) as { text: string }).text },
   }))
-  const started = performance.now()
-  const ids = await grpc.insertBatch(points)
-  say(
-    `Stored ${ids.length} dictionary glosses with their embeddings, durably, in ${Math.round(performance.now() - started)} ms.`,
-  )
+  const startedMs = performance.now()
+  const ids = await client.insertBatch(points)
+  const tookMs = Math.round(performance.now() - startedMs)
+  say(`Stored ${ids.length} glosses with their embeddings, on disk before the answer, in ${tookMs} ms.`)
 }
 
-async function ask(
-  transport: string,
-  client: VectorClient,
-  { name, text }: { name: string; text: string },
-): Promise<void> {
-  const { vector } = JSON.parse(readFileSync(join(here, `queries/${name}.json`), 'utf8')) as {
-    vector: number[]
-  }
-  const started = performance.now()
-  const ids = await client.search({ vector, metric: 'Cosine', limit: 4 })
-  const took = (performance.now() - started).toFixed(1)
-  say(`\nWhat is nearest to "${shortened(text)}"? (${transport}, ${took} ms)`)
-  for (const id of ids) say(`  - ${shortened((await client.get(id)).payload.content)}`)
+async function ask(transport: string, client: VectorClient, { name, text }: Question): Promise<void> {
+  const ids = await client.search({ vector: vectorOf(name), metric: 'Cosine', limit: 4 })
+  say(`\nAsked over ${transport} for what is nearest to\n  "${shortened(text)}"`)
+  for (const id of ids) say(`    - ${shortened((await client.get(id)).payload.content)}`)
 }
 
-function explain(): void {
-  const body = 'demo/queries/beaked-whale.json'
-  const keyFile = service.apiKeyPath === undefined ? '' : ` --api-key-file ${service.apiKeyPath}`
+function explain(running: {
+  readonly httpUrl: string
+  readonly grpcAddress: string
+  readonly apiKeyPath: string | undefined
+  readonly dataDir: string
+  readonly example: string
+}): void {
+  const { httpUrl, grpcAddress, apiKeyPath, dataDir, example } = running
+  const question = relative('.', join(here, 'queries/beaked-whale.json'))
+  const key = apiKeyPath === undefined ? '$GRPC_ROOT_PASSWORD' : `$(cat ${apiKeyPath})`
+  const keyOption = apiKeyPath === undefined ? '' : ` --api-key-file ${apiKeyPath}`
   say(`
-Try it yourself, in another terminal:
+Try it yourself, in another terminal, in this directory:
 
-  HTTP, the ids of the nearest glosses, and one of them whole (pages: ${httpUrl}/docs):
-    curl -s ${httpUrl}/points/search -H 'content-type: application/json' -d @${body}
-    curl -s ${httpUrl}/points/<one of the ids>
+  HTTP: the ids of the nearest glosses, one of them whole, and the API in your browser
+    curl -s ${httpUrl}/points/search -H 'content-type: application/json' -d @${question}
+    curl -s ${httpUrl}/points/${example}
+    ${httpUrl}/docs
 
-  gRPC, with the contents:
-    npm run -s vicinal -- query --grpc ${grpcAddress}${keyFile} --vector-file ${body}
+  gRPC: the same search with the texts, by the command line of Vicinal
+    npm run -s vicinal -- query --grpc ${grpcAddress}${keyOption} --vector-file ${question}
 
-  gRPC with grpcurl, if you have it:
-    grpcurl -plaintext -H "authorization: $(cat ${service.apiKeyPath ?? 'your-key-file'})" \\
-      -d '{"id":{"value":"<one of the ids>"}}' ${grpcAddress} vectordb.VectorDB/GetPoint
+  gRPC: one point, by a general client
+    npx buf curl --schema proto --protocol grpc --http2-prior-knowledge -H "authorization: ${key}" \\
+      -d '{"id":{"value":"${example}"}}' http://${grpcAddress}/vectordb.VectorDB/GetPoint | head -12
 
-Ctrl-C stops the service; the data stay in ${config.dataDir}.
+Ctrl-C stops the service. The data stay in ${dataDir}: delete it to start anew.
 `)
 }
 
-async function stop(): Promise<void> {
-  await grpc.close()
-  await service.close()
+function vectorOf(name: string): readonly number[] {
+  const text = readFileSync(join(here, `queries/${name}.json`), 'utf8')
+  return (JSON.parse(text) as { readonly vector: readonly number[] }).vector
 }
 
 function unit(row: Int8Array): Float32Array {

@@ -1,10 +1,10 @@
 import { existsSync, readFileSync } from 'node:fs'
 import type { Command } from 'commander'
+import { apiKeyPath } from '../base/api-key.ts'
 import type { VectorClient } from '../client/client.ts'
 import { createGrpcClient } from '../client/grpc-client.ts'
 import { createHttpClient } from '../client/http-client.ts'
 import { readConfig } from '../config.ts'
-import { apiKeyPath } from '../main.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 export interface ConnectionOptions {
@@ -14,34 +14,53 @@ export interface ConnectionOptions {
   readonly apiKeyFile?: string
 }
 
-export function addConnectionOptions(command: Command): Command {
-  return command
-    .option('--grpc <address>', 'gRPC address of the service; by default host and port of the settings')
-    .option('--http <url>', 'use HTTP at this address instead of gRPC')
-    .option('--api-key <key>', 'API key (or VICINAL_API_KEY, GRPC_ROOT_PASSWORD)')
-    .option('--api-key-file <file>', 'file with the API key; DATA_DIR/api-key when it is there')
-}
-
-/** Connects as the options, the environment and the settings say. */
+/** Connects as the options, the environment and the settings say, in that order. */
 export function connect(options: ConnectionOptions, environment: Environment): VectorClient {
-  const given = options.apiKey ?? environment.VICINAL_API_KEY
+  const given = options.apiKey ?? keyInFile(options.apiKeyFile) ?? environment.VICINAL_API_KEY
   if (options.http !== undefined) {
     const apiKey = given ?? environment.HTTP_API_KEY
-    return createHttpClient({ baseUrl: options.http, ...(apiKey ? { apiKey } : {}) })
+    return createHttpClient({ baseUrl: httpUrl(options.http), ...(apiKey ? { apiKey } : {}) })
   }
-  const { grpcHost, grpcPort, grpcRootPassword, dataDir } = readConfig(environment)
-  const apiKey = given ?? grpcRootPassword ?? keyInFile(options.apiKeyFile ?? apiKeyPath(dataDir))
-  return createGrpcClient({ address: options.grpc ?? `${grpcHost}:${grpcPort}`, apiKey })
+  const { grpcRootPassword, dataDir } = readConfig(environment)
+  const apiKey = given ?? grpcRootPassword ?? generatedKey(apiKeyPath(dataDir))
+  return createGrpcClient({ address: targetOf(options, environment), apiKey })
 }
 
 /** What tells one service from another, for the journal of an import. */
 export function targetOf(options: ConnectionOptions, environment: Environment): string {
   if (options.http !== undefined) return options.http
+  if (options.grpc !== undefined) return options.grpc
   const { grpcHost, grpcPort } = readConfig(environment)
-  return options.grpc ?? `${grpcHost}:${grpcPort}`
+  return grpcHost.includes(':') ? `[${grpcHost}]:${grpcPort}` : `${grpcHost}:${grpcPort}`
 }
 
-function keyInFile(path: string): string {
+/** @throws UsageError when `text` is no address that HTTP can be spoken to */
+export function httpUrl(text: string): string {
+  if (/^https?:\/\//.test(text) && URL.canParse(text)) return text
+  throw new UsageError(`--http: ${JSON.stringify(text)} is no URL like http://127.0.0.1:3000`)
+}
+
+function keyInFile(path: string | undefined): string | undefined {
+  if (path === undefined) return undefined
   if (existsSync(path)) return readFileSync(path, 'utf8').trim()
-  throw new UsageError(`no API key: give --api-key, VICINAL_API_KEY or --api-key-file (${path} is not there)`)
+  throw new UsageError(`--api-key-file: ${path} is not there`)
+}
+
+function generatedKey(path: string): string {
+  if (existsSync(path)) return readFileSync(path, 'utf8').trim()
+  throw new UsageError(
+    `no API key: there is no ${path} of a service that runs here; give --api-key-file, VICINAL_API_KEY or --api-key`,
+  )
+}
+
+/** The options that say which service a command speaks to. */
+export function addConnectionOptions(command: Command): Command {
+  return command
+    .option('--grpc <address>', 'gRPC address of the service (default: GRPC_HOST and GRPC_PORT)')
+    .option('--http <url>', 'use HTTP at this address instead of gRPC')
+    .option('--api-key-file <file>', 'file with the API key (default: DATA_DIR/api-key)')
+    .option(
+      '--api-key <key>',
+      'API key; shows in the process list, so prefer the file, VICINAL_API_KEY or GRPC_ROOT_PASSWORD',
+    )
 }

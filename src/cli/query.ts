@@ -1,13 +1,16 @@
 import { readFileSync } from 'node:fs'
-import { DatabaseError } from '../base/errors.ts'
+import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Metric, Point } from '../base/point.ts'
 import type { VectorClient } from '../client/client.ts'
 import { type ConnectionOptions, connect } from './connection.ts'
+import { type ReaderOptions, readItems } from './readers.ts'
+import { getIfThere } from './stored.ts'
 import { type Environment, UsageError } from './usage.ts'
 
-export interface QueryOptions extends ConnectionOptions {
+export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly vector?: string
   readonly vectorFile?: string
+  readonly row?: number
   readonly like?: string
   readonly metric: Metric
   readonly limit: number
@@ -17,19 +20,21 @@ export interface QueryOptions extends ConnectionOptions {
 
 /** Searches and prints rank, id and content of what was found. */
 export async function query(options: QueryOptions, environment: Environment): Promise<void> {
-  const client = connect(options, environment)
-  try {
+  checkSources(options)
+  await withClient(options, environment, async (client) => {
     const { metric, limit, ef } = options
     const vector = await vectorOf(options, client)
     const ids = await client.search({ vector, metric, limit, ...(ef === undefined ? {} : { ef }) })
-    const points = await Promise.all(ids.map((id) => getIfThere(client, id)))
-    print(
-      points.filter((point) => point !== undefined),
-      options.json ?? false,
-    )
-  } finally {
-    await client.close()
-  }
+    if (ids.length === 0) console.error('nothing found: the database is empty')
+    // Printed as they come: whoever reads the first line only need not wait for the rest.
+    for (let first = 0; first < ids.length; first += pointsAtOnce) {
+      const some = ids.slice(first, first + pointsAtOnce)
+      const points = await Promise.all(some.map((id) => getIfThere(client, id)))
+      for (const [index, point] of points.entries()) {
+        if (point !== undefined) console.log(lineOf(point, first + index + 1, options.json ?? false))
+      }
+    }
+  })
 }
 
 export async function getPoint(
@@ -37,13 +42,11 @@ export async function getPoint(
   options: ConnectionOptions,
   environment: Environment,
 ): Promise<void> {
-  const client = connect(options, environment)
-  try {
-    const { vector, payload } = await client.get(id)
-    console.log(JSON.stringify({ id, vector: Array.from(vector), payload }))
-  } finally {
-    await client.close()
-  }
+  await withClient(options, environment, async (client) => {
+    const point = await client.get(id)
+    const rest = JSON.stringify({ payload: payloadOf(point) })
+    console.log(`{"id":${JSON.stringify(point.id)},"vector":${jsonNumbers(point.vector)},${rest.slice(1)}`)
+  })
 }
 
 export async function deletePoint(
@@ -51,24 +54,51 @@ export async function deletePoint(
   options: ConnectionOptions,
   environment: Environment,
 ): Promise<void> {
+  await withClient(options, environment, (client) => client.delete(id))
+}
+
+async function withClient(
+  options: ConnectionOptions,
+  environment: Environment,
+  use: (client: VectorClient) => Promise<void>,
+): Promise<void> {
   const client = connect(options, environment)
   try {
-    await client.delete(id)
+    await use(client)
   } finally {
     await client.close()
   }
 }
 
-async function vectorOf(options: QueryOptions, client: VectorClient): Promise<ArrayLike<number>> {
-  const { vector, vectorFile, like } = options
+function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
   if ([vector, vectorFile, like].filter((each) => each !== undefined).length !== 1) {
     throw new UsageError('give the query as one of --vector, --vector-file and --like')
   }
+  if (row !== undefined && vectorFile === undefined) throw new UsageError('--row needs --vector-file')
+}
+
+async function vectorOf(options: QueryOptions, client: VectorClient): Promise<ArrayLike<number>> {
+  const { vector, vectorFile, row, like } = options
   if (like !== undefined) return (await client.get(like)).vector
-  const source = vector === undefined ? vectorFile! : '--vector'
+  if (row !== undefined) return vectorOfRow(vectorFile!, row, options)
+  if (vector !== undefined) return vectorIn(vector, '--vector')
+  return vectorIn(readFileSync(vectorFile!, 'utf8'), vectorFile!)
+}
+
+async function vectorOfRow(file: string, row: number, options: QueryOptions): Promise<ArrayLike<number>> {
+  let at = 0
+  for await (const { where, point, fault } of readItems(file, options)) {
+    if (at === row && point !== undefined) return point.vector
+    if (at === row) throw new Error(`${where}: ${fault}`)
+    at += 1
+  }
+  throw new UsageError(`--row: ${file} has rows 0 to ${at - 1}, none is ${row}`)
+}
+
+function vectorIn(text: string, source: string): number[] {
   let parsed: unknown
   try {
-    parsed = JSON.parse(vector ?? readFileSync(vectorFile!, 'utf8'))
+    parsed = JSON.parse(text)
   } catch (error) {
     throw new UsageError(`${source}: ${(error as Error).message}`)
   }
@@ -79,22 +109,16 @@ async function vectorOf(options: QueryOptions, client: VectorClient): Promise<Ar
   return numbers
 }
 
-/** A point can be deleted between the search and the look at it. */
-async function getIfThere(client: VectorClient, id: string): Promise<Point | undefined> {
-  try {
-    return await client.get(id)
-  } catch (error) {
-    if (error instanceof DatabaseError && error.reason === 'not_found') return undefined
-    throw error
-  }
+/** One line a point: white space within a content would break the table, in JSON it is escaped. */
+function lineOf(point: Point, rank: number, asJson: boolean): string {
+  if (asJson) return JSON.stringify({ id: point.id, payload: payloadOf(point) })
+  return `${String(rank).padStart(3)}  ${point.id}  ${point.payload.content.replace(/\s+/g, ' ')}`
 }
 
-function print(points: readonly Point[], asJson: boolean): void {
-  if (asJson) {
-    console.log(JSON.stringify(points.map(({ id, payload }) => ({ id, ...payload }))))
-    return
-  }
-  for (const [index, { id, payload }] of points.entries()) {
-    console.log(`${String(index + 1).padStart(3)}  ${id}  ${payload.content}`)
-  }
+/** In the words of the HTTP interface. */
+function payloadOf({ payload }: Point): { content_type: string; content: string } {
+  return { content_type: payload.contentType, content: payload.content }
 }
+
+/** Vectors come along with every point: this keeps a long answer from filling memory. */
+const pointsAtOnce = 64

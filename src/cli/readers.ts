@@ -1,13 +1,16 @@
-import { createReadStream } from 'node:fs'
+import { createReadStream, statSync } from 'node:fs'
 import { createInterface } from 'node:readline'
-import type { ContentType } from '../base/point.ts'
+import { type ContentType, dimensionMax } from '../base/point.ts'
 import type { PointToInsert } from '../client/client.ts'
 import { UsageError } from './usage.ts'
 
+export const formats = ['jsonl', 'fvecs', 'f32', 'i8'] as const
+export type Format = (typeof formats)[number]
+
 export interface ReaderOptions {
-  readonly format?: 'jsonl' | 'fvecs' | 'f32' | 'i8'
+  readonly format?: Format
   readonly dimension?: number
-  readonly scale: number
+  readonly scale?: number
   readonly normalize?: boolean
   readonly texts?: string
 }
@@ -15,81 +18,108 @@ export interface ReaderOptions {
 /** One record of a file: a point, or what is wrong with it. `where` is like `file:12`. */
 export interface Item {
   readonly where: string
+  /** Bytes of the file that the record takes, blank lines before it included. */
+  readonly bytes: number
   readonly point?: PointToInsert
   readonly fault?: string
 }
 
-/** Reads a file record by record; memory stays flat whatever its size. */
+/** Reads a file record by record; memory stays flat whatever its size. `-` is standard input, JSON lines. */
 export function readItems(file: string, options: ReaderOptions): AsyncGenerator<Item> {
   const format = options.format ?? formatOf(file)
   if (format === 'jsonl') return readJsonLines(file, options)
   return readRows(file, { ...options, format })
 }
 
-function formatOf(file: string): NonNullable<ReaderOptions['format']> {
-  const ending = /\.(fvecs|f32|i8)$/.exec(file)?.[1]
-  return (ending as 'fvecs' | 'f32' | 'i8' | undefined) ?? 'jsonl'
+function formatOf(file: string): Format {
+  return formats.find((format) => file.endsWith(`.${format}`)) ?? 'jsonl'
 }
 
 async function* readJsonLines(file: string, options: ReaderOptions): AsyncGenerator<Item> {
+  const name = file === '-' ? 'standard input' : file
   let number = 0
+  let bytes = 0
   for await (const line of linesOf(file)) {
     number += 1
-    if (line.trim() !== '') yield itemOf(line, `${file}:${number}`, options)
+    bytes += Buffer.byteLength(line) + 1
+    const text = number === 1 ? line.replace(/^\ufeff/, '') : line
+    if (text.trim() === '') continue
+    yield { where: `${name}:${number}`, bytes, ...parsed(text, options) }
+    bytes = 0
   }
 }
 
-function itemOf(line: string, where: string, options: ReaderOptions): Item {
+type Outcome = Pick<Item, 'point' | 'fault'>
+
+/** A line as the documentation shows it, or a point as `vicinal get` prints it. */
+function parsed(line: string, options: ReaderOptions): Outcome {
   let record: unknown
   try {
     record = JSON.parse(line)
   } catch (error) {
-    return { where, fault: `not JSON: ${(error as Error).message}` }
+    return { fault: `not JSON: ${(error as Error).message}` }
   }
-  const { vector, content, content_type: contentType = 'Text' } = (record ?? {}) as Record<string, unknown>
+  const { payload, ...fields } = (record ?? {}) as Record<string, unknown>
+  const {
+    vector,
+    content,
+    content_type: contentType = 'Text',
+  } = { ...fields, ...(payload ?? {}) } as Record<string, unknown>
   if (!Array.isArray(vector) || !vector.every((each) => typeof each === 'number')) {
-    return { where, fault: '`vector` is not an array of numbers' }
+    return { fault: '`vector` is not an array of numbers' }
   }
-  if (typeof content !== 'string') return { where, fault: '`content` is not a string' }
+  if (typeof content !== 'string') return { fault: '`content` is not a string' }
   if (contentType !== 'Text' && contentType !== 'Image') {
-    return { where, fault: '`content_type` is not Text or Image' }
+    return { fault: '`content_type` is not Text or Image' }
   }
-  return { where, point: pointOf(Float64Array.from(vector as number[]), content, options, contentType) }
+  return outcomeOf(vector, content, options, contentType)
 }
 
 interface RowOptions extends ReaderOptions {
-  readonly format: 'fvecs' | 'f32' | 'i8'
+  readonly format: Exclude<Format, 'jsonl'>
 }
 
 /** Raw rows of `dimension` components; an .fvecs row has its dimension, an int32, in front. */
 async function* readRows(file: string, options: RowOptions): AsyncGenerator<Item> {
-  const texts = options.texts === undefined ? undefined : linesOf(options.texts)[Symbol.asyncIterator]()
+  const { format, texts: textsFile } = options
+  const texts = textsFile === undefined ? undefined : linesOf(textsFile)
   let row = 0
-  for await (const bytes of chunksOf(file, options)) {
-    const text = await texts?.next()
-    if (text?.done) throw new UsageError(`${options.texts} has ${row} lines, ${file} has more rows`)
-    const where = `${file}, row ${row}`
-    const content = text === undefined ? `row ${row}` : contentOf(text.value)
-    yield { where, point: pointOf(componentsOf(bytes, options.format), content, options, 'Text') }
-    row += 1
+  try {
+    for await (const bytes of rowsOf(file, options)) {
+      const text = await texts?.next()
+      if (text?.done) throw new Error(`${textsFile} has ${row} lines, ${file} has more rows`)
+      const content = text === undefined ? `row ${row}` : contentOf(text.value, `${textsFile}:${row + 1}`)
+      const where = `${file}, row ${row}`
+      const components = componentsOf(bytes, format)
+      yield { where, bytes: headBytes(format) + bytes.length, ...outcomeOf(components, content, options) }
+      row += 1
+    }
+    const more = await texts?.next()
+    if (more?.done === false) throw new Error(`${file} has ${row} rows, ${textsFile} has more lines`)
+  } finally {
+    await texts?.return(undefined)
   }
 }
 
-async function* chunksOf(file: string, { format, dimension }: RowOptions): AsyncGenerator<Buffer> {
-  const headBytes = format === 'fvecs' ? 4 : 0
-  if (headBytes === 0 && dimension === undefined) throw new UsageError(`--format ${format} needs --dimension`)
+function headBytes(format: RowOptions['format']): number {
+  return format === 'fvecs' ? 4 : 0
+}
+
+async function* rowsOf(file: string, { format, dimension }: RowOptions): AsyncGenerator<Buffer> {
+  const head = headBytes(format)
   const componentBytes = format === 'i8' ? 1 : 4
+  if (head === 0) checkSize(file, format, dimension, componentBytes)
   let rest: Buffer = Buffer.alloc(0)
   for await (const chunk of createReadStream(file, { highWaterMark: 1024 * 1024 })) {
     rest = Buffer.concat([rest, chunk as Buffer])
     let at = 0
-    while (rest.length - at >= Math.max(headBytes, 1)) {
-      const length = headBytes === 0 ? dimension! : rest.readInt32LE(at)
-      if (length < 1 || length > 65_535)
+    while (rest.length - at >= Math.max(head, 1)) {
+      const length = head === 0 ? dimension! : rest.readInt32LE(at)
+      if (length < 1 || length > dimensionMax)
         throw new Error(`${file} is no .fvecs file: a row of ${length} components`)
-      const end = at + headBytes + length * componentBytes
+      const end = at + head + length * componentBytes
       if (end > rest.length) break
-      yield rest.subarray(at + headBytes, end)
+      yield rest.subarray(at + head, end)
       at = end
     }
     rest = rest.subarray(at)
@@ -97,35 +127,74 @@ async function* chunksOf(file: string, { format, dimension }: RowOptions): Async
   if (rest.length > 0) throw new Error(`${file} ends inside a row: ${rest.length} bytes are left`)
 }
 
-function componentsOf(bytes: Buffer, format: RowOptions['format']): Float64Array {
-  if (format === 'i8') return Float64Array.from(new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length))
-  return Float64Array.from({ length: bytes.length / 4 }, (_, index) => bytes.readFloatLE(index * 4))
+/** Rows without their length in front look right whatever their length: the size is the only check there is. */
+function checkSize(
+  file: string,
+  format: Format,
+  dimension: number | undefined,
+  componentBytes: number,
+): void {
+  if (dimension === undefined) throw new UsageError(`format ${format} needs --dimension`)
+  const { size } = statSync(file)
+  const rowBytes = dimension * componentBytes
+  if (size % rowBytes === 0) return
+  throw new UsageError(
+    `${file} has ${size} bytes, which is no whole number of rows of ${rowBytes} bytes: is --dimension ${dimension} right?`,
+  )
 }
 
-function contentOf(line: string): string {
+function componentsOf(bytes: Buffer, format: RowOptions['format']): ArrayLike<number> {
+  if (format === 'i8') return new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length)
+  // A row begins anywhere in its chunk; a Float32Array must begin at a multiple of four.
+  return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length))
+}
+
+function contentOf(line: string, where: string): string {
   if (!line.startsWith('{')) return line
-  const { text, content } = JSON.parse(line) as { text?: unknown; content?: unknown }
-  return String(text ?? content ?? '')
+  try {
+    const { text, content } = JSON.parse(line) as { text?: unknown; content?: unknown }
+    return String(text ?? content ?? '')
+  } catch (error) {
+    throw new Error(`${where}: not JSON: ${(error as Error).message}`)
+  }
 }
 
-function pointOf(
-  components: Float64Array,
+function outcomeOf(
+  components: ArrayLike<number>,
   content: string,
-  { scale, normalize }: ReaderOptions,
-  contentType: ContentType,
-): PointToInsert {
-  const factor = normalize ? 1 / (norm(components) || 1) : scale
-  return { vector: Float32Array.from(components, (each) => each * factor), payload: { contentType, content } }
+  { scale = 1, normalize = false }: ReaderOptions,
+  contentType: ContentType = 'Text',
+): Outcome {
+  const factor = normalize ? 1 / (lengthOf(components) || 1) : scale
+  const vector = new Float32Array(components.length)
+  for (let index = 0; index < components.length; index += 1) {
+    vector[index] = components[index]! * factor
+    if (!Number.isFinite(vector[index])) {
+      return { fault: `\`vector\` has ${components[index]! * factor} at ${index}: no finite float32` }
+    }
+  }
+  return { point: { vector, payload: { contentType, content } } }
 }
 
-function norm(components: Float64Array): number {
-  return Math.sqrt(components.reduce((sum, each) => sum + each * each, 0))
+function lengthOf(components: ArrayLike<number>): number {
+  let sum = 0
+  for (let index = 0; index < components.length; index += 1) sum += components[index]! ** 2
+  return Math.sqrt(sum)
 }
 
-function linesOf(file: string): AsyncIterable<string> {
+async function* linesOf(file: string): AsyncGenerator<string> {
   const input = file === '-' ? process.stdin : createReadStream(file)
   const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
-  // A file that cannot be read must end the loop over its lines, not only its own stream.
-  input.once('error', (error: Error) => lines.emit('error', error))
-  return lines
+  // readline takes no notice of a file that cannot be read, and would wait for it for ever.
+  let fault: Error | undefined
+  input.once('error', (error: Error) => {
+    fault = error
+    lines.close()
+  })
+  try {
+    yield* lines
+    if (fault !== undefined) throw fault
+  } finally {
+    input.destroy()
+  }
 }

@@ -1,32 +1,29 @@
 import type { Config } from '../config.ts'
-import { startService } from '../main.ts'
+import { loggerOf, startService } from '../main.ts'
+import { stopSignal } from './stop-signal.ts'
 
 /**
- * Serves in the foreground until SIGTERM or SIGINT, then drains and returns. A second signal ends the
- * process at once.
+ * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends
+ * it at once.
  *
  * @throws what `startService` throws, and what makes the stored data unusable
  */
 export async function serve(config: Config): Promise<void> {
-  const stopped = signalled()
-  const service = await startService(config)
+  const stop = stopSignal()
+  const logger = loggerOf(config)
+  const service = await startService(config, { logger })
   try {
-    await service.ready
-    await stopped
+    await Promise.race([service.ready, stop])
+    const signal = await stop
+    logger.info(
+      { signal, timeoutMs: config.shutdownTimeoutMs },
+      'stopping: running requests may end; a second signal stops at once',
+    )
   } finally {
     await service.close()
   }
-}
-
-const signals = { SIGINT: 130, SIGTERM: 143 } as const
-
-function signalled(): Promise<void> {
-  return new Promise((resolve) => {
-    for (const [signal, exitCode] of Object.entries(signals)) {
-      process.once(signal, () => {
-        process.on(signal, () => process.exit(exitCode))
-        resolve()
-      })
-    }
-  })
+  logger.info('stopped')
+  // Everything is closed, and yet a gRPC client that does not hang up would keep the process: once a session
+  // has said goodbye, Node waits for the other side to close the socket, whatever is destroyed after that.
+  process.exit()
 }

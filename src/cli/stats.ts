@@ -1,37 +1,40 @@
+import { readConfig } from '../config.ts'
+import { httpUrl } from './connection.ts'
 import type { Environment } from './usage.ts'
 
 export interface StatsOptions {
-  readonly http: string
+  readonly http?: string
   readonly apiKey?: string
   readonly json?: boolean
 }
 
 /** Figures of a running service, from its metrics. */
-export async function showStats(
-  { http, apiKey, json }: StatsOptions,
-  environment: Environment,
-): Promise<void> {
-  const key = apiKey ?? environment.HTTP_API_KEY
+export async function showStats(options: StatsOptions, environment: Environment): Promise<void> {
+  const base = options.http === undefined ? defaultUrl(environment) : httpUrl(options.http)
+  const key = options.apiKey ?? environment.VICINAL_API_KEY ?? environment.HTTP_API_KEY
   const headers = key ? { authorization: key } : {}
-  const [metrics, ready] = await Promise.all([
-    fetchText(new URL('/metrics', http), headers),
-    fetch(new URL('/readyz', http)),
-  ])
-  const figures = { state: ready.ok ? 'ready' : 'loading', ...figuresOf(metrics) }
-  if (json) console.log(JSON.stringify(figures))
+  const ready = await answerOf(new URL('/readyz', base), headers)
+  const metrics = await answerOf(new URL('/metrics', base), headers)
+  const text = await metrics.text()
+  if (!metrics.ok) throw new Error(`${metrics.url} answered ${metrics.status}: ${text}`)
+  const figures = { state: ready.ok ? 'ready' : 'loading', ...figuresOf(text) }
+  if (options.json) console.log(JSON.stringify(figures))
   else for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(28)}${value}`)
 }
 
-async function fetchText(url: URL, headers: Record<string, string>): Promise<string> {
-  let response: Response
+function defaultUrl(environment: Environment): string {
+  const { httpHost, httpPort } = readConfig(environment)
+  return `http://${httpHost.includes(':') ? `[${httpHost}]` : httpHost}:${httpPort}`
+}
+
+async function answerOf(url: URL, headers: Readonly<Record<string, string>>): Promise<Response> {
   try {
-    response = await fetch(url, { headers })
+    return await fetch(url, { headers })
   } catch (error) {
-    throw new Error(`no answer from ${url.origin}`, { cause: error })
+    throw new Error(`no answer from ${url.origin}: does the service run, with HTTP, and is --http right?`, {
+      cause: error,
+    })
   }
-  const text = await response.text()
-  if (!response.ok) throw new Error(`${url.href} answered ${response.status}: ${text}`)
-  return text
 }
 
 /** Our own gauges by their names without the prefix, the process's memory, and requests summed. */

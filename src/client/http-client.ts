@@ -1,4 +1,4 @@
-import { DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { ContentType } from '../base/point.ts'
 import type { CallOptions, PointToInsert, Query, VectorClient } from './client.ts'
@@ -23,9 +23,9 @@ export function createHttpClient(options: HttpClientOptions): VectorClient {
       return (await call<{ point_ids: string[] }>('POST', '/points/batch', body, callOptions)).point_ids
     },
     async get(id, callOptions) {
-      const { vector, payload } = await call<PointAnswer>('GET', pathOf(id), undefined, callOptions)
-      const { content_type: contentType, content } = payload
-      return { id, vector: Float32Array.from(vector), payload: { contentType, content } }
+      const point = await call<PointAnswer>('GET', pathOf(id), undefined, callOptions)
+      const { content_type: contentType, content } = point.payload
+      return { id: point.id, vector: Float32Array.from(point.vector), payload: { contentType, content } }
     },
     async delete(id, callOptions) {
       await call('DELETE', pathOf(id), undefined, callOptions)
@@ -43,6 +43,7 @@ export function createHttpClient(options: HttpClientOptions): VectorClient {
 }
 
 interface PointAnswer {
+  readonly id: string
   readonly vector: readonly number[]
   readonly payload: { readonly content_type: ContentType; readonly content: string }
 }
@@ -55,20 +56,40 @@ type Caller = <Answer>(
 ) => Promise<Answer>
 
 function caller({ baseUrl, apiKey }: HttpClientOptions): Caller {
+  const base = baseUrl.replace(/\/+$/, '')
   return async <Answer>(method: string, path: string, body: string | undefined, options?: CallOptions) => {
-    const response = await fetch(new URL(path, baseUrl), {
-      method,
-      headers: {
-        ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-        ...(apiKey === undefined ? {} : { authorization: apiKey }),
-      },
-      ...(body === undefined ? {} : { body }),
-      ...(options?.signal === undefined ? {} : { signal: options.signal }),
-    })
-    const text = await response.text()
-    if (!response.ok) throw errorOf(response.status, text)
-    return (text === '' ? undefined : JSON.parse(text)) as Answer
+    const { signal } = options ?? {}
+    try {
+      const response = await fetch(base + path, {
+        method,
+        headers: {
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...(apiKey === undefined ? {} : { authorization: apiKey }),
+        },
+        ...(body === undefined ? {} : { body }),
+        ...(signal === undefined ? {} : { signal }),
+      })
+      const text = await response.text()
+      if (!response.ok) throw errorOf(response.status, text)
+      return (text === '' ? undefined : JSON.parse(text)) as Answer
+    } catch (error) {
+      if (error instanceof DatabaseError) throw error
+      if (signal?.aborted) throw cancellation(signal)
+      throw noAnswer(base, error)
+    }
   }
+}
+
+/** fetch says "fetch failed" whatever the matter is; what the system said is the cause. */
+function noAnswer(base: string, error: unknown): DatabaseError {
+  if (error instanceof SyntaxError) {
+    return new DatabaseError('internal', `${base} does not answer in JSON: is it the HTTP port?`, {
+      cause: error,
+    })
+  }
+  const { cause, message } = error as Error
+  const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message
+  return new DatabaseError('not_ready', `no HTTP service answers at ${base}: ${why}`, { cause: error })
 }
 
 function pointBody({ vector, payload }: PointToInsert): string {

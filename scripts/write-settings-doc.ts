@@ -1,0 +1,68 @@
+/**
+ * `npm run docs:settings`: writes docs/settings.md from the table in src/config.ts. A test fails while the page
+ * is not what this writes.
+ */
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { defaultText, type Setting, settings } from '../src/config.ts'
+
+const titles: Readonly<Record<Setting<unknown>['group'], string>> = {
+  data: 'Data',
+  search: 'Search',
+  grpc: 'gRPC',
+  http: 'HTTP',
+  limits: 'Limits',
+  process: 'Process',
+}
+
+const introduction = `<!-- Made by \`npm run docs:settings\` from src/config.ts: change it there. -->
+
+# Settings
+
+Every setting is an environment variable and a flag of \`vicinal serve\`; the flag wins. A variable that is set but
+empty counts as unset. A value that cannot be used stops the start with a message that names the setting, the value and
+what is allowed. The settings are read once, when the service starts.
+
+\`\`\`sh
+DATA_DIR=/var/lib/vicinal HNSW_EF=200 npm start
+npm run -s vicinal -- serve --data-dir /var/lib/vicinal --hnsw-ef 200    # the same
+\`\`\`
+`
+
+/** The page in Markdown: one table a group, in the order of the settings. */
+export function settingsDoc(): string {
+  const rows = Object.values(settings) as Setting<unknown>[]
+  const sections = Object.entries(titles).map(([group, title]) => {
+    return `\n## ${title}\n\n${tableOf(rows.filter((row) => row.group === group))}\n`
+  })
+  return introduction + sections.join('')
+}
+
+/** Columns of one width, as the formatter wants them. */
+function tableOf(rows: readonly Setting<unknown>[]): string {
+  const lines = [['variable', 'flag', 'default', 'allowed', 'what it does'], ...rows.map(cellsOf)]
+  const widths = lines[0]!.map((_, column) => Math.max(...lines.map((cells) => cells[column]!.length)))
+  const [head, ...body] = lines.map((cells) => cells.map((cell, column) => cell.padEnd(widths[column]!)))
+  const rule = widths.map((width) => '-'.repeat(width))
+  return [head!, rule, ...body].map((cells) => `| ${cells.join(' | ')} |`).join('\n')
+}
+
+function cellsOf(row: Setting<unknown>): string[] {
+  const cells = [`\`${row.env}\``, `\`--${row.flag}\``, defaultText(row), allowedBy(row), row.doc]
+  return cells.map((cell) => cell.replaceAll('|', '\\|'))
+}
+
+/** What the setting's own parser says is allowed, when it is given what it cannot take. */
+function allowedBy({ parse }: Setting<unknown>): string {
+  try {
+    parse(' ')
+  } catch (error) {
+    return (error as Error).message
+      .replace(/^(is not|must be) /, '')
+      .replace(/^is empty$/, 'any text')
+      .replace(/^has characters other than /, '')
+  }
+  throw new Error('a setting takes a blank value')
+}
+
+if (import.meta.main) writeFileSync(join(import.meta.dirname, '../docs/settings.md'), settingsDoc())

@@ -1,0 +1,54 @@
+import { SingleBar } from 'cli-progress'
+
+/** Shows how far an import is: a bar on a terminal, nothing elsewhere, so that logs stay readable. */
+export class Progress {
+  readonly #bar: SingleBar | undefined
+  readonly #stream: NodeJS.WriteStream
+  readonly #totalBytes: number | undefined
+  readonly #startedMs: number = performance.now()
+  #points = 0
+  #bytes = 0
+
+  /** @param totalBytes size of the input, undefined when nobody knows it */
+  constructor(totalBytes: number | undefined, stream: NodeJS.WriteStream = process.stderr) {
+    this.#stream = stream
+    this.#totalBytes = totalBytes
+    if (!stream.isTTY) return
+    const format =
+      totalBytes === undefined
+        ? '{points} points | {rate} points/s | {duration_formatted}'
+        : '{bar} {percentage}% | {points} points | {rate} points/s | {eta_formatted} left'
+    this.#bar = new SingleBar({
+      format,
+      stream,
+      barsize: 30,
+      barCompleteChar: '█',
+      barIncompleteChar: '░',
+      hideCursor: true,
+      forceRedraw: true,
+    })
+    this.#bar.start(totalBytes ?? 0, 0, this.#figures())
+  }
+
+  /** Counts points as stored, and the bytes of the input that they came from. */
+  advance(points: number, bytes: number): void {
+    this.#points += points
+    this.#bytes += bytes
+    const value = Math.min(this.#bytes, this.#totalBytes ?? 0)
+    this.#bar?.update(value, this.#figures())
+  }
+
+  /** Writes a line for people, above the bar. */
+  note(text: string): void {
+    this.#stream.write(this.#bar === undefined ? `${text}\n` : `\r\x1b[K${text}\n`)
+  }
+
+  stop(): void {
+    this.#bar?.stop()
+  }
+
+  #figures(): { points: number; rate: number } {
+    const seconds = (performance.now() - this.#startedMs) / 1000
+    return { points: this.#points, rate: Math.round(this.#points / Math.max(seconds, 0.001)) }
+  }
+}

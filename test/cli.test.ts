@@ -1,0 +1,543 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFile, writeFile } from 'node:fs/promises'
+import { createServer } from 'node:net'
+import { join } from 'node:path'
+import { Writable } from 'node:stream'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { Progress } from '../src/cli/progress.ts'
+import { createHttpClient, type Point, type VectorClient } from '../src/client/index.ts'
+import { defaultText, settings } from '../src/config.ts'
+import { Command, type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { seededRandom } from './support/random.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+/** The real command line against a real service. */
+
+interface Line {
+  readonly vector: readonly number[]
+  readonly content: string
+}
+
+/** `count` points on a line, each with a content of its own. */
+function linesOf(count: number): Line[] {
+  return Array.from({ length: count }, (_, index) => ({ vector: [index, 1], content: `point ${index}` }))
+}
+
+function jsonLines(lines: readonly unknown[]): string {
+  return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
+}
+
+/** A service, a directory, and the command line pointed at both. */
+class Desk implements AsyncDisposable {
+  readonly service: TestService
+  readonly client: VectorClient
+  readonly #directory: AsyncDisposable & { readonly path: string }
+
+  private constructor(service: TestService, directory: AsyncDisposable & { readonly path: string }) {
+    this.service = service
+    this.client = createHttpClient({ baseUrl: service.httpUrl })
+    this.#directory = directory
+  }
+
+  static async open(environment: Readonly<Record<string, string>> = {}): Promise<Desk> {
+    return new Desk(await startTestService(environment), await temporaryDirectory())
+  }
+
+  file(name: string, content: string | Uint8Array): string {
+    writeFileSync(this.path(name), content)
+    return this.path(name)
+  }
+
+  path(name: string): string {
+    return join(this.#directory.path, name)
+  }
+
+  get overGrpc(): readonly string[] {
+    return ['--grpc', this.service.grpcAddress, '--api-key', apiKey]
+  }
+
+  get overHttp(): readonly string[] {
+    return ['--http', this.service.httpUrl]
+  }
+
+  vicinal(...args: readonly string[]): Promise<Ended> {
+    return run([...args, ...this.overGrpc])
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.service[Symbol.asyncDispose]()
+    await this.#directory[Symbol.asyncDispose]()
+  }
+}
+
+/** Every stored point, nearest to the origin first. */
+async function allPoints(client: VectorClient, origin: readonly number[] = [0, 0]): Promise<Point[]> {
+  const ids = await client.search({ vector: origin, metric: 'Euclidean', limit: 16_384, ef: 16_384 })
+  const points: Point[] = []
+  for (let first = 0; first < ids.length; first += 50) {
+    points.push(...(await Promise.all(ids.slice(first, first + 50).map((id) => client.get(id)))))
+  }
+  return points
+}
+
+async function contentsIn(client: VectorClient, origin?: readonly number[]): Promise<string[]> {
+  return (await allPoints(client, origin)).map(({ payload }) => payload.content).sort()
+}
+
+async function pointsStored(httpUrl: string): Promise<number> {
+  const metrics = await (await fetch(`${httpUrl}/metrics`)).text()
+  return Number(/^vicinal_points (\d+)/m.exec(metrics)?.[1])
+}
+
+function assertEnded(ended: Ended, code: number, stderr: RegExp | '' = ''): void {
+  assert.equal(ended.code, code, ended.stderr)
+  if (stderr === '') assert.equal(ended.stderr, '')
+  else assert.match(ended.stderr, stderr)
+}
+
+describe('vicinal import', () => {
+  it('stores JSON lines over either transport, and says how it went', async () => {
+    await using desk = await Desk.open()
+    const lines = [{ vector: [1, 0], content: 'a', content_type: 'Image' }, ...linesOf(2500)]
+    const file = desk.file('points.jsonl', `\ufeff${jsonLines(lines)}\r\n\n`)
+    const ended = await desk.vicinal('import', file, '--ids', desk.path('ids'))
+    assertEnded(ended, 0)
+    assert.match(ended.stdout, /^2501 points in \d+\.\d s \(\d+ points\/s, \d+\.\d MB\/s of vectors\)\n$/)
+    assert.equal(existsSync(`${file}.vicinal-import`), false)
+    const ids = (await readFile(desk.path('ids'), 'utf8')).trim().split('\n')
+    assert.equal(ids.length, 2501)
+    assert.equal((await desk.client.get(ids[0]!)).payload.contentType, 'Image')
+    assert.equal((await desk.client.get(ids[2500]!)).payload.content, 'point 2499')
+
+    const child = new Command(['import', '-', ...desk.overHttp])
+    child.child.stdin.end(jsonLines([{ vector: [-5, 0], content: 'piped' }]))
+    assert.match((await child.ended).stdout, /^1 points/)
+    assert.equal((await allPoints(desk.client, [-5, 0]))[0]?.payload.content, 'piped')
+  })
+
+  it('stores rows of .fvecs, float32 and int8 files with the lines of a texts file', async () => {
+    await using desk = await Desk.open()
+    const texts = desk.file('texts', '{"text":"from text"}\n{"content":"from content"}\nplain\n')
+    const rows = [
+      [3, 4],
+      [-1, 0],
+      [0, 2],
+    ]
+    const fvecs = rows.flatMap((row) => [Buffer.of(2, 0, 0, 0), Buffer.from(Float32Array.from(row).buffer)])
+    const files = [
+      [desk.file('rows.fvecs', Buffer.concat(fvecs))],
+      [desk.file('rows.f32', Buffer.from(Float32Array.from(rows.flat()).buffer)), '--dimension', '2'],
+      [desk.file('bytes', Buffer.from(rows.flat())), '--format', 'i8', '--dimension', '2', '--scale', '2'],
+      [desk.file('rows.i8', Buffer.from(rows.flat())), '--dimension', '2', '--normalize'],
+    ]
+    for (const [file, ...options] of files) {
+      assertEnded(await desk.vicinal('import', file!, '--texts', texts, ...options), 0)
+    }
+    const stored = (await allPoints(desk.client)).map(({ vector, payload }) => [...vector, payload.content])
+    const expected = [1, 1, 2, 1 / 5].flatMap((factor, file) => {
+      const scales = file === 3 ? [1 / 5, 1, 1 / 2] : [factor, factor, factor]
+      return rows.map((row, index) => [
+        ...row.map((each) => Math.fround(each * scales[index]!)),
+        ['from text', 'from content', 'plain'][index]!,
+      ])
+    })
+    assert.deepEqual(stored.map(String).sort(), expected.map(String).sort())
+  })
+
+  it('names a bad record by file and line, keeps what came before, and can pass over it', async () => {
+    await using desk = await Desk.open()
+    const bad: readonly (readonly [string, RegExp])[] = [
+      ['{"vector": [1, 2', /not JSON/],
+      ['{"vector": [1, "2"], "content": "x"}', /`vector` is not an array of numbers/],
+      ['{"vector": [1, 2]}', /`content` is not a string/],
+      ['{"vector": [1, 2], "content": "x", "content_type": "Sound"}', /`content_type` is not Text or Image/],
+      ['{"vector": [1, 1e39], "content": "x"}', /`vector` has 1e\+39 at 1: no finite float32/],
+      ['{"vector": [1, 2, 3], "content": "x"}', /vector has 3 dimensions, the database has 2/],
+      ['null', /`vector` is not an array of numbers/],
+    ]
+    for (const [index, [line, fault]] of bad.entries()) {
+      const file = desk.file(`bad-${index}.jsonl`, `${jsonLines(linesOf(1))}${line}\n`)
+      const { code, stderr } = await desk.vicinal('import', file, '--batch-size', '1')
+      assert.equal(code, 1)
+      assert.ok(stderr.includes(`${file}:2: `), stderr)
+      assert.match(stderr, fault)
+      assert.match(stderr, /1 points are stored; the same command goes on behind them/)
+    }
+    const file = desk.file(
+      'mixed.jsonl',
+      bad
+        .map(([line], index) => `${line}\n${jsonLines([{ vector: [9, index], content: `good ${index}` }])}`)
+        .join(''),
+    )
+    const ended = await desk.vicinal('import', file, '--skip-invalid')
+    assert.equal(ended.code, 0, ended.stderr)
+    assert.match(ended.stdout, /^7 points .*, 7 bad records skipped\n$/)
+    for (const [index, [, fault]] of bad.entries()) {
+      assert.match(ended.stderr, new RegExp(`mixed.jsonl:${2 * index + 1}: .*${fault.source}`))
+    }
+    const good = (await contentsIn(desk.client)).filter((content) => content.startsWith('good'))
+    assert.deepEqual(
+      good,
+      bad.map((_, index) => `good ${index}`),
+    )
+  })
+
+  it('refuses files that cannot be what they are called', async () => {
+    await using desk = await Desk.open()
+    const five = desk.file('five.i8', Buffer.of(1, 2, 3, 4, 5))
+    const two = desk.file('two.i8', Buffer.of(1, 2, 3, 4))
+    const text = desk.file('text', 'one\n')
+    const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
+      [[five], 2, /format i8 needs --dimension/],
+      [[five, '--dimension', '2'], 2, /five.i8 has 5 bytes, which is no whole number of rows of 2 bytes/],
+      [[two, '--dimension', '2', '--texts', text], 1, /text has 1 lines, .*two.i8 has more rows/],
+      [
+        [two, '--dimension', '4', '--texts', desk.file('more', 'a\nb\n')],
+        1,
+        /two.i8 has 1 rows, .*more has more lines/,
+      ],
+      [[desk.file('x.fvecs', Buffer.alloc(12))], 1, /x.fvecs is no .fvecs file: a row of 0 components/],
+      [[desk.path('missing')], 1, /missing/],
+      [[desk.path('.')], 1, /EISDIR/],
+      [[five, '--scale', 'x'], 2, /--scale <factor>' argument 'x' is invalid/],
+    ]
+    for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal('import', ...args), code, stderr)
+  })
+
+  it('stores every point exactly once however often it is killed', async () => {
+    await using desk = await Desk.open()
+    const seed = Math.floor(Math.random() * 2 ** 32)
+    const random = seededRandom(seed)
+    const count = 3000
+    const file = desk.file('many.jsonl', jsonLines(linesOf(count)))
+    const args = ['import', file, '--batch-size', '5', '--ids', desk.path('ids'), ...desk.overGrpc]
+    let storedBefore = 0
+    for (let kill = 0; kill < 3; kill += 1) {
+      const importer = new Command(args)
+      const goal = storedBefore + 50 + Math.floor(random() * 400)
+      while ((await pointsStored(desk.service.httpUrl)) < goal) await delay(1)
+      importer.kill('SIGKILL')
+      assert.equal((await importer.ended).code, null, `killed too late with seed ${seed}`)
+      storedBefore = await pointsStored(desk.service.httpUrl)
+    }
+    const last = await run(args)
+    assert.match(last.stderr, /going on after record \d+, as the journal says/)
+    assert.equal(last.code, 0)
+    const expected = linesOf(count).map(({ content }) => content)
+    assert.deepEqual(await contentsIn(desk.client), [...expected].sort(), `seed ${seed}`)
+    const ids = (await readFile(desk.path('ids'), 'utf8')).trim().split('\n')
+    assert.equal(new Set(ids).size, count)
+    assert.equal((await desk.client.get(ids[count - 1]!)).payload.content, expected[count - 1])
+  })
+
+  it('asks after the batches whose answers were lost: stored ones are found, others are sent', async () => {
+    await using desk = await Desk.open()
+    const file = desk.file('points.jsonl', `${jsonLines(linesOf(30))}no JSON\n`)
+    const args = ['import', file, '--batch-size', '10', '--ids', desk.path('ids')]
+    assertEnded(await desk.vicinal(...args), 1, /points.jsonl:31: not JSON/)
+    const ids = readFileSync(desk.path('ids'), 'utf8').trim().split('\n')
+    for (const id of ids.slice(20)) await desk.client.delete(id)
+    const journal = `${file}.vicinal-import`
+    const state = JSON.parse(readFileSync(journal, 'utf8')) as { readonly done: number }
+    assert.equal(state.done, 30)
+    // As if killed after the second batch was stored, before its answer came, and before the third was sent.
+    const idsBytes = 10 * `${ids[0]}\n`.length
+    writeFileSync(journal, JSON.stringify({ ...state, done: 10, underWay: [20, 30], idsBytes }))
+
+    assertEnded(await desk.vicinal(...args, '--skip-invalid'), 0, /going on after record 10/)
+    const again = readFileSync(desk.path('ids'), 'utf8').trim().split('\n')
+    assert.deepEqual(again.slice(0, 20), ids.slice(0, 20))
+    assert.equal(again.length, 30)
+    assert.deepEqual(
+      (await contentsIn(desk.client)).sort(),
+      linesOf(30)
+        .map(({ content }) => content)
+        .sort(),
+    )
+  })
+
+  it('does not go on with the journal of another import', async () => {
+    await using desk = await Desk.open()
+    const file = desk.file('points.jsonl', `${jsonLines(linesOf(3))}no JSON\n`)
+    assertEnded(await desk.vicinal('import', file, '--batch-size', '1'), 1, /3 points are stored/)
+    assertEnded(await desk.vicinal('import', file, '--normalize'), 1, /is of another import/)
+    await writeFile(`${file}.vicinal-import`, '{}')
+    assertEnded(await desk.vicinal('import', file), 1, /is no journal of an import/)
+  })
+
+  it('slows down to what the service takes, and loses nothing', async () => {
+    await using desk = await Desk.open({ MAX_QUEUED_WRITE_BYTES: '2000' })
+    const file = desk.file('points.jsonl', jsonLines(linesOf(400)))
+    assertEnded(await desk.vicinal('import', file, '--batch-size', '10', '--concurrency', '16'), 0)
+    const metrics = await (await fetch(`${desk.service.httpUrl}/metrics`)).text()
+    assert.match(metrics, /vicinal_requests_total\{[^}]*outcome="overloaded"[^}]*\} [1-9]/)
+    assert.equal((await contentsIn(desk.client)).length, 400)
+  })
+
+  it('outlives a service that is killed and started again', async () => {
+    await using directory = await temporaryDirectory()
+    const [grpc, http] = [await freePort(), await freePort()]
+    const data = join(directory.path, 'data')
+    const environment = { GRPC_PORT: String(grpc), HTTP_PORT: String(http), GRPC_ROOT_PASSWORD: apiKey }
+    const file = join(directory.path, 'points.jsonl')
+    await writeFile(file, jsonLines(linesOf(2000)))
+    let importer: Command
+    {
+      await using server = await ServerProcess.start(data, environment)
+      importer = new Command(['import', file, '--batch-size', '5'], { DATA_DIR: data, ...environment })
+      while ((await pointsStored(server.httpUrl)) < 100) await delay(5)
+    }
+    await using server = await ServerProcess.start(data, environment)
+    assert.equal((await importer.ended).code, 0, importer.stderr)
+    assert.match(importer.stdout, /^2000 points/)
+    const client = createHttpClient({ baseUrl: server.httpUrl })
+    const expected = linesOf(2000).map(({ content }) => content)
+    assert.deepEqual(await contentsIn(client), expected.sort())
+  })
+})
+
+describe('the progress of an import', () => {
+  it('shows share, points and rate on a terminal, and lines for people above the bar', () => {
+    const terminal = new Terminal()
+    const progress = new Progress(1000, terminal.stream)
+    progress.advance(30, 250)
+    progress.note('a line')
+    progress.advance(60, 500)
+    progress.stop()
+    assert.match(terminal.written, /█+░+ 75% \| 90 points \| \d+ points\/s \| \S+ left/)
+    assert.ok(terminal.written.includes('\r\x1b[Ka line\n'))
+  })
+
+  it('counts where the size of the input is unknown', () => {
+    const terminal = new Terminal()
+    const progress = new Progress(undefined, terminal.stream)
+    progress.advance(30, 250)
+    progress.stop()
+    assert.match(terminal.written, /30 points \| \d+ points\/s/)
+    assert.doesNotMatch(terminal.written, /%/)
+  })
+})
+
+/** What is written to a terminal of 100 columns. */
+class Terminal {
+  written = ''
+  readonly stream: NodeJS.WriteStream
+
+  constructor() {
+    const stream = new Writable({
+      write: (chunk: Buffer, _encoding, done) => {
+        this.written += chunk.toString()
+        done()
+      },
+    })
+    this.stream = Object.assign(stream, { isTTY: true, columns: 100 }) as unknown as NodeJS.WriteStream
+  }
+}
+
+describe('vicinal query, get and delete', () => {
+  it('print what is nearest, a point as JSON, and nothing', async () => {
+    await using desk = await Desk.open()
+    const payload = (content: string): Point['payload'] => ({ contentType: 'Text', content })
+    const near = await desk.client.insert({ vector: [0.1, -0], payload: payload('near\nby') })
+    const far = await desk.client.insert({ vector: [9, 9], payload: payload('far "away"') })
+
+    for (const transport of [desk.overGrpc, desk.overHttp]) {
+      const table = await run(['query', '--vector', '[0, 0]', '--metric', 'Euclidean', ...transport])
+      assert.deepEqual(table, {
+        code: 0,
+        stderr: '',
+        stdout: `  1  ${near}  near by\n  2  ${far}  far "away"\n`,
+      })
+      const got = await run(['get', near.toUpperCase(), ...transport])
+      assert.equal(
+        got.stdout,
+        `{"id":"${near}","vector":[0.10000000149011612,-0],"payload":{"content_type":"Text","content":"near\\nby"}}\n`,
+      )
+    }
+    const file = desk.file('query.json', '{"vector":[8,8],"limit":1}')
+    const json = await desk.vicinal('query', '--vector-file', file, '--limit', '1', '--json')
+    assert.equal(
+      json.stdout,
+      `{"id":"${far}","payload":{"content_type":"Text","content":"far \\"away\\""}}\n`,
+    )
+    const rows = desk.file('rows.i8', Buffer.of(0, 0, 7, 7))
+    const row = await desk.vicinal(
+      'query',
+      '--vector-file',
+      rows,
+      '--row',
+      '1',
+      '--dimension',
+      '2',
+      '--limit',
+      '1',
+    )
+    assert.match(row.stdout, /far/)
+    assert.match((await desk.vicinal('query', '--like', near, '--limit', '1')).stdout, /near/)
+
+    assert.deepEqual(await desk.vicinal('delete', far), { code: 0, stdout: '', stderr: '' })
+    assertEnded(await desk.vicinal('get', far), 1, /^vicinal: Point not found\n$/)
+    assertEnded(await desk.vicinal('delete', far), 1, /^vicinal: Point not found\n$/)
+    assertEnded(await desk.vicinal('get', 'nonsense'), 1, /^vicinal: id "nonsense" is not a UUID\n$/)
+  })
+
+  it('what get prints, import stores', async () => {
+    await using desk = await Desk.open()
+    const id = await desk.client.insert({ vector: [1.5, 2], payload: { contentType: 'Image', content: 'c' } })
+    const file = desk.file('one.jsonl', (await desk.vicinal('get', id)).stdout)
+    assertEnded(await desk.vicinal('import', file), 0)
+    const [first, second] = await allPoints(desk.client)
+    assert.deepEqual({ ...second, id: '' }, { ...first, id: '' })
+  })
+
+  it('end quietly when their reader has seen enough', async () => {
+    await using desk = await Desk.open()
+    const content = 'x'.repeat(20_000)
+    await desk.client.insertBatch(
+      linesOf(50).map(({ vector }) => ({ vector, payload: { contentType: 'Text', content } })),
+    )
+    const command = new Command(['query', '--vector', '[0,0]', '--limit', '50', ...desk.overGrpc])
+    await command.says(/x\n/)
+    command.child.stdout.destroy()
+    const [code] = (await once(command.child, 'exit')) as [number]
+    assert.deepEqual({ code, stderr: command.stderr }, { code: 0, stderr: '' })
+  })
+
+  it('say what was wrong with the call', async () => {
+    await using desk = await Desk.open()
+    await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'x' } })
+    const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
+      [['query'], 2, /give the query as one of --vector, --vector-file and --like/],
+      [['query', '--vector', '[1'], 2, /--vector: /],
+      [['query', '--vector', '["1"]'], 2, /--vector is not a JSON array of numbers/],
+      [['query', '--vector', '[1,2]', '--row', '1'], 2, /--row needs --vector-file/],
+      [['query', '--vector', '[1,2]', '--limit', '0'], 2, /'--limit <n>' argument '0' is invalid/],
+      [['query', '--vector', '[1,2]', '--metric', 'Taxicab'], 2, /Allowed choices are Euclidean/],
+      [['query', '--vector', '[1,2,3]'], 1, /query_vector has 3 dimensions, the database has 2/],
+      [['query', '--vector', '[1,2]', '--limit', '99999'], 1, /MAX_LIMIT/],
+    ]
+    for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal(...args), code, stderr)
+  })
+})
+
+describe('a service that cannot be reached', () => {
+  it('is named, with what the matter is', async () => {
+    await using desk = await Desk.open()
+    const port = await freePort()
+    const vector = ['query', '--vector', '[1]']
+    const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
+      [
+        [...vector, '--grpc', `localhost:${port}`, '--api-key', 'k'],
+        1,
+        new RegExp(`no gRPC service answers at localhost:${port}: connect ECONNREFUSED`),
+      ],
+      [
+        [...vector, '--http', `http://127.0.0.1:${port}`],
+        1,
+        new RegExp(`no HTTP service answers at http://127.0.0.1:${port}: connect ECONNREFUSED`),
+      ],
+      [[...vector, '--http', 'localhost:3000'], 2, /--http: "localhost:3000" is no URL like http:/],
+      [
+        [...vector, '--grpc', desk.service.grpcAddress, '--api-key', 'wrong'],
+        1,
+        /invalid API key .*\(see --api-key-file\)/,
+      ],
+      [[...vector, '--api-key-file', desk.path('none')], 2, /--api-key-file: .*none is not there/],
+      [
+        ['stats', '--http', `http://127.0.0.1:${port}`],
+        1,
+        new RegExp(`no answer from http://127.0.0.1:${port}`),
+      ],
+      [
+        [
+          'import',
+          desk.file('one.jsonl', jsonLines(linesOf(1))),
+          '--grpc',
+          `localhost:${port}`,
+          '--api-key',
+          'k',
+        ],
+        1,
+        /no gRPC service answers/,
+      ],
+    ]
+    for (const [args, code, stderr] of cases) assertEnded(await run(args), code, stderr)
+    assertEnded(
+      await run(vector, { DATA_DIR: desk.path('nowhere') }),
+      2,
+      /no API key: there is no .*nowhere\/api-key/,
+    )
+  })
+
+  it('is found with the key of its data directory, or with one from the environment', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await ServerProcess.start(directory.path)
+    const query = ['query', '--vector', '[1]', '--grpc', server.grpcAddress]
+    const here = await run(query, { DATA_DIR: directory.path })
+    assert.deepEqual(here, { code: 0, stdout: '', stderr: 'nothing found: the database is empty\n' })
+    const key = (await readFile(join(directory.path, 'api-key'), 'utf8')).trim()
+    assert.equal((await run(query, { VICINAL_API_KEY: key })).code, 0)
+    assert.equal((await run(query, { GRPC_ROOT_PASSWORD: key })).code, 0)
+  })
+})
+
+describe('vicinal stats', () => {
+  it('shows the figures of a service, as lines or as JSON', async () => {
+    await using desk = await Desk.open({ HTTP_API_KEY: 'http-key' })
+    const client = createHttpClient({ baseUrl: desk.service.httpUrl, apiKey: 'http-key' })
+    await client.insertBatch(
+      linesOf(3).map(({ vector, content }) => ({ vector, payload: { contentType: 'Text', content } })),
+    )
+    const text = await run(['stats', ...desk.overHttp, '--api-key', 'http-key'])
+    assert.match(text.stdout, /^state +ready$/m)
+    assert.match(text.stdout, /^points +3$/m)
+    const json = await run(['stats', ...desk.overHttp, '--json'], { HTTP_API_KEY: 'http-key' })
+    const figures = JSON.parse(json.stdout) as Record<string, unknown>
+    assert.deepEqual([figures.state, figures.points, figures.dimension], ['ready', 3, 2])
+    assertEnded(await run(['stats', ...desk.overHttp]), 1, /answered 401: missing or invalid API key/)
+  })
+})
+
+describe('vicinal', () => {
+  it('has a version', async () => {
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8')) as {
+      version: string
+    }
+    assert.deepEqual(await run(['--version']), { code: 0, stdout: `${version}\n`, stderr: '' })
+  })
+
+  it('explains every setting', async () => {
+    const [overview, { code, stdout }] = await Promise.all([run(['--help']), run(['serve', '--help'])])
+    assert.deepEqual([overview.code, code], [0, 0])
+    const words = stdout.replace(/\s+/g, ' ')
+    for (const row of Object.values(settings)) {
+      assert.ok(overview.stdout.includes(row.env), row.env)
+      assert.ok(stdout.includes(`--${row.flag} `), row.flag)
+      assert.ok(words.includes(`${row.doc} (env: ${row.env}, default: ${defaultText(row)})`), row.doc)
+    }
+  })
+
+  it('knows no other commands and options', async () => {
+    assertEnded(await run(['frobnicate']), 2, /^error: unknown command 'frobnicate'\n/)
+    assertEnded(await run(['--frobnicate']), 2, /^error: unknown option '--frobnicate'\n/)
+    assertEnded(await run(['import']), 2, /missing required argument 'file'/)
+    assertEnded(
+      await run(['query', '--frobnicate']),
+      2,
+      /unknown option.*\n\(vicinal query --help says more\)/,
+    )
+  })
+})
+
+async function freePort(): Promise<number> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  server.close()
+  await once(server, 'close')
+  return port
+}

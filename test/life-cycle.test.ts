@@ -1,0 +1,312 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { readFile } from 'node:fs/promises'
+import { type ClientRequest, type IncomingMessage, request } from 'node:http'
+import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
+import { createServer } from 'node:net'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { createLogger } from '../src/base/log.ts'
+import { ServiceMetrics } from '../src/base/metrics.ts'
+import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
+import { startHttpServer } from '../src/http/server.ts'
+import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+
+const apiKey = 'a-key-that-is-nowhere-else'
+const point = { vector: [1, 2, 3], payload: { contentType: 'Text', content: 'one' } } as const
+const body = JSON.stringify({ vector: [1, 2, 3], payload: { content_type: 'Text', content: 'one' } })
+
+/** An insert over HTTP of which the last byte is still to come. */
+class UnfinishedHttpInsert {
+  readonly #request: ClientRequest
+  readonly #answer: Promise<IncomingMessage>
+
+  private constructor(url: string) {
+    const headers = { 'content-type': 'application/json', 'content-length': body.length }
+    this.#request = request(`${url}/points`, { method: 'POST', headers })
+    this.#answer = once(this.#request, 'response').then(([response]) => response as IncomingMessage)
+    // A test that never finishes its request expects this failure.
+    this.#answer.catch(() => {})
+  }
+
+  static async begin(url: string): Promise<UnfinishedHttpInsert> {
+    const insert = new UnfinishedHttpInsert(url)
+    await new Promise((resolve) => insert.#request.write(body.slice(0, -1), resolve))
+    return insert
+  }
+
+  async finish(): Promise<number | undefined> {
+    this.#request.end(body.slice(-1))
+    const response = await this.#answer
+    response.resume()
+    return response.statusCode
+  }
+}
+
+/** An insert over gRPC of which the last byte is still to come: InsertVectorRequest in wire form. */
+class UnfinishedGrpcInsert {
+  readonly #session: ClientHttp2Session
+  readonly #stream: ClientHttp2Stream
+  readonly #message: Buffer
+
+  private constructor(address: string) {
+    this.#session = connect(`http://${address}`)
+    // A test that never finishes its call expects its connection to be cut.
+    this.#session.on('error', () => {})
+    this.#stream = this.#session.request({
+      ':method': 'POST',
+      ':path': '/vectordb.VectorDB/InsertVector',
+      'content-type': 'application/grpc',
+      te: 'trailers',
+      authorization: apiKey,
+    })
+    this.#stream.on('error', () => {})
+    const values = Buffer.from(Float32Array.of(1, 2, 3).buffer)
+    const vector = Buffer.concat([Buffer.of(0x0a, 14, 0x0a, 12), values])
+    const payload = Buffer.concat([Buffer.of(0x12, 7, 0x08, 1, 0x12, 3), Buffer.from('one')])
+    const head = Buffer.of(0, 0, 0, 0, vector.length + payload.length)
+    this.#message = Buffer.concat([head, vector, payload])
+  }
+
+  static async begin(address: string): Promise<UnfinishedGrpcInsert> {
+    const insert = new UnfinishedGrpcInsert(address)
+    await new Promise((resolve) => insert.#stream.write(insert.#message.subarray(0, -1), resolve))
+    // An answered ping says that the server has read what came before it.
+    await new Promise((resolve) => insert.#session.ping(resolve))
+    return insert
+  }
+
+  async finish(): Promise<number> {
+    const trailers = once(this.#stream, 'trailers')
+    this.#stream.end(this.#message.subarray(-1))
+    this.#stream.resume()
+    const [headers] = (await trailers) as [Record<string, string>]
+    this.#session.close()
+    return Number(headers['grpc-status'])
+  }
+}
+
+for (const signal of ['SIGTERM', 'SIGINT'] as const) {
+  describe(`after ${signal}`, () => {
+    it('running requests of both transports end well, new ones are refused, the process exits 0', async () => {
+      await using directory = await temporaryDirectory()
+      await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: apiKey })
+      const overHttp = await UnfinishedHttpInsert.begin(server.httpUrl)
+      const overGrpc = await UnfinishedGrpcInsert.begin(server.grpcAddress)
+      server.command.kill(signal)
+      await server.command.says(/"msg":"stopping/)
+
+      await assert.rejects(fetch(`${server.httpUrl}/health`))
+      assert.equal(await overHttp.finish(), 201)
+      assert.equal(await overGrpc.finish(), 0)
+      assert.equal((await server.command.ended).code, 0)
+
+      await using again = await ServerProcess.start(directory.path)
+      assert.match(again.command.stdout, /"points":2,"dimension":3/)
+    })
+  })
+}
+
+describe('a server told to stop', () => {
+  it('cuts off what has not ended after SHUTDOWN_TIMEOUT_MS, and still exits 0', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '200' }
+    await using server = await ServerProcess.start(directory.path, settings)
+    await UnfinishedHttpInsert.begin(server.httpUrl)
+    await UnfinishedGrpcInsert.begin(server.grpcAddress)
+    server.command.kill('SIGTERM')
+    const { code, stderr } = await server.command.ended
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+  })
+
+  it('exits at once at a second signal', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await ServerProcess.start(directory.path, { SHUTDOWN_TIMEOUT_MS: '600000' })
+    await UnfinishedHttpInsert.begin(server.httpUrl)
+    server.command.kill('SIGINT')
+    await server.command.says(/"msg":"stopping/)
+    // Two signals within a moment count as one: npm passes on what the terminal has sent already.
+    await delay(400)
+    server.command.kill('SIGTERM')
+    assert.equal((await server.command.ended).code, 143)
+  })
+})
+
+describe('a start', () => {
+  it('is stopped by bad settings, which are all named with their values', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { DATA_DIR: directory.path, HNSW_EF: 'much', DISABLE_HTTP: 'yes' }
+    const { code, stdout, stderr } = await run(['serve', '--http-port', '70000'], settings)
+    assert.deepEqual({ code, stdout }, { code: 2, stdout: '' })
+    assert.match(stderr, /HNSW_EF: "much" is not a whole number from 1 to 1000000/)
+    assert.match(stderr, /--http-port: "70000" is not a whole number from 0 to 65535/)
+    assert.match(stderr, /DISABLE_HTTP: "yes" is not true or false/)
+  })
+
+  it('on a data directory in use says whose it is', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await ServerProcess.start(directory.path)
+    const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path })
+    assert.equal(code, 1)
+    assert.equal(
+      stderr,
+      `vicinal: data directory ${directory.path} is in use by process ${server.command.child.pid}\n`,
+    )
+  })
+
+  it('on a port in use names host, port and setting', async () => {
+    await using directory = await temporaryDirectory()
+    await using taken = await takePort()
+    for (const [name, transport, host] of [
+      ['GRPC_PORT', 'gRPC', 'localhost'],
+      ['HTTP_PORT', 'HTTP', '127.0.0.1'],
+    ] as const) {
+      const free = { DATA_DIR: directory.path, GRPC_PORT: '0', HTTP_PORT: '0' }
+      const { code, stderr } = await run(['serve'], { ...free, [name]: String(taken.port) })
+      assert.equal(code, 1)
+      assert.equal(
+        stderr,
+        `vicinal: ${transport} cannot listen on ${host} port ${taken.port} (${name}): listen EADDRINUSE: address already in use 127.0.0.1:${taken.port}\n`,
+      )
+    }
+  })
+
+  it('with another DIMENSION than the stored one says both', async () => {
+    await using directory = await temporaryDirectory()
+    {
+      await using server = await ServerProcess.start(directory.path, { DIMENSION: '3' })
+      server.command.kill('SIGTERM')
+      await server.command.ended
+    }
+    const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path, DIMENSION: '4' })
+    assert.equal(code, 1)
+    assert.match(stderr, /^vicinal: .*\b4\b.*\b3\b|^vicinal: .*\b3\b.*\b4\b/)
+  })
+})
+
+describe('a running server', () => {
+  it('answers /health before it is ready, and /readyz only then', async () => {
+    let isReady = false
+    await using http = await listenWithoutData(() => isReady)
+    const early = await fetch(`${http.url}/readyz`)
+    assert.equal(early.status, 503)
+    assert.equal(early.headers.get('retry-after'), '1')
+    assert.equal((await fetch(`${http.url}/health`)).status, 200)
+    await assert.rejects(createHttpClient({ baseUrl: http.url }).insert(point), { reason: 'not_ready' })
+    isReady = true
+    assert.equal((await fetch(`${http.url}/readyz`)).status, 200)
+  })
+
+  it('opens no HTTP port when DISABLE_HTTP is true', async () => {
+    await using directory = await temporaryDirectory()
+    const port = await freePort()
+    const settings = { DISABLE_HTTP: 'true', HTTP_PORT: String(port), GRPC_ROOT_PASSWORD: apiKey }
+    await using server = await ServerProcess.start(directory.path, settings)
+    assert.doesNotMatch(server.command.stdout, /HTTP listens/)
+    await assert.rejects(fetch(`http://127.0.0.1:${port}/health`))
+    const grpc = createGrpcClient({ address: server.grpcAddress, apiKey })
+    await grpc.insert(point)
+    await grpc.close()
+  })
+
+  it('writes JSON lines that hold no key, whatever is sent to it', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { HTTP_API_KEY: `${apiKey}-http`, LOG_LEVEL: 'trace' }
+    await using server = await ServerProcess.start(directory.path, settings)
+    const generated = (await readFile(`${directory.path}/api-key`, 'utf8')).trim()
+    for (const [key, reason] of [
+      [generated, 'invalid_argument'],
+      ['a-wrong-key-that-came-in', 'unauthenticated'],
+    ] as const) {
+      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey: key })
+      await assert.rejects(grpc.get('nonsense'), { reason })
+      await grpc.close()
+    }
+    const http = createHttpClient({ baseUrl: server.httpUrl, apiKey: `${apiKey}-http` })
+    await http.insert(point)
+    await assert.rejects(http.get('nonsense'), DatabaseError)
+    server.command.kill('SIGTERM')
+    const { stdout, stderr } = await server.command.ended
+    for (const line of stdout.trim().split('\n')) assert.equal(typeof JSON.parse(line), 'object')
+    for (const secret of [generated, apiKey, 'a-wrong-key-that-came-in']) {
+      assert.ok(!(stdout + stderr).includes(secret), `the log holds ${secret}`)
+    }
+  })
+
+  it('serves after kill -9 and a restart what it had acknowledged', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { GRPC_ROOT_PASSWORD: apiKey }
+    let ids: readonly string[]
+    {
+      await using server = await ServerProcess.start(directory.path, settings)
+      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey })
+      ids = await grpc.insertBatch([point, { ...point, vector: [4, 5, 6] }])
+      await grpc.close()
+    }
+    await using server = await ServerProcess.start(directory.path, settings)
+    const http = createHttpClient({ baseUrl: server.httpUrl })
+    assert.deepEqual(
+      await http.search({ vector: [4, 5, 6], metric: 'Euclidean', limit: 9 }),
+      [...ids].reverse(),
+    )
+    assert.deepEqual((await http.get(ids[0]!)).payload, point.payload)
+  })
+})
+
+describe('the command line of serve', () => {
+  it('takes flags before the environment, and a flag that is true or false alone', async () => {
+    await using directory = await temporaryDirectory()
+    const ports = ['--grpc-port', '0', '--data-dir', directory.path]
+    const command = new Command(['--disable-http', ...ports], { DISABLE_HTTP: 'false', DATA_DIR: '/nowhere' })
+    await command.says(/"msg":"ready"/)
+    command.kill('SIGTERM')
+    const { code, stdout } = await command.ended
+    assert.equal(code, 0)
+    assert.doesNotMatch(stdout, /HTTP listens/)
+  })
+})
+
+async function takePort(): Promise<AsyncDisposable & { readonly port: number }> {
+  const server = createServer()
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const { port } = server.address() as { port: number }
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      server.close()
+      await once(server, 'close')
+    },
+  }
+}
+
+async function freePort(): Promise<number> {
+  await using taken = await takePort()
+  return taken.port
+}
+
+/** The HTTP server of a service whose data are still loading. */
+async function listenWithoutData(
+  isReady: () => boolean,
+): Promise<AsyncDisposable & { readonly url: string }> {
+  const server = await startHttpServer({
+    context: {
+      get database(): never {
+        throw new DatabaseError('not_ready', 'the stored points are still loading')
+      },
+      limits: { maxLimit: 10, hnswEf: 10 },
+    },
+    host: '127.0.0.1',
+    port: 0,
+    apiKey: undefined,
+    maxRequestBytes: 1_000_000,
+    requestTimeoutMs: 10_000,
+    metrics: new ServiceMetrics(),
+    logger: createLogger({ level: 'silent', pretty: false }),
+    isReady,
+  })
+  return {
+    url: `http://127.0.0.1:${server.port}`,
+    [Symbol.asyncDispose]: () => server.close(100),
+  }
+}

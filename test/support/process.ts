@@ -1,0 +1,101 @@
+import assert from 'node:assert/strict'
+import { type ChildProcessWithoutNullStreams, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts')
+
+export interface Ended {
+  /** The exit code; null when a signal ended the process. */
+  readonly code: number | null
+  readonly stdout: string
+  readonly stderr: string
+}
+
+/** The real `vicinal` in a process of its own, with nothing in its environment but what is given. */
+export class Command {
+  readonly child: ChildProcessWithoutNullStreams
+  readonly ended: Promise<Ended>
+  stdout = ''
+  stderr = ''
+
+  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
+    this.child = spawn(process.execPath, [main, ...args], { env: environment })
+    this.child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.stdout += text
+    })
+    this.child.stderr.setEncoding('utf8').on('data', (text: string) => {
+      this.stderr += text
+    })
+    this.ended = once(this.child, 'close').then(([code]) => ({
+      code: code as number | null,
+      stdout: this.stdout,
+      stderr: this.stderr,
+    }))
+  }
+
+  kill(signal: NodeJS.Signals): void {
+    this.child.kill(signal)
+  }
+
+  /** Resolves when `pattern` has been written to standard output; fails when the process ends without. */
+  async says(pattern: RegExp): Promise<RegExpExecArray> {
+    for (;;) {
+      const found = pattern.exec(this.stdout)
+      if (found !== null) return found
+      const more = once(this.child.stdout, 'data').then(() => true)
+      const isAlive = await Promise.race([more, this.ended.then(() => false)])
+      if (!isAlive && !pattern.test(this.stdout)) {
+        assert.fail(`ended without saying ${pattern}:\n${this.stdout}\n${this.stderr}`)
+      }
+    }
+  }
+}
+
+/** Runs `vicinal` to its end. */
+export function run(
+  args: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<Ended> {
+  return new Command(args, environment).ended
+}
+
+/** A server in a process of its own, on free ports, over a data directory that outlives it. */
+export class ServerProcess implements AsyncDisposable {
+  readonly command: Command
+  readonly grpcAddress: string
+  /** Empty when HTTP is disabled. */
+  readonly httpUrl: string
+
+  private constructor(command: Command, grpcAddress: string, httpUrl: string) {
+    this.command = command
+    this.grpcAddress = grpcAddress
+    this.httpUrl = httpUrl
+  }
+
+  /** Resolves when the server is ready. */
+  static async start(
+    dataDir: string,
+    environment: Readonly<Record<string, string>> = {},
+  ): Promise<ServerProcess> {
+    const ports = { GRPC_PORT: '0', HTTP_PORT: '0', SEARCH_THREADS: '1' }
+    const command = new Command(['serve'], { DATA_DIR: dataDir, ...ports, ...environment })
+    await command.says(/"msg":"ready"/)
+    const grpcPort = /"port":(\d+),"msg":"gRPC listens"/.exec(command.stdout)![1]
+    const httpUrl = /"url":"([^"]+)"/.exec(command.stdout)?.[1] ?? ''
+    return new ServerProcess(command, `localhost:${grpcPort}`, httpUrl)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.command.kill('SIGKILL')
+    await this.command.ended
+  }
+}
+
+/** A directory that is gone when its scope ends. */
+export async function temporaryDirectory(): Promise<AsyncDisposable & { readonly path: string }> {
+  const path = await mkdtemp(join(tmpdir(), 'vicinal-test-'))
+  return { path, [Symbol.asyncDispose]: () => rm(path, { recursive: true, force: true }) }
+}
