@@ -1,0 +1,212 @@
+import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
+import { existsSync, globSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { dirname, join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { status } from '@grpc/grpc-js'
+import { settingsDoc } from '../scripts/write-settings-doc.ts'
+import { settings } from '../src/config.ts'
+import { startTestService, type TestService } from './support/service.ts'
+
+const root = join(import.meta.dirname, '..')
+const pages = [
+  'README.md',
+  'CHANGELOG.md',
+  'CONTRIBUTING.md',
+  'SECURITY.md',
+  ...globSync('docs/**/*.md', { cwd: root }),
+]
+
+describe('docs', () => {
+  it('list the settings as the program has them', () => {
+    assert.equal(text('docs/settings.md'), settingsDoc(), 'run `npm run docs:settings`')
+  })
+
+  it('name npm scripts that exist', () => {
+    const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
+    const named = found(/\bnpm (?:run (?:-s )?([\w:-]+)|(start|test)\b)/g)
+    assert.ok(named.length > 0)
+    assert.deepEqual(
+      named.filter(({ value }) => scripts[value] === undefined),
+      [],
+    )
+  })
+
+  it('name every dependency with its reason', () => {
+    const manifest = JSON.parse(text('package.json')) as Record<string, Record<string, string>>
+    const page = text('docs/decisions/dependencies.md')
+    const names = ['dependencies', 'optionalDependencies', 'devDependencies'].flatMap((kind) =>
+      Object.keys(manifest[kind]!),
+    )
+    assert.deepEqual(
+      names.filter((name) => !name.startsWith('@types/') && !page.includes(`\`${name}\``)),
+      [],
+    )
+  })
+
+  it('name settings that exist', () => {
+    const known = new Set([
+      ...Object.values(settings).map(({ env }) => env),
+      ...Object.keys(status),
+      ...othersInCapitals,
+    ])
+    // Records of decisions also name what is not ours.
+    const own = pages.filter((page) => !page.startsWith('docs/decisions/'))
+    const named = found(/\b([A-Z]+(?:_[A-Z]+)+)\b/g, own)
+    assert.ok(named.length > 0)
+    assert.deepEqual(
+      named.filter(({ value }) => !known.has(value)),
+      [],
+    )
+  })
+
+  it('name files that exist', () => {
+    const files = globSync('{src,test,scripts,proto,demo,docs,bench}/**/*.*', {
+      cwd: root,
+      exclude: ['**/node_modules'],
+    })
+    const named = found(/`(\w[\w/-]*(?:\.[\w-]+)*\.(?:ts|md|yaml|proto))`/g)
+    assert.ok(named.length > 0)
+    assert.deepEqual(
+      named.filter(
+        ({ value }) => !existsSync(join(root, value)) && !files.some((file) => file.endsWith(`/${value}`)),
+      ),
+      [],
+    )
+  })
+
+  it('name code that exists', () => {
+    const sources = globSync('src/**/*.ts', { cwd: root }).map(text).join('\n')
+    const named = found(/`#?(?:\w+\.)*#?(\w*[a-z][A-Z]\w*)(?:\([^`]*)?`/g, ['docs/ARCHITECTURE.md'])
+    assert.ok(named.length > 0)
+    assert.deepEqual(
+      named.filter(({ value }) => !new RegExp(`\\b${value}\\b`).test(sources)),
+      [],
+    )
+  })
+
+  it('link to what is there', () => {
+    const links = found(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)
+    assert.ok(links.length > 0)
+    assert.deepEqual(
+      links.filter(({ page, value }) => !resolves(page, value)),
+      [],
+    )
+  })
+})
+
+describe('the README', { skip: spawnSync('curl', ['--version']).error && 'curl is not installed' }, () => {
+  let service: TestService
+  /** Ids as the page shows them, and as this run got them. */
+  const ids = new Map<string, string>()
+  before(async () => {
+    service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
+  })
+  after(() => service[Symbol.asyncDispose]())
+
+  for (const { language, source, output } of examplesOf(text('README.md'))) {
+    it(`shows what is really answered: ${source.split('\n')[0]}`, async () => {
+      const actual = await run(language, source, service, ids)
+      const shown = withActualIds(output, actual, ids).trimEnd()
+      assert.match(actual, patternOf(shown))
+    })
+  }
+})
+
+/** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
+const othersInCapitals = ['VICINAL_API_KEY']
+
+interface Found {
+  readonly page: string
+  readonly value: string
+}
+
+/** What the pattern's groups capture on the pages. */
+function found(pattern: RegExp, on: readonly string[] = pages): Found[] {
+  return on.flatMap((page) =>
+    [...text(page).matchAll(pattern)].map((match) => ({
+      page,
+      value: match.slice(1).find((each) => each !== undefined)!,
+    })),
+  )
+}
+
+function resolves(page: string, link: string): boolean {
+  const [path = '', anchor] = link.split('#')
+  const target = path === '' ? page : join(dirname(page), path)
+  if (!existsSync(join(root, target))) return false
+  if (anchor === undefined || statSync(join(root, target)).isDirectory()) return anchor === undefined
+  const headings = [...text(target).matchAll(/^#+ (.+)$/gm)].map(([, heading]) => anchorOf(heading!))
+  return headings.includes(anchor)
+}
+
+/** As GitHub makes them. */
+function anchorOf(heading: string): string {
+  return heading
+    .toLowerCase()
+    .replace(/[^\w\s-]/g, '')
+    .replaceAll(' ', '-')
+}
+
+interface Example {
+  readonly language: string
+  readonly source: string
+  readonly output: string
+}
+
+/** Commands and programs with their output in the block that follows at once. */
+function examplesOf(page: string): Example[] {
+  const blocks = [...page.matchAll(/^```(\w*)\n([\s\S]*?)^```\n/gm)]
+  return blocks.flatMap((block, index) => {
+    const [whole, language, source] = block
+    const next = blocks[index + 1]
+    const isShown = next?.[1] === 'text' && page.slice(block.index + whole.length, next!.index) === '\n'
+    if (!isShown || !['sh', 'ts'].includes(language!)) return []
+    return [{ language: language!, source: source!, output: next![2]! }]
+  })
+}
+
+/** Runs an example as a reader would, against the service under test; gives its standard output. */
+async function run(
+  language: string,
+  source: string,
+  { config, dataDir, httpUrl, grpcAddress }: TestService,
+  ids: ReadonlyMap<string, string>,
+): Promise<string> {
+  const here = source
+    .replaceAll('127.0.0.1:3000', new URL(httpUrl).host)
+    .replaceAll('localhost:50051', grpcAddress)
+    .replaceAll('/tmp/', `${dataDir}/`)
+    .replaceAll('data/api-key', join(dataDir, 'api-key'))
+    .replace("'vicinal/client'", `'${join(root, 'src/client/index.ts')}'`)
+    .replace(uuid, (id) => ids.get(id) ?? id)
+  const script = join(dataDir, 'example.mts')
+  if (language === 'ts') writeFileSync(script, here)
+  const [command, args] = language === 'ts' ? [process.execPath, [script]] : ['bash', ['-c', here]]
+  const grpcPort = grpcAddress.split(':')[1]!
+  const env = { ...process.env, DATA_DIR: config.dataDir, GRPC_PORT: grpcPort }
+  const { stdout } = await promisify(execFile)(command, args, { cwd: root, env, timeout: 60_000 })
+  return stdout
+}
+
+/** The shown output with each id that is new on the page replaced by the one that stands in its place here. */
+function withActualIds(shown: string, actual: string, ids: Map<string, string>): string {
+  const actualIds = actual.match(uuid) ?? []
+  for (const [index, id] of (shown.match(uuid) ?? []).entries()) {
+    if (!ids.has(id)) ids.set(id, actualIds[index] ?? id)
+  }
+  return shown.replace(uuid, (id) => ids.get(id)!)
+}
+
+/** What differs from run to run, such as a time, is shown as an ellipsis. */
+function patternOf(shown: string): RegExp {
+  const literal = shown.replace(/[.*+?^${}()|[\]\\]/g, '\\$&')
+  return new RegExp(`^${literal.replaceAll('…', '.*')}\\s*$`)
+}
+
+const uuid = /[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}/g
+
+function text(file: string): string {
+  return readFileSync(join(root, file), 'utf8')
+}
