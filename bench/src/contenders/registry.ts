@@ -1,0 +1,17 @@
+import type { ContenderVariant } from '../contender.ts'
+
+/** The contenders by name, in the order of the table. Loaded only in the process that runs them. */
+export const contenders: Readonly<Record<string, () => Promise<ContenderVariant>>> = {
+  vicinal: async () => (await import('./vicinal.ts')).vicinal,
+  'vicinal-exact': async () => (await import('./vicinal.ts')).vicinalExact,
+  hnswlib: async () => (await import('./hnswlib.ts')).hnswlibNode,
+  usearch: async () => (await import('./usearch.ts')).usearchFloat,
+  'usearch-i8': async () => (await import('./usearch.ts')).usearchByte,
+  zvec: async () => (await import('./zvec.ts')).zvecFloat,
+  'zvec-i8': async () => (await import('./zvec.ts')).zvecByte,
+}
+
+/** Those of a run without `--contenders`: the exact scan takes too long on the large sets. */
+export const usualContenders: readonly string[] = Object.keys(contenders).filter(
+  (name) => name !== 'vicinal-exact',
+)

@@ -1,0 +1,12 @@
+import { churn } from './churn.ts'
+import type { Curve, CurveName } from './curve.ts'
+import { growth } from './growth.ts'
+import { metricCurve } from './metrics.ts'
+import { threadCurve } from './threads.ts'
+
+export const curves: Readonly<Record<CurveName, Curve>> = {
+  growth,
+  threads: threadCurve,
+  churn,
+  metrics: metricCurve,
+}

@@ -1,0 +1,80 @@
+import { type ChildProcess, fork } from 'node:child_process'
+import { mkdirSync, rmSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import type { Answer, Answers, Question } from './messages.ts'
+
+/** The benchmark's hold on one contender's process. */
+export class ContenderClient {
+  readonly name: string
+  readonly #folder: string
+  readonly #keepsFiles: boolean
+  readonly #process: ChildProcess
+
+  private constructor(name: string, folder: string, keepsFiles: boolean, process: ChildProcess) {
+    this.name = name
+    this.#folder = folder
+    this.#keepsFiles = keepsFiles
+    this.#process = process
+  }
+
+  /**
+   * Starts the process and has it load the library.
+   *
+   * @param folder where the contender may keep files
+   * @param files whether those of an earlier run are wanted, and whether its own are to outlive it
+   */
+  static async open(
+    name: string,
+    folder: string,
+    files: { readonly fromBefore: boolean; readonly keep: boolean },
+  ): Promise<[ContenderClient, Answers['open']]> {
+    if (!files.fromBefore) rmSync(folder, { recursive: true, force: true })
+    mkdirSync(folder, { recursive: true })
+    const child = fork(new URL('./contender-process.ts', import.meta.url), {
+      execArgv: ['--expose-gc'],
+      serialization: 'advanced',
+      env: { ...process.env, UV_THREADPOOL_SIZE: String(availableParallelism()) },
+    })
+    const client = new ContenderClient(name, folder, files.keep, child)
+    return [client, await client.ask({ kind: 'open', name, folder })]
+  }
+
+  /** @throws Error that names the contender, when it failed or its process died */
+  async ask<Kind extends Question['kind']>(
+    question: Question & { readonly kind: Kind },
+  ): Promise<Answers[Kind]> {
+    const answer = await this.#roundTrip(question)
+    if ('fault' in answer) throw new Error(`${this.name}, asked to ${question.kind}: ${answer.fault}`)
+    return answer.answer as Answers[Kind]
+  }
+
+  async close(): Promise<void> {
+    const ended = new Promise((resolve) => this.#process.once('exit', resolve))
+    await this.ask({ kind: 'close' })
+    await ended
+    this.#removeFiles()
+  }
+
+  /** Ends the process of a contender that failed, whatever it is doing. */
+  kill(): void {
+    this.#process.kill('SIGKILL')
+    this.#removeFiles()
+  }
+
+  #removeFiles(): void {
+    if (!this.#keepsFiles) rmSync(this.#folder, { recursive: true, force: true })
+  }
+
+  #roundTrip(question: Question): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      const onExit = (code: number | null, signal: string | null): void =>
+        reject(new Error(`${this.name}, asked to ${question.kind}: its process ended (${signal ?? code})`))
+      this.#process.once('exit', onExit)
+      this.#process.once('message', (answer) => {
+        this.#process.off('exit', onExit)
+        resolve(answer as Answer)
+      })
+      this.#process.send(question)
+    })
+  }
+}
