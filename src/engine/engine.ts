@@ -61,6 +61,7 @@ export interface EngineStats {
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const kernels = await loadKernels()
+  options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
   const state = await recover(options, kernels)
   const indexer = new Indexer({
     ...options,

@@ -11,8 +11,9 @@ const dimensions = [
   ...[96, 127, 128, 129, 384, 511, 512, 768, 1000, 1536, 1999, 2000, 4096, 65_535],
 ]
 
-for (const variant of kernelVariants) {
-  const kernels = await loadKernels(variant)
+const builds = kernelVariants.flatMap((variant) => [true, false].map((isWide) => ({ variant, isWide })))
+for (const { variant, isWide } of builds) {
+  const kernels = await loadKernels(variant, isWide)
   const memory = new WebAssembly.Memory({ initial: 16, maximum: 65_536, shared: true })
   const wasm = instantiateKernels(kernels, memory)
   const at = { a: 64, b: 64 + 65_536 * 4 }
@@ -26,7 +27,7 @@ for (const variant of kernelVariants) {
     return padded
   }
 
-  describe(`kernels, ${variant} build`, () => {
+  describe(`kernels, ${variant} build${isWide ? ', wide' : ''}`, () => {
     for (const kind of vectorKinds) {
       it(`agree with the scalar reference over ${kind} components, seed ${seed}`, () => {
         const random = seededRandom(seed)

@@ -7,8 +7,12 @@ import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
 
 /** Builds a graph by one thread from seeded vectors; gives a hash of all its links and of what searches find. */
-export async function graphHash(variant: KernelVariant, dimension: number, seed: number): Promise<string> {
-  const kernels = await loadKernels(variant)
+export async function graphHash(
+  build: { readonly variant: KernelVariant; readonly isWide: boolean },
+  dimension: number,
+  seed: number,
+): Promise<string> {
+  const kernels = await loadKernels(build.variant, build.isWide)
   const index = new VectorIndex({
     dimension,
     kernels,
@@ -33,9 +37,4 @@ export async function graphHash(variant: KernelVariant, dimension: number, seed:
     hash.update(JSON.stringify(found.map(({ slot }) => slot)))
   }
   return hash.digest('hex')
-}
-
-if (import.meta.main) {
-  const [variant, dimension, seed] = process.argv.slice(2)
-  console.log(await graphHash(variant as KernelVariant, Number(dimension), Number(seed)))
 }

@@ -109,6 +109,11 @@ export function dotCodes4(
   )
 }
 
+/** `dotCodes4` on its own, so that it can be held against a reference. `rows` are four, `stride` bytes apart. */
+export function dotCodes(query: usize, rows: usize, stride: usize, n: i32, spill: usize, out: usize): void {
+  dotCodes4(query, rows, rows + stride, rows + 2 * stride, rows + 3 * stride, <usize>n, spill, out)
+}
+
 function greatestMagnitude(row: usize, n: usize): f32 {
   let most = f32x4.splat(0)
   for (const end = row + (n << 2); row < end; row += 16) most = f32x4.max(most, f32x4.abs(v128.load(row)))

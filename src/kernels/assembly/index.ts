@@ -1,6 +1,6 @@
 export { distance64, dot32, dot64, euclidean32, hamming, manhattan32 } from './distances'
 export { offerRow, scan, sortPool } from './scan'
-export { encodeQuery, encodeStored } from './codes'
+export { dotCodes, encodeQuery, encodeStored } from './codes'
 export { insertSlot } from './graph'
 export { attachGraph } from './graph-memory'
 export { adopt, encodeSlot, releaseLeaving, repairRange } from './graph-repair'
