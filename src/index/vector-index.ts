@@ -181,6 +181,7 @@ class Segment {
   readonly #kernels: KernelExports
   readonly #reader: RowReader | undefined
   #views: Views
+  #filled = 0
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
     const memory = allocate(pagesFor(layout, 0))
@@ -215,7 +216,10 @@ class Segment {
     const row = rows === 0 ? this.#code(local, vector) : rows + local * rowBytes
     if (rows !== 0) this.#views.rows.set(vector, (local * rowBytes) / 4)
     this.#views.norms[local] = this.#kernels.dot64(row, row, paddedDimension)
-    for (const { state } of this.queues) state.slotCount = Math.max(state.slotCount, local + 1)
+    if (local >= this.#filled) {
+      this.#filled = local + 1
+      for (const { state } of this.queues) state.slotCount = this.#filled
+    }
     Atomics.store(this.#views.live, local, 1)
   }
 

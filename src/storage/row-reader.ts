@@ -19,22 +19,54 @@ export async function readRows(
   await using file = await open(path, 'r')
   const rowBytes = rowBytesOf(dimension)
   const rowsPerChunk = Math.max(1, Math.floor(chunkBytes / rowBytes))
-  const chunk = Buffer.alloc(Math.min(rowsPerChunk, Math.max(1, slots.count)) * rowBytes)
   const vector = new Float32Array(dimension)
-  for (let first = 0; first < slots.count; first += rowsPerChunk) {
+  const readChunk = async (first: number, chunk: Buffer): Promise<Chunk | undefined> => {
     const count = Math.min(rowsPerChunk, slots.count - first)
+    if (count <= 0) return undefined
     const position = rowsHeaderBytes + first * rowBytes
-    const available = await readFully(file, chunk, count * rowBytes, position)
+    return {
+      first,
+      count,
+      position,
+      bytes: chunk,
+      available: await readFully(file, chunk, count * rowBytes, position),
+    }
+  }
+  const readEach = ({ first, count, position, bytes, available }: Chunk): void => {
     for (let index = 0; index < count; index += 1) {
       const slot = first + index
       if (!slots.isLive(slot)) continue
       const offset = index * rowBytes
       const isWhole = offset + rowBytes <= available
-      const sequence = isWhole ? readRow(chunk, offset, vector) : undefined
+      const sequence = isWhole ? readRow(bytes, offset, vector) : undefined
       if (sequence === undefined) throw damagedRow(path, slot, position + offset, isWhole)
-      each({ slot, id: chunk.subarray(offset, offset + idBytes), sequence, vector })
+      each({ slot, id: bytes.subarray(offset, offset + idBytes), sequence, vector })
     }
   }
+  const bytes = Math.min(rowsPerChunk, Math.max(1, slots.count)) * rowBytes
+  const spare = [Buffer.alloc(bytes), Buffer.alloc(bytes)]
+  let chunk = await readChunk(0, spare[0]!)
+  while (chunk !== undefined) {
+    spare.reverse()
+    // The next chunk comes from the disk while this one is checked and copied.
+    const next = readChunk(chunk.first + chunk.count, spare[0]!)
+    try {
+      readEach(chunk)
+    } finally {
+      await next
+    }
+    chunk = await next
+  }
+}
+
+interface Chunk {
+  readonly first: number
+  readonly count: number
+  /** Byte offset in the file. */
+  readonly position: number
+  readonly bytes: Buffer
+  /** Of the bytes that were asked for, those that the file had. */
+  readonly available: number
 }
 
 /** Reads until `length` bytes or the end of the file; gives the number of bytes read. */
