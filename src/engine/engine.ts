@@ -196,7 +196,13 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   }
 
   reserve(slotCount: number): void {
-    this.#state.index!.reserve(slotCount)
+    try {
+      this.#state.index!.reserve(slotCount)
+    } catch (error) {
+      // What was deleted makes room as soon as no graph leads to it any more: the next try may find some.
+      this.#indexer.freeSoon()
+      throw error
+    }
   }
 
   applyInsertion({ slot, id, sequence, point }: Insertion): void {

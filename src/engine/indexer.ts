@@ -178,6 +178,11 @@ export class Indexer {
     if (this.#dead.size >= Math.max(repairMin, this.#index!.liveCount * repairShare)) this.#repairSoon()
   }
 
+  /** Takes removed points out of the graphs before their number asks for it. */
+  freeSoon(): void {
+    if (this.#dead.size > 0) this.#repairSoon()
+  }
+
   /** Lets what runs end, keeps the graphs for the next start, and stops the threads. */
   async close(): Promise<void> {
     this.#isClosing = true

@@ -3,6 +3,7 @@ import { type Metric, metrics } from '../base/point.ts'
 import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hit } from './hit.ts'
 import { RowReader } from './row-reader.ts'
+import { hitsOf, placeQuery } from './scratch.ts'
 import { blockBytes, laneAddress, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
 /** One query of a scan. `k` is at most the segment's MAX_LIMIT. */
@@ -42,13 +43,11 @@ export class FlatScanner {
 
   begin(queries: readonly ScanQuery[]): void {
     assert(this.fits(queries), 'the queries of a scan fit into its lane')
-    const { memory, layout } = this.#segment
+    const { layout } = this.#segment
     let pool = this.#lane + layout.lane.pool
     this.#running = queries.map(({ vector, metric, k }, index) => {
       const query = this.#lane + index * layout.rowBytes
-      const row = new Float32Array(memory.buffer, query, layout.paddedDimension)
-      row.set(vector)
-      row.fill(0, layout.dimension)
+      placeQuery(this.#segment, query, vector)
       const running = {
         metric: metrics.indexOf(metric),
         query,
@@ -110,18 +109,9 @@ export class FlatScanner {
 
   /** The hits of each query, ascending by (distance, sequence), with slots as the whole index numbers them. */
   finish(): Hit[][] {
-    const { buffer } = this.#segment.memory
-    const { firstSlot } = this.#segment
     return this.#running.map(({ pool, k, count }) => {
       this.#kernels.sortPool(pool, k, count)
-      const distances = new Float64Array(buffer, pool, count)
-      const sequences = new Float64Array(buffer, pool + k * 8, count)
-      const slots = new Uint32Array(buffer, pool + k * 16, count)
-      return Array.from({ length: count }, (_, index) => ({
-        slot: firstSlot + slots[index]!,
-        sequence: sequences[index]!,
-        distance: distances[index]!,
-      }))
+      return hitsOf(this.#segment, pool, k, count)
     })
   }
 

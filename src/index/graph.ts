@@ -6,6 +6,7 @@ import { GraphState, slotStates } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
+import { hitsOf, placeQuery } from './scratch.ts'
 import { laneAddress, type SegmentHandle, type SegmentLayout } from './segment.ts'
 
 /** How a query goes through the index: by which graph, and how much wider than its ef asks. */
@@ -79,25 +80,15 @@ export class GraphThread {
 
   /** What the graph finds, the waiting slots included, ascending by (distance, sequence). */
   search({ vector, metric, k }: ScanQuery, ef: number, measure: number): Hit[] {
-    const { memory, layout, firstSlot } = this.#segment
-    const { buffer } = memory
-    const row = new Float32Array(buffer, this.#lane, layout.paddedDimension)
-    row.set(vector)
-    row.fill(0, layout.dimension)
+    const { layout } = this.#segment
+    placeQuery(this.#segment, this.#lane, vector)
     const norm = this.#kernels.dot64(this.#lane, this.#lane, layout.paddedDimension)
     const pool = this.#lane + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
     const query = { metric: metrics.indexOf(metric), norm, measure, ef, rerank, pool, k }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
     this.#kernels.sortPool(pool, k, count)
-    const distances = new Float64Array(buffer, pool, count)
-    const sequences = new Float64Array(buffer, pool + k * 8, count)
-    const slots = new Uint32Array(buffer, pool + k * 16, count)
-    return Array.from({ length: count }, (_, index) => ({
-      slot: firstSlot + slots[index]!,
-      sequence: sequences[index]!,
-      distance: distances[index]!,
-    }))
+    return hitsOf(this.#segment, pool, k, count)
   }
 
   #searchInMemory({ metric, measure, norm, ef, rerank, pool, k }: GraphQuery): number {

@@ -4,6 +4,7 @@ import { instantiateKernels, type KernelExports, type KernelModule } from '../ke
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
 import { RowReader } from './row-reader.ts'
+import { placeQuery } from './scratch.ts'
 import {
   graphsPerSegment,
   laneAddress,
@@ -225,12 +226,10 @@ class Segment {
 
   /** Codes a vector whose row stays on disk; gives the address of the row, for the moment. */
   #code(local: number, vector: Float32Array): number {
-    const { memory, layout } = this.handle
+    const { layout } = this.handle
     const { paddedDimension, codeWidth, codes, codeBytes } = layout
     const at = laneAddress(layout, 0)
-    const row = new Float32Array(memory.buffer, at, paddedDimension)
-    row.set(vector)
-    row.fill(0, layout.dimension)
+    placeQuery(this.handle, at, vector)
     this.#kernels.encodeStored(at, paddedDimension, codeWidth, codes + local * codeBytes)
     return at
   }

@@ -34,7 +34,7 @@ import {
   visit,
   width,
 } from './graph-memory'
-import { askFrom, ROWS, score4 } from './measure'
+import { askFrom, ROWS, scoreFrom } from './measure'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
@@ -87,14 +87,7 @@ function isApart(slot: u32, distance: f32, into: usize, kept: i32, measure: i32)
   if (kept == 0) return true
   askFrom(slot, measure)
   for (let i = 0; i < kept; i += 4) {
-    const four = into + (<usize>i << 2)
-    const a = load<u32>(four)
-    score4(
-      a,
-      i + 1 < kept ? load<u32>(four, 4) : a,
-      i + 2 < kept ? load<u32>(four, 8) : a,
-      i + 3 < kept ? load<u32>(four, 12) : a,
-    )
+    scoreFrom(into, i, kept)
     const scores = v128.load(scratch + SCORES)
     if (v128.any_true(f32x4.lt(scores, f32x4.splat(distance)))) return false
   }
@@ -147,20 +140,10 @@ function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void
   const keys = scratch + CANDIDATES
   askFrom(from, measure)
   for (let i = 0; i < count; i += 4) {
-    const four = slots + (<usize>i << 2)
-    const a = load<u32>(four)
-    score4(
-      a,
-      i + 1 < count ? load<u32>(four, 4) : a,
-      i + 2 < count ? load<u32>(four, 8) : a,
-      i + 3 < count ? load<u32>(four, 12) : a,
-    )
+    scoreFrom(slots, i, count)
     const end = min(count - i, 4)
     for (let j = 0; j < end; j++) {
-      const key = keyOf(
-        load<f32>(scratch + SCORES + (<usize>j << 2)),
-        slotAt(four, j),
-      )
+      const key = keyOf(load<f32>(scratch + SCORES + (<usize>j << 2)), slotAt(slots, i + j))
       let to = keys + (<usize>(i + j) << 3)
       while (to > keys && load<u64>(to - 8) > key) {
         store<u64>(to, load<u64>(to - 8))

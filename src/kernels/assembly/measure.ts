@@ -147,3 +147,16 @@ export function score1(slot: u32): f32 {
   return load<f32>(scratch + SCORES)
 }
 
+/** Writes to SCORES the distances of up to four slots of a list of `count`, from entry `at` on. */
+// @ts-ignore: decorator
+@inline
+export function scoreFrom(list: usize, at: i32, count: i32): void {
+  const four = list + (<usize>at << 2)
+  const a = load<u32>(four)
+  score4(
+    a,
+    at + 1 < count ? load<u32>(four, 4) : a,
+    at + 2 < count ? load<u32>(four, 8) : a,
+    at + 3 < count ? load<u32>(four, 12) : a,
+  )
+}
