@@ -275,6 +275,16 @@ describe(`a graph on disk, seed ${seed}`, () => {
     assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 200), 'Euclidean')) >= 0.98)
   })
 
+  it('that was being built when the service stopped is taken up where it was', async () => {
+    const { directory, points } = await stopped()
+    rmSync(graphFile(directory))
+    const interrupted = await started(directory, points)
+    while (interrupted.indexer.unindexed > 2000) await new Promise((resolve) => setTimeout(resolve, 2))
+    await interrupted.close()
+    await using fixture = await started(directory, points)
+    assert.ok(fixture.indexer.unindexed <= 2000, `${fixture.indexer.unindexed} points are to be linked`)
+  })
+
   it('that is damaged, cut off or missing is built anew', async () => {
     const { directory, points } = await stopped()
     const path = graphFile(directory)

@@ -73,6 +73,7 @@ export class Indexer {
   #auditGrowth = auditGrowth
   #isAuditing = false
   #isRepairDue = false
+  /** Slots that were linked or removed since the graphs were last written. */
   #unsaved = 0
   #lastChange = 0
   #lastAudit = 0
@@ -161,7 +162,7 @@ export class Indexer {
 
   /** A point has taken effect in a slot. */
   inserted(slot: number): void {
-    this.#changed()
+    this.#lastChange = performance.now()
     if (!this.#active.includes(true)) {
       this.#activateWhenDue()
     } else {
@@ -172,7 +173,8 @@ export class Indexer {
 
   /** The point of a slot is gone. The slot is free at once, or when no graph leads to it any more. */
   removed(slot: number): void {
-    this.#changed()
+    this.#lastChange = performance.now()
+    this.#unsaved += 1
     this.#dead.add(slot)
     if (this.#freeIfUnknown(slot)) return
     if (this.#dead.size >= Math.max(repairMin, this.#index!.liveCount * repairShare)) this.#repairSoon()
@@ -200,11 +202,6 @@ export class Indexer {
       this.#dispatch()
       await (this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
     }
-  }
-
-  #changed(): void {
-    this.#unsaved += 1
-    this.#lastChange = performance.now()
   }
 
   #hasRoom(): boolean {
@@ -285,6 +282,7 @@ export class Indexer {
 
   /** Slots that left a queue: those removed meanwhile may be free now. */
   #left(ordinal: number, locals: readonly number[]): void {
+    this.#unsaved += locals.length
     const queued = this.#queued[ordinal]!
     const first = ordinal * this.#index!.layout.capacity
     for (const local of locals) {
