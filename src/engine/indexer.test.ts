@@ -81,7 +81,7 @@ describe(`the graph, seed ${seed}`, () => {
       const late = clusteredVectors(random, 50, dimension)
       for (const vector of late) {
         const slot = fixture.insert(vector)
-        const [found] = await fixture.search([vector], 'Cosine')
+        const [found] = await fixture.search([vector], 'Euclidean')
         assert.equal(found![0]!.slot, slot, 'found at once')
         assert.deepEqual(fixture.index.read(slot), vector)
       }

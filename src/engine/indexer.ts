@@ -2,13 +2,14 @@ import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
 import { type Metric, metrics } from '../base/point.ts'
-import { type Route, routesFor } from '../index/graph.ts'
+import type { Route } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { graphsPerSegment } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { GraphPlace, LoadedGraph, Task, TaskKind, TaskResults } from './index-messages.ts'
 import { IndexThread } from './index-thread.ts'
+import { type MetricPlan, RecallPlans } from './recall-plans.ts'
 
 export interface IndexerOptions {
   readonly kernels: KernelModule
@@ -30,14 +31,6 @@ export interface IndexerOptions {
   readonly onFree: (slot: number) => void
 }
 
-/** What a metric's searches do, and why. */
-export interface MetricPlan {
-  /** Undefined for the exact scan. */
-  readonly route: Route | undefined
-  /** Of the route, or of the best that was tried; undefined before the first measurement. */
-  readonly recall: number | undefined
-}
-
 /**
  * Keeps the graphs of an index up with its points, on threads of its own.
  *
@@ -55,7 +48,7 @@ export interface MetricPlan {
 export class Indexer {
   readonly #options: IndexerOptions
   readonly #threads: IndexThread[]
-  readonly #plans = new Map<Metric, MetricPlan>()
+  readonly #plans: RecallPlans
   /** Graphs that points are linked into. */
   readonly #active: boolean[] = Array.from({ length: graphsPerSegment }, () => false)
   /** Slots, over all segments, whose points are gone and whose nodes are not. */
@@ -68,21 +61,18 @@ export class Indexer {
   #index: VectorIndex | undefined
   #job: Promise<void> | undefined
   #linking = 0
-  /** Points at the last measurement of recall, and by how much they have to grow for the next. */
-  #audited = 0
-  #auditGrowth = auditGrowth
   #isAuditing = false
   #isRepairDue = false
   /** Slots that were linked or removed since the graphs were last written. */
   #unsaved = 0
   #lastChange = 0
-  #lastAudit = 0
   #isBroken = false
   #isClosing = false
   #room: PromiseWithResolvers<void> | undefined
 
   constructor(options: IndexerOptions) {
     this.#options = options
+    this.#plans = new RecallPlans(options)
     if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
     this.#threads = Array.from(
       { length: options.threads },
@@ -122,10 +112,7 @@ export class Indexer {
   }
 
   get plans(): Readonly<Record<Metric, MetricPlan>> {
-    return Object.fromEntries(metrics.map((metric) => [metric, this.#plans.get(metric) ?? noPlan])) as Record<
-      Metric,
-      MetricPlan
-    >
+    return this.#plans.all
   }
 
   /** Slots whose points are gone and whose nodes still stand in a graph. */
@@ -148,7 +135,7 @@ export class Indexer {
 
   /** The way that searches under a metric take now; undefined for the exact scan. */
   route(metric: Metric): Route | undefined {
-    const route = this.#plans.get(metric)?.route
+    const { route } = this.#plans.of(metric)
     if (route === undefined || this.#isBroken || !this.#isCaughtUp(route.graph)) return undefined
     return route
   }
@@ -390,7 +377,7 @@ export class Indexer {
     this.#unsaved = 0
     const meta = {
       sequence: sequence(),
-      routes: [...this.#plans].map(([metric, { route, recall }]) => ({ metric, route, recall: recall ?? 0 })),
+      routes: metrics.map((metric) => ({ metric, ...this.#plans.of(metric) })),
     }
     await this.#adopt()
     for (const place of this.#activePlaces()) {
@@ -420,7 +407,7 @@ export class Indexer {
   #restore({ graph }: GraphPlace, loaded: LoadedGraph | undefined): void {
     if (loaded === undefined) return
     this.#active[graph] = true
-    for (const { metric, route, recall } of loaded.meta.routes) this.#plans.set(metric, { route, recall })
+    this.#plans.restore(loaded.meta.routes)
     if (loaded.leaving > 0) this.#repairSoon()
   }
 
@@ -435,8 +422,7 @@ export class Indexer {
   #auditWhenDue(): void {
     const index = this.#index
     if (index === undefined || !this.#active[0] || this.#isAuditing || this.#isClosing) return
-    const growth = this.unindexed === 0 ? auditGrowthTight : this.#auditGrowth
-    if (index.liveCount < this.#audited * growth || this.unindexed > index.liveCount / 2) return
+    if (!this.#plans.isDue(index.liveCount, this.unindexed)) return
     if (this.#active.some((isActive, graph) => isActive && !this.#isCaughtUp(graph))) return
     void this.#audit()
   }
@@ -444,56 +430,23 @@ export class Indexer {
   async #audit(): Promise<void> {
     this.#isAuditing = true
     const index = this.#index!
-    const { recallTarget, hnswEf, logger } = this.#options
+    const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
     try {
-      const found = await this.#submit({
-        kind: 'audit',
-        slots: sampleOf(index),
-        slotCount: index.slotCount,
-        k: auditK,
-        ef: hnswEf,
-        target: Math.min(1, recallTarget + auditMargin),
-        candidates: metrics.map((metric) => ({
-          metric,
-          routes: routesFor(metric, index.layout, this.#usable()),
-        })),
-      })
-      for (const metric of metrics) this.#decide(metric, found)
-      logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
+      const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, ready) })
+      this.#plans.decide(found, index.liveCount)
+      this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
       this.#breakDown(error)
     } finally {
       this.#isAuditing = false
-      this.#lastAudit = performance.now()
-      this.#audited = index.liveCount
-      const isTight = [...this.#plans.values()].some(({ route }) => route !== undefined && route.widening > 1)
-      this.#auditGrowth = isTight ? auditGrowthTight : auditGrowth
-      this.#secondGraphWhenDue()
     }
+    if (this.#plans.isCosinePoor && !this.#active[1] && !this.#isClosing) this.#addCosineGraph()
   }
 
-  #usable(): boolean[] {
-    return this.#active.map((_, graph) => this.#isCaughtUp(graph))
-  }
-
-  #decide(metric: Metric, found: TaskResults['audit']['result']): void {
-    const tried = found.filter((each) => each.metric === metric)
-    const best = tried.reduce<(typeof tried)[number] | undefined>(
-      (most, each) => (most === undefined || each.recall > most.recall ? each : most),
-      undefined,
-    )
-    const isEnough = best !== undefined && best.recall >= this.#options.recallTarget
-    this.#plans.set(metric, { route: isEnough ? best.route : undefined, recall: best?.recall })
-  }
-
-  /** Where the first graph has to be searched much wider for a metric than asked, it gets a graph of its own. */
-  #secondGraphWhenDue(): void {
-    const plan = this.#plans.get('Cosine')
-    if (plan === undefined || this.#active[1] || this.#isClosing) return
-    if (plan.route !== undefined && plan.route.widening <= 2) return
+  #addCosineGraph(): void {
     this.#options.logger.info('vectors differ in length: Cosine gets a graph of its own')
     this.#activate(1)
-    this.#audited = 0
+    this.#plans.expire()
     this.#dispatch()
   }
 
@@ -507,7 +460,7 @@ export class Indexer {
     if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && isLinked))) {
       this.#jobs.push(() => this.#save())
     }
-    if (isQuiet && now - this.#lastAudit > auditEveryMs) this.#audited = 0
+    if (isQuiet) this.#plans.expireWhenOld(now)
     this.#dispatch()
   }
 
@@ -522,8 +475,6 @@ export class Indexer {
   }
 }
 
-const noPlan: MetricPlan = { route: undefined, recall: undefined }
-
 /** Below, an exact scan takes no longer than a walk through a graph. */
 const graphBytesMin = 4 * 1024 * 1024
 /** About 20 ms of linking: soon enough to make way for a repair, long enough for a message to cost nothing. */
@@ -534,30 +485,7 @@ const saveMin = 20_000
 const saveShare = 0.1
 const idleMs = 500
 const quietMs = 2_000
-const auditEveryMs = 600_000
-const auditK = 10
-/** Recall sinks slowly as points come: the next look is due when there are so many times as many. */
-const auditGrowth = 2
-const auditGrowthTight = 1.25
-/** A sample's figure is a little off: what is just at the target in it may be below in truth. */
-const auditMargin = 0.005
-const auditSamples = 100
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
   return join(directory, `graph-${ordinal}-${graph}.bin`)
-}
-
-/** Live slots, evenly spread over the index with a random start in each stretch. */
-function sampleOf(index: VectorIndex): number[] {
-  const stretch = index.slotCount / auditSamples
-  const slots = new Set<number>()
-  for (let sample = 0; sample < auditSamples; sample += 1) {
-    const end = Math.floor((sample + 1) * stretch)
-    for (let slot = Math.floor((sample + Math.random()) * stretch); slot < end; slot += 1) {
-      if (!index.isLive(slot)) continue
-      slots.add(slot)
-      break
-    }
-  }
-  return [...slots]
 }

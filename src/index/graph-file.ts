@@ -25,7 +25,7 @@ export interface CheckpointMeta {
   readonly routes: readonly {
     readonly metric: Metric
     readonly route: Route | undefined
-    readonly recall: number
+    readonly recall: number | undefined
   }[]
 }
 
