@@ -62,6 +62,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: numbers(64 * mebibyte, 1024, 1024 * mebibyte),
   maxQueuedQueries: numbers(20_000, 1, 10_000_000),
+  maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxQueuedWriteBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
   maxMemoryBytes: numbers(0, 0, Number.MAX_SAFE_INTEGER),
   maxUnindexedBytes: numbers(16 * mebibyte, 1, 64 * 1024 * mebibyte),

@@ -44,6 +44,7 @@ export interface Config {
   readonly maxLimit: number
   readonly maxRequestBytes: number
   readonly maxQueuedQueries: number
+  readonly maxQueuedResults: number
   readonly maxQueuedWriteBytes: number
   readonly maxMemoryBytes: number
   readonly maxUnindexedBytes: number
@@ -237,6 +238,15 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     doc: 'Queries, those of batches counted singly, that may be waiting or running; more are refused as overload.',
     parse: integer(1, 10_000_000),
   },
+  maxQueuedResults: {
+    env: 'MAX_QUEUED_RESULTS',
+    flag: 'max-queued-results',
+    default: 500_000,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Ids that all searches under way may bring together, each query counted with its limit; a search that alone asks for more is refused as too large, others as overload. MAX_LIMIT is always let through.',
+    parse: integer(1, 100_000_000),
+  },
   maxQueuedWriteBytes: {
     env: 'MAX_QUEUED_WRITE_BYTES',
     flag: 'max-queued-write-bytes',
@@ -273,7 +283,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     default: 60_000,
     placeholder: 'ms',
     group: 'limits',
-    doc: 'Time an HTTP client has to send a whole request, headers and body.',
+    doc: 'Time an HTTP client has to send a whole request, headers and body; also the time it may leave a part of a snapshot unread.',
     parse: integer(100, 3_600_000),
   },
   shutdownTimeoutMs: {

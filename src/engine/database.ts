@@ -1,4 +1,7 @@
 import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
+import type { Snapshot } from '../storage/store.ts'
+
+export type { Snapshot }
 
 /**
  * What the engine offers to the api. All arguments are checked before they come here.
@@ -15,4 +18,10 @@ export interface Database {
   get(id: string): Point | undefined
   /** Ids of the nearest points per query, closest first, equal distances by insertion order. */
   search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly string[])[]>
+  /**
+   * Opens a snapshot of all points as they are now. The caller closes it.
+   *
+   * @throws DatabaseError `overloaded` while another one is open
+   */
+  snapshot(): Snapshot
 }

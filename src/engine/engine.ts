@@ -1,14 +1,16 @@
+import { DatabaseError } from '../base/errors.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
-import type { Deletion, Insertion, Store, StoredRow } from '../storage/store.ts'
+import type { Deletion, Insertion, Snapshot, Store, StoredRow } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
 import { IdTable } from './id-table.ts'
-import { Indexer, type MetricPlan } from './indexer.ts'
+import { Indexer } from './indexer.ts'
+import type { MetricPlan } from './recall-plans.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { type ChangeTarget, WritePath } from './write-path.ts'
 
@@ -30,6 +32,7 @@ export interface EngineOptions {
   /** Keeps codes and links in memory and reads vectors from the store's file. */
   readonly vectorsOnDisk?: boolean
   readonly maxQueuedQueries: number
+  readonly maxQueuedResults: number
   readonly maxQueuedWriteBytes: number
   /** 0 for no limit. */
   readonly maxMemoryBytes: number
@@ -104,6 +107,9 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   readonly #writePath: WritePath
   readonly #state: State
   #attached = false
+  /** Ids that the searches under way may bring. */
+  #queuedResults = 0
+  #hasSnapshot = false
 
   /** Use `openEngine`. */
   constructor(
@@ -176,8 +182,32 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     queries: readonly SearchQuery[],
     signal?: AbortSignal,
   ): Promise<readonly (readonly string[])[]> {
-    const hits = await this.#executor.search(queries, signal)
-    return hits.map((each) => this.#idsOf(each))
+    const results = this.#admitResults(queries)
+    this.#queuedResults += results
+    try {
+      return await this.#idLists(await this.#executor.search(queries, signal))
+    } finally {
+      this.#queuedResults -= results
+    }
+  }
+
+  snapshot(): Snapshot {
+    if (this.#hasSnapshot) {
+      throw new DatabaseError('overloaded', 'another snapshot is being read, one at a time: try again later')
+    }
+    const resume = this.#state.slots.hold()
+    const onClose = (): void => {
+      this.#hasSnapshot = false
+      resume()
+    }
+    try {
+      const snapshot = this.#store.snapshot(onClose)
+      this.#hasSnapshot = true
+      return snapshot
+    } catch (error) {
+      onClose()
+      throw error
+    }
   }
 
   /** Refuses new changes, lets those under way end, and stops the search threads. */
@@ -233,6 +263,41 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     this.#indexer.attach(index)
   }
 
+  /** How many ids the queries can bring, if there is room for them. */
+  #admitResults(queries: readonly SearchQuery[]): number {
+    const { maxQueuedResults, maxLimit } = this.#options
+    const points = this.#state.ids.size
+    const results = queries.reduce((sum, { limit }) => sum + Math.min(limit, points), 0)
+    const most = Math.max(maxQueuedResults, maxLimit)
+    if (results > most) {
+      throw new DatabaseError(
+        'request_too_large',
+        `the queries ask for ${results} ids together, the most is ${most} (MAX_QUEUED_RESULTS): ask for fewer at a time`,
+      )
+    }
+    if (this.#queuedResults > 0 && this.#queuedResults + results > most) {
+      throw new DatabaseError(
+        'overloaded',
+        `the searches under way ask for ${this.#queuedResults} ids, the most is ${most} (MAX_QUEUED_RESULTS): try again later`,
+      )
+    }
+    return results
+  }
+
+  /** Makes way for other work every few thousand ids. */
+  async #idLists(lists: readonly (readonly Hit[])[]): Promise<readonly (readonly string[])[]> {
+    const found: string[][] = []
+    let made = 0
+    for (const hits of lists) {
+      found.push(this.#idsOf(hits))
+      made += hits.length
+      if (made < idsPerTurn) continue
+      made = 0
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    return found
+  }
+
   /** A slot that was deleted, or deleted and filled anew, while the search ran is no longer what was found. */
   #idsOf(hits: readonly Hit[]): string[] {
     const { index, ids } = this.#state
@@ -249,6 +314,9 @@ interface State {
   /** Undefined until the first insert fixes the dimension. */
   index: VectorIndex | undefined
 }
+
+/** About 2 ms of making strings. */
+const idsPerTurn = 8192
 
 const idScratch = new Uint8Array(idBytes)
 

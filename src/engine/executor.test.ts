@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import type { Worker } from 'node:worker_threads'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
@@ -13,6 +14,17 @@ const seed = 42
 const kernels = await loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
 const maxLimit = 1000
+const indexOptions = {
+  kernels,
+  maxThreads: 4,
+  maxLimit,
+  m: 16,
+  efConstruction: 100,
+  maxMemoryBytes: 0,
+  segmentSlots: 700,
+}
+/** Rows on disk that are not there any more. */
+const missingRows = { path: '/nowhere/rows', firstVector: 0, rowBytes: 32 }
 
 interface Model {
   readonly vector: Float32Array
@@ -26,16 +38,7 @@ function filledIndex(
   kind: VectorKind,
 ): { index: VectorIndex; live: Map<number, Model> } {
   const random = seededRandom(seed)
-  const index = new VectorIndex({
-    dimension,
-    kernels,
-    maxThreads: 4,
-    maxLimit,
-    m: 16,
-    efConstruction: 100,
-    maxMemoryBytes: 0,
-    segmentSlots: 700,
-  })
+  const index = new VectorIndex({ ...indexOptions, dimension })
   const live = new Map<number, Model>()
   let sequence = 0
   const place = (slot: number): void => {
@@ -185,6 +188,62 @@ describe('the queue of searches', () => {
     assert.deepEqual(ended, ['single', 'batch'])
   })
 
+  it('gives single searches and batches that are under way at once each its own hits', async () => {
+    const { index, live } = filledIndex(1500, 33, 'small integers')
+    await using executor = startExecutor(index)
+    const queries = queriesOf(60, 33, 'small integers', 12)
+    const wanted = queries.map((query) => expected(live, query))
+    const batches = Array.from({ length: 5 }, () => slotsOf(executor, queries))
+    const singles = Array.from({ length: 300 }, async (_, at) => {
+      const [slots] = await slotsOf(executor, [queries[at % queries.length]!])
+      return slots
+    })
+    assert.deepEqual(
+      await Promise.all(singles),
+      singles.map((_, at) => wanted[at % wanted.length]),
+    )
+    for (const slots of await Promise.all(batches)) assert.deepEqual(slots, wanted)
+  })
+
+  it('ends each of many requests that are cancelled in the middle, and serves the others', async () => {
+    const { index, live } = filledIndex(2000, 24, 'continuous')
+    await using executor = startExecutor(index)
+    const queries = queriesOf(40, 24, 'continuous', 5)
+    const wanted = queries.map((query) => expected(live, query))
+    const outcomes = await Promise.allSettled(
+      Array.from({ length: 60 }, async (_, number) => {
+        const controller = new AbortController()
+        const search = executor.search(queries, controller.signal)
+        if (number % 3 === 0) setTimeout(() => controller.abort(), number % 7)
+        return (await search).map((hits) => hits.map(({ slot }) => slot))
+      }),
+    )
+    for (const [number, outcome] of outcomes.entries()) {
+      if (outcome.status === 'fulfilled') assert.deepEqual(outcome.value, wanted)
+      else {
+        assert.equal(number % 3, 0)
+        assert.equal(outcome.reason.reason, 'cancelled')
+      }
+    }
+    assert.ok(outcomes.some(({ status }) => status === 'rejected'))
+    assert.equal(executor.queuedQueries, 0)
+  })
+
+  it('answers several searches, one after the other, before a batch of 10,000 that came first', async () => {
+    const { index } = filledIndex(2000, 64, 'continuous')
+    await using executor = startExecutor(index, { maxQueuedQueries: 20_000 })
+    let batchEnded = false
+    const batch = executor.search(queriesOf(10_000, 64, 'continuous', 5)).then(() => {
+      batchEnded = true
+    })
+    const single = queriesOf(1, 64, 'continuous', 5)
+    for (let number = 0; number < 5; number += 1) {
+      await executor.search(single)
+      assert.equal(batchEnded, false, `search ${number} came after the batch`)
+    }
+    await batch
+  })
+
   it('ends what is under way before it closes, and refuses what comes later', async () => {
     const { index } = filledIndex(2000, 64, 'continuous')
     const executor = startExecutor(index)
@@ -193,5 +252,44 @@ describe('the queue of searches', () => {
     await assert.rejects(executor.search(queriesOf(1, 64, 'continuous', 5)), { reason: 'shutting_down' })
     assert.equal((await search).length, 50)
     await closing
+  })
+})
+
+describe('a search thread', () => {
+  it('that ends fails the requests it worked on, and another takes its place', async () => {
+    const started: Worker[] = []
+    const note = (worker: Worker): void => void started.push(worker)
+    process.on('worker', note)
+    const { index, live } = filledIndex(2000, 64, 'continuous')
+    await using executor = startExecutor(index, { threads: 1 })
+    const queries = queriesOf(8, 64, 'continuous', 5)
+    await executor.search(queries)
+
+    const search = executor.search(queriesOf(3000, 64, 'continuous', 5))
+    await started[0]!.terminate()
+    await assert.rejects(search, /a search thread ended with code 1/)
+    assert.equal(executor.queuedQueries, 0)
+
+    assert.deepEqual(
+      await slotsOf(executor, queries),
+      queries.map((query) => expected(live, query)),
+    )
+    assert.equal(started.length, 2)
+    process.off('worker', note)
+  })
+
+  it('that cannot search says why, and goes on', async () => {
+    const index = new VectorIndex({ ...indexOptions, dimension: 8, rowFile: missingRows })
+    for (let slot = 0; slot < 100; slot += 1) index.place(slot, new Float32Array(8), slot + 1)
+    await using executor = startExecutor(index)
+    const query = { vector: new Float32Array(8), metric: 'Euclidean', limit: 3, ef: 3 } as const
+    for (let time = 0; time < 3; time += 1) {
+      const outcomes = await Promise.allSettled([executor.search([query]), executor.search([query, query])])
+      for (const outcome of outcomes) {
+        assert.equal(outcome.status, 'rejected')
+        assert.match(outcome.reason.message, /ENOENT/)
+      }
+    }
+    assert.equal(executor.queuedQueries, 0)
   })
 })

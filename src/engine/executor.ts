@@ -1,14 +1,16 @@
-import { Worker } from 'node:worker_threads'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric, SearchQuery } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
 import type { Hit } from '../index/hit.ts'
-import { type IndexQuery, mergeHits, Searcher, type SlotRange } from '../index/searcher.ts'
-import { efMax, queriesPerScanMax } from '../index/segment.ts'
+import { type IndexQuery, Searcher, type SlotRange } from '../index/searcher.ts'
+import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
-import { type FromWorker, type TaskMessage, type ToWorker, unpackHits, type WorkerSetup } from './messages.ts'
+import { Doorbell } from './doorbell.ts'
+import { type Piece, SearchRequest } from './search-request.ts'
+import { recordBytes } from './search-ring.ts'
+import { SearchThread } from './search-thread.ts'
 
 export interface ExecutorOptions {
   readonly kernels: KernelModule
@@ -25,29 +27,31 @@ export interface ExecutorOptions {
 /**
  * Runs searches on worker threads, so that no scan ever holds up the event loop.
  *
- *   search ──> requests, each cut into pieces ──> one piece a worker at a time ──> merged ──> resolved
+ *   search ──> requests, each cut into pieces ──> a ring for each thread ──> merged ──> resolved
  *
- * A single query is cut by slots, so that every core works on it; a batch is cut by queries, a few of which
- * go through the rows together. Requests take turns piece by piece: a query that comes beside a batch of
- * thousands waits for the pieces that are running, not for the batch. A search too small to be worth the
- * two messages runs at once, on the calling thread.
+ * A single scan is cut by slots, so that every core works on it; a batch is cut by queries, and those that scan
+ * go through the rows together. Requests take turns piece by piece, and a thread has about a millisecond of
+ * work ahead, so that it need not wait for the next piece: a query that comes beside a batch of thousands waits
+ * for two or three pieces, not for the batch. A scan too small to be worth the hand-over runs at once, on the
+ * calling thread.
  */
 export class SearchExecutor implements AsyncDisposable {
   readonly #options: ExecutorOptions
   readonly #inline: Searcher
-  readonly #workers: SearchWorker[]
-  /** Requests with pieces that no worker has yet; the first one's turn is next. */
-  #waiting: Request[] = []
+  readonly #threads: SearchThread[]
+  readonly #doorbell: Doorbell = new Doorbell()
+  /** Requests with pieces that no thread has yet; the first one's turn is next. */
+  #waiting: SearchRequest[] = []
   #index: VectorIndex | undefined
   #queuedQueries = 0
-  #nextTask = 0
+  #isListening = false
   #closed = false
   #drained: (() => void) | undefined
 
   constructor(options: ExecutorOptions) {
     this.#options = options
     this.#inline = new Searcher(options.kernels, 0)
-    this.#workers = Array.from({ length: options.threads }, (_, index) => this.#spawn(index + 1))
+    this.#threads = Array.from({ length: options.threads }, (_, index) => this.#spawn(index + 1))
   }
 
   /** Queries that wait or run. */
@@ -58,9 +62,10 @@ export class SearchExecutor implements AsyncDisposable {
   /** Gives the executor the index to search, once; segments that it grows later are followed. */
   attach(index: VectorIndex): void {
     this.#index = index
+    for (const thread of this.#threads) thread.start(recordBytesMax(index), this.#doorbell)
     index.onSegment((segment) => {
       this.#inline.attach(segment)
-      for (const worker of this.#workers) worker.post({ kind: 'segment', segment })
+      for (const thread of this.#threads) thread.attach(segment)
     })
   }
 
@@ -92,7 +97,7 @@ export class SearchExecutor implements AsyncDisposable {
   async close(): Promise<void> {
     this.#closed = true
     if (this.#queuedQueries > 0) await new Promise<void>((resolve) => (this.#drained = resolve))
-    await Promise.all(this.#workers.map((worker) => worker.terminate()))
+    await Promise.all(this.#threads.map((thread) => thread.terminate()))
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -113,9 +118,9 @@ export class SearchExecutor implements AsyncDisposable {
     signal: AbortSignal | undefined,
   ): Promise<readonly (readonly Hit[])[]> {
     return new Promise((resolve, reject) => {
-      const request = new Request(queries, this.#pieces(queries), (error) => {
+      const request = new SearchRequest(queries, this.#pieces(queries), (error) => {
         signal?.removeEventListener('abort', cancel)
-        this.#waiting = this.#waiting.filter((each) => each !== request)
+        if (error !== undefined) this.#withdraw(request)
         this.#queuedQueries -= queries.length
         if (this.#queuedQueries === 0) this.#drained?.()
         if (error === undefined) resolve(request.merged())
@@ -129,15 +134,33 @@ export class SearchExecutor implements AsyncDisposable {
     })
   }
 
+  #withdraw(request: SearchRequest): void {
+    this.#waiting = this.#waiting.filter((each) => each !== request)
+    for (const thread of this.#threads) thread.cancel(request)
+  }
+
+  /** Takes in what is done, hands out what waits, and sees to it that this happens again. */
   #dispatch(): void {
-    for (const worker of this.#workers) {
-      if (this.#waiting.length === 0) return
-      if (worker.isBusy) continue
-      const request = this.#waiting.shift()!
-      const piece = request.next()!
-      if (request.hasMore) this.#waiting.push(request)
-      this.#nextTask += 1
-      worker.run({ request, piece, task: this.#nextTask })
+    this.#exchange()
+    if (this.#isListening || !this.#threads.some(({ isBusy }) => isBusy)) return
+    this.#isListening = true
+    this.#doorbell.listen(() => {
+      this.#isListening = false
+      this.#dispatch()
+    })
+    // What was done before the doorbell could ring for it.
+    this.#exchange()
+  }
+
+  #exchange(): void {
+    for (const thread of this.#threads) thread.collect()
+    while (this.#waiting.length > 0) {
+      const thread = this.#threads.reduce((least, each) => (each.cost < least.cost ? each : least))
+      const request = this.#waiting[0]!
+      if (thread.cost >= aheadMicroseconds || !thread.run(request, request.next!)) return
+      this.#waiting.shift()
+      request.handOut()
+      if (request.next !== undefined) this.#waiting.push(request)
     }
   }
 
@@ -153,21 +176,27 @@ export class SearchExecutor implements AsyncDisposable {
    * together, and a single one is cut by slots.
    */
   #pieces(queries: readonly IndexQuery[]): Piece[] {
+    if (queries.length === 1 && queries[0]!.route !== undefined) return [this.#walk(queries, [0])]
     const positions = [...queries.keys()]
     const walking = positions.filter((at) => queries[at]!.route !== undefined)
     const scanning = positions.filter((at) => queries[at]!.route === undefined)
-    const walks = chunksOf(walking, () => walksPerPiece).map((chunk) =>
-      this.#piece(queries, chunk, this.#ranges()),
-    )
+    const walks = chunksOf(walking, () => walksPerPiece).map((chunk) => this.#walk(queries, chunk))
     if (scanning.length === 1) {
-      return [...walks, ...this.#sharesOfSlots().map((ranges) => this.#piece(queries, scanning, ranges))]
+      return [...walks, ...this.#sharesOfSlots().map((ranges) => this.#scan(queries, scanning, ranges))]
     }
     const scans = chunksOf(scanning, (rest) => this.#scansTogether(rest.map((at) => queries[at]!)))
-    return [...walks, ...scans.map((chunk) => this.#piece(queries, chunk, this.#ranges()))]
+    return [...walks, ...scans.map((chunk) => this.#scan(queries, chunk, this.#ranges()))]
   }
 
-  #piece(queries: readonly IndexQuery[], positions: readonly number[], ranges: readonly SlotRange[]): Piece {
-    return { positions, queries: positions.map((at) => queries[at]!), ranges }
+  #walk(queries: readonly IndexQuery[], positions: readonly number[]): Piece {
+    const cost = positions.length * walkMicroseconds
+    return { positions, queries: positions.map((at) => queries[at]!), ranges: [], cost }
+  }
+
+  #scan(queries: readonly IndexQuery[], positions: readonly number[], ranges: readonly SlotRange[]): Piece {
+    const slots = ranges.reduce((sum, { from, to }) => sum + to - from, 0)
+    const cost = (positions.length * slots * this.#rowBytes) / bytesPerMicrosecond
+    return { positions, queries: positions.map((at) => queries[at]!), ranges, cost }
   }
 
   /** How many of the first queries can go through the rows together. */
@@ -189,7 +218,7 @@ export class SearchExecutor implements AsyncDisposable {
 
   /** All the slots, dealt out to the workers in equal shares. */
   #sharesOfSlots(): SlotRange[][] {
-    const share = Math.ceil(this.#index!.slotCount / this.#workers.length)
+    const share = Math.ceil(this.#index!.slotCount / this.#threads.length)
     const shares: SlotRange[][] = [[]]
     let room = share
     for (const { ordinal, to } of this.#ranges()) {
@@ -208,22 +237,25 @@ export class SearchExecutor implements AsyncDisposable {
   }
 
   #bytesOf(queries: number): number {
-    const rowBytes = this.#index!.segments[0]?.layout.rowBytes ?? 0
-    return queries * this.#index!.slotCount * rowBytes
+    return queries * this.#index!.slotCount * this.#rowBytes
   }
 
-  #spawn(lane: number): SearchWorker {
-    return new SearchWorker({ kernels: this.#options.kernels, lane }, this.#options.logger, {
-      idle: () => this.#dispatch(),
-      died: (dead) => this.#replace(dead, lane),
-    })
+  get #rowBytes(): number {
+    return this.#index!.layout.rowBytes
   }
 
-  #replace(dead: SearchWorker, lane: number): void {
+  #spawn(lane: number): SearchThread {
+    const setup = { kernels: this.#options.kernels, lane }
+    return new SearchThread(setup, this.#options.logger, (dead) => this.#replace(dead, lane))
+  }
+
+  #replace(dead: SearchThread, lane: number): void {
     if (this.#closed) return
-    const worker = this.#spawn(lane)
-    this.#workers[this.#workers.indexOf(dead)] = worker
-    for (const segment of this.#index?.segments ?? []) worker.post({ kind: 'segment', segment })
+    const thread = this.#spawn(lane)
+    this.#threads[this.#threads.indexOf(dead)] = thread
+    if (this.#index === undefined) return
+    thread.start(recordBytesMax(this.#index), this.#doorbell)
+    for (const segment of this.#index.segments) thread.attach(segment)
     this.#dispatch()
   }
 }
@@ -233,119 +265,14 @@ export function createExecutor(options: ExecutorOptions): SearchExecutor {
   return new SearchExecutor(options)
 }
 
-/** Part of a request: some of its queries over some of the slots. */
-interface Piece {
-  /** Where the piece's queries stand in the request. */
-  readonly positions: readonly number[]
-  readonly queries: readonly IndexQuery[]
-  readonly ranges: readonly SlotRange[]
+/** Bytes of the largest piece: a full scan of one query or several, or a few walks, as wide as they may be. */
+function recordBytesMax(index: VectorIndex): number {
+  const { dimension, lane } = index.layout
+  const hits = Math.max(Math.ceil(lane.poolBytes / poolEntryBytes), walksPerPiece * efMax)
+  return recordBytes({ dimension, queries: queriesPerScanMax, hits, ranges: segmentsMax })
 }
 
-/** A search under way. `settle` is called exactly once. */
-class Request {
-  readonly cancelled: Int32Array = new Int32Array(new SharedArrayBuffer(4))
-  readonly #queries: readonly IndexQuery[]
-  readonly #pieces: readonly Piece[]
-  readonly #settle: (error?: unknown) => void
-  /** By query: the hits of each piece that held it. */
-  readonly #found: (readonly Hit[])[][]
-  #handedOut = 0
-  #done = 0
-  #settled = false
-
-  constructor(queries: readonly IndexQuery[], pieces: readonly Piece[], settle: (error?: unknown) => void) {
-    this.#queries = queries
-    this.#pieces = pieces
-    this.#settle = settle
-    this.#found = queries.map(() => [])
-  }
-
-  get hasMore(): boolean {
-    return this.#handedOut < this.#pieces.length
-  }
-
-  next(): Piece | undefined {
-    this.#handedOut += 1
-    return this.#pieces[this.#handedOut - 1]
-  }
-
-  complete(piece: Piece, hits: readonly (readonly Hit[])[]): void {
-    for (const [index, each] of hits.entries()) this.#found[piece.positions[index]!]!.push(each)
-    this.#done += 1
-    if (this.#done === this.#pieces.length) this.#end()
-  }
-
-  /** Ends the request; pieces that run notice it between two ranges. */
-  fail(error: unknown): void {
-    Atomics.store(this.cancelled, 0, 1)
-    this.#end(error)
-  }
-
-  merged(): readonly (readonly Hit[])[] {
-    return this.#queries.map(({ k }, index) => mergeHits(this.#found[index]!, k))
-  }
-
-  #end(error?: unknown): void {
-    if (this.#settled) return
-    this.#settled = true
-    this.#settle(error)
-  }
-}
-
-interface Assignment {
-  readonly request: Request
-  readonly piece: Piece
-  readonly task: number
-}
-
-/** The main thread's side of one worker. */
-class SearchWorker {
-  readonly #worker: Worker
-  #assignment: Assignment | undefined
-
-  constructor(
-    setup: WorkerSetup,
-    logger: Logger,
-    on: { readonly idle: () => void; readonly died: (worker: SearchWorker) => void },
-  ) {
-    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
-    this.#worker.on('message', (message: FromWorker) => {
-      const { request, piece } = this.#assignment!
-      this.#assignment = undefined
-      if (message.kind === 'result') request.complete(piece, message.hits.map(unpackHits))
-      else request.fail(message.error)
-      on.idle()
-    })
-    this.#worker.on('error', (error) => logger.error({ err: error }, 'a search thread failed'))
-    this.#worker.on('exit', (code) => {
-      this.#assignment?.request.fail(new Error(`a search thread ended with code ${code}`))
-      on.died(this)
-    })
-  }
-
-  get isBusy(): boolean {
-    return this.#assignment !== undefined
-  }
-
-  run(assignment: Assignment): void {
-    const { request, piece, task } = assignment
-    this.#assignment = assignment
-    const { queries, ranges } = piece
-    const message: TaskMessage = { kind: 'task', task, queries, ranges, cancelled: request.cancelled }
-    this.post(message)
-  }
-
-  post(message: ToWorker): void {
-    this.#worker.postMessage(message)
-  }
-
-  async terminate(): Promise<void> {
-    await this.#worker.terminate()
-  }
-}
-
-/** About 100 microseconds of scanning, what the messages to a worker and back cost under load. */
+/** About 100 microseconds of scanning: below, a second thread saves less than the transport's own work. */
 const inlineBytesMax = 1024 * 1024
 
 /** Cuts a list into runs, each as long as `lengthOf` says of what is left. */
@@ -363,8 +290,20 @@ function chunksOf<Item>(
 /** A walk of a beam of ef measures some twenty vectors a place, out of order: a scan of so many costs less. */
 const scanFactor = 4
 
-/** A few milliseconds of walking. */
-const walksPerPiece = 16
+/** Half a millisecond of walking: what the hand-over costs vanishes in it. */
+const walksPerPiece = 4
+
+/** Of the default ef over 512 dimensions. */
+const walkMicroseconds = 150
+
+/** Of rows that a thread scans. */
+const bytesPerMicrosecond = 10_000
+
+/** A thread that has more work than this ahead gets no more: enough to bridge a busy event loop. */
+const aheadMicroseconds = 1000
 
 /** About 100 ms of scanning: the longest that a waiting query waits for a piece of a batch. */
 const pieceBytes = 1024 * 1024 * 1024
+
+/** 16 TiB of segments: the ranges of a scan have room in a record. */
+const segmentsMax = 4096

@@ -1,28 +1,58 @@
-import { parentPort, workerData } from 'node:worker_threads'
+import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { Searcher } from '../index/searcher.ts'
-import { type FromWorker, packHits, type TaskMessage, type ToWorker, type WorkerSetup } from './messages.ts'
+import { Doorbell } from './doorbell.ts'
+import type { FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import { SearchRing } from './search-ring.ts'
 
 /** A search thread: see messages.ts for what it hears and says. */
 const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
 const searcher = new Searcher(kernels, lane)
+let ring: SearchRing | undefined
+let doorbell: Doorbell | undefined
 
 port.on('message', (message: ToWorker) => {
-  if (message.kind === 'segment') searcher.attach(message.segment)
-  else answer(message)
+  hear(message)
+  if (ring !== undefined && doorbell !== undefined) serve(ring, doorbell)
 })
 
-function answer({ task, queries, ranges, cancelled }: TaskMessage): void {
+function hear(message: ToWorker): void {
+  if (message.kind === 'segment') {
+    searcher.attach(message.segment)
+    return
+  }
+  ring = new SearchRing(message.ring)
+  doorbell = new Doorbell(message.doorbell)
+}
+
+/** Runs until the thread is ended: the event loop of this thread does not turn any more. */
+function serve(ring: SearchRing, doorbell: Doorbell): never {
+  let heard = 0
+  let done = 0
+  for (;;) {
+    const { bell, submitted } = ring
+    // After `submitted` was read: a record never overtakes the message of a segment that it searches.
+    for (; heard !== ring.messages; heard += 1) hear(receiveMessageOnPort(port)!.message)
+    if (done === submitted) ring.sleep(bell)
+    else {
+      run(ring, ring.recordAt(done))
+      done = (done + 1) | 0
+      doorbell.ring()
+    }
+  }
+}
+
+function run(ring: SearchRing, record: number): void {
   try {
-    const found = searcher.search(queries, ranges, () => Atomics.load(cancelled, 0) !== 0)
-    const hits = found.map(packHits)
-    const message: FromWorker = { kind: 'result', task, hits }
-    port.postMessage(
-      message,
-      hits.map(({ buffer }) => buffer),
+    const { queries, ranges } = ring.read(record)
+    ring.complete(
+      record,
+      searcher.search(queries, ranges, () => ring.isCancelled(record)),
     )
   } catch (error) {
-    const message: FromWorker = { kind: 'fault', task, error }
+    // In this order: whoever hears the message finds the record completed.
+    ring.complete(record, undefined)
+    const message: FromWorker = { kind: 'fault', error }
     port.postMessage(message)
   }
 }

@@ -36,4 +36,21 @@ describe('the slot allocator', () => {
       assert.equal(slots.slotCount, next)
     }
   })
+
+  it('holds back what is released until the hold ends, however much it is, and hands it out after that', async () => {
+    const slots = new SlotAllocator(20_000)
+    slots.release(7)
+    const end = slots.hold()
+    for (let slot = 100; slot < 10_100; slot += 1) slots.release(slot)
+    assert.deepEqual([slots.take(), slots.take(), slots.slotCountAfter(1)], [7, 20_000, 20_002])
+    assert.throws(() => slots.hold(), /held once at a time/)
+    end()
+    assert.throws(end, /ends once/)
+    slots.hold()
+    while (slots.slotCountAfter(10_000) > 20_001) await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual(
+      Array.from({ length: 3 }, () => slots.take()),
+      [100, 101, 102],
+    )
+  })
 })

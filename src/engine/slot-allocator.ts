@@ -1,3 +1,5 @@
+import { assert } from '../base/assert.ts'
+
 /**
  * Hands out slots, the lowest free one first. So slots stay dense, columns indexed by slot waste nothing, a
  * batch over freed slots is written in runs, and on a full disk what a deletion has freed is used before what
@@ -7,6 +9,7 @@ export class SlotAllocator {
   /** A binary heap: no slot is lower than the one at half its position. */
   readonly #free: number[] = []
   #next: number
+  #held: number[] | undefined
 
   /** @param slotCount slots that were ever used; `release` those of them that are free */
   constructor(slotCount: number) {
@@ -35,6 +38,32 @@ export class SlotAllocator {
   }
 
   release(slot: number): void {
+    if (this.#held === undefined) this.#add(slot)
+    else this.#held.push(slot)
+  }
+
+  /**
+   * Keeps the slots that are released from now on out of use, so that what stands in them stays; until the
+   * function that it gives is called, once. One hold at a time.
+   */
+  hold(): () => void {
+    assert(this.#held === undefined, 'slots are held once at a time')
+    const held: number[] = []
+    this.#held = held
+    return () => {
+      assert(this.#held === held, 'a hold ends once')
+      this.#held = undefined
+      this.#addAll(held)
+    }
+  }
+
+  /** In turns: a long hold can have kept millions. A new hold need not wait, it is about later releases. */
+  #addAll(held: number[]): void {
+    for (const slot of held.splice(-slotsPerTurn)) this.#add(slot)
+    if (held.length > 0) setImmediate(() => this.#addAll(held))
+  }
+
+  #add(slot: number): void {
     const heap = this.#free
     let at = heap.length
     while (at > 0) {
@@ -59,3 +88,6 @@ export class SlotAllocator {
     heap[at] = slot
   }
 }
+
+/** Well under a millisecond's work. */
+const slotsPerTurn = 4096

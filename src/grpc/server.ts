@@ -191,6 +191,10 @@ function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingS
   if (code === status.INTERNAL && details === 'Failed to decompress message') {
     return { ...outcome, code: status.INVALID_ARGUMENT, details: 'the compressed request is malformed' }
   }
+  // grpc-js takes these for faults of the server.
+  if (code === status.INTERNAL && /^Invalid grpc-timeout|^Error deserializing request/.test(details ?? '')) {
+    return { ...outcome, code: status.INVALID_ARGUMENT }
+  }
   return outcome
 }
 

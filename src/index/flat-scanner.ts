@@ -1,6 +1,7 @@
 import { assert } from '../base/assert.ts'
 import { type Metric, metrics } from '../base/point.ts'
-import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
+import type { KernelExports } from '../kernels/kernel-exports.ts'
+import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hit } from './hit.ts'
 import { RowReader } from './row-reader.ts'
 import { hitsOf, placeQuery } from './scratch.ts'

@@ -1,5 +1,6 @@
 import { type Metric, metrics } from '../base/point.ts'
-import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
+import type { KernelExports } from '../kernels/kernel-exports.ts'
+import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { unreachedSlots } from './graph-check.ts'
 import { GraphState, slotStates } from './graph-state.ts'

@@ -1,6 +1,7 @@
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { instantiateKernels, type KernelExports, type KernelModule } from '../kernels/wasm-module.ts'
+import type { KernelExports } from '../kernels/kernel-exports.ts'
+import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
 import { RowReader } from './row-reader.ts'

@@ -1,6 +1,6 @@
 import { metrics } from '../base/point.ts'
+import type { KernelExports } from './kernel-exports.ts'
 import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
-import type { KernelExports } from './wasm-module.ts'
 
 /** Pages of memory that the self-test needs. */
 export const selfTestPages = 2

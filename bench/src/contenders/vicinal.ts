@@ -93,7 +93,7 @@ class Vicinal implements Contender {
     const asked = rowsOf(queries, dimension).map((vector): IndexQuery => ({ vector, metric, k, ef, route }))
     if (threads === 1) return this.#searchAlone(asked, k)
     this.#threads ??= new VicinalThreads(threads, this.#kernels, this.#index)
-    const { slots, seconds } = await this.#threads.search(asked, this.#ranges(), k)
+    const { slots, seconds } = await this.#threads.search(asked, k)
     return { ids: slots.map((slot) => (slot === noId ? noId : this.#idOfSlot[slot]!)), seconds }
   }
 

@@ -1,0 +1,123 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import {
+  InsertVectorRequestSchema,
+  InsertVectorsBatchRequestSchema,
+  SearchPointsBatchRequestSchema,
+  SearchRequestSchema,
+  Similarity,
+} from '../../src/client/generated/vectordb_pb.js'
+import { createGrpcClient } from '../../src/client/grpc-client.ts'
+import { apiKey, type Transport, type WireRequest } from './load-plan.ts'
+import { startServer, type Target } from './target.ts'
+import { type Asked, requestsOf, type Workload } from './workloads.ts'
+
+const batchSize = 1000
+
+/** The service of this working tree with its default settings. */
+export async function startVicinal(): Promise<Target> {
+  const server = await startServer('vicinal')
+  const { ports, pid } = server
+  const client = createGrpcClient({ address: `127.0.0.1:${ports.grpc}`, apiKey })
+  const rowOf = new Map<string, number>()
+  return {
+    name: 'vicinal',
+    pid,
+    ports,
+    async fill(rows) {
+      const started = performance.now()
+      for (let from = 0; from < rows.length; from += batchSize) {
+        const points = rows.slice(from, from + batchSize).map((vector) => ({ vector, payload }))
+        for (const id of await client.insertBatch(points)) rowOf.set(id, rowOf.size)
+      }
+      const seconds = (performance.now() - started) / 1000
+      await indexed(ports.http)
+      return seconds
+    },
+    async nearest(vector, k) {
+      const ids = await client.search({ vector, metric: 'Euclidean', limit: k })
+      return ids.map((id) => rowOf.get(id) ?? -1)
+    },
+    requests,
+    async [Symbol.asyncDispose]() {
+      await client.close()
+      await server[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** The same transports and codecs with nothing behind them. */
+export async function startEcho(): Promise<Target> {
+  const server = await startServer('echo')
+  return {
+    name: 'echo',
+    pid: server.pid,
+    ports: server.ports,
+    fill: async () => 0,
+    nearest: async () => undefined,
+    requests,
+    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
+  }
+}
+
+/** Every point linked, and the width of the search measured; the few that make no graph are scanned. */
+async function indexed(port: number): Promise<void> {
+  for (let idleRounds = 0; idleRounds < idleRoundsMax; ) {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    const waiting = /^vicinal_index_waiting_points (\d+)/m.exec(text)?.[1]
+    const widening = /^vicinal_index_widening\{metric="Euclidean"\} (\d+)/m.exec(text)?.[1]
+    if (waiting === '0' && Number(widening) > 0) return
+    if (waiting === '0') idleRounds += 1
+    await sleep(100)
+  }
+  console.error('  searches scan all points')
+}
+
+const idleRoundsMax = 100
+
+function requests(workload: Workload, transport: Transport): WireRequest[] {
+  const spell = transport === 'grpc' ? grpcRequest : httpRequest
+  return requestsOf(workload).map((asked) => spell(asked, workload))
+}
+
+const payload = { contentType: 'Text', content: 'a point of the benchmark' } as const
+
+function grpcRequest({ isInsert, vectors }: Asked, { size, k }: Workload): WireRequest {
+  const path = (method: string): string => `/vectordb.VectorDB/${method}`
+  if (isInsert) {
+    const points = vectors.map((vector) => ({
+      vector: { values: [...vector] },
+      payload: { contentType: 1, content: payload.content },
+    }))
+    return size === 1
+      ? { path: path('InsertVector'), body: encode(InsertVectorRequestSchema, points[0]!) }
+      : {
+          path: path('InsertVectorsBatch'),
+          body: encode(InsertVectorsBatchRequestSchema, { vectors: points }),
+        }
+  }
+  const queries = vectors.map((vector) => ({
+    queryVector: { values: [...vector] },
+    similarity: Similarity.Euclidean,
+    limit: BigInt(k),
+  }))
+  return size === 1
+    ? { path: path('SearchPoints'), body: encode(SearchRequestSchema, queries[0]!) }
+    : { path: path('SearchPointsBatch'), body: encode(SearchPointsBatchRequestSchema, { queries }) }
+}
+
+function encode<Message extends DescMessage>(schema: Message, init: MessageInitShape<Message>): Uint8Array {
+  return toBinary(schema, create(schema, init))
+}
+
+function httpRequest({ isInsert, vectors }: Asked, { size, k }: Workload): WireRequest {
+  const items = vectors.map((vector) =>
+    isInsert
+      ? { vector: [...vector], payload: { content_type: payload.contentType, content: payload.content } }
+      : { vector: [...vector], similarity: 'Euclidean', limit: k },
+  )
+  const path = isInsert ? '/points' : '/points/search'
+  if (size === 1) return { path, body: Buffer.from(JSON.stringify(items[0])) }
+  const list = isInsert ? 'vectors' : 'queries'
+  return { path: `${path}/batch`, body: Buffer.from(JSON.stringify({ [list]: items })) }
+}

@@ -1,0 +1,33 @@
+/**
+ * Wakes the main thread when a search thread has completed something. The main thread's event loop must never
+ * block, so it listens by `Atomics.waitAsync`; while it has not asked to be woken, ringing costs nothing, so
+ * that what several threads complete meanwhile comes in together.
+ */
+export class Doorbell {
+  readonly buffer: SharedArrayBuffer
+  readonly #words: Int32Array
+
+  constructor(buffer: SharedArrayBuffer = new SharedArrayBuffer(8)) {
+    this.buffer = buffer
+    this.#words = new Int32Array(buffer)
+  }
+
+  /** Search threads. */
+  ring(): void {
+    if (Atomics.exchange(this.#words, armedWord, 0) === 0) return
+    Atomics.add(this.#words, bellWord, 1)
+    Atomics.notify(this.#words, bellWord)
+  }
+
+  /** Main thread: from now on the next ring calls `listener`, once. What was completed before may not. */
+  listen(listener: () => void): void {
+    const bell = Atomics.load(this.#words, bellWord)
+    Atomics.store(this.#words, armedWord, 1)
+    const rung = Atomics.waitAsync(this.#words, bellWord, bell)
+    if (rung.async) rung.value.then(listener)
+    else queueMicrotask(listener)
+  }
+}
+
+const armedWord = 0
+const bellWord = 1

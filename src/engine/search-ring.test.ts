@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { metrics } from '../base/point.ts'
+import type { IndexQuery } from '../index/searcher.ts'
+import { createRing, recordBytes, recordsMax, sizeOf } from './search-ring.ts'
+
+const ranges = [
+  { ordinal: 0, from: 5, to: 4_000_000 },
+  { ordinal: 7, from: 0, to: 1 },
+]
+
+function query(index: number, dimension: number): IndexQuery {
+  return {
+    vector: Float32Array.from({ length: dimension }, (_, component) => index + component / 3),
+    metric: metrics[index % metrics.length]!,
+    k: 1 + index,
+    ef: 100 + index,
+    route: index % 2 === 0 ? undefined : { graph: index % 3, measure: index, widening: 8 },
+  }
+}
+
+describe('a record in the ring', () => {
+  for (const dimension of [1, 2, 3, 512]) {
+    for (const count of [1, 2, 16]) {
+      it(`brings ${count} queries of ${dimension} dimensions to the other side, and their hits back`, () => {
+        const queries = Array.from({ length: count }, (_, index) => query(index, dimension))
+        const work = { queries, ranges: ranges.slice(0, count % 3) }
+        const hits = queries.map(({ k }, index) =>
+          Array.from({ length: k - (index % 2) }, (_, place) => ({
+            slot: 4_000_000_000 + place,
+            sequence: 2 ** 50 + place,
+            distance: Math.PI * (place + 1),
+          })),
+        )
+        const ring = createRing(recordBytes(sizeOf(work)))
+        const at = ring.submit(0, work)
+        assert.equal(ring.recordAt(0), at)
+        assert.deepEqual(ring.read(at), work)
+        ring.complete(at, hits)
+        assert.equal(ring.completed, 1)
+        assert.deepEqual(ring.hits(at), hits)
+      })
+    }
+  }
+
+  it('stays within the bytes that its size says', () => {
+    const work = { queries: [query(3, 5), query(4, 5)], ranges }
+    const bytes = recordBytes(sizeOf(work))
+    const ring = createRing(bytes)
+    const next = ring.submit(bytes, { queries: [query(9, 5)], ranges: [] })
+    const before = ring.read(next)
+    const at = ring.submit(0, work)
+    ring.complete(
+      at,
+      work.queries.map(({ k }) => Array.from({ length: k }, () => ({ slot: 1, sequence: 2, distance: 3 }))),
+    )
+    assert.deepEqual(ring.read(next), before)
+  })
+
+  it('is found by its number after more records than the ring has places for', () => {
+    const ring = createRing(1000)
+    for (let number = 0; number < 3 * recordsMax; number += 1) {
+      const at = ring.submit(8 * number, { queries: [query(0, 1)], ranges: [] })
+      assert.equal(ring.recordAt(number), at)
+    }
+  })
+
+  it('tells the other side that it is cancelled, or has failed', () => {
+    const ring = createRing(1000)
+    const at = ring.submit(0, { queries: [query(0, 4)], ranges: [] })
+    assert.equal(ring.isCancelled(at), false)
+    ring.cancel(at)
+    assert.equal(ring.isCancelled(at), true)
+    assert.equal(ring.hasFailed(at), false)
+    ring.complete(at, undefined)
+    assert.equal(ring.hasFailed(at), true)
+    const again = ring.submit(0, { queries: [query(0, 4)], ranges: [] })
+    assert.deepEqual([ring.isCancelled(again), ring.hasFailed(again)], [false, false])
+  })
+})

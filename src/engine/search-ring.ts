@@ -1,0 +1,275 @@
+import { assert } from '../base/assert.ts'
+import { metrics } from '../base/point.ts'
+import type { Hit } from '../index/hit.ts'
+import type { IndexQuery, SlotRange } from '../index/searcher.ts'
+
+/** What a search thread is handed at once: queries over ranges of slots. */
+export interface SearchWork {
+  readonly queries: readonly IndexQuery[]
+  readonly ranges: readonly SlotRange[]
+}
+
+/**
+ * The shared memory through which work goes to one search thread, and its hits come back.
+ *
+ *   ├ words ─────────────────────┼ places ────────────────┼ records ──────────────────────────────────────┤
+ *   │ bell, asleep, submitted,   │ where record n stands, │ head │ ranges │ query, room for its hits │ … │
+ *   │ completed, messages        │ at n mod 64            │      │        │                          │   │
+ *
+ * Records are made, answered and given back in one order. The main thread alone decides where a record stands,
+ * and writes it whole before it counts it as submitted; the worker writes hits into the room that the record
+ * has for them, and counts it as completed. So each side reads only what the other has finished, and nothing
+ * is allocated, cloned or locked on the way.
+ *
+ *   record: cancelled, failed, queries, ranges, dimension, 0                          6 x i32
+ *   range:  ordinal, from, to                                                         3 x i32
+ *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found, 0   8 x i32
+ *           vector                                                                    f32 x dimension
+ *           hits: slot, sequence, distance                                            3 x f64 x k
+ *
+ * Ranges, queries and hits start at 8-byte boundaries.
+ */
+export class SearchRing {
+  readonly buffer: SharedArrayBuffer
+  readonly #i32: Int32Array
+  readonly #f32: Float32Array
+  readonly #f64: Float64Array
+
+  constructor(buffer: SharedArrayBuffer) {
+    this.buffer = buffer
+    this.#i32 = new Int32Array(buffer)
+    this.#f32 = new Float32Array(buffer)
+    this.#f64 = new Float64Array(buffer)
+  }
+
+  /** Bytes that records may take. */
+  get capacity(): number {
+    return this.buffer.byteLength - recordsAt
+  }
+
+  get submitted(): number {
+    return Atomics.load(this.#i32, words.submitted)
+  }
+
+  get completed(): number {
+    return Atomics.load(this.#i32, words.completed)
+  }
+
+  /** Messages that were ever posted beside the ring. */
+  get messages(): number {
+    return Atomics.load(this.#i32, words.messages)
+  }
+
+  /** The address of the record of this number. */
+  recordAt(number: number): number {
+    return this.#i32[placesAt / 4 + (number & (recordsMax - 1))]!
+  }
+
+  /** Main thread: writes a record at `offset` of the records' part, and wakes the worker. Gives its address. */
+  submit(offset: number, work: SearchWork): number {
+    const at = recordsAt + offset
+    this.#write(at, work)
+    this.#i32[placesAt / 4 + (this.submitted & (recordsMax - 1))] = at
+    Atomics.add(this.#i32, words.submitted, 1)
+    this.#ring()
+    return at
+  }
+
+  /** Main thread: tells the worker to look at its port, after posting to it. */
+  announceMessage(): void {
+    Atomics.add(this.#i32, words.messages, 1)
+    this.#ring()
+  }
+
+  /** Worker: sleeps until something has come since `bell` was read. */
+  sleep(bell: number): void {
+    Atomics.store(this.#i32, words.asleep, 1)
+    Atomics.wait(this.#i32, words.bell, bell)
+    Atomics.store(this.#i32, words.asleep, 0)
+  }
+
+  get bell(): number {
+    return Atomics.load(this.#i32, words.bell)
+  }
+
+  /** Main thread: nobody waits for this record's hits any more. */
+  cancel(at: number): void {
+    Atomics.store(this.#i32, at / 4 + head.cancelled, 1)
+  }
+
+  isCancelled(at: number): boolean {
+    return Atomics.load(this.#i32, at / 4 + head.cancelled) !== 0
+  }
+
+  hasFailed(at: number): boolean {
+    return Atomics.load(this.#i32, at / 4 + head.failed) !== 0
+  }
+
+  /** Worker: what a record asks for. The vectors are views of the record. */
+  read(at: number): SearchWork {
+    const i32 = this.#i32
+    const word = at / 4
+    const dimension = i32[word + head.dimension]!
+    const ranges = Array.from({ length: i32[word + head.ranges]! }, (_, index) => {
+      const range = word + headWords + index * rangeWords
+      return { ordinal: i32[range]!, from: i32[range + 1]!, to: i32[range + 2]! }
+    })
+    const queries: IndexQuery[] = []
+    let query = firstQueryAt(at, ranges.length)
+    for (let index = 0; index < i32[word + head.queries]!; index += 1) {
+      queries.push(this.#readQuery(query, dimension))
+      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+    }
+    return { queries, ranges }
+  }
+
+  /** Worker: hands in what was found, by query; undefined when the search failed. */
+  complete(at: number, hits: readonly (readonly Hit[])[] | undefined): void {
+    if (hits === undefined) Atomics.store(this.#i32, at / 4 + head.failed, 1)
+    else this.#writeHits(at, hits)
+    Atomics.add(this.#i32, words.completed, 1)
+  }
+
+  /** Main thread: the hits of a completed record, by query. */
+  hits(at: number): Hit[][] {
+    const i32 = this.#i32
+    const word = at / 4
+    const dimension = i32[word + head.dimension]!
+    let query = firstQueryAt(at, i32[word + head.ranges]!)
+    return Array.from({ length: i32[word + head.queries]! }, () => {
+      const first = (query + queryWords * 4 + vectorBytes(dimension)) / 8
+      const found = Array.from({ length: i32[query / 4 + field.found]! }, (_, index) => ({
+        slot: this.#f64[first + 3 * index]!,
+        sequence: this.#f64[first + 3 * index + 1]!,
+        distance: this.#f64[first + 3 * index + 2]!,
+      }))
+      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+      return found
+    })
+  }
+
+  /** The worker's flag saves a system call for each record that comes while it is awake. */
+  #ring(): void {
+    Atomics.add(this.#i32, words.bell, 1)
+    if (Atomics.load(this.#i32, words.asleep) === 1) Atomics.notify(this.#i32, words.bell)
+  }
+
+  #write(at: number, { queries, ranges }: SearchWork): void {
+    const i32 = this.#i32
+    const dimension = queries[0]!.vector.length
+    i32.set([0, 0, queries.length, ranges.length, dimension, 0], at / 4)
+    for (const [index, { ordinal, from, to }] of ranges.entries()) {
+      i32.set([ordinal, from, to], at / 4 + headWords + index * rangeWords)
+    }
+    let query = firstQueryAt(at, ranges.length)
+    for (const each of queries) {
+      assert(each.vector.length === dimension, 'the queries of a record have one dimension')
+      this.#writeQuery(query, each)
+      query += queryBytes(dimension, each.k)
+    }
+  }
+
+  #writeQuery(at: number, { vector, metric, k, ef, route }: IndexQuery): void {
+    const word = at / 4
+    const i32 = this.#i32
+    i32[word + field.metric] = metrics.indexOf(metric)
+    i32[word + field.k] = k
+    // Any breadth may be asked for, and one that 32 bits do not hold is a scan, which does not look at it.
+    i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
+    i32[word + field.graph] = route?.graph ?? -1
+    i32[word + field.measure] = route?.measure ?? 0
+    i32[word + field.widening] = route?.widening ?? 0
+    i32[word + field.found] = 0
+    this.#f32.set(vector, word + queryWords)
+  }
+
+  #readQuery(at: number, dimension: number): IndexQuery {
+    const i32 = this.#i32
+    const word = at / 4
+    const graph = i32[word + field.graph]!
+    return {
+      vector: this.#f32.subarray(word + queryWords, word + queryWords + dimension),
+      metric: metrics[i32[word + field.metric]!]!,
+      k: i32[word + field.k]!,
+      ef: i32[word + field.ef]!,
+      route:
+        graph === -1
+          ? undefined
+          : { graph, measure: i32[word + field.measure]!, widening: i32[word + field.widening]! },
+    }
+  }
+
+  #writeHits(at: number, hits: readonly (readonly Hit[])[]): void {
+    const i32 = this.#i32
+    const dimension = i32[at / 4 + head.dimension]!
+    let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
+    for (const found of hits) {
+      i32[query / 4 + field.found] = found.length
+      let next = (query + queryWords * 4 + vectorBytes(dimension)) / 8
+      for (const { slot, sequence, distance } of found) {
+        this.#f64[next] = slot
+        this.#f64[next + 1] = sequence
+        this.#f64[next + 2] = distance
+        next += 3
+      }
+      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+    }
+  }
+}
+
+/** Records that may be under way at once; a power of two. */
+export const recordsMax = 64
+
+export interface RecordSize {
+  readonly dimension: number
+  readonly queries: number
+  /** Of all queries together, at most. */
+  readonly hits: number
+  readonly ranges: number
+}
+
+export function recordBytes({ dimension, queries, hits, ranges }: RecordSize): number {
+  return firstQueryAt(0, ranges) + queries * queryBytes(dimension, 0) + hits * hitBytes
+}
+
+export function sizeOf({ queries, ranges }: SearchWork): RecordSize {
+  const hits = queries.reduce((sum, { k }) => sum + k, 0)
+  return { dimension: queries[0]!.vector.length, queries: queries.length, hits, ranges: ranges.length }
+}
+
+/** A ring for two records of this many bytes, or many small ones. */
+export function createRing(recordBytesMax: number): SearchRing {
+  return new SearchRing(
+    new SharedArrayBuffer(recordsAt + Math.max(ringBytesMin, roundUp8(2 * recordBytesMax))),
+  )
+}
+
+const words = { bell: 0, asleep: 16, submitted: 32, completed: 48, messages: 64 } as const
+const placesAt = 320
+const recordsAt = placesAt + recordsMax * 4
+
+const head = { cancelled: 0, failed: 1, queries: 2, ranges: 3, dimension: 4 } as const
+const headWords = 6
+const rangeWords = 3
+const field = { metric: 0, k: 1, ef: 2, graph: 3, measure: 4, widening: 5, found: 6 } as const
+const queryWords = 8
+const hitBytes = 3 * 8
+
+/** Dozens of queries of any usual dimension. */
+const ringBytesMin = 1024 * 1024
+
+function firstQueryAt(record: number, ranges: number): number {
+  return record + roundUp8((headWords + ranges * rangeWords) * 4)
+}
+
+function queryBytes(dimension: number, k: number): number {
+  return queryWords * 4 + vectorBytes(dimension) + k * hitBytes
+}
+
+function vectorBytes(dimension: number): number {
+  return roundUp8(dimension * 4)
+}
+
+function roundUp8(bytes: number): number {
+  return Math.ceil(bytes / 8) * 8
+}

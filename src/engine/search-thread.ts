@@ -1,0 +1,107 @@
+import { Worker } from 'node:worker_threads'
+import type { Logger } from '../base/log.ts'
+import type { SegmentHandle } from '../index/segment.ts'
+import type { Doorbell } from './doorbell.ts'
+import type { FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import { RecordSpace } from './record-space.ts'
+import type { Piece, SearchRequest } from './search-request.ts'
+import { createRing, recordBytes, recordsMax, type SearchRing, sizeOf } from './search-ring.ts'
+
+interface Assignment {
+  readonly request: SearchRequest
+  readonly piece: Piece
+  /** Where its record stands in the ring. */
+  readonly record: number
+}
+
+/** The main thread's side of one search thread. */
+export class SearchThread {
+  readonly #worker: Worker
+  #ring: SearchRing | undefined
+  #space: RecordSpace | undefined
+  /** In the order in which the thread works on them. */
+  readonly #assignments: Assignment[] = []
+  /** Requests that failed in the thread, whose errors are on their way. */
+  readonly #failed: SearchRequest[] = []
+  #collected = 0
+  #cost = 0
+
+  /** @param onExit called when the thread has ended by itself, after its requests have failed */
+  constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
+    const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
+    this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
+    this.#worker.on('message', ({ error }: FromWorker) => {
+      this.collect()
+      this.#failed.shift()!.fail(error)
+    })
+    this.#worker.on('error', (error) => logger.error({ err: error }, 'a search thread failed'))
+    this.#worker.on('exit', (code) => {
+      this.#abandon(new Error(`a search thread ended with code ${code}`))
+      onExit(this)
+    })
+  }
+
+  /** Gives the thread its ring, before anything else. */
+  start(recordBytesMax: number, doorbell: Doorbell): void {
+    this.#ring = createRing(recordBytesMax)
+    this.#space = new RecordSpace(this.#ring.capacity)
+    this.#post({ kind: 'start', ring: this.#ring.buffer, doorbell: doorbell.buffer })
+  }
+
+  attach(segment: SegmentHandle): void {
+    this.#post({ kind: 'segment', segment })
+    this.#ring!.announceMessage()
+  }
+
+  /** Microseconds of work that the thread has in hand. */
+  get cost(): number {
+    return this.#cost
+  }
+
+  get isBusy(): boolean {
+    return this.#assignments.length > 0
+  }
+
+  /** Puts a piece into the ring; false when it has no room until something comes back. */
+  run(request: SearchRequest, piece: Piece): boolean {
+    if (this.#assignments.length === recordsMax) return false
+    const offset = this.#space!.take(recordBytes(sizeOf(piece)))
+    if (offset === undefined) return false
+    this.#assignments.push({ request, piece, record: this.#ring!.submit(offset, piece) })
+    this.#cost += piece.cost
+    return true
+  }
+
+  /** Takes in what the thread has completed. */
+  collect(): void {
+    if (this.#ring === undefined) return
+    for (const { completed } = this.#ring; this.#collected !== completed; ) {
+      const { request, piece, record } = this.#assignments.shift()!
+      const failed = this.#ring.hasFailed(record)
+      const hits = failed || request.isSettled ? undefined : this.#ring.hits(record)
+      this.#collected = (this.#collected + 1) | 0
+      this.#cost -= piece.cost
+      this.#space!.release()
+      if (failed) this.#failed.push(request)
+      else if (hits !== undefined) request.complete(piece, hits)
+    }
+  }
+
+  /** The thread drops what it has of a request. */
+  cancel(request: SearchRequest): void {
+    for (const each of this.#assignments) if (each.request === request) this.#ring!.cancel(each.record)
+  }
+
+  async terminate(): Promise<void> {
+    await this.#worker.terminate()
+  }
+
+  #abandon(error: Error): void {
+    for (const { request } of this.#assignments.splice(0)) request.fail(error)
+    for (const request of this.#failed.splice(0)) request.fail(error)
+  }
+
+  #post(message: ToWorker): void {
+    this.#worker.postMessage(message)
+  }
+}

@@ -1,0 +1,63 @@
+/**
+ * What src/kernels/assembly/index.ts exports. Addresses are byte offsets into the memory the module was
+ * instantiated over; `n` is the padded row length in components, a multiple of 16; metrics are numbers.
+ */
+export interface KernelExports {
+  euclidean32(a: number, b: number, n: number): number
+  manhattan32(a: number, b: number, n: number): number
+  dot32(a: number, b: number, n: number): number
+  hamming(a: number, b: number, n: number): number
+  dot64(a: number, b: number, n: number): number
+  distance64(metric: number, a: number, b: number, n: number, aa: number, bb: number): number
+  scan(
+    metric: number,
+    query: number,
+    queryNorm: number,
+    n: number,
+    rows: number,
+    live: number,
+    sequences: number,
+    norms: number,
+    from: number,
+    to: number,
+    pool: number,
+    k: number,
+    count: number,
+  ): number
+  offerRow(
+    metric: number,
+    query: number,
+    queryNorm: number,
+    n: number,
+    row: number,
+    norm: number,
+    sequence: number,
+    slot: number,
+    pool: number,
+    k: number,
+    count: number,
+  ): number
+  sortPool(pool: number, k: number, count: number): void
+  encodeStored(row: number, n: number, width: number, code: number): void
+  encodeQuery(row: number, n: number, width: number, code: number): void
+  /** The sums of products of `query` with four rows of codes, as i32 at `out`; `spill` is 128 bytes. */
+  dotCodes(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
+  attachGraph(header: number, scratch: number, pool: number, visited: number): void
+  insertSlot(slot: number, level: number, measure: number): number
+  searchGraph(
+    metric: number,
+    measure: number,
+    query: number,
+    queryNorm: number,
+    ef: number,
+    rerank: number,
+    nearest: number,
+    k: number,
+    count: number,
+  ): number
+  walkGraph(measure: number, query: number, queryNorm: number, ef: number): number
+  encodeSlot(slot: number): void
+  repairRange(from: number, to: number, measure: number): number
+  releaseLeaving(): void
+  adopt(slot: number, measure: number): void
+}

@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import type { Query, VectorClient } from '../src/client/client.ts'
+import { createGrpcClient } from '../src/client/grpc-client.ts'
+import { createHttpClient } from '../src/client/http-client.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+const dimension = 64
+const maxQueuedQueries = 2000
+const random = seededRandom(11)
+const vectors = Array.from({ length: 16_000 }, () => randomVector(random, dimension, 'continuous'))
+
+/** Exact scans of more than runs on the main thread: an ef wider than the index takes no graph. */
+function queriesOf(count: number): Query[] {
+  return Array.from({ length: count }, (_, index) => ({
+    vector: vectors[index % vectors.length]!,
+    metric: 'Euclidean',
+    limit: 5,
+    ef: 1_000_000,
+  }))
+}
+
+const [single] = queriesOf(1)
+
+describe('a busy service', () => {
+  let service: TestService
+  let clients: Record<'grpc' | 'http', VectorClient>
+
+  before(async () => {
+    service = await startTestService({ MAX_QUEUED_QUERIES: String(maxQueuedQueries) })
+    clients = {
+      grpc: createGrpcClient({ address: service.grpcAddress, apiKey }),
+      http: createHttpClient({ baseUrl: service.httpUrl }),
+    }
+    const payload = { contentType: 'Text', content: '' } as const
+    await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
+  })
+
+  after(async () => {
+    await clients.grpc.close()
+    await clients.http.close()
+    await service[Symbol.asyncDispose]()
+  })
+
+  /** A value of the service's metrics; 0 for one that has not been counted. */
+  async function metric(name: string): Promise<number> {
+    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    const line = text.split('\n').find((each) => each.startsWith(`${name} `))
+    return Number(line?.slice(name.length + 1) ?? 0)
+  }
+
+  /** Batch searches that have ended so. */
+  function outcomes(transport: string, outcome: string): Promise<number> {
+    const labels = `operation="SearchPointsBatch",transport="${transport}",outcome="${outcome}"`
+    return metric(`vicinal_requests_total{${labels}}`)
+  }
+
+  async function until(name: string, value: number): Promise<void> {
+    while ((await metric(name)) !== value) await sleep(5)
+  }
+
+  /** Runs `body` while a batch as large as the bound is under way, and says whether that was so to the end. */
+  async function whileFull(body: () => Promise<void>): Promise<boolean> {
+    let ended = false
+    const batch = clients.grpc.searchBatch(queriesOf(4 * maxQueuedQueries)).then(() => {
+      ended = true
+    })
+    while ((await metric('vicinal_queued_queries')) < maxQueuedQueries && !ended) await sleep(1)
+    await body()
+    const full = !ended
+    await batch
+    return full
+  }
+
+  it('refuses at once what it cannot hold, and says when to try again, on both transports', async () => {
+    const full = await whileFull(async () => {
+      const response = await fetch(`${service.httpUrl}/points/search`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ vector: [...vectors[0]!], similarity: 'Euclidean', limit: 5, ef: 1_000_000 }),
+      })
+      assert.equal(response.status, 429)
+      assert.equal(response.headers.get('retry-after'), '1')
+      assert.match(await response.text(), /\(MAX_QUEUED_QUERIES\): try again later/)
+
+      const refusal = await searchRefusal(service.grpcAddress)
+      assert.equal(refusal.code, status.RESOURCE_EXHAUSTED)
+      assert.deepEqual(refusal.metadata.get('retry-after-ms'), ['1000'])
+      assert.match(refusal.details, /\(MAX_QUEUED_QUERIES\): try again later/)
+    })
+    assert.ok(full, 'the batch ended before it could be in the way')
+    for (const client of Object.values(clients)) assert.equal((await client.search(single!)).length, 5)
+  })
+
+  it('answers health checks and reads while it refuses searches', async () => {
+    const full = await whileFull(async () => {
+      const health = await fetch(`${service.httpUrl}/health`)
+      assert.deepEqual([health.status, await health.text()], [200, 'OK'])
+      await assert.rejects(clients.grpc.get(randomUUID()), { reason: 'not_found' })
+    })
+    assert.ok(full, 'the batch ended before it could be in the way')
+  })
+
+  it('drops the work of a gRPC call whose deadline passes', async () => {
+    const impatient = createGrpcClient({ address: service.grpcAddress, apiKey, timeoutMs: 500 })
+    const answered = await outcomes('grpc', 'ok')
+    const late = impatient.searchBatch(queriesOf(maxQueuedQueries * 5))
+    await assert.rejects(late, { reason: 'deadline_exceeded' })
+    await until('vicinal_queued_queries', 0)
+    assert.equal(await outcomes('grpc', 'ok'), answered)
+    await impatient.close()
+  })
+
+  for (const transport of ['grpc', 'http'] as const) {
+    it(`drops the work of a caller who has gone, over ${transport}`, async () => {
+      const cancelled = await outcomes(transport, 'cancelled')
+      const controller = new AbortController()
+      const search = clients[transport].searchBatch(queriesOf(maxQueuedQueries * 3), {
+        signal: controller.signal,
+      })
+      const dropped = assert.rejects(search, { reason: 'cancelled' })
+      while ((await metric('vicinal_queued_queries')) === 0) await sleep(1)
+      controller.abort()
+      await dropped
+      while ((await outcomes(transport, 'cancelled')) === cancelled) await sleep(5)
+      assert.equal(await metric('vicinal_queued_queries'), 0)
+    })
+
+    it(`gives a batch's answers in the order of its queries, over ${transport}`, async () => {
+      const queries = queriesOf(50)
+      const singles = await Promise.all(queries.map((query) => clients[transport].search(query)))
+      assert.deepEqual(await clients[transport].searchBatch(queries), singles)
+      assert.equal(new Set(singles.map(([nearest]) => nearest)).size, queries.length)
+    })
+  }
+
+  it('answers single searches on the connection of a batch of 10,000, before that batch', async () => {
+    await service.restart({ MAX_QUEUED_QUERIES: '20000' })
+    const client = createGrpcClient({ address: service.grpcAddress, apiKey })
+    let ended = false
+    const batch = client.searchBatch(queriesOf(10_000)).then(() => {
+      ended = true
+    })
+    while ((await metric('vicinal_queued_queries')) === 0) await sleep(1)
+    for (let number = 0; number < 5; number += 1) {
+      assert.equal((await client.search(single!)).length, 5)
+      assert.equal(ended, false, `search ${number} came after the batch`)
+    }
+    await batch
+    await client.close()
+  })
+})
+
+/** The failure of one search, with the metadata that the product's client does not show. */
+async function searchRefusal(address: string): Promise<ServiceError> {
+  const client = new Client(address, credentials.createInsecure())
+  const metadata = new Metadata()
+  metadata.set('authorization', apiKey)
+  const floats = Buffer.from(vectors[0]!.buffer)
+  const length = Buffer.from([0x80 | (floats.length & 0x7f), floats.length >> 7])
+  const values = Buffer.concat([Buffer.from([0x0a]), length, floats])
+  const valuesLength = Buffer.from([0x80 | (values.length & 0x7f), values.length >> 7])
+  // query_vector, limit 5, ef 1,000,000
+  const request = Buffer.concat([
+    Buffer.from([0x0a]),
+    valuesLength,
+    values,
+    Buffer.from([0x18, 5, 0x20, 0xc0, 0x84, 0x3d]),
+  ])
+  try {
+    return await new Promise((resolve, reject) => {
+      client.makeUnaryRequest(
+        '/vectordb.VectorDB/SearchPoints',
+        (bytes: Buffer) => bytes,
+        (bytes: Buffer) => bytes,
+        request,
+        metadata,
+        (error) => (error ? resolve(error) : reject(new Error('the search was not refused'))),
+      )
+    })
+  } finally {
+    client.close()
+  }
+}
