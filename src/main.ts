@@ -1,3 +1,4 @@
+import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
 import type { RunningServer } from './api/server.ts'
@@ -7,12 +8,19 @@ import { ServiceMetrics } from './base/metrics.ts'
 import type { Config } from './config.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
-import type { MetricPlan } from './engine/indexer.ts'
+import type { MetricPlan } from './engine/recall-plans.ts'
 import { type GrpcServer, startGrpcServer } from './grpc/server.ts'
 import { startHttpServer } from './http/server.ts'
 import { loadOrCreateApiKey } from './storage/api-key-file.ts'
+import { databasePath } from './storage/data-directory.ts'
 import { openStore } from './storage/lmdb-store.ts'
+import type { SnapshotHeader } from './storage/snapshot-format.ts'
+import { SnapshotReader } from './storage/snapshot-reader.ts'
+import { restoreSnapshot } from './storage/snapshot-restore.ts'
 import type { Store } from './storage/store.ts'
+
+export { writeWholeFile } from './storage/whole-file.ts'
+export { type SnapshotHeader, SnapshotReader }
 
 /** A running service. It listens at once; `ready` resolves when the stored points are loaded. */
 export interface Service {
@@ -73,6 +81,37 @@ export async function examineData(config: Config): Promise<Diagnosis> {
   } finally {
     await store.close()
   }
+}
+
+/**
+ * The bytes of a snapshot of a data directory that no service uses.
+ *
+ * @throws Error that says what is wrong: nothing is stored there, it is in use, or damaged
+ */
+export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
+  const { dataDir } = config
+  // Opening would make what is missing.
+  if (!existsSync(databasePath(dataDir))) throw new Error(`nothing is stored in ${dataDir}`)
+  const store = await openStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })
+  try {
+    yield* store.snapshot(() => {}).chunks()
+  } finally {
+    await store.close()
+  }
+}
+
+/**
+ * Makes the data directory of a snapshot's bytes. Gives what was restored.
+ *
+ * @throws DatabaseError `invalid_argument` when the directory is not empty or the snapshot cannot be used
+ */
+export async function restoreData(
+  config: Config,
+  chunks: AsyncIterable<Uint8Array>,
+): Promise<SnapshotHeader> {
+  const reader = await SnapshotReader.open(chunks)
+  await restoreSnapshot(reader, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
+  return reader.header
 }
 
 function indexDirectory({ dataDir }: Config): string {

@@ -1,7 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
-import type { Database } from '../engine/database.ts'
+import type { Database, Snapshot } from '../engine/database.ts'
 
-export type { Database }
+export type { Database, Snapshot }
 
 /** The bounds and defaults an operation fills in; from the settings of the same names. */
 export interface Limits {

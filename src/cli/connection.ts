@@ -34,6 +34,23 @@ export function targetOf(options: ConnectionOptions, environment: Environment): 
   return grpcHost.includes(':') ? `[${grpcHost}]:${grpcPort}` : `${grpcHost}:${grpcPort}`
 }
 
+/** Where a service with these settings speaks HTTP. */
+export function defaultHttpUrl(environment: Environment): string {
+  const { httpHost, httpPort } = readConfig(environment)
+  return `http://${httpHost.includes(':') ? `[${httpHost}]` : httpHost}:${httpPort}`
+}
+
+/** The address and key of what only HTTP offers. */
+export function httpService(
+  options: Omit<ConnectionOptions, 'grpc'>,
+  environment: Environment,
+): { readonly url: string; readonly headers: Readonly<Record<string, string>> } {
+  const url = options.http === undefined ? defaultHttpUrl(environment) : httpUrl(options.http)
+  const given = options.apiKey ?? keyInFile(options.apiKeyFile) ?? environment.VICINAL_API_KEY
+  const key = given ?? environment.HTTP_API_KEY
+  return { url: url.replace(/\/+$/, ''), headers: key ? { authorization: key } : {} }
+}
+
 /** @throws UsageError when `text` is no address that HTTP can be spoken to */
 export function httpUrl(text: string): string {
   if (/^https?:\/\//.test(text) && URL.canParse(text)) return text

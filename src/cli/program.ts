@@ -7,6 +7,7 @@ import { addConnectionOptions } from './connection.ts'
 import type { ImportOptions } from './import.ts'
 import type { QueryOptions } from './query.ts'
 import { formats } from './readers.ts'
+import type { SourceOptions } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /** Runs one command line and sets the exit code: 0 done, 1 failed, 2 called wrongly. */
@@ -27,6 +28,8 @@ function createProgram(environment: Environment): Command {
   addServe(program, environment)
   addImport(program, environment)
   addQuery(program, environment)
+  addSnapshot(program, environment)
+  addExport(program, environment)
   addConnectionOptions(program.command('get <id>').description('print a point as JSON')).action(
     async (id, options) => (await import('./query.ts')).getPoint(id, options, environment),
   )
@@ -48,14 +51,18 @@ function createProgram(environment: Environment): Command {
     .action(async ({ dataDir, ...options }) =>
       (await import('./doctor.ts')).examineDataDirectory(readConfig(environment, { dataDir }), options),
     )
-  for (const command of [program, ...program.commands]) {
-    command.exitOverride().showHelpAfterError(`(${commandLine(program, command)} --help says more)`)
+  for (const command of withSubcommands(program)) {
+    command.exitOverride().showHelpAfterError(`(${commandLine(command)} --help says more)`)
   }
   return program
 }
 
-function commandLine(program: Command, command: Command): string {
-  return command === program ? 'vicinal' : `vicinal ${command.name()}`
+function withSubcommands(command: Command): Command[] {
+  return [command, ...command.commands.flatMap(withSubcommands)]
+}
+
+function commandLine(command: Command): string {
+  return command.parent === null ? command.name() : `${commandLine(command.parent)} ${command.name()}`
 }
 
 function addServe(program: Command, environment: Environment): void {
@@ -129,6 +136,43 @@ function addQuery(program: Command, environment: Environment): void {
     .action(async (options: QueryOptions) => (await import('./query.ts')).query(options, environment))
 }
 
+function addSnapshot(program: Command, environment: Environment): void {
+  const snapshot = program.command('snapshot').description('take, check and restore copies of all points')
+  addSourceOptions(snapshot.command('create <place>'))
+    .description('copy all points, as they are at one sequence number, to a file or into a directory')
+    .action(async (place: string, options: SourceOptions) =>
+      (await import('./snapshot.ts')).createSnapshot(place, options, environment),
+    )
+  snapshot
+    .command('verify <snapshot>')
+    .description('check every byte of a snapshot')
+    .action(async (file: string) => (await import('./snapshot.ts')).verifySnapshot(file))
+  snapshot
+    .command('restore <snapshot>')
+    .description('make a data directory of a snapshot; it must be new or empty')
+    .addOption(optionOf(settings.dataDir).makeOptionMandatory())
+    .action(async (file: string, options: { dataDir: string }) =>
+      (await import('./snapshot.ts')).restoreSnapshot(file, options),
+    )
+}
+
+function addExport(program: Command, environment: Environment): void {
+  addSourceOptions(program.command('export [file]'))
+    .description('write all points as JSON lines, such as `import` reads; to standard output without a file')
+    .action(async (file: string | undefined, options: SourceOptions) =>
+      (await import('./export.ts')).exportPoints(file, options, environment),
+    )
+}
+
+/** The options that say where all points are read from. */
+function addSourceOptions(command: Command): Command {
+  return command
+    .option('--http <url>', 'HTTP address of a running service (default: HTTP_HOST and HTTP_PORT)')
+    .option('--api-key-file <file>', 'file with the key of a service with HTTP_API_KEY')
+    .option('--api-key <key>', 'the key itself; shows in the process list')
+    .option('--data-dir <path>', 'read this data directory instead; its service must not run')
+}
+
 const helpBelow = `
 Examples:
   vicinal                                             serve with the settings of the environment
@@ -137,6 +181,9 @@ Examples:
   vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
   vicinal stats
+  vicinal snapshot create /var/backups
+  vicinal snapshot restore /var/backups/vicinal-4711.snapshot --data-dir /var/lib/vicinal
+  vicinal export points.jsonl
 
 Settings, as environment variables or as flags of serve (vicinal serve --help explains them):
 ${Object.values(settings)

@@ -1,5 +1,4 @@
-import { readConfig } from '../config.ts'
-import { httpUrl } from './connection.ts'
+import { defaultHttpUrl, httpUrl } from './connection.ts'
 import type { Environment } from './usage.ts'
 
 export interface StatsOptions {
@@ -10,7 +9,7 @@ export interface StatsOptions {
 
 /** Figures of a running service, from its metrics. */
 export async function showStats(options: StatsOptions, environment: Environment): Promise<void> {
-  const base = options.http === undefined ? defaultUrl(environment) : httpUrl(options.http)
+  const base = options.http === undefined ? defaultHttpUrl(environment) : httpUrl(options.http)
   const key = options.apiKey ?? environment.VICINAL_API_KEY ?? environment.HTTP_API_KEY
   const headers = key ? { authorization: key } : {}
   const ready = await answerOf(new URL('/readyz', base), headers)
@@ -20,11 +19,6 @@ export async function showStats(options: StatsOptions, environment: Environment)
   const figures = { state: ready.ok ? 'ready' : 'loading', ...figuresOf(text) }
   if (options.json) console.log(JSON.stringify(figures))
   else for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(28)}${value}`)
-}
-
-function defaultUrl(environment: Environment): string {
-  const { httpHost, httpPort } = readConfig(environment)
-  return `http://${httpHost.includes(':') ? `[${httpHost}]` : httpHost}:${httpPort}`
 }
 
 async function answerOf(url: URL, headers: Readonly<Record<string, string>>): Promise<Response> {

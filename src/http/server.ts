@@ -21,6 +21,7 @@ import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { errorOfFramework, plainText, sendError } from './errors.ts'
 import { type Route, routes } from './routes.ts'
+import { addSnapshots, snapshotPath } from './snapshots.ts'
 import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
 
 export interface HttpServerOptions {
@@ -77,6 +78,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   const closing = new AbortController()
   refuseRequests(app, options.apiKey, closing.signal)
   addOperations(app, options)
+  addSnapshots(app, options)
   addPages(app, options)
   await addDocs(app)
   await listen(app, options)
@@ -151,6 +153,7 @@ function methodsOf(path: string): string[] {
   const exact = paths.filter((route) => route.path === path)
   const found = exact.length > 0 ? exact : paths.filter((route) => pattern(route.path).test(path))
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
+  if (path === snapshotPath) return ['POST']
   return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
 }
 

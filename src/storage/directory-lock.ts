@@ -1,4 +1,4 @@
-import { readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
 
@@ -18,11 +18,18 @@ export class DirectoryLock {
   /** @throws Error that names the directory and the process that holds it */
   static acquire(dataDir: string): DirectoryLock {
     const ownerPath = join(dataDir, 'lock.pid')
-    const database = new DatabaseSync(join(dataDir, 'lock.db'))
+    const path = join(dataDir, 'lock.db')
+    const database = new DatabaseSync(path)
+    chmodSync(path, 0o600)
     try {
       database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
     } catch (error) {
       database.close()
+      if (/not a database|malformed/i.test(String(error))) {
+        throw new Error(`${path} is damaged: it holds nothing but the lock, delete it and start again`, {
+          cause: error,
+        })
+      }
       if (!/locked|busy/i.test(String(error))) throw error
       throw new Error(`data directory ${dataDir} is in use by process ${ownerOf(ownerPath)}`, {
         cause: error,

@@ -3,10 +3,19 @@ import { constants as osConstants } from 'node:os'
 import { assert } from '../base/assert.ts'
 import { idBytes } from '../base/ids.ts'
 import { reservePath, rowFilePath } from './data-directory.ts'
-import { encodeMeta, encodePayload, type Meta, rowBytesOf, slotsPerBlock } from './key-layout.ts'
+import {
+  emptyBlock,
+  emptyMeta,
+  encodeBlock,
+  encodeMeta,
+  encodePayload,
+  type Meta,
+  rowBytesOf,
+  slotsPerBlock,
+} from './key-layout.ts'
 import { ReserveFile } from './reserve-file.ts'
 import { RowFile } from './row-file.ts'
-import { emptyBlock, openTables, readLive, readMeta, type Tables } from './tables.ts'
+import { checkCounts, openTables, readLive, readMeta, type Tables } from './tables.ts'
 import type { GroupPart, StoredState, WriterSetup } from './writer-messages.ts'
 
 /**
@@ -30,8 +39,11 @@ export class GroupWriter {
   constructor({ dataDir, dimension }: WriterSetup) {
     this.#dataDir = dataDir
     this.#tables = openTables(dataDir)
-    this.#meta = readMeta(dataDir, this.#tables)
+    const stored = readMeta(dataDir, this.#tables)
+    this.#meta = stored ?? emptyMeta
     this.#live = readLive(dataDir, this.#tables)
+    checkCounts(dataDir, this.#tables, this.#meta, this.#live)
+    if (stored === undefined) this.#putMeta(this.#meta)
     this.#reserve = new ReserveFile(reservePath(dataDir))
     if (this.#meta.dimension !== undefined)
       this.#rows = RowFile.open(rowFilePath(dataDir), this.#meta.dimension)
@@ -107,10 +119,14 @@ export class GroupWriter {
   #fixDimension(dimension: number): void {
     this.#rowsOf(dimension)
     const meta = { ...this.#meta, dimension }
+    this.#putMeta(meta)
+    this.#meta = meta
+  }
+
+  #putMeta(meta: Meta): void {
     this.#transaction(() => {
       this.#tables.meta.putSync(0, encodeMeta(meta))
     })
-    this.#meta = meta
   }
 
   #commitTables(parts: readonly GroupPart[], { meta, blocks }: NextState): void {
@@ -118,7 +134,7 @@ export class GroupWriter {
     this.#transaction(() => {
       for (const part of parts) this.#putPayloads(part)
       for (const { deletedSlots } of parts) for (const slot of deletedSlots) payloads.removeSync(slot)
-      for (const [block, bits] of blocks) live.putSync(block, bits)
+      for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
       metaTable.putSync(0, encodeMeta(meta))
     })
   }
@@ -147,9 +163,12 @@ export class GroupWriter {
       const bits = blocks.get(block) ?? Buffer.from(this.#live.get(block) ?? emptyBlock)
       blocks.set(block, bits)
       const at = (slot % slotsPerBlock) >> 3
-      bits[at] = on ? bits[at]! | (1 << (slot & 7)) : bits[at]! & ~(1 << (slot & 7))
+      const bit = 1 << (slot & 7)
+      if (((bits[at]! & bit) !== 0) === on) return
+      bits[at]! ^= bit
+      pointCount += on ? 1 : -1
     }
-    let { dimension, sequence, slotCount } = this.#meta
+    let { dimension, sequence, slotCount, pointCount } = this.#meta
     for (const part of parts) {
       for (const slot of part.slots) {
         setBit(slot, true)
@@ -159,7 +178,7 @@ export class GroupWriter {
       sequence = Math.max(sequence, part.sequence)
       if (part.slots.length > 0) dimension ??= part.dimension
     }
-    return { meta: { dimension, sequence, slotCount }, blocks }
+    return { meta: { dimension, sequence, slotCount, pointCount }, blocks }
   }
 }
 

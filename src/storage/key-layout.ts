@@ -25,11 +25,12 @@ import { contentTypes, type Payload } from '../base/point.ts'
  * DATA_DIR/points.mdb, LMDB with u32 keys in three tables:
  *
  *   payloads   slot          ->  id 16 | content type u8 | crc of the rest u32 | content, UTF-8
- *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot
- *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | crc
+ *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
+ *                               crc of the key and of these
+ *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 | crc
  */
 
-export const formatVersion = 1
+export const formatVersion = 2
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -109,14 +110,26 @@ export function encodePayload(id: Uint8Array, contentType: number, content: stri
 
 /** The id and payload of a value, or undefined when its checksum does not match. */
 export function decodePayload(value: Buffer): { id: string; payload: Payload } | undefined {
-  if (value.length < payloadHeadBytes || value.readUInt32LE(idBytes + 1) !== payloadChecksum(value)) {
-    return undefined
-  }
-  const contentType = contentTypes[value[idBytes]!]
+  const parts = splitPayload(value)
+  const contentType = parts && contentTypes[parts.contentType]
   if (contentType === undefined) return undefined
   return {
     id: idFromBytes(value),
     payload: { contentType, content: value.toString('utf8', payloadHeadBytes) },
+  }
+}
+
+/** The parts of a value as views of it, or undefined when its checksum does not match. */
+export function splitPayload(
+  value: Buffer,
+): { readonly id: Buffer; readonly contentType: number; readonly content: Buffer } | undefined {
+  if (value.length < payloadHeadBytes || value.readUInt32LE(idBytes + 1) !== payloadChecksum(value)) {
+    return undefined
+  }
+  return {
+    id: value.subarray(0, idBytes),
+    contentType: value[idBytes]!,
+    content: value.subarray(payloadHeadBytes),
   }
 }
 
@@ -127,22 +140,55 @@ function payloadChecksum(value: Buffer): number {
 /** Slots in one value of the table `live`. */
 export const slotsPerBlock = 4096
 
+const blockBytes = slotsPerBlock / 8
+
+/** Bits of one block of slots, none set. */
+export const emptyBlock: Buffer = Buffer.alloc(blockBytes)
+
+/** What the table `live` holds for a block of bits. */
+export function encodeBlock(block: number, bits: Buffer): Buffer {
+  const value = Buffer.alloc(blockBytes + 4)
+  bits.copy(value)
+  value.writeUInt32LE(blockChecksum(block, bits), blockBytes)
+  return value
+}
+
+/** A copy of the bits; undefined when they do not match their checksum. */
+export function decodeBlock(block: number, value: Buffer): Buffer | undefined {
+  const bits = Buffer.from(value.subarray(0, blockBytes))
+  const isWhole = value.length === blockBytes + 4
+  return isWhole && value.readUInt32LE(blockBytes) === blockChecksum(block, bits) ? bits : undefined
+}
+
+function blockChecksum(block: number, bits: Buffer): number {
+  const key = Buffer.alloc(4)
+  key.writeUInt32LE(block)
+  return crc32(bits, crc32(key))
+}
+
 export interface Meta {
   /** Undefined until the first insertion. */
   readonly dimension: number | undefined
   readonly sequence: number
   readonly slotCount: number
+  /** Live points: as many payloads and live bits have to be there. */
+  readonly pointCount: number
 }
 
-export function encodeMeta({ dimension, sequence, slotCount }: Meta): Buffer {
-  const value = Buffer.alloc(28)
+export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
+
+export function encodeMeta({ dimension, sequence, slotCount, pointCount }: Meta): Buffer {
+  const value = Buffer.alloc(metaBytes)
   value.writeUInt32LE(formatVersion, 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
   value.writeDoubleLE(slotCount, 16)
-  value.writeUInt32LE(crc32(value.subarray(0, 24)), 24)
+  value.writeDoubleLE(pointCount, 24)
+  value.writeUInt32LE(crc32(value.subarray(0, metaBytes - 4)), metaBytes - 4)
   return value
 }
+
+const metaBytes = 36
 
 /** The format version comes first in every version, so that any program can say which one it found. */
 export function decodeMeta(value: Buffer): Meta | { readonly fault: string } {
@@ -150,12 +196,14 @@ export function decodeMeta(value: Buffer): Meta | { readonly fault: string } {
   if (version !== formatVersion) {
     return { fault: `it has format version ${version}, this program reads ${formatVersion}` }
   }
-  if (value.length !== 28 || value.readUInt32LE(24) !== crc32(value.subarray(0, 24))) {
+  const end = metaBytes - 4
+  if (value.length !== metaBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
     return { fault: 'its meta record does not match its checksum' }
   }
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
     slotCount: value.readDoubleLE(16),
+    pointCount: value.readDoubleLE(24),
   }
 }

@@ -5,7 +5,8 @@ import { damaged, databasePath, makeDirectory, rowFilePath, syncDirectory } from
 import { DirectoryLock } from './directory-lock.ts'
 import { decodePayload, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
 import { readRows } from './row-reader.ts'
-import type { Store, StoredRow, VectorsOnDisk, WriteGroup } from './store.ts'
+import { StoreSnapshot } from './snapshot-source.ts'
+import type { Snapshot, Store, StoredRow, VectorsOnDisk, WriteGroup } from './store.ts'
 import { openTables, readLive, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
 
@@ -55,6 +56,7 @@ class LmdbStore implements Store {
   readonly #dataDir: string
   readonly #lock: DirectoryLock
   readonly #writer: Writer
+  readonly #snapshots = new Set<Snapshot>()
   #tables: Tables
   #isClosed = false
 
@@ -147,8 +149,18 @@ class LmdbStore implements Store {
     return fresh?.id === id ? fresh.payload : undefined
   }
 
+  snapshot(onClose: () => void): Snapshot {
+    const snapshot: Snapshot = new StoreSnapshot(this.#dataDir, this.#tables, () => {
+      this.#snapshots.delete(snapshot)
+      onClose()
+    })
+    this.#snapshots.add(snapshot)
+    return snapshot
+  }
+
   async close(): Promise<void> {
     this.#isClosed = true
+    for (const snapshot of this.#snapshots) snapshot.close()
     await this.#writer.close()
     await this.#tables.root.close()
     this.#lock.release()
@@ -160,6 +172,7 @@ class LmdbStore implements Store {
    */
   async #reopen(): Promise<void> {
     if (this.#isClosed) return
+    for (const snapshot of this.#snapshots) snapshot.close()
     await this.#tables.root.close()
     this.#tables = openTables(this.#dataDir)
   }
@@ -179,7 +192,7 @@ interface EnvironmentStats {
 }
 
 function checkDimension(dataDir: string, tables: Tables, dimension: number | undefined): void {
-  const stored = readMeta(dataDir, tables).dimension
+  const stored = readMeta(dataDir, tables)?.dimension
   if (dimension === undefined || stored === undefined || dimension === stored) return
   throw new Error(
     `DIMENSION is ${dimension}, but ${dataDir} holds vectors of ${stored} dimensions: unset DIMENSION or use another DATA_DIR`,

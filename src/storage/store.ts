@@ -38,8 +38,31 @@ export interface Store {
   /** The payload in `slot` if the point that lives there has this id; read synchronously. */
   payload(slot: number, id: string): Payload | undefined
 
-  /** Waits for a running commit and releases the data directory. */
+  /**
+   * Opens a snapshot of what is committed now. While it is open, no slot that it shows may be given to another
+   * point, and LMDB keeps the pages that it shows: the caller sees to the one and closes it soon.
+   *
+   * @param onClose called once, when it is closed: by its reader or, when nothing can be read any more, here
+   */
+  snapshot(onClose: () => void): Snapshot
+
+  /** Waits for a running commit, closes open snapshots and releases the data directory. */
   close(): Promise<void>
+}
+
+/** All points as they were at one sequence number: exactly the changes up to it. */
+export interface Snapshot {
+  readonly sequence: number
+  readonly points: number
+  /**
+   * The bytes, as snapshot-format.ts has them, read as they are asked for; to be gone through once. Everything
+   * is verified before it is passed on.
+   *
+   * @throws DatabaseError `internal` that names what is damaged; `cancelled` after `close`
+   */
+  chunks(): AsyncGenerator<Buffer>
+  /** Lets go of everything; harmless to repeat. The reader has to call it however reading went. */
+  close(): void
 }
 
 /** A file in which the vector of slot n starts at `firstVector + n * rowBytes`: little-endian float32. */

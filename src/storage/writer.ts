@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { emptyMeta } from './key-layout.ts'
 import type { WriteGroup } from './store.ts'
 import {
   type FromWriter,
@@ -32,7 +33,7 @@ export class Writer {
   readonly #worker: Worker
   readonly #opened: PromiseWithResolvers<void> = Promise.withResolvers()
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
-  #state: StoredState = { meta: { dimension: undefined, sequence: 0, slotCount: 0 }, rowFileBytes: 0 }
+  #state: StoredState = { meta: emptyMeta, rowFileBytes: 0 }
   /** Of the group that is on its way. */
   #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined

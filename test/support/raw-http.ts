@@ -24,7 +24,8 @@ export class RawHttp implements Disposable {
       this.#received += text
       this.#wake()
     })
-    this.#ended = once(socket, 'close').then(() => {
+    // `once` of node:events would fail at the error that comes before.
+    this.#ended = new Promise<void>((resolve) => socket.once('close', resolve)).then(() => {
       this.#isEnded = true
       this.#wake()
     })

@@ -1,0 +1,57 @@
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { jsonNumbers } from '../base/json-numbers.ts'
+import type { Point } from '../base/point.ts'
+import { SnapshotReader, writeWholeFile } from '../main.ts'
+import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
+import { type Environment, UsageError } from './usage.ts'
+
+/**
+ * Writes every point as a line of JSON such as `import` reads, numbers so that float32 comes back to the bit:
+ * to a file, which is there whole or not at all, or to standard output.
+ */
+export async function exportPoints(
+  file: string | undefined,
+  options: SourceOptions,
+  environment: Environment,
+): Promise<void> {
+  if (file === undefined || file === '-') {
+    const { points } = await writeLines(options, environment, async (text) => {
+      if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+    })
+    console.error(`${points} points`)
+    return
+  }
+  if (existsSync(file)) throw new UsageError(`${file} is there already`)
+  await writeWholeFile(`${file}.partial-${process.pid}`, async (handle) => {
+    const { points, sequence } = await writeLines(options, environment, (text) => handle.writeFile(text))
+    console.log(`${points} points, sequence ${sequence}`)
+    return file
+  })
+}
+
+async function writeLines(
+  options: SourceOptions,
+  environment: Environment,
+  write: (text: string) => Promise<void>,
+): Promise<SnapshotReader['header']> {
+  const reader = await SnapshotReader.open(snapshotBytes(options, environment))
+  let text = ''
+  for await (const point of reader.points()) {
+    text += lineOf(point)
+    if (text.length < writeChars) continue
+    await write(text)
+    text = ''
+  }
+  if (text !== '') await write(text)
+  return reader.header
+}
+
+function lineOf({ id, vector, payload }: Point): string {
+  const payloadFields = JSON.stringify({ content_type: payload.contentType, content: payload.content })
+  const line = `{"id":"${id}","vector":${jsonNumbers(vector)},${payloadFields.slice(1)}\n`
+  // JSON takes these two as they are, but many readers of lines, Node's own too, take them for ends of lines.
+  return line.replace(/[\u2028\u2029]/g, (end) => (end === '\u2028' ? '\\u2028' : '\\u2029'))
+}
+
+const writeChars = 1024 * 1024

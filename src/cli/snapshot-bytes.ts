@@ -1,0 +1,36 @@
+import { readConfig } from '../config.ts'
+import { snapshotOfData } from '../main.ts'
+import { httpService } from './connection.ts'
+import { type Environment, UsageError } from './usage.ts'
+
+/** Where points are read from: a service that runs, or the directory of one that does not. */
+export interface SourceOptions {
+  readonly http?: string
+  readonly apiKey?: string
+  readonly apiKeyFile?: string
+  /** Of a service that does not run. */
+  readonly dataDir?: string
+}
+
+/** The bytes of a snapshot; one of the service at HTTP_HOST and HTTP_PORT when the options name none. */
+export function snapshotBytes(options: SourceOptions, environment: Environment): AsyncIterable<Uint8Array> {
+  if (options.dataDir === undefined) return downloaded(options, environment)
+  if (options.http !== undefined) throw new UsageError('--http and --data-dir exclude each other')
+  return snapshotOfData(readConfig(environment, { dataDir: options.dataDir }))
+}
+
+async function* downloaded(options: SourceOptions, environment: Environment): AsyncGenerator<Uint8Array> {
+  const { url, headers } = httpService(options, environment)
+  const response = await fetch(`${url}/snapshots`, { method: 'POST', headers }).catch((cause: unknown) => {
+    throw new Error(
+      `no answer from ${url}: does the service run, with HTTP, and is --http right? (--data-dir reads the data of one that is stopped)`,
+      { cause },
+    )
+  })
+  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`)
+  try {
+    yield* response.body!
+  } catch (cause) {
+    throw new Error(`${url} broke the snapshot off: its log may say why`, { cause })
+  }
+}

@@ -1,0 +1,58 @@
+import { createReadStream, existsSync, statSync } from 'node:fs'
+import type { FileHandle } from 'node:fs/promises'
+import { join } from 'node:path'
+import { type Config, readConfig } from '../config.ts'
+import { restoreData, type SnapshotHeader, SnapshotReader, writeWholeFile } from '../main.ts'
+import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
+import { type Environment, UsageError } from './usage.ts'
+
+/**
+ * Writes a snapshot to a file, or under a name of its own into a directory. It is verified as it comes, and
+ * there whole or not at all.
+ */
+export async function createSnapshot(
+  place: string,
+  options: SourceOptions,
+  environment: Environment,
+): Promise<void> {
+  const isDirectory = existsSync(place) && statSync(place).isDirectory()
+  if (!isDirectory && existsSync(place)) throw new UsageError(`${place} is there already`)
+  const base = isDirectory ? join(place, 'vicinal.snapshot') : place
+  const bytes = snapshotBytes(options, environment)
+  const path = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
+    const header = await verified(writtenTo(file, bytes))
+    console.log(summaryOf(header))
+    return isDirectory ? join(place, `vicinal-${header.sequence}.snapshot`) : place
+  })
+  console.log(path)
+}
+
+/** @throws DatabaseError that says what is damaged */
+export async function verifySnapshot(file: string): Promise<void> {
+  console.log(`${summaryOf(await verified(createReadStream(file)))}: every byte is as it was written`)
+}
+
+/** @throws DatabaseError when the directory is not empty or the snapshot is damaged; then nothing is left */
+export async function restoreSnapshot(file: string, options: Pick<Config, 'dataDir'>): Promise<void> {
+  const config = readConfig({}, options)
+  console.log(
+    `${summaryOf(await restoreData(config, createReadStream(file)))}: restored to ${config.dataDir}`,
+  )
+}
+
+async function verified(bytes: AsyncIterable<Uint8Array>): Promise<SnapshotHeader> {
+  const reader = await SnapshotReader.open(bytes)
+  for await (const _ of reader.points());
+  return reader.header
+}
+
+async function* writtenTo(file: FileHandle, bytes: AsyncIterable<Uint8Array>): AsyncGenerator<Uint8Array> {
+  for await (const chunk of bytes) {
+    await file.writeFile(chunk)
+    yield chunk
+  }
+}
+
+function summaryOf({ points, dimension, sequence }: SnapshotHeader): string {
+  return `${points} points${dimension === undefined ? '' : ` of ${dimension} dimensions`}, sequence ${sequence}`
+}

@@ -1,0 +1,84 @@
+import { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyReply } from 'fastify'
+import type { ApiContext, Snapshot } from '../api/call.ts'
+import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { ServiceMetrics } from '../base/metrics.ts'
+
+export interface SnapshotOptions {
+  readonly context: ApiContext
+  /** How long a client may leave what has been sent to it unread. */
+  readonly requestTimeoutMs: number
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+}
+
+export const snapshotPath = '/snapshots'
+
+/**
+ * Beside the operations: all points as they are at one sequence number, as a download of any length. Read as
+ * fast as the client takes it; over when the client goes, or stands still.
+ */
+export function addSnapshots(app: FastifyInstance, options: SnapshotOptions): void {
+  app.post(snapshotPath, (_request, reply) => {
+    const started = performance.now()
+    const count = (outcome: string): void =>
+      options.metrics.request('TakeSnapshot', 'http', outcome, (performance.now() - started) / 1000)
+    try {
+      return sendSnapshot(reply, options.context.database.snapshot(), options, count)
+    } catch (thrown) {
+      count(toDatabaseError(thrown).reason)
+      throw thrown
+    }
+  })
+}
+
+function sendSnapshot(
+  reply: FastifyReply,
+  snapshot: Snapshot,
+  { requestTimeoutMs, logger }: SnapshotOptions,
+  count: (outcome: string) => void,
+): FastifyReply {
+  let fault: DatabaseError | undefined
+  const { raw } = reply
+  // Whatever ends the answer, the client, a fault, the server's stop, ends here.
+  raw.once('close', () => {
+    snapshot.close()
+    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
+    count(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
+  })
+  const stream = Readable.from(
+    watched(snapshot.chunks(), requestTimeoutMs, () => raw.destroy()),
+    {
+      objectMode: false,
+    },
+  )
+  stream.once('error', (error) => {
+    fault = toDatabaseError(error)
+  })
+  return reply
+    .headers({
+      'content-type': 'application/octet-stream',
+      'content-disposition': `attachment; filename="vicinal-${snapshot.sequence}.snapshot"`,
+      'cache-control': 'no-store',
+      'vicinal-sequence': snapshot.sequence,
+      'vicinal-points': snapshot.points,
+    })
+    .send(stream)
+}
+
+/** Passes chunks on; calls `giveUp` when one is not taken in time. */
+async function* watched(
+  chunks: AsyncIterable<Buffer>,
+  timeoutMs: number,
+  giveUp: () => void,
+): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    const timer = setTimeout(giveUp, timeoutMs)
+    try {
+      yield chunk
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}

@@ -1,0 +1,153 @@
+import { crc32 } from 'node:zlib'
+import { idBytes } from '../base/ids.ts'
+
+/**
+ * Every byte of a snapshot: all points as they were at one sequence number, in one stream that depends neither
+ * on LMDB's pages nor on slots. Numbers are little-endian.
+ *
+ *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │ crc u32 ┤
+ *
+ *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │ crc u32 ┤
+ *             ├ vector f32 x dimension │ content, UTF-8 │ crc u32 ┤
+ *
+ *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing behind it
+ *
+ * Each crc is the CRC-32 (zlib's) of everything from the beginning of the stream to itself, but for the other
+ * crcs: so the last one is of the whole stream, a point that is missing, doubled or out of place shows at once,
+ * and no byte is without a check. (Crcs are left out because the CRC-32 of any message with its own crc behind
+ * it is one and the same number: what came before would be forgotten.) A point's head has a crc of its own, so
+ * that a reader never waits for a content whose length is damaged.
+ *
+ * The points' order is of no meaning: their sequence numbers have the order of insertion.
+ */
+
+export const snapshotVersion = 1
+export const snapshotHeaderBytes = 36
+export const pointHeadBytes: number = idBytes + 20
+export const checksumBytes = 4
+export const snapshotTrailerBytes = 20
+
+const headerMagic = Buffer.from('VICNSNAP')
+const trailerMagic = Buffer.from('VICNDONE')
+
+export interface SnapshotHeader {
+  /** Undefined when nothing was ever inserted. */
+  readonly dimension: number | undefined
+  /** The snapshot has exactly the changes up to this one. */
+  readonly sequence: number
+  readonly points: number
+}
+
+/** A point's place in a stream, before its vector and content. */
+export interface PointHead {
+  /** 16 bytes. */
+  readonly id: Uint8Array
+  /** Of the insertion. */
+  readonly sequence: number
+  readonly contentBytes: number
+  /** Position in `contentTypes`. */
+  readonly contentType: number
+}
+
+/** The running checksum of one stream, on either side of it. */
+export class SnapshotChecksum {
+  #crc = 0
+
+  /** Takes the bytes up to `end` in, and writes the checksum behind them. Gives the offset behind that. */
+  seal(target: Buffer, offset: number, end: number): number {
+    this.#crc = crc32(target.subarray(offset, end), this.#crc)
+    return target.writeUInt32LE(this.#crc, end)
+  }
+
+  /** Takes all but the last four bytes in; says whether those are the checksum. */
+  matches(bytes: Buffer): boolean {
+    const end = bytes.length - checksumBytes
+    this.#crc = crc32(bytes.subarray(0, end), this.#crc)
+    return bytes.readUInt32LE(end) === this.#crc
+  }
+}
+
+export function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffer {
+  const bytes = Buffer.alloc(snapshotHeaderBytes)
+  headerMagic.copy(bytes)
+  bytes.writeUInt32LE(snapshotVersion, 8)
+  bytes.writeUInt32LE(header.dimension ?? 0, 12)
+  bytes.writeDoubleLE(header.sequence, 16)
+  bytes.writeDoubleLE(header.points, 24)
+  checksum.seal(bytes, 0, 32)
+  return bytes
+}
+
+/** The version comes first in every version, so that any program can say which one it found. */
+export function decodeHeader(
+  bytes: Buffer,
+  checksum: SnapshotChecksum,
+): SnapshotHeader | { readonly fault: string } {
+  if (!bytes.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin as a snapshot' }
+  const version = bytes.readUInt32LE(8)
+  if (version !== snapshotVersion) {
+    return { fault: `it has format version ${version}, this program reads ${snapshotVersion}` }
+  }
+  if (!checksum.matches(bytes)) return { fault: 'its header does not match its checksum' }
+  return {
+    dimension: bytes.readUInt32LE(12) || undefined,
+    sequence: bytes.readDoubleLE(16),
+    points: bytes.readDoubleLE(24),
+  }
+}
+
+export function pointBytes(dimension: number, contentBytes: number): number {
+  return pointHeadBytes + dimension * 4 + contentBytes + checksumBytes
+}
+
+/**
+ * Writes a point at `offset`, where there is room for `pointBytes`. Gives the offset behind it.
+ *
+ * @param vector its bytes
+ */
+export function encodePoint(
+  target: Buffer,
+  offset: number,
+  point: PointHead & { readonly vector: Uint8Array; readonly content: Uint8Array },
+  checksum: SnapshotChecksum,
+): number {
+  target.set(point.id, offset)
+  let at = target.writeDoubleLE(point.sequence, offset + idBytes)
+  at = target.writeUInt32LE(point.contentBytes, at)
+  at = target.writeUInt32LE(point.contentType, at)
+  const body = checksum.seal(target, offset, at)
+  target.set(point.vector, body)
+  target.set(point.content, body + point.vector.length)
+  return checksum.seal(target, body, body + point.vector.length + point.content.length)
+}
+
+/** Reads a point's head whose checksum has been seen to match; `id` is a view. */
+export function decodePointHead(bytes: Buffer): PointHead {
+  return {
+    id: bytes.subarray(0, idBytes),
+    sequence: bytes.readDoubleLE(idBytes),
+    contentBytes: bytes.readUInt32LE(idBytes + 8),
+    contentType: bytes.readUInt32LE(idBytes + 12),
+  }
+}
+
+export function encodeTrailer(points: number, checksum: SnapshotChecksum): Buffer {
+  const bytes = Buffer.alloc(snapshotTrailerBytes)
+  trailerMagic.copy(bytes)
+  bytes.writeDoubleLE(points, 8)
+  checksum.seal(bytes, 0, 16)
+  return bytes
+}
+
+/** What is wrong with a trailer, or undefined. */
+export function faultOfTrailer(
+  bytes: Buffer,
+  points: number,
+  checksum: SnapshotChecksum,
+): string | undefined {
+  const isWhole = checksum.matches(bytes)
+  if (!bytes.subarray(0, 8).equals(trailerMagic)) return 'its trailer is missing'
+  if (!isWhole) return 'its trailer does not match its checksum'
+  const stated = bytes.readDoubleLE(8)
+  return stated === points ? undefined : `its trailer counts ${stated} points, its header ${points}`
+}

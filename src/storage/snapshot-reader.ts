@@ -1,0 +1,136 @@
+import { DatabaseError } from '../base/errors.ts'
+import { idFromBytes } from '../base/ids.ts'
+import { contentTypes, dimensionMax, type Point } from '../base/point.ts'
+import {
+  checksumBytes,
+  decodeHeader,
+  decodePointHead,
+  faultOfTrailer,
+  pointBytes,
+  pointHeadBytes,
+  SnapshotChecksum,
+  type SnapshotHeader,
+  snapshotHeaderBytes,
+  snapshotTrailerBytes,
+} from './snapshot-format.ts'
+
+/** A point of a snapshot, with the sequence number of its insertion. */
+export interface SnapshotPoint extends Point {
+  readonly sequence: number
+}
+
+/**
+ * Reads a snapshot from its bytes, whichever way they come, verifying every one of them. A point is given out
+ * when its own checksum matches; only when `points` ends without an error is the snapshot whole. Holds one
+ * point and what has come of the next in memory.
+ */
+export class SnapshotReader {
+  readonly header: SnapshotHeader
+  readonly #source: ByteSource
+  readonly #checksum: SnapshotChecksum
+
+  private constructor(header: SnapshotHeader, source: ByteSource, checksum: SnapshotChecksum) {
+    this.header = header
+    this.#source = source
+    this.#checksum = checksum
+  }
+
+  /** @throws DatabaseError `invalid_argument` when it is no snapshot, damaged, or of another format version */
+  static async open(chunks: AsyncIterable<Uint8Array>): Promise<SnapshotReader> {
+    const source = new ByteSource(chunks)
+    const checksum = new SnapshotChecksum()
+    try {
+      const header = decodeHeader(await source.take(snapshotHeaderBytes), checksum)
+      if ('fault' in header) throw refused(header.fault)
+      if ((header.dimension ?? 0) > dimensionMax) throw refused(`its dimension is ${header.dimension}`)
+      return new SnapshotReader(header, source, checksum)
+    } catch (error) {
+      await source.close()
+      throw error
+    }
+  }
+
+  /**
+   * Every point once, in no order. To be gone through once, to its end: it closes what the bytes come from.
+   *
+   * @throws DatabaseError `invalid_argument` that says where the snapshot is damaged or that it is cut off
+   */
+  async *points(): AsyncGenerator<SnapshotPoint> {
+    try {
+      for (let index = 0; index < this.header.points; index += 1) yield await this.#point(index)
+      const trailer = await this.#source.take(snapshotTrailerBytes)
+      const fault = faultOfTrailer(trailer, this.header.points, this.#checksum)
+      if (fault !== undefined) throw refused(fault)
+      if (!(await this.#source.isAtEnd())) throw refused('something stands behind its end')
+    } finally {
+      await this.#source.close()
+    }
+  }
+
+  async #point(index: number): Promise<SnapshotPoint> {
+    const { dimension = 0, sequence: last, points } = this.header
+    const where = `point ${index + 1} of ${points}, at byte ${this.#source.position},`
+    const headBytes = await this.#source.take(pointHeadBytes)
+    if (!this.#checksum.matches(headBytes)) throw refused(`${where} does not match its checksum`)
+    const { id, sequence, contentBytes, contentType: kind } = decodePointHead(headBytes)
+    const body = await this.#source.take(pointBytes(dimension, contentBytes) - pointHeadBytes)
+    if (!this.#checksum.matches(body)) throw refused(`${where} does not match its checksum`)
+    const contentType = contentTypes[kind]
+    const vector = new Float32Array(dimension)
+    new Uint8Array(vector.buffer).set(body.subarray(0, vector.byteLength))
+    // Whatever made these bytes, it was not this program: it never stores such a thing.
+    if (contentType === undefined || !(sequence >= 1 && sequence <= last) || !vector.every(Number.isFinite)) {
+      throw refused(`${where} is none that could have been stored`)
+    }
+    const content = body.toString('utf8', vector.byteLength, body.length - checksumBytes)
+    return { id: idFromBytes(id), sequence, vector, payload: { contentType, content } }
+  }
+}
+
+/** Bytes that come in pieces of any size, taken in pieces of a known size. */
+class ByteSource {
+  readonly #chunks: AsyncIterator<Uint8Array>
+  #pieces: Buffer[] = []
+  #available = 0
+  /** Bytes taken so far. */
+  position = 0
+
+  constructor(chunks: AsyncIterable<Uint8Array>) {
+    this.#chunks = chunks[Symbol.asyncIterator]()
+  }
+
+  /** The next `length` bytes; a view, where they came in one piece. */
+  async take(length: number): Promise<Buffer> {
+    while (this.#available < length) {
+      if (!(await this.#more())) {
+        throw refused(`it is cut off at byte ${this.position + this.#available}`)
+      }
+    }
+    const all = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
+    this.#pieces = [all.subarray(length)]
+    this.#available -= length
+    this.position += length
+    return all.subarray(0, length)
+  }
+
+  async isAtEnd(): Promise<boolean> {
+    while (this.#available === 0) if (!(await this.#more())) return true
+    return false
+  }
+
+  async close(): Promise<void> {
+    await this.#chunks.return?.()
+  }
+
+  async #more(): Promise<boolean> {
+    const { value, done } = await this.#chunks.next()
+    if (done) return false
+    this.#pieces.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength))
+    this.#available += value.byteLength
+    return true
+  }
+}
+
+function refused(fault: string): DatabaseError {
+  return new DatabaseError('invalid_argument', `the snapshot cannot be used: ${fault}`)
+}

@@ -1,0 +1,102 @@
+import { existsSync, readdirSync, renameSync, rmSync, statSync } from 'node:fs'
+import { dirname, resolve } from 'node:path'
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { makeDirectory, syncDirectory } from './data-directory.ts'
+import { DirectoryLock } from './directory-lock.ts'
+import { openStore } from './lmdb-store.ts'
+import type { SnapshotReader } from './snapshot-reader.ts'
+import type { Insertion, Store } from './store.ts'
+
+/**
+ * Makes a data directory of a snapshot: the same points with the same ids, vectors, payloads and sequence
+ * numbers, and so the same order among equal distances. It is written beside its place, by the same writer as
+ * every insertion, and renamed when it is whole and on the disk: whatever happens, `dataDir` is what it was
+ * or all of the snapshot.
+ *
+ * @throws DatabaseError `invalid_argument` when the place is not free or the snapshot is damaged
+ */
+export async function restoreSnapshot(
+  reader: SnapshotReader,
+  dataDir: string,
+  logger: Logger,
+): Promise<void> {
+  const place = resolve(dataDir)
+  const building = `${place}.restoring`
+  checkPlace(place)
+  makeDirectory(dirname(place))
+  clearLeftover(building)
+  try {
+    const { dimension } = reader.header
+    const store = await openStore({
+      dataDir: building,
+      ...(dimension === undefined ? {} : { dimension }),
+      logger,
+    })
+    try {
+      await fill(store, reader)
+    } finally {
+      await store.close()
+    }
+    // Over an empty directory, or over none; over one that got a file meanwhile it fails.
+    renameSync(building, place)
+    syncDirectory(dirname(place))
+  } catch (error) {
+    rmSync(building, { recursive: true, force: true })
+    throw error
+  }
+}
+
+function checkPlace(place: string): void {
+  if (!existsSync(place)) return
+  if (!statSync(place).isDirectory()) throw refused(`${place} is no directory`)
+  if (readdirSync(place).length > 0) {
+    throw refused(`${place} is not empty: a snapshot is restored into a new or an empty directory`)
+  }
+  if (statSync(place).dev !== statSync(dirname(place)).dev) {
+    throw refused(`${place} is a mount point, which cannot be replaced: name a directory within it`)
+  }
+}
+
+/** What an earlier restore left behind when it was killed is of no use; that of one that runs is locked. */
+function clearLeftover(building: string): void {
+  if (!existsSync(building)) return
+  DirectoryLock.acquire(building).release()
+  rmSync(building, { recursive: true })
+}
+
+async function fill(store: Store, reader: SnapshotReader): Promise<void> {
+  let insertions: Insertion[] = []
+  let bytes = 0
+  let slot = 0
+  let newest = 0
+  for await (const { id, sequence, ...point } of reader.points()) {
+    insertions.push({ slot, id, sequence, point })
+    bytes += point.vector.byteLength + point.payload.content.length + pointWorkBytes
+    slot += 1
+    newest = Math.max(newest, sequence)
+    if (bytes < groupBytes) continue
+    await store.commit({ insertions, deletions: [] })
+    insertions = []
+    bytes = 0
+  }
+  if (insertions.length > 0) await store.commit({ insertions, deletions: [] })
+  const { sequence } = reader.header
+  if (sequence > newest) await repeatLastDeletion(store, { slot, sequence })
+}
+
+/** The last changes were deletions: saying so of a slot that nothing lives in gives time its place again. */
+async function repeatLastDeletion(store: Store, at: { slot: number; sequence: number }): Promise<void> {
+  await store.commit({ insertions: [], deletions: [{ ...at, id: nobody }] })
+}
+
+function refused(fault: string): DatabaseError {
+  return new DatabaseError('invalid_argument', fault)
+}
+
+const nobody = '00000000-0000-0000-0000-000000000000'
+
+/** Large, so that few syncs are waited for, and little against the memory that serving takes. */
+const groupBytes = 16 * 1024 * 1024
+/** What a point takes besides its vector and content. */
+const pointWorkBytes = 256

@@ -1,0 +1,215 @@
+import { type FileHandle, open } from 'node:fs/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import type { Transaction } from 'lmdb'
+import { DatabaseError } from '../base/errors.ts'
+import { idBytes } from '../base/ids.ts'
+import { damaged, databasePath, rowFilePath } from './data-directory.ts'
+import {
+  emptyMeta,
+  type Meta,
+  readRow,
+  rowBytesOf,
+  rowHeadBytes,
+  rowsHeaderBytes,
+  slotsPerBlock,
+  splitPayload,
+} from './key-layout.ts'
+import {
+  encodeHeader,
+  encodePoint,
+  encodeTrailer,
+  type PointHead,
+  pointBytes,
+  SnapshotChecksum,
+} from './snapshot-format.ts'
+import type { Snapshot } from './store.ts'
+import { readLive, readMeta, type Tables } from './tables.ts'
+
+/**
+ * A snapshot of a store while it goes on being written to.
+ *
+ * One read transaction of LMDB shows the meta record, the live bits and the payloads at one sequence number,
+ * whatever is committed meanwhile. Rows are not under LMDB: a row changes only when its slot is given to
+ * another point, and whoever opens the snapshot holds that back. If it ever happened all the same, the row's
+ * checksum, its sequence number or its id would not fit, and the snapshot would end with an error.
+ *
+ * Main thread, in turns of about a millisecond; one chunk and one content are in memory at a time.
+ */
+export class StoreSnapshot implements Snapshot {
+  readonly #dataDir: string
+  readonly #tables: Tables
+  readonly #onClose: () => void
+  readonly #meta: Meta
+  readonly #live: ReadonlyMap<number, Buffer>
+  readonly points: number
+  #transaction: Transaction | undefined
+
+  constructor(dataDir: string, tables: Tables, onClose: () => void) {
+    this.#dataDir = dataDir
+    this.#tables = tables
+    this.#onClose = onClose
+    // One that is open already may be older than what has been acknowledged, and than the hold on slots.
+    tables.root.resetReadTxn()
+    this.#transaction = tables.root.useReadTransaction()
+    try {
+      // Until the next turn of the event loop it is the one that every read uses.
+      this.#meta = readMeta(dataDir, tables) ?? emptyMeta
+      this.#live = readLive(dataDir, tables)
+    } catch (error) {
+      this.#transaction.done()
+      throw error
+    }
+    this.points = [...this.#live.values()].reduce((sum, block) => sum + bitsOf(block), 0)
+  }
+
+  get sequence(): number {
+    return this.#meta.sequence
+  }
+
+  async *chunks(): AsyncGenerator<Buffer> {
+    const checksum = new SnapshotChecksum()
+    const { dimension, sequence } = this.#meta
+    yield encodeHeader({ dimension, sequence, points: this.points }, checksum)
+    let points = 0
+    if (dimension !== undefined && this.points > 0) {
+      await using file = await open(rowFilePath(this.#dataDir), 'r')
+      const chunk = new Chunk()
+      let turnEndMs = performance.now() + turnMs
+      for await (const block of this.#blocks(file, dimension)) {
+        for (const row of this.#rowsOf(block, dimension)) {
+          const point = { ...row, ...this.#payloadOf(row) }
+          const bytes = pointBytes(dimension, point.contentBytes)
+          if (!chunk.hasRoomFor(bytes)) yield chunk.take()
+          chunk.append(bytes, (target, offset) => encodePoint(target, offset, point, checksum))
+          points += 1
+          if (performance.now() < turnEndMs) continue
+          await nextTurn()
+          turnEndMs = performance.now() + turnMs
+        }
+      }
+      yield chunk.take()
+    }
+    if (points !== this.points) throw damaged(databasePath(this.#dataDir), 'slots beyond its slot count live')
+    yield encodeTrailer(points, checksum)
+  }
+
+  close(): void {
+    if (this.#transaction === undefined) return
+    this.#transaction.done()
+    this.#transaction = undefined
+    this.#onClose()
+  }
+
+  /** The rows of so many neighbouring slots as fit into a block, where any of them lives; a view, used at once. */
+  async *#blocks(file: FileHandle, dimension: number): AsyncGenerator<Block> {
+    const rowBytes = rowBytesOf(dimension)
+    const slotsPerRead = Math.max(1, Math.floor(blockBytes / rowBytes))
+    const bytes = Buffer.allocUnsafeSlow(slotsPerRead * rowBytes)
+    for (let first = 0; first < this.#meta.slotCount; first += slotsPerRead) {
+      const count = Math.min(slotsPerRead, this.#meta.slotCount - first)
+      const slots = Array.from({ length: count }, (_, index) => first + index)
+      if (!slots.some((slot) => this.#isLive(slot))) continue
+      const length = await readFully(
+        file,
+        bytes.subarray(0, count * rowBytes),
+        rowsHeaderBytes + first * rowBytes,
+      )
+      yield { slots, rows: bytes.subarray(0, length) }
+    }
+  }
+
+  *#rowsOf({ slots, rows }: Block, dimension: number): Generator<Row> {
+    const rowBytes = rowBytesOf(dimension)
+    const scratch = new Float32Array(dimension)
+    for (const [index, slot] of slots.entries()) {
+      if (!this.#isLive(slot)) continue
+      const offset = index * rowBytes
+      const isWhole = offset + rowBytes <= rows.length
+      const sequence = isWhole ? readRow(rows, offset, scratch) : undefined
+      if (sequence === undefined || sequence > this.#meta.sequence) {
+        const fault = isWhole ? 'not what was stored there' : 'cut off'
+        throw damaged(rowFilePath(this.#dataDir), `the row of slot ${slot} is ${fault}`)
+      }
+      const vector = rows.subarray(offset + rowHeadBytes, offset + rowBytes - 4)
+      yield { slot, id: rows.subarray(offset, offset + idBytes), sequence, vector }
+    }
+  }
+
+  #payloadOf({
+    slot,
+    id,
+  }: Row): Pick<PointHead, 'contentBytes' | 'contentType'> & { readonly content: Buffer } {
+    const transaction = this.#transaction
+    if (transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was given up')
+    const value = this.#tables.payloads.get(slot, { transaction })
+    const parts = value && splitPayload(value)
+    if (parts === undefined || !parts.id.equals(id)) {
+      const fault = value === undefined ? 'missing' : 'not what was stored there'
+      throw damaged(databasePath(this.#dataDir), `the payload of slot ${slot} is ${fault}`)
+    }
+    return { contentBytes: parts.content.length, contentType: parts.contentType, content: parts.content }
+  }
+
+  #isLive(slot: number): boolean {
+    const bits = this.#live.get(Math.floor(slot / slotsPerBlock))
+    return bits !== undefined && (bits[(slot % slotsPerBlock) >> 3]! & (1 << (slot & 7))) !== 0
+  }
+}
+
+/** Rows of neighbouring slots; fewer bytes than slots where the file is cut off. */
+interface Block {
+  readonly slots: readonly number[]
+  readonly rows: Buffer
+}
+
+interface Row {
+  readonly slot: number
+  readonly id: Buffer
+  readonly sequence: number
+  /** Its bytes. */
+  readonly vector: Buffer
+}
+
+/** Collects points until they are worth passing on. Whoever takes the bytes keeps them. */
+class Chunk {
+  #bytes: Buffer = Buffer.alloc(0)
+  #length = 0
+
+  hasRoomFor(bytes: number): boolean {
+    return this.#length === 0 || this.#length + bytes <= this.#bytes.length
+  }
+
+  append(bytes: number, write: (target: Buffer, offset: number) => number): void {
+    if (this.#length === 0) this.#bytes = Buffer.allocUnsafeSlow(Math.max(chunkBytes, bytes))
+    this.#length = write(this.#bytes, this.#length)
+  }
+
+  take(): Buffer {
+    const taken = this.#bytes.subarray(0, this.#length)
+    this.#length = 0
+    return taken
+  }
+}
+
+async function readFully(file: FileHandle, target: Buffer, position: number): Promise<number> {
+  let read = 0
+  while (read < target.length) {
+    const { bytesRead } = await file.read(target, read, target.length - read, position + read)
+    if (bytesRead === 0) break
+    read += bytesRead
+  }
+  return read
+}
+
+function bitsOf(block: Buffer): number {
+  let count = 0
+  for (const byte of block) for (let bits = byte; bits !== 0; bits &= bits - 1) count += 1
+  return count
+}
+
+/** Long enough to be worth a read and a write, short enough that a slow reader holds little memory. */
+const blockBytes = 256 * 1024
+const chunkBytes = 256 * 1024
+
+/** How long reading, verifying and copying goes on before other work has its turn. */
+const turnMs = 1

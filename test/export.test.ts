@@ -1,0 +1,145 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { createHttpClient, type PointToInsert, type VectorClient } from '../src/client/index.ts'
+import { run, temporaryDirectory } from './support/process.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+import { startTestService, type TestService } from './support/service.ts'
+
+const dimension = 9
+
+/** What is lost first where numbers or texts are written carelessly. */
+const awkwardNumbers = [
+  -0,
+  1.401298464324817e-45,
+  -1.1754942106924411e-38,
+  3.4028234663852886e38,
+  0.10000000149011612,
+  1 / 3,
+  16_777_217,
+  1e21,
+  1e-7,
+]
+const awkwardTexts = [
+  '',
+  '\n',
+  '\r\n"\\',
+  '\u2028\u2029\u0085',
+  '\u0000\u001f\u007f',
+  '\ufeff',
+  '🦊 ü',
+  '{"id":1}',
+  ' ',
+]
+
+async function fill(client: VectorClient): Promise<string[]> {
+  const random = seededRandom(61)
+  const points: PointToInsert[] = awkwardTexts.map((content, index) => ({
+    vector: Float32Array.from(awkwardNumbers, (_, at) => awkwardNumbers[(at + index) % dimension]!),
+    payload: { contentType: index % 2 === 0 ? 'Text' : 'Image', content },
+  }))
+  for (let count = 0; count < 400; count += 1) {
+    const vector = Float32Array.from(
+      randomVector(random, dimension, 'continuous'),
+      (value) => value * 10 ** (random() * 70 - 38),
+    )
+    points.push({ vector, payload: { contentType: 'Text', content: `row ${count}` } })
+  }
+  return [...(await client.insertBatch(points))]
+}
+
+interface Line {
+  readonly id: string
+  readonly vector: readonly number[]
+  readonly content_type: string
+  readonly content: string
+}
+
+function linesOf(text: string): Line[] {
+  return text
+    .trimEnd()
+    .split('\n')
+    .map((line) => JSON.parse(line) as Line)
+}
+
+/** What a point is besides its id, as one text; a vector by its bits. */
+async function contentsOf(client: VectorClient, ids: readonly string[]): Promise<string[]> {
+  const points = await Promise.all(ids.map((id) => client.get(id)))
+  return points
+    .map(({ vector, payload }) =>
+      JSON.stringify([
+        Buffer.from(vector.buffer, vector.byteOffset, vector.byteLength).toString('hex'),
+        payload,
+      ]),
+    )
+    .sort()
+}
+
+async function imported(file: string, ids: string, { httpUrl }: TestService): Promise<string[]> {
+  const ended = await run(['import', file, '--http', httpUrl, '--ids', ids])
+  assert.equal(ended.code, 0, ended.stderr)
+  return readFileSync(ids, 'utf8').trimEnd().split('\n')
+}
+
+describe('export', () => {
+  it('writes what import makes the same points of, to the bit, under new ids', async () => {
+    await using service = await startTestService()
+    await using directory = await temporaryDirectory()
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    const ids = await fill(client)
+    const file = join(directory.path, 'points.jsonl')
+    const exported = await run(['export', file, '--http', service.httpUrl])
+    assert.deepEqual([exported.code, exported.stderr, exported.stdout], [0, '', '409 points, sequence 409\n'])
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+
+    const lines = linesOf(readFileSync(file, 'utf8'))
+    assert.deepEqual(lines.map(({ id }) => id).sort(), ids.toSorted())
+    assert.deepEqual(Object.keys(lines[0]!), ['id', 'vector', 'content_type', 'content'])
+    for (const { id, vector, content_type, content } of lines) {
+      const point = await client.get(id)
+      assert.deepEqual(point.vector, Float32Array.from(vector))
+      assert.deepEqual(point.payload, { contentType: content_type, content })
+    }
+
+    await using other = await startTestService()
+    const newIds = await imported(file, join(directory.path, 'ids'), other)
+    assert.equal(newIds.length, ids.length)
+    assert.ok(newIds.every((id) => !ids.includes(id)))
+    const otherClient = createHttpClient({ baseUrl: other.httpUrl })
+    assert.deepEqual(await contentsOf(otherClient, newIds), await contentsOf(client, ids))
+  })
+
+  it('reads a stopped data directory too, and writes to standard output', async () => {
+    await using service = await startTestService()
+    await using directory = await temporaryDirectory()
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    await fill(client)
+    const file = join(directory.path, 'points.jsonl')
+    const inUse = await run(['export', file, '--data-dir', service.dataDir])
+    assert.equal(inUse.code, 1)
+    assert.match(inUse.stderr, /is in use by process/)
+    const running = await run(['export', '--http', service.httpUrl])
+    await service.service.close()
+    const stopped = await run(['export', '-', '--data-dir', service.dataDir])
+    assert.deepEqual([stopped.code, stopped.stderr], [0, '409 points\n'])
+    assert.equal(linesOf(stopped.stdout).length, 409)
+    assert.equal(stopped.stdout, running.stdout)
+    assert.deepEqual(readdirSync(directory.path), [])
+  })
+
+  it('writes over nothing, and says how to call it', async () => {
+    await using directory = await temporaryDirectory()
+    const existing = await run(['export', import.meta.filename])
+    assert.deepEqual(
+      [existing.code, existing.stderr],
+      [2, `vicinal: ${import.meta.filename} is there already\n`],
+    )
+    const both = await run(['export', '--data-dir', directory.path, '--http', 'http://127.0.0.1:1'])
+    assert.deepEqual([both.code, both.stderr], [2, 'vicinal: --http and --data-dir exclude each other\n'])
+    const nobody = await run(['export', join(directory.path, 'points'), '--http', 'http://127.0.0.1:1'])
+    assert.equal(nobody.code, 1)
+    assert.match(nobody.stderr, /no answer from http:\/\/127\.0\.0\.1:1: does the service run/)
+    assert.deepEqual(readdirSync(directory.path), [])
+  })
+})

@@ -1,0 +1,532 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { isDeepStrictEqual } from 'node:util'
+import { crc32 } from 'node:zlib'
+import { newId } from '../src/base/ids.ts'
+import { createLogger } from '../src/base/log.ts'
+import { metrics, type NewPoint } from '../src/base/point.ts'
+import { createHttpClient, type VectorClient } from '../src/client/index.ts'
+import { readConfig } from '../src/config.ts'
+import { type Engine, openEngine } from '../src/engine/engine.ts'
+import { rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
+import { snapshotHeaderBytes } from '../src/storage/snapshot-format.ts'
+import { SnapshotReader } from '../src/storage/snapshot-reader.ts'
+import { restoreSnapshot } from '../src/storage/snapshot-restore.ts'
+import type { Insertion } from '../src/storage/store.ts'
+import { FailingDisk } from './support/failing-disk.ts'
+import { Command, run, temporaryDirectory } from './support/process.ts'
+import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
+import { startTestService } from './support/service.ts'
+import { bytesOf, pieces, readSnapshot } from './support/snapshots.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+
+async function withEngine<Result>(
+  dataDir: string,
+  work: (engine: Engine) => Promise<Result>,
+): Promise<Result> {
+  const store = await openStore({ dataDir, logger })
+  const engine = await openEngine({ ...readConfig({ SEARCH_THREADS: '1' }), store, logger })
+  try {
+    return await work(engine)
+  } finally {
+    await engine.close()
+    await store.close()
+  }
+}
+
+/** Of a directory that nothing uses. */
+async function snapshotOf(dataDir: string): Promise<Buffer> {
+  const store = await openStore({ dataDir, logger })
+  try {
+    return await bytesOf(store.snapshot(() => {}).chunks())
+  } finally {
+    await store.close()
+  }
+}
+
+function pointOf(random: () => number, dimension: number, content: string, kind?: VectorKind): NewPoint {
+  const chosen = kind ?? vectorKinds[Math.floor(random() * vectorKinds.length)]!
+  const contentType = random() < 0.5 ? 'Text' : 'Image'
+  return { vector: randomVector(random, dimension, chosen), payload: { contentType, content } }
+}
+
+/**
+ * Changes in the order in which the engine was asked for them, which is the order of their sequence numbers: a
+ * point takes one, a removal takes one. What an engine must hold at a sequence number follows from it.
+ */
+class History {
+  readonly #changes: { readonly sequence: number; readonly apply: (state: Map<string, NewPoint>) => void }[] =
+    []
+  readonly #underWay: Promise<unknown>[] = []
+  readonly #live: string[] = []
+  readonly #engine: Engine
+  readonly #random: () => number
+  #sequence = 0
+
+  constructor(engine: Engine, random: () => number) {
+    this.#engine = engine
+    this.#random = random
+  }
+
+  /** Asks for an insert or for the removal of a point that is surely there. */
+  change(points: readonly NewPoint[]): void {
+    if (this.#live.length > 0 && this.#random() < 0.7) this.#remove()
+    else this.#insert(points)
+  }
+
+  #insert(points: readonly NewPoint[]): void {
+    const first = this.#sequence
+    this.#sequence += points.length
+    const inserted = this.#engine.insert(points).then((ids) => {
+      for (const [index, id] of ids.entries()) {
+        this.#live.push(id)
+        this.#changes.push({ sequence: first + index + 1, apply: (state) => state.set(id, points[index]!) })
+      }
+    })
+    this.#underWay.push(inserted)
+  }
+
+  #remove(): void {
+    const [id] = this.#live.splice(Math.floor(this.#random() * this.#live.length), 1)
+    this.#sequence += 1
+    this.#changes.push({ sequence: this.#sequence, apply: (state) => state.delete(id!) })
+    this.#underWay.push(this.#engine.remove(id!))
+  }
+
+  async settled(): Promise<void> {
+    await Promise.all(this.#underWay.splice(0))
+  }
+
+  at(sequence: number): Map<string, NewPoint> {
+    const state = new Map<string, NewPoint>()
+    const changes = this.#changes.filter((change) => change.sequence <= sequence)
+    for (const { apply } of changes.sort((a, b) => a.sequence - b.sequence)) apply(state)
+    return state
+  }
+}
+
+type Held = ReadonlyMap<string, NewPoint>
+
+/** Ids of the points that the two do not have alike, bit for bit. */
+function differences(actual: Held, expected: Held): string[] {
+  const ids = new Set([...actual.keys(), ...expected.keys()])
+  return [...ids].filter((id) => {
+    const [is, was] = [actual.get(id), expected.get(id)]
+    return is === undefined || was === undefined || !isDeepStrictEqual(contentOf(is), contentOf(was))
+  })
+}
+
+/** `isDeepStrictEqual` tells -0 from 0. */
+function contentOf({ vector, payload }: NewPoint): object {
+  return { vector, payload }
+}
+
+async function eventually(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
+  const giveUpMs = performance.now() + 20_000
+  while (!(await isSo())) {
+    assert.ok(performance.now() < giveUpMs, `never: ${what}`)
+    await delay(5)
+  }
+}
+
+/** Points that fill the buffers of a connection many times over: by their contents, so that they get no graph. */
+const bigDimension = 4
+const bigCount = 1200
+
+async function fillBig(client: VectorClient): Promise<string[]> {
+  const ids: string[] = []
+  while (ids.length < bigCount) {
+    const points = Array.from({ length: 300 }, (_, index) => ({
+      vector: new Float32Array(bigDimension).fill(ids.length + index),
+      payload: { contentType: 'Text' as const, content: 'x'.repeat(20_000) },
+    }))
+    ids.push(...(await client.insertBatch(points)))
+  }
+  return ids
+}
+
+const take = (httpUrl: string, init: RequestInit = {}): Promise<Response> =>
+  fetch(`${httpUrl}/snapshots`, { method: 'POST', ...init })
+
+describe('a snapshot', () => {
+  it('has exactly the changes up to its sequence number, while inserts, deletes and reuse of slots go on', async () => {
+    const seed = 52
+    const random = seededRandom(seed)
+    await using directory = await temporaryDirectory()
+    await withEngine(directory.path, async (engine) => {
+      const history = new History(engine, random)
+      const sequences = new Set<number>()
+      const change = (): void =>
+        history.change(
+          Array.from({ length: 1 + Math.floor(random() * 5) }, () =>
+            pointOf(random, 300, 'x'.repeat(Math.floor(random() * 6000))),
+          ),
+        )
+      for (let round = 0; round < 10; round += 1) {
+        for (let count = 0; count < 100; count += 1) change()
+        if (random() < 0.5) await history.settled()
+        else await delay(random() * 5)
+        const snapshot = engine.snapshot()
+        async function* slowly(): AsyncGenerator<Buffer> {
+          for await (const chunk of snapshot.chunks()) {
+            yield chunk
+            for (let count = 0; count < 10; count += 1) change()
+            await history.settled()
+          }
+        }
+        const { header, points } = await readSnapshot(slowly())
+        snapshot.close()
+        await history.settled()
+        sequences.add(header.sequence)
+        assert.equal(header.sequence, snapshot.sequence)
+        assert.equal(points.size, header.points)
+        assert.deepEqual(differences(points, history.at(header.sequence)), [], `seed ${seed}, round ${round}`)
+      }
+      assert.ok(sequences.size > 6)
+    })
+  })
+
+  it('keeps what is deleted after it, though every slot of it would be free', async () => {
+    await using directory = await temporaryDirectory()
+    await withEngine(directory.path, async (engine) => {
+      const points = (name: string): NewPoint[] =>
+        Array.from({ length: 3000 }, (_, index) => pointOf(seededRandom(index), 64, `${name} ${index}`))
+      const ids = await engine.insert(points('old'))
+      const snapshot = engine.snapshot()
+      const chunks = snapshot.chunks()
+      const first = [await chunks.next(), await chunks.next()].map(({ value }) => value as Buffer)
+      await Promise.all(ids.map((id) => engine.remove(id)))
+      await engine.insert(points('new'))
+      const rest = await bytesOf(chunks)
+      snapshot.close()
+      const read = await readSnapshot(pieces(Buffer.concat([...first, rest])))
+      assert.deepEqual([...read.points.keys()].sort(), [...ids].sort())
+      assert.ok([...read.points.values()].every(({ payload }) => payload.content.startsWith('old')))
+      assert.equal(read.header.sequence, 3000)
+    })
+  })
+
+  it('is given up when the disk fails and the store is opened anew for reading', async () => {
+    await using directory = await temporaryDirectory()
+    using disk = new FailingDisk()
+    const store = await openStore({
+      dataDir: join(directory.path, 'data'),
+      logger,
+      writerExecArgv: disk.execArgv,
+    })
+    const insertion = (slot: number): Insertion => {
+      const id = newId()
+      const point = pointOf(seededRandom(slot), 300, 'x'.repeat(2000))
+      return { slot, id, sequence: slot + 1, point }
+    }
+    const insertions = Array.from({ length: 2000 }, (_, slot) => insertion(slot))
+    await store.commit({ insertions, deletions: [] })
+    let closed = 0
+    const chunks = store
+      .snapshot(() => {
+        closed += 1
+      })
+      .chunks()
+    for (let count = 0; count < 3; count += 1) assert.equal((await chunks.next()).done, false)
+    disk.fail({ operation: 'fdatasync', code: 'EIO' })
+    await assert.rejects(store.commit({ insertions: [insertion(2000)], deletions: [] }), /the disk failed/)
+    await eventually('the snapshot is closed', () => closed > 0)
+    await assert.rejects(bytesOf(chunks), { reason: 'cancelled' })
+    assert.equal(store.payload(0, insertions[0]!.id)?.content.length, 2000)
+    await store.close()
+    assert.equal(closed, 1)
+  })
+
+  it('breaks off where the stored data is damaged', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    await withEngine(dataDir, (engine) =>
+      engine.insert(Array.from({ length: 50 }, (_, index) => pointOf(seededRandom(index), 9, `${index}`))),
+    )
+    const path = join(dataDir, 'vectors.rows')
+    const bytes = readFileSync(path)
+    bytes[rowsHeaderBytes + 31 * rowBytesOf(9) + 40]! ^= 1
+    writeFileSync(path, bytes)
+    const ended = await run(['snapshot', 'create', join(directory.path, 'copy'), '--data-dir', dataDir])
+    assert.equal(ended.code, 1)
+    assert.match(
+      ended.stderr,
+      /vectors\.rows cannot be used: the row of slot 31 is not what was stored there/,
+    )
+    assert.deepEqual(readdirSync(directory.path), ['data'])
+  })
+
+  it('of an empty database restores to one, of its dimension if it has one', async () => {
+    await using directory = await temporaryDirectory()
+    for (const dimension of [undefined, 7]) {
+      const [from, to] = [join(directory.path, `from ${dimension}`), join(directory.path, `to ${dimension}`)]
+      await (await openStore({ dataDir: from, logger, ...(dimension ? { dimension } : {}) })).close()
+      const bytes = await snapshotOf(from)
+      await restoreSnapshot(await SnapshotReader.open(pieces(bytes)), to, logger)
+      const restored = await openStore({ dataDir: to, logger })
+      assert.deepEqual([restored.dimension, restored.slotCount, restored.sequence], [dimension, 0, 0])
+      await restored.close()
+    }
+  })
+})
+
+describe('a restored service', () => {
+  it('has the same ids, vectors and payloads, and gives every answer in the same order, ties included', async () => {
+    const seed = 53
+    const random = seededRandom(seed)
+    await using original = await startTestService()
+    await using directory = await temporaryDirectory()
+    const client = createHttpClient({ baseUrl: original.httpUrl })
+    const insert = async (count: number): Promise<readonly string[]> =>
+      client.insertBatch(
+        Array.from({ length: count }, (_, index) => pointOf(random, 5, `"${index}"\n🦊`, 'small integers')),
+      )
+    // Points come into the slots of older ones: their order of insertion is no longer that of their slots.
+    const first = await insert(90)
+    for (const id of first.slice(0, 40)) await client.delete(id)
+    const ids = [...first.slice(40), ...(await insert(60))]
+    await client.delete(ids.pop()!)
+
+    const file = join(directory.path, 'copy.snapshot')
+    const dataDir = join(directory.path, 'restored')
+    const created = await run(['snapshot', 'create', file, '--http', original.httpUrl])
+    assert.deepEqual([created.code, created.stderr], [0, ''])
+    assert.equal(created.stdout, `109 points of 5 dimensions, sequence 191\n${file}\n`)
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    const verified = await run(['snapshot', 'verify', file])
+    assert.equal(
+      verified.stdout,
+      '109 points of 5 dimensions, sequence 191: every byte is as it was written\n',
+    )
+    const restored = await run(['snapshot', 'restore', file, '--data-dir', dataDir])
+    assert.deepEqual([restored.code, restored.stderr], [0, ''])
+
+    await using copy = await startTestService({ DATA_DIR: dataDir })
+    const copyClient = createHttpClient({ baseUrl: copy.httpUrl })
+    for (const id of ids) assert.deepEqual(await copyClient.get(id), await client.get(id))
+    for (const metric of metrics) {
+      for (let query = 0; query < 10; query += 1) {
+        const vector = randomVector(random, 5, 'small integers')
+        const answers = [client, copyClient].map((each) => each.search({ vector, metric, limit: 1000 }))
+        const [was, is] = await Promise.all(answers)
+        assert.equal(was!.length, ids.length)
+        assert.deepEqual(is, was, `seed ${seed}, ${metric}`)
+      }
+    }
+    // Time goes on where it was: the last change before the snapshot was a deletion.
+    await copyClient.insert(pointOf(random, 5, 'later'))
+    assert.equal((await take(copy.httpUrl)).headers.get('vicinal-sequence'), '192')
+  })
+
+  it('gives the same snapshot again, byte for byte', async () => {
+    await using directory = await temporaryDirectory()
+    const [from, to] = [join(directory.path, 'from'), join(directory.path, 'to')]
+    await withEngine(from, async (engine) => {
+      const random = seededRandom(54)
+      const ids = await engine.insert(
+        Array.from({ length: 200 }, (_, index) => pointOf(random, 33, `${index}`)),
+      )
+      await Promise.all(ids.slice(50, 100).map((id) => engine.remove(id)))
+    })
+    const first = await snapshotOf(from)
+    await restoreSnapshot(await SnapshotReader.open(pieces(first)), to, logger)
+    assert.ok(first.equals(await snapshotOf(to)))
+  })
+})
+
+describe('a snapshot file', () => {
+  async function smallSnapshot(): Promise<Buffer> {
+    await using directory = await temporaryDirectory()
+    const random = seededRandom(55)
+    const points = Array.from({ length: 12 }, (_, index) => pointOf(random, 3, 'ü'.repeat(index)))
+    await withEngine(directory.path, (engine) => engine.insert(points))
+    return await snapshotOf(directory.path)
+  }
+
+  it('is refused when any byte of it is changed, and restored to nothing', async () => {
+    const seed = 56
+    const random = seededRandom(seed)
+    const sound = await smallSnapshot()
+    assert.equal((await readSnapshot(pieces(sound))).points.size, 12)
+    await using directory = await temporaryDirectory()
+    const refusal = { reason: 'invalid_argument', message: /^the snapshot cannot be used: / }
+    for (let at = 0; at < sound.length; at += 1) {
+      const damaged = Buffer.from(sound)
+      damaged[at]! ^= 1 + Math.floor(random() * 255)
+      const where = `seed ${seed}, byte ${at}`
+      await assert.rejects(readSnapshot(pieces(damaged)), refusal, where)
+      if (random() > 0.008) continue
+      const restoring = async (): Promise<void> =>
+        restoreSnapshot(await SnapshotReader.open(pieces(damaged)), join(directory.path, 'data'), logger)
+      await assert.rejects(restoring(), refusal, where)
+      assert.deepEqual(readdirSync(directory.path), [], where)
+    }
+  })
+
+  it('is refused when it is cut off anywhere, when something follows, and when points are lost or doubled', async () => {
+    const sound = await smallSnapshot()
+    for (let length = 0; length < sound.length; length += 1) {
+      await assert.rejects(
+        readSnapshot(pieces(sound.subarray(0, length))),
+        /cut off at byte/,
+        `${length} bytes`,
+      )
+    }
+    await assert.rejects(readSnapshot(pieces(Buffer.concat([sound, Buffer.of(0)]))), /behind its end/)
+    // Contents differ in length by two bytes: the second point begins where the first one ends.
+    const pointBytes = 36 + 3 * 4 + 4
+    const second = snapshotHeaderBytes + pointBytes
+    const without = Buffer.concat([sound.subarray(0, snapshotHeaderBytes), sound.subarray(second)])
+    await assert.rejects(readSnapshot(pieces(without)), /does not match its checksum/)
+    const doubled = Buffer.concat([sound.subarray(0, second), sound.subarray(snapshotHeaderBytes)])
+    await assert.rejects(readSnapshot(pieces(doubled)), /does not match its checksum/)
+  })
+
+  it('of another format version is refused by its number', async () => {
+    const other = await smallSnapshot()
+    other.writeUInt32LE(2, 8)
+    other.writeUInt32LE(crc32(other.subarray(0, 32)), 32)
+    await assert.rejects(readSnapshot(pieces(other)), /format version 2, this program reads 1/)
+  })
+
+  it('of points that nobody could have stored is refused, whatever its checksums say', async () => {
+    const sound = await smallSnapshot()
+    const head = snapshotHeaderBytes
+    const forgeries: readonly ((bytes: Buffer) => void)[] = [
+      (bytes) => bytes.writeDoubleLE(99, head + 16),
+      (bytes) => bytes.writeDoubleLE(Number.NaN, head + 16),
+      (bytes) => bytes.writeUInt32LE(2, head + 28),
+      (bytes) => bytes.writeFloatLE(Number.NaN, head + 36),
+    ]
+    for (const forge of forgeries) {
+      const forged = Buffer.from(sound)
+      forge(forged)
+      const afterHeader = crc32(forged.subarray(0, 32))
+      const afterHead = crc32(forged.subarray(head, head + 32), afterHeader)
+      forged.writeUInt32LE(afterHead, head + 32)
+      forged.writeUInt32LE(crc32(forged.subarray(head + 36, head + 48), afterHead), head + 48)
+      await assert.rejects(readSnapshot(pieces(forged)), /none that could have been stored/)
+    }
+  })
+
+  it('is restored into a new or an empty directory only, and never written over', async () => {
+    await using directory = await temporaryDirectory()
+    const file = join(directory.path, 'copy')
+    writeFileSync(file, await smallSnapshot())
+    const restoring = async (place: string): Promise<void> =>
+      restoreSnapshot(await SnapshotReader.open(pieces(readFileSync(file))), place, logger)
+    await assert.rejects(restoring(directory.path), {
+      message: `${directory.path} is not empty: a snapshot is restored into a new or an empty directory`,
+    })
+    await assert.rejects(restoring(file), /is no directory/)
+    const again = await run(['snapshot', 'create', file, '--data-dir', directory.path])
+    assert.deepEqual([again.code, again.stderr], [2, `vicinal: ${file} is there already\n`])
+    const missing = await run(['snapshot', 'create', `${file}2`, '--data-dir', join(directory.path, 'none')])
+    assert.match(missing.stderr, /nothing is stored in/)
+    assert.deepEqual(readdirSync(directory.path), ['copy'])
+  })
+})
+
+describe('POST /snapshots', () => {
+  it('takes one at a time, and lets go of everything when its client goes', async () => {
+    await using service = await startTestService()
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    const ids = await fillBig(client)
+    const rows = join(service.dataDir, 'vectors.rows')
+    const replace = async (from: number): Promise<number> => {
+      for (const id of ids.slice(from, from + 20)) await client.delete(id)
+      for (let count = 0; count < 20; count += 1) {
+        await client.insert({
+          vector: new Float32Array(bigDimension),
+          payload: { contentType: 'Text', content: '' },
+        })
+      }
+      return (statSync(rows).size - rowsHeaderBytes) / rowBytesOf(bigDimension)
+    }
+
+    const leaving = new AbortController()
+    const first = await take(service.httpUrl, { signal: leaving.signal })
+    assert.equal(first.headers.get('vicinal-sequence'), String(bigCount))
+    assert.equal(await replace(0), bigCount + 20, 'slots are held while it is read')
+    const second = await take(service.httpUrl)
+    assert.deepEqual([second.status, second.headers.get('retry-after')], [429, '1'])
+    assert.match(await second.text(), /another snapshot is being read, one at a time/)
+    leaving.abort()
+    await eventually('another snapshot is taken', async () => {
+      const response = await take(service.httpUrl)
+      await response.body!.cancel()
+      return response.status === 200
+    })
+    await eventually('the last one has let go too', async () => {
+      const response = await take(service.httpUrl)
+      if (response.status === 200) await bytesOf(response.body!)
+      return response.status === 200
+    })
+    assert.equal(await replace(20), bigCount + 20, 'slots are used again')
+  })
+
+  it('cuts off a client that reads nothing, and ends with the service', async () => {
+    await using service = await startTestService({ REQUEST_TIMEOUT_MS: '300' })
+    await fillBig(createHttpClient({ baseUrl: service.httpUrl }))
+    const stuck = await take(service.httpUrl)
+    let last: Response | undefined
+    await eventually('another snapshot is taken', async () => {
+      last = await take(service.httpUrl)
+      return last.status === 200
+    })
+    await assert.rejects(bytesOf(stuck.body!))
+    await service.service.close()
+    await assert.rejects(bytesOf(last!.body!))
+  })
+
+  it('is read by the command line with the key that HTTP needs', async () => {
+    await using service = await startTestService({ HTTP_API_KEY: 'http-key-for-tests', DIMENSION: '3' })
+    await using directory = await temporaryDirectory()
+    const keyless = await run(['snapshot', 'create', directory.path, '--http', service.httpUrl])
+    assert.equal(keyless.code, 1)
+    assert.match(keyless.stderr, /answered 401: missing or invalid API key/)
+    assert.deepEqual(readdirSync(directory.path), [])
+    const environment = { HTTP_API_KEY: 'http-key-for-tests' }
+    const keyed = await run(['snapshot', 'create', directory.path, '--http', service.httpUrl], environment)
+    assert.equal(keyed.code, 0, keyed.stderr)
+    assert.deepEqual(readdirSync(directory.path), ['vicinal-0.snapshot'])
+  })
+})
+
+describe('kill -9', () => {
+  it('in the middle of create or restore leaves nothing that looks whole, and nothing in the way', async () => {
+    await using service = await startTestService()
+    await using directory = await temporaryDirectory()
+    await fillBig(createHttpClient({ baseUrl: service.httpUrl }))
+    const file = join(directory.path, 'copy')
+    const dataDir = join(directory.path, 'data')
+
+    const creating = new Command(['snapshot', 'create', file, '--http', service.httpUrl])
+    await eventually('creating has begun', () => readdirSync(directory.path).length > 0)
+    creating.kill('SIGKILL')
+    assert.equal((await creating.ended).code, null)
+    const [left] = readdirSync(directory.path)
+    assert.equal(left, `copy.partial-${creating.child.pid}`)
+    await assert.rejects(
+      readSnapshot(pieces(readFileSync(join(directory.path, left!)), 65_536)),
+      /the snapshot cannot be used: it is cut off at byte/,
+    )
+    assert.equal((await run(['snapshot', 'create', file, '--http', service.httpUrl])).code, 0)
+
+    const restoring = new Command(['snapshot', 'restore', file, '--data-dir', dataDir])
+    await eventually('restoring has begun', () => existsSync(`${dataDir}.restoring`))
+    restoring.kill('SIGKILL')
+    await restoring.ended
+    assert.equal(existsSync(dataDir), false)
+    const restored = await run(['snapshot', 'restore', file, '--data-dir', dataDir])
+    assert.equal(restored.code, 0, restored.stderr)
+    assert.equal(existsSync(`${dataDir}.restoring`), false)
+    const examined = await run(['doctor', '--data-dir', dataDir])
+    assert.match(examined.stdout, /^1200 points: every vector and payload was read and is whole/)
+  })
+})

@@ -1,0 +1,47 @@
+import { parseArgs } from 'node:util'
+import { checkAgainstModel } from './model-check.ts'
+import { subjectNames, subjects } from './model-subjects.ts'
+
+/**
+ * The long form of the model test: `npm run test:model -- [--seconds n] [--seed n] [--operations n]
+ * [--through name]`. Rounds of random length go through every way in by turns, each over a fresh database, until
+ * the time is over; a failure ends it with exit code 1 and says how to have it again.
+ */
+const { values } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '60' },
+    operations: { type: 'string', default: '2000' },
+    seed: { type: 'string', default: String(Date.now() % 1_000_000_000) },
+    through: { type: 'string' },
+  },
+})
+const names = subjectNames.filter((name) => values.through === undefined || values.through === name)
+if (names.length === 0) throw new Error(`--through is one of ${subjectNames.join(', ')}`)
+const operations = Number(values.operations)
+const started = Date.now()
+const end = started + Number(values.seconds) * 1000
+const total = { operations: 0, restarts: 0, comparisons: 0, rounds: 0 }
+console.log(`model test: seed ${values.seed}, ${values.seconds} s, through ${names.join(', ')}`)
+
+for (let seed = Number(values.seed); total.rounds === 0 || Date.now() < end; seed += 1) {
+  const name = names[total.rounds % names.length]!
+  try {
+    await using subject = await subjects[name]()
+    // Sizes from a handful, where most answers are whole, to where most are cut.
+    const size = [10, 100, 1000][seed % 3]!
+    const result = await checkAgainstModel(subject, { seed, size, until: { operations } })
+    total.operations += result.operations
+    total.restarts += result.restarts
+    total.comparisons += result.comparisons
+    total.rounds += 1
+  } catch (error) {
+    console.error(error)
+    console.error(
+      `again: npm run test:model -- --seconds 0 --seed ${seed} --through '${name}' --operations ${operations}`,
+    )
+    process.exit(1)
+  }
+}
+console.log(
+  `model test: ${total.operations} operations in ${total.rounds} rounds with ${total.restarts} restarts, ${total.comparisons} answers compared, none different, ${Math.round((Date.now() - started) / 1000)} s`,
+)

@@ -1,0 +1,138 @@
+import type { ApiContext } from '../../src/api/call.ts'
+import { operations } from '../../src/api/operations.ts'
+import { DatabaseError } from '../../src/base/errors.ts'
+import { createLogger } from '../../src/base/log.ts'
+import type { PointToInsert, Query, VectorClient } from '../../src/client/client.ts'
+import { createGrpcClient } from '../../src/client/grpc-client.ts'
+import { createHttpClient } from '../../src/client/http-client.ts'
+import { readConfig } from '../../src/config.ts'
+import { openEngine } from '../../src/engine/engine.ts'
+import { openStore } from '../../src/storage/lmdb-store.ts'
+import { temporaryDirectory } from './process.ts'
+import { apiKey, startTestService, type TestService } from './service.ts'
+
+/** Something that has to behave as the model does. */
+export interface Subject extends AsyncDisposable {
+  /** Another one after each restart. */
+  readonly client: VectorClient
+  /** Stops it and starts it again over the same data. */
+  restart(): Promise<void>
+}
+
+/** The ways in: the operations without a transport, each transport alone, and both at once. */
+export type SubjectName = 'engine' | 'gRPC' | 'HTTP' | 'both transports'
+
+export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
+  engine: openEngineSubject,
+  gRPC: () => openServiceSubject(grpcClient),
+  HTTP: () => openServiceSubject(httpClient),
+  'both transports': () =>
+    openServiceSubject((service) => alternating([grpcClient(service), httpClient(service)])),
+}
+
+export const subjectNames: readonly SubjectName[] = Object.keys(subjects) as SubjectName[]
+
+function grpcClient({ grpcAddress }: TestService): VectorClient {
+  return createGrpcClient({ address: grpcAddress, apiKey })
+}
+
+function httpClient({ httpUrl }: TestService): VectorClient {
+  return createHttpClient({ baseUrl: httpUrl })
+}
+
+/** What one transport wrote the other must see: each call goes another way than the one before it. */
+function alternating(clients: readonly VectorClient[]): VectorClient {
+  let calls = 0
+  const next = (): VectorClient => {
+    calls += 1
+    return clients[calls % clients.length]!
+  }
+  return {
+    insert: (point) => next().insert(point),
+    insertBatch: (points) => next().insertBatch(points),
+    get: (id) => next().get(id),
+    delete: (id) => next().delete(id),
+    search: (query) => next().search(query),
+    searchBatch: (queries) => next().searchBatch(queries),
+    async close() {
+      for (const client of clients) await client.close()
+    },
+  }
+}
+
+async function openServiceSubject(connect: (service: TestService) => VectorClient): Promise<Subject> {
+  const service = await startTestService({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+  let client = connect(service)
+  return {
+    get client() {
+      return client
+    },
+    async restart() {
+      await client.close()
+      await service.restart()
+      client = connect(service)
+    },
+    async [Symbol.asyncDispose]() {
+      await client.close()
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const logger = createLogger({ level: 'silent', pretty: false })
+const call = { fields: { queryVector: 'vector' } } as const
+
+/** The operations over the real engine and the real store, with nothing in front. */
+async function openEngineSubject(): Promise<Subject> {
+  const directory = await temporaryDirectory()
+  let opened = await open(directory.path)
+  return {
+    get client() {
+      return opened.client
+    },
+    async restart() {
+      await opened.close()
+      opened = await open(directory.path)
+    },
+    async [Symbol.asyncDispose]() {
+      await opened.close()
+      await directory[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function open(dataDir: string): Promise<{ client: VectorClient; close: () => Promise<void> }> {
+  const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+  const store = await openStore({ dataDir, logger })
+  const engine = await openEngine({ ...config, store, logger })
+  const close = async (): Promise<void> => {
+    await engine.close()
+    await store.close()
+  }
+  return { client: directClient({ database: engine, limits: config }), close }
+}
+
+function directClient(context: ApiContext): VectorClient {
+  return {
+    insert: async (point) => operations.InsertVector(context, pointInput(point), call),
+    insertBatch: async (points) =>
+      operations.InsertVectorsBatch(context, { vectors: points.map(pointInput) }, call),
+    get: async (id) => operations.GetPoint(context, { id }, call),
+    async delete(id) {
+      const found = await operations.DeletePoint(context, { id }, call)
+      if (!found) throw new DatabaseError('not_found', 'Point not found')
+    },
+    search: async (query) => operations.SearchPoints(context, queryInput(query), call),
+    searchBatch: async (queries) =>
+      operations.SearchPointsBatch(context, { queries: queries.map(queryInput) }, call),
+    async close() {},
+  }
+}
+
+function pointInput({ vector, payload }: PointToInsert): { vector: Float32Array; payload: object } {
+  return { vector: Float32Array.from(vector), payload }
+}
+
+function queryInput({ vector, metric, ...rest }: Query): { vector: Float32Array; similarity: string } {
+  return { ...rest, similarity: metric, vector: Float32Array.from(vector) }
+}
