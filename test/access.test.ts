@@ -1,0 +1,226 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import crypto from 'node:crypto'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { readdir, stat } from 'node:fs/promises'
+import { syncBuiltinESMExports } from 'node:module'
+import { networkInterfaces } from 'node:os'
+import { join } from 'node:path'
+import { after, before, describe, it, mock } from 'node:test'
+import { createKeyCheck } from '../src/base/api-key.ts'
+import { createGrpcClient } from '../src/client/grpc-client.ts'
+import { createHttpClient } from '../src/client/http-client.ts'
+import { readConfig } from '../src/config.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+const main = join(import.meta.dirname, '../src/cli/main.ts')
+
+describe('the comparison of keys', () => {
+  const isKey = createKeyCheck(apiKey)
+
+  it('takes the key, bare and as a bearer token, and nothing else', () => {
+    for (const right of [apiKey, `Bearer ${apiKey}`, `bearer   ${apiKey}`])
+      assert.equal(isKey(right), true, right)
+    const wrong = [
+      '',
+      'x',
+      apiKey.slice(1),
+      apiKey.slice(0, -1),
+      `${apiKey} `,
+      ` ${apiKey}`,
+      apiKey.toUpperCase(),
+    ]
+    for (const each of [...wrong, `Basic ${apiKey}`, `Bearer${apiKey}`, undefined])
+      assert.equal(isKey(each), false, each)
+  })
+
+  it('does the same work whatever is presented: two digests of 32 bytes, each compared whole', () => {
+    const compare = mock.method(crypto, 'timingSafeEqual')
+    syncBuiltinESMExports()
+    try {
+      for (const presented of [
+        undefined,
+        '',
+        apiKey[0],
+        apiKey.slice(0, -1),
+        apiKey,
+        `Bearer ${apiKey}`,
+        'x'.repeat(9999),
+      ]) {
+        compare.mock.resetCalls()
+        isKey(presented)
+        const lengths = compare.mock.calls.flatMap((call) =>
+          call.arguments.map(({ byteLength }) => byteLength),
+        )
+        assert.deepEqual(lengths, [32, 32, 32, 32])
+      }
+    } finally {
+      compare.mock.restore()
+      syncBuiltinESMExports()
+    }
+  })
+})
+
+describe('the keys of a running service', () => {
+  it('are not among its arguments, where everybody on the machine could read them', {
+    skip: process.platform !== 'linux' && 'needs /proc',
+  }, async () => {
+    await using directory = await temporaryDirectory()
+    const keys = {
+      GRPC_ROOT_PASSWORD: 'grpc-key-in-the-environment',
+      HTTP_API_KEY: 'http-key-in-the-environment',
+    }
+    await using server = await ServiceWithoutUmask.start(directory.path, keys)
+    for (const file of ['cmdline', 'comm']) {
+      const text = readFileSync(`/proc/${server.pid}/${file}`, 'latin1')
+      assert.doesNotMatch(text, /key-in-the-environment/)
+    }
+  })
+})
+
+describe('the files of a service', () => {
+  it('are its owner’s alone, even where the umask would give them to everybody', {
+    skip: process.platform === 'win32' && 'has no modes',
+  }, async () => {
+    await using parent = await temporaryDirectory()
+    const dataDir = join(parent.path, 'data')
+    await using server = await ServiceWithoutUmask.start(dataDir)
+    const http = createHttpClient({ baseUrl: server.httpUrl })
+    await http.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'secret' } })
+    await server.end()
+
+    const open: string[] = []
+    const found = ['', ...(await readdir(dataDir, { recursive: true }))]
+    for (const name of found) {
+      const { mode } = await stat(join(dataDir, name))
+      if ((mode & 0o077) !== 0) open.push(`${name} ${(mode & 0o777).toString(8)}`)
+    }
+    assert.deepEqual(open, [])
+    assert.ok(found.includes('api-key') && found.length > 3, found.join(' '))
+  })
+})
+
+describe('a service with its defaults', () => {
+  it('listens on loopback alone', async () => {
+    assert.deepEqual([readConfig({}).httpHost, readConfig({}).grpcHost], ['127.0.0.1', 'localhost'])
+    await using service = await startTestService()
+    const outside = Object.values(networkInterfaces())
+      .flatMap((each) => each ?? [])
+      .filter(({ internal, family }) => !internal && family === 'IPv4')
+    for (const { address } of outside) {
+      const { port } = service.service.httpAddress!
+      await assert.rejects(fetch(`http://${address}:${port}/health`), `HTTP answers on ${address}`)
+      const grpc = createGrpcClient({ address: `${address}:${service.service.grpcAddress.port}`, apiKey })
+      await assert.rejects(grpc.search({ vector: [1], metric: 'Cosine', limit: 1 }), { reason: 'not_ready' })
+      await grpc.close()
+    }
+  })
+})
+
+describe('a browser', () => {
+  let service: TestService
+  before(async () => {
+    service = await startTestService()
+  })
+  after(() => service[Symbol.asyncDispose]())
+
+  it('is told on every answer to guess no types, and on every page of the docs to frame and tell nothing', async () => {
+    const pages = [
+      '/docs',
+      '/docs/',
+      '/docs/openapi.yaml',
+      '/docs/json',
+      '/docs/static/index.css',
+      '/docs/nothing',
+    ]
+    for (const path of ['/', '/health', '/metrics', '/points/nonsense', '/nowhere', ...pages]) {
+      const { headers } = await fetch(service.httpUrl + path, { redirect: 'manual' })
+      assert.equal(headers.get('x-content-type-options'), 'nosniff', path)
+      assert.equal(headers.get('x-powered-by') ?? headers.get('server'), null, path)
+      if (!path.startsWith('/docs')) continue
+      assert.equal(headers.get('x-frame-options'), 'DENY', path)
+      assert.equal(headers.get('referrer-policy'), 'no-referrer', path)
+    }
+    const policy = (await fetch(`${service.httpUrl}/docs`)).headers.get('content-security-policy')!
+    for (const rule of ["default-src 'self'", "object-src 'none'", "frame-ancestors 'none'"]) {
+      assert.ok(policy.includes(rule), policy)
+    }
+  })
+
+  it('lets no page of another origin in: nothing is allowed to it, and what it may send unasked is refused', async () => {
+    const origin = { origin: 'https://elsewhere.example' }
+    for (const [method, path] of [
+      ['OPTIONS', '/points'],
+      ['GET', '/health'],
+      ['POST', '/points/search'],
+    ] as const) {
+      const asking = { ...origin, 'access-control-request-method': 'POST' }
+      const { headers } = await fetch(service.httpUrl + path, { method, headers: asking })
+      assert.deepEqual(
+        [...headers.keys()].filter((name) => name.startsWith('access-control')),
+        [],
+      )
+    }
+    const body = JSON.stringify({ vector: [1], payload: { content_type: 'Text', content: '' } })
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+    ]) {
+      const response = await fetch(`${service.httpUrl}/points`, {
+        method: 'POST',
+        headers: { ...origin, 'content-type': type },
+        body,
+      })
+      assert.equal(response.status, 415, type)
+    }
+  })
+})
+
+/** The service as a careless shell would start it: whatever it makes is open unless it says otherwise. */
+class ServiceWithoutUmask implements AsyncDisposable {
+  readonly pid: number
+  readonly httpUrl: string
+  readonly end: () => Promise<void>
+
+  private constructor(pid: number, httpUrl: string, end: () => Promise<void>) {
+    this.pid = pid
+    this.httpUrl = httpUrl
+    this.end = end
+  }
+
+  static async start(
+    dataDir: string,
+    settings: Readonly<Record<string, string>> = {},
+  ): Promise<ServiceWithoutUmask> {
+    const child = spawn('sh', ['-c', 'umask 000; exec "$0" "$@"', process.execPath, main, 'serve'], {
+      env: {
+        DATA_DIR: dataDir,
+        GRPC_PORT: '0',
+        HTTP_PORT: '0',
+        SEARCH_THREADS: '1',
+        LOG_FORMAT: 'json',
+        ...settings,
+      },
+      stdio: ['ignore', 'pipe', 'inherit'],
+    })
+    const ended = once(child, 'exit')
+    let log = ''
+    child.stdout.setEncoding('utf8')
+    for await (const text of child.stdout.iterator({ destroyOnReturn: false })) {
+      log += text
+      if (/"msg":"ready"/.test(log)) break
+    }
+    child.stdout.resume()
+    return new ServiceWithoutUmask(child.pid!, /"url":"([^"]+)"/.exec(log)![1]!, async () => {
+      child.kill('SIGTERM')
+      await ended
+    })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.end()
+  }
+}

@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { Campaign, type Death, type Size } from './campaign.ts'
+import { canTrace } from './strace.ts'
+
+/** The short form: `npm run test:crash` is the one that goes on for as long as it is told to. */
+
+const atCalls: readonly Death[] = canTrace()
+  ? [
+      { kind: 'at a call', call: 'fdatasync', side: 'before', nth: 9 },
+      { kind: 'at a call', call: 'pwrite64', side: 'after', nth: 12 },
+    ]
+  : []
+
+describe('a service that is killed and started again', { concurrency: true }, () => {
+  const seed = 20_260_601
+
+  it('has every acknowledged write and nothing else', async () => {
+    await survives(seed, 'scanned', [{ kind: 'at a random time', afterMs: 400 }, ...atCalls])
+  })
+
+  it('finds what an exact scan finds through an index whose checkpoint was cut off', async () => {
+    await survives(seed, 'indexed', [{ kind: 'in a checkpoint', afterMs: 1 }])
+  })
+})
+
+async function survives(seed: number, size: Size, deaths: readonly Death[]): Promise<void> {
+  const rounds: string[] = []
+  await using campaign = await Campaign.create({ seed, size, report: (line) => rounds.push(line) })
+  try {
+    for (const death of deaths) await campaign.round(death)
+    await campaign.finish()
+  } catch (error) {
+    throw new Error(`seed ${seed}, ${size}, after: ${rounds.join('; ')}`, { cause: error })
+  }
+  const { acknowledged, cleanStops } = campaign.summary
+  assert.ok(campaign.killCount >= deaths.length, JSON.stringify(campaign.summary))
+  assert.ok(acknowledged > 0)
+  assert.equal(cleanStops, 2)
+}

@@ -1,0 +1,76 @@
+/**
+ * Opens data directories, one for each line of its input, as a start of the service would, and tells what it
+ * would serve. A process of its own, because LMDB can crash on what it does not expect.
+ */
+import { cpSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { createLogger } from '../../src/base/log.ts'
+import { contentTypes, metrics } from '../../src/base/point.ts'
+import { readConfig } from '../../src/config.ts'
+import type { Diagnosis } from '../../src/engine/doctor.ts'
+import type { Engine } from '../../src/engine/engine.ts'
+import { examineData } from '../../src/main.ts'
+import { openPoints } from './points.ts'
+
+/** What is seen of a data directory from outside. */
+export interface Probed {
+  /** Why it did not open. */
+  readonly refusal?: string
+  /** By id, everything that can be read; or why not. */
+  readonly points?: Readonly<Record<string, ProbedPoint>>
+  /** Ids by a search for more than there are, under each metric. */
+  readonly found?: readonly (readonly string[])[]
+  /** Of `vicinal doctor`; a text when it refused. */
+  readonly doctor: Diagnosis | string
+}
+
+export interface ProbedPoint {
+  readonly fault?: string
+  readonly vector?: readonly number[]
+  readonly contentType?: number
+  readonly content?: string
+}
+
+if (import.meta.main) {
+  for await (const line of createInterface(process.stdin)) {
+    const { dataDir, ids } = JSON.parse(line) as { dataDir: string; ids: readonly string[] }
+    process.stdout.write(`${JSON.stringify(await probe(dataDir, ids))}\n`)
+  }
+}
+
+async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
+  // What the service mends when it starts, the doctor shall see as it was.
+  const copy = `${dataDir}-doctor`
+  cpSync(dataDir, copy, { recursive: true })
+  const doctor = await examineData(readConfig({ DATA_DIR: copy })).catch((error: Error) => error.message)
+  try {
+    await using points = await openPoints(dataDir, createLogger({ level: 'silent', pretty: false }))
+    const { engine } = points
+    const vector = new Float32Array(engine.dimension ?? 1)
+    const limit = engine.stats.points + 1
+    const found = await engine.search(metrics.map((metric) => ({ vector, metric, limit, ef: 64 })))
+    const read: Record<string, ProbedPoint> = {}
+    for (const id of new Set([...ids, ...found.flat()])) {
+      const point = readPoint(engine, id)
+      if (point !== undefined) read[id] = point
+    }
+    return { doctor, found, points: read }
+  } catch (error) {
+    return { doctor, refusal: (error as Error).message }
+  }
+}
+
+function readPoint(engine: Engine, id: string): ProbedPoint | undefined {
+  try {
+    const point = engine.get(id)
+    if (point === undefined) return undefined
+    const { vector, payload } = point
+    return {
+      vector: [...vector],
+      contentType: contentTypes.indexOf(payload.contentType),
+      content: payload.content,
+    }
+  } catch (error) {
+    return { fault: (error as Error).message }
+  }
+}

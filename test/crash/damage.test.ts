@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { seededRandom } from '../support/random.ts'
+import { type Damage, DamagedDirectories, type Finding, sectorBytes } from './damage.ts'
+
+/** Flipped bits, zeroed sectors and cut ends at seeded places of every file of a data directory. */
+
+const seed = 20_260_604
+
+describe('a damaged data directory', () => {
+  let directories: DamagedDirectories
+  before(async () => {
+    directories = await DamagedDirectories.create()
+  })
+  after(() => directories[Symbol.asyncDispose]())
+
+  it('is refused for its vectors, by name and with what to do, and the doctor says so too', async () => {
+    const findings = await damageAnywhere('vectors.rows', 8)
+    assertOutcomes(findings, ['refused', 'whole'])
+    assert.ok(findings.some(({ outcome }) => outcome === 'refused'))
+    for (const { outcome, isSeenByDoctor } of findings) if (outcome === 'refused') assert.ok(isSeenByDoctor)
+  })
+
+  it('is mended where the index is damaged, and the doctor names the fault', async () => {
+    const findings = await damageAnywhere('index/graph-0-0.bin', 6)
+    assertOutcomes(findings, ['whole'])
+    assert.ok(findings.some(({ isSeenByDoctor }) => isSeenByDoctor))
+  })
+
+  it('serves no damaged payload: reading that point is refused by name', async () => {
+    const findings: Finding[] = []
+    for (const byte of directories.contentBytes('points.mdb', 3)) {
+      findings.push(await directories.damage('points.mdb', { kind: 'flip', byte, bit: byte % 8 }))
+    }
+    assertOutcomes(findings, ['read refused', 'whole'])
+    assert.ok(findings.some(({ outcome }) => outcome === 'read refused'))
+    for (const { outcome, isSeenByDoctor } of findings)
+      if (outcome === 'read refused') assert.ok(isSeenByDoctor)
+  })
+
+  it('is not hurt by damage to the files that hold no data', async () => {
+    for (const file of ['reserve', 'points.mdb-lock']) {
+      assertOutcomes(await damageAnywhere(file, 1), ['whole'])
+    }
+  })
+
+  it('is refused by name where the lock file is not one, or served', async () => {
+    assertOutcomes(await damageAnywhere('lock.db', 1), ['whole', 'refused'])
+  })
+
+  it('is refused for what LMDB cannot bear: pages cut off, pages that are not what they were', {
+    todo: 'pages of points.mdb have no checksums, and LMDB crashes on some that are damaged',
+  }, async () => {
+    assertOutcomes(await damageAnywhere('points.mdb', 8), ['refused', 'read refused', 'whole'])
+  })
+
+  async function damageAnywhere(file: string, count: number): Promise<(Finding & { damage: Damage })[]> {
+    const random = seededRandom(seed)
+    const size = Math.max(1, directories.sizeOf(file))
+    const findings: (Finding & { damage: Damage })[] = []
+    for (let index = 0; index < count; index += 1) {
+      const at = Math.floor(random() * size)
+      const damage: Damage =
+        index % 4 === 0
+          ? { kind: 'truncate', bytes: at }
+          : index % 4 === 1
+            ? { kind: 'zero', sector: Math.floor(at / sectorBytes) }
+            : { kind: 'flip', byte: at, bit: Math.floor(random() * 8) }
+      findings.push({ ...(await directories.damage(file, damage)), damage })
+    }
+    return findings
+  }
+})
+
+function assertOutcomes(findings: readonly Finding[], allowed: readonly Finding['outcome'][]): void {
+  const others = findings.filter(({ outcome }) => !allowed.includes(outcome))
+  assert.deepEqual(others, [], `seed ${seed}`)
+}

@@ -1,0 +1,173 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { createLogger } from '../../src/base/log.ts'
+import { contentTypes } from '../../src/base/point.ts'
+import type { Probed } from './damage-probe.ts'
+import { pointsOf } from './notes.ts'
+import { differenceOf, type OraclePoint } from './oracle.ts'
+import { openPoints } from './points.ts'
+
+/** What is done to one file. */
+export type Damage =
+  | { readonly kind: 'flip'; readonly byte: number; readonly bit: number }
+  | { readonly kind: 'zero'; readonly sector: number }
+  | { readonly kind: 'truncate'; readonly bytes: number }
+
+/** What a start made of it. */
+export type Outcome =
+  /** Everything is served as it was stored: the damage hit nothing that counts, or was mended. */
+  | 'whole'
+  /** It does not start, and says which file is damaged and what to do. */
+  | 'refused'
+  /** It starts, and reading the damaged point is refused with a message that names the file. */
+  | 'read refused'
+  /** It ended in native code. */
+  | 'crashed'
+  /** It serves less, more or something else than was stored, and does not say so. */
+  | 'WRONG'
+
+export interface Finding {
+  readonly outcome: Outcome
+  readonly detail: string
+  /** Whether `vicinal doctor` found fault. */
+  readonly isSeenByDoctor: boolean
+}
+
+/** A data directory with points, deletions and an index, to be damaged copy by copy. */
+export class DamagedDirectories implements AsyncDisposable {
+  readonly #directory: string
+  readonly #points = new Map<string, OraclePoint>()
+  readonly #gone: string[] = []
+  #probe: Probe | undefined
+
+  private constructor(directory: string) {
+    this.#directory = directory
+  }
+
+  static async create(): Promise<DamagedDirectories> {
+    const root = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+    const made = new DamagedDirectories(await mkdtemp(join(root, 'vicinal-damage-')))
+    await made.#fill()
+    return made
+  }
+
+  sizeOf(file: string): number {
+    return readFileSync(join(this.#whole, file)).length
+  }
+
+  /** Places within the contents of some points. */
+  contentBytes(file: string, count: number): number[] {
+    const bytes = readFileSync(join(this.#whole, file))
+    return [...this.#points.values()]
+      .slice(0, count)
+      .map(({ payload }) => bytes.lastIndexOf(payload.content) + 4)
+  }
+
+  async damage(file: string, damage: Damage): Promise<Finding> {
+    const dataDir = await mkdtemp(join(this.#directory, 'damaged-'))
+    cpSync(this.#whole, dataDir, { recursive: true })
+    const path = join(dataDir, file)
+    writeFileSync(path, damaged(readFileSync(path), damage))
+    this.#probe ??= new Probe()
+    const probed = await this.#probe.ask({ dataDir, ids: [...this.#points.keys(), ...this.#gone] })
+    await rm(dataDir, { recursive: true })
+    await rm(`${dataDir}-doctor`, { recursive: true, force: true })
+    if (typeof probed !== 'string') return this.#judge(probed, path)
+    this.#probe = undefined
+    return { outcome: 'crashed', detail: probed, isSeenByDoctor: false }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#probe?.[Symbol.asyncDispose]()
+    await rm(this.#directory, { recursive: true })
+  }
+
+  get #whole(): string {
+    return join(this.#directory, 'whole')
+  }
+
+  async #fill(): Promise<void> {
+    await using points = await openPoints(this.#whole, createLogger({ level: 'silent', pretty: false }))
+    for (let number = 1; number <= 25; number += 1) {
+      const stored = pointsOf({ number, count: 1 + (number % 8) })
+      const ids = await points.engine.insert(stored)
+      for (const [index, id] of ids.entries()) this.#points.set(id, stored[index]!)
+    }
+    for (const id of [...this.#points.keys()].filter((_, index) => index % 5 === 0)) {
+      await points.engine.remove(id)
+      this.#points.delete(id)
+      this.#gone.push(id)
+    }
+  }
+
+  #judge(probed: Probed, path: string): Finding {
+    const { doctor } = probed
+    const isSeenByDoctor = typeof doctor === 'string' || doctor.damage.length + doctor.staleIndex.length > 0
+    const finding = (outcome: Outcome, detail: string): Finding => ({ outcome, detail, isSeenByDoctor })
+    if (probed.refusal !== undefined) {
+      const isClear = probed.refusal.includes(path) && /Restore|delete it/.test(probed.refusal)
+      return finding(isClear ? 'refused' : 'WRONG', probed.refusal.replaceAll(this.#directory, ''))
+    }
+    const faults = Object.values(probed.points!).flatMap(({ fault }) => fault ?? [])
+    if (faults.some((fault) => !fault.includes(path))) return finding('WRONG', faults.join('; '))
+    const difference = this.#difference(probed)
+    if (difference !== undefined) return finding('WRONG', difference)
+    return faults.length > 0 ? finding('read refused', faults[0]!) : finding('whole', '')
+  }
+
+  #difference({ points, found }: Probed): string | undefined {
+    for (const id of this.#gone) if (points![id] !== undefined) return `the deleted point ${id} can be read`
+    for (const [id, expected] of this.#points) {
+      const read = points![id]
+      if (read === undefined) return `the point ${id} is not there`
+      if (read.fault !== undefined) continue
+      const payload = { contentType: contentTypes[read.contentType!]!, content: read.content! }
+      const difference = differenceOf({ vector: Float32Array.from(read.vector!), payload }, expected)
+      if (difference !== undefined) return `the point ${id} has ${difference}`
+    }
+    for (const ids of found!) {
+      if (ids.length !== this.#points.size || !ids.every((id) => this.#points.has(id)))
+        return `a search finds ${ids.length} points of ${this.#points.size}, or others`
+    }
+    return undefined
+  }
+}
+
+function damaged(content: Buffer, damage: Damage): Buffer {
+  if (content.length === 0) return Buffer.from('not what it was')
+  if (damage.kind === 'truncate') return content.subarray(0, damage.bytes)
+  if (damage.kind === 'zero')
+    return content.fill(0, damage.sector * sectorBytes, (damage.sector + 1) * sectorBytes)
+  content[damage.byte]! ^= 1 << damage.bit
+  return content
+}
+
+export const sectorBytes = 512
+
+/** A process that opens one directory after the other, until one of them kills it. */
+class Probe implements AsyncDisposable {
+  readonly #process: ChildProcess = spawn(process.execPath, [join(import.meta.dirname, 'damage-probe.ts')], {
+    stdio: ['pipe', 'pipe', 'ignore'],
+  })
+  readonly #ended: Promise<string> = once(this.#process, 'close').then(
+    ([code, signal]) => `ended with ${signal ?? code}`,
+  )
+  readonly #lines: AsyncIterator<string> = createInterface(this.#process.stdout!)[Symbol.asyncIterator]()
+
+  /** @returns how the process ended, when it did */
+  async ask(question: object): Promise<Probed | string> {
+    this.#process.stdin!.write(`${JSON.stringify(question)}\n`)
+    const { value, done } = await this.#lines.next()
+    return done ? this.#ended : (JSON.parse(value) as Probed)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#process.stdin!.end()
+    await this.#ended
+  }
+}

@@ -1,0 +1,172 @@
+import { DatabaseError } from '../../src/base/errors.ts'
+import { contentTypes, type Metric, metrics } from '../../src/base/point.ts'
+import type { VectorClient } from '../../src/client/index.ts'
+import { contentOf, differenceOf, distance, type Oracle, type OraclePoint } from './oracle.ts'
+
+export interface LoadOptions {
+  readonly oracle: Oracle
+  readonly random: () => number
+  readonly vector: () => Float32Array
+  /** With more points than these, clients rather delete. */
+  readonly pointsMax: number
+  /** Whether searches are exact scans, so that nothing may be missing from them. */
+  readonly isExact: boolean
+}
+
+/**
+ * Clients that insert, delete, read and search, each one call after the other, until they are told to stop or
+ * the service is gone. Everything that is answered is checked on the spot.
+ */
+export class Load {
+  readonly #options: LoadOptions
+  readonly #clients: Promise<void>[]
+  readonly faults: string[] = []
+  calls = 0
+  #isStopping = false
+
+  constructor(clients: readonly VectorClient[], options: LoadOptions) {
+    this.#options = options
+    this.#clients = clients.map((client) => this.#run(client))
+  }
+
+  /** Resolves when every client has ended. */
+  async stop(): Promise<void> {
+    this.#isStopping = true
+    await Promise.all(this.#clients)
+  }
+
+  async #run(client: VectorClient): Promise<void> {
+    while (!this.#isStopping) {
+      try {
+        await this.#call(client)
+        this.calls += 1
+      } catch (error) {
+        // What was under way when the service went is for the look after the restart.
+        if (isGone(error)) return
+        this.faults.push(error instanceof Error ? error.message : String(error))
+        return
+      }
+    }
+  }
+
+  #call(client: VectorClient): Promise<void> {
+    const { oracle, random, pointsMax } = this.#options
+    const dice = random() * (oracle.live.size > pointsMax ? 0.5 : 1)
+    if (dice < 0.2) return this.#delete(client)
+    if (dice < 0.35) return this.#get(client)
+    if (dice < 0.5) return this.#search(client)
+    if (dice < 0.85) return this.#insert(client, 1)
+    return this.#insert(client, 2 + Math.floor(random() * 30))
+  }
+
+  async #insert(client: VectorClient, count: number): Promise<void> {
+    const { oracle, random, vector } = this.#options
+    const marker = oracle.marker()
+    const points = newPoints(marker, count, random, vector)
+    oracle.sent(marker, points)
+    const ids = count === 1 ? [await client.insert(points[0]!)] : await client.insertBatch(points)
+    oracle.stored(marker, ids)
+  }
+
+  async #delete(client: VectorClient): Promise<void> {
+    const { oracle } = this.#options
+    const id = this.#anyId()
+    if (id === undefined) return
+    oracle.leaving.add(id)
+    await client.delete(id)
+    oracle.removed(id)
+  }
+
+  async #get(client: VectorClient): Promise<void> {
+    const { oracle } = this.#options
+    const id = this.#anyId()
+    if (id === undefined) return
+    const expected = oracle.live.get(id)!
+    try {
+      const difference = differenceOf(await client.get(id), expected)
+      if (difference !== undefined) throw new Error(`get ${id}: ${difference}`)
+    } catch (error) {
+      const isRemoved = error instanceof DatabaseError && error.reason === 'not_found' && this.#isUnsure(id)
+      if (!isRemoved) throw error
+    }
+  }
+
+  /** Whether a removal has been asked for meanwhile. */
+  #isUnsure(id: string): boolean {
+    const { oracle } = this.#options
+    return oracle.leaving.has(id) || oracle.gone.has(id)
+  }
+
+  async #search(client: VectorClient): Promise<void> {
+    const { oracle, random, vector, isExact } = this.#options
+    const query = vector()
+    const metric = metrics[Math.floor(random() * metrics.length)]!
+    const limit = 1 + Math.floor(random() * 20)
+    const before = isExact ? [...oracle.live.keys()] : []
+    const goneBefore = oracle.gone.size
+    const found = await client.search({ vector: query, metric, limit })
+    const returned = found.find((id) => oracle.gone.get(id)! < goneBefore)
+    if (returned !== undefined) throw new Error(`a search returned ${returned}, which was deleted before it`)
+    if (!isExact) return
+    const stable = before.filter((id) => oracle.live.has(id) && !oracle.leaving.has(id))
+    const missing = missingFrom(found, stable, { oracle, query, metric, limit })
+    if (missing !== undefined) throw new Error(`a ${metric} search for ${limit} did not return ${missing}`)
+  }
+
+  /** A live point that nobody deletes yet. */
+  #anyId(): string | undefined {
+    const { oracle, random } = this.#options
+    const skipped = Math.floor(random() * Math.min(oracle.live.size, 500))
+    let at = 0
+    for (const id of oracle.live.keys()) {
+      if (at >= skipped && !oracle.leaving.has(id)) return id
+      at += 1
+    }
+    return undefined
+  }
+}
+
+export function newPoints(
+  marker: string,
+  count: number,
+  random: () => number,
+  vector: () => Float32Array,
+): OraclePoint[] {
+  return Array.from({ length: count }, (_, index) => ({
+    vector: vector(),
+    payload: {
+      contentType: contentTypes[Math.floor(random() * contentTypes.length)]!,
+      content: contentOf(marker, index, 'ä€😀 '.repeat(Math.floor(random() ** 8 * 2000))),
+    },
+  }))
+}
+
+/** A point that was there all the while, and is nearer than the last that was found. */
+function missingFrom(
+  found: readonly string[],
+  stable: readonly string[],
+  search: {
+    readonly oracle: Oracle
+    readonly query: Float32Array
+    readonly metric: Metric
+    readonly limit: number
+  },
+): string | undefined {
+  const { oracle, query, metric, limit } = search
+  const known = found.map((id) => oracle.live.get(id)).filter((point) => point !== undefined)
+  const away = ({ vector }: OraclePoint): number => distance(metric, query, vector)
+  const last = found.length < limit ? Number.POSITIVE_INFINITY : Math.max(...known.map(away))
+  // Of points that the oracle does not know yet it cannot tell how far away they are.
+  if (known.length < found.length && found.length === limit) return undefined
+  return stable.find((id) => !found.includes(id) && away(oracle.live.get(id)!) < last * (1 - tolerance))
+}
+
+/** The service sums in 32 bits, the oracle in 64. */
+export const tolerance = 1e-4
+
+function isGone(error: unknown): boolean {
+  if (!(error instanceof DatabaseError)) return false
+  if (error.reason === 'not_ready' || error.reason === 'cancelled' || error.reason === 'shutting_down')
+    return true
+  return error.reason === 'internal' && /RST_STREAM|connection|closed|terminated/i.test(error.message)
+}

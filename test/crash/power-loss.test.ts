@@ -1,0 +1,33 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { seededRandom } from '../support/random.ts'
+import { losses, PowerLoss } from './power-loss.ts'
+import { canTrace, noStrace } from './strace.ts'
+
+/** The short form, a sample: `npm run test:power-loss` goes through every moment and every loss. */
+
+const seed = 20_260_602
+const images = 18
+
+describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => {
+  let power: PowerLoss
+  before(async () => {
+    power = await PowerLoss.record(seed)
+  })
+  after(() => power[Symbol.asyncDispose]())
+
+  it('has everything that was acknowledged, whatever became of what was not synced', async () => {
+    assert.equal(power.renames, 2)
+    const random = seededRandom(seed)
+    for (let image = 0; image < images; image += 1) {
+      const index = Math.floor(((image + random()) / images) * power.momentCount)
+      await power.cut(index, losses[image % losses.length]!, seed + image)
+    }
+    assert.ok(power.summary.compared > 1000, JSON.stringify(power.summary))
+  })
+
+  it('is seen to lose acknowledged points when its disk ignores syncs', async () => {
+    const lost = power.onLyingDisk().cut(power.momentCount - 1, { kind: 'dropped' }, seed)
+    await assert.rejects(lost, /power lost at moment .* the acknowledged point .* is lost/)
+  })
+})

@@ -1,0 +1,220 @@
+import { existsSync } from 'node:fs'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createLogger } from '../../src/base/log.ts'
+import type { NewPoint, Point } from '../../src/base/point.ts'
+import type { Engine } from '../../src/engine/engine.ts'
+import { seededRandom } from '../support/random.ts'
+import { type DiskHistory, historyOf } from './disk-history.ts'
+import { type Loss, writeImage } from './disk-image.ts'
+import { type Recording, record } from './disk-record.ts'
+import { type Note, type Promised, pointsOf, promisedBy } from './notes.ts'
+import { differenceOf, originOf } from './oracle.ts'
+import { openPoints } from './points.ts'
+
+export const losses: readonly Loss[] = [
+  { kind: 'dropped' },
+  { kind: 'torn', sectorBytes: 512 },
+  { kind: 'torn', sectorBytes: 4096 },
+  { kind: 'reordered', sectorBytes: 512 },
+  { kind: 'reordered', sectorBytes: 4096 },
+  { kind: 'kept' },
+]
+
+export interface PowerLossSummary {
+  readonly moments: number
+  readonly images: number
+  /** Acknowledged points that were compared, over all images. */
+  readonly compared: number
+  readonly byLoss: Readonly<Record<string, number>>
+}
+
+/** A recorded run of the engine, and disks as the loss of power can leave them at any moment of it. */
+export class PowerLoss implements AsyncDisposable {
+  readonly #directory: string
+  /** A disk that is only imagined need not be one. */
+  readonly #imageRoot: string = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
+  readonly #recording: Recording
+  readonly #history: DiskHistory
+  readonly #moments: readonly number[]
+  readonly #counts = { images: 0, compared: 0, byLoss: emptyCounts() }
+
+  private constructor(
+    directory: string,
+    recording: Recording,
+    history: DiskHistory,
+    moments: readonly number[],
+  ) {
+    this.#directory = directory
+    this.#recording = recording
+    this.#history = history
+    this.#moments = moments
+  }
+
+  static async record(seed: number): Promise<PowerLoss> {
+    const directory = await mkdtemp(join(tmpdir(), 'vicinal-power-'))
+    const recording = await record(directory, seed)
+    const history = historyOf(recording)
+    return new PowerLoss(directory, recording, history, momentsOf(history, recording))
+  }
+
+  /** The same run on a disk that says it has synced, and has not. */
+  onLyingDisk(): PowerLoss {
+    const history = historyOf(this.#recording, true)
+    return new PowerLoss(this.#directory, this.#recording, history, this.#moments)
+  }
+
+  /** Moments at which the program renamed a file: the checkpoints of its index. */
+  get renames(): number {
+    return this.#history.names.filter(({ names }) => names.length > 1).length
+  }
+
+  /** Moments between which something changed on the disk or was promised. */
+  get momentCount(): number {
+    return this.#moments.length
+  }
+
+  get summary(): PowerLossSummary {
+    return { moments: this.#moments.length, ...this.#counts }
+  }
+
+  /**
+   * Cuts the power at a moment, opens what is left with the real engine and compares it with what had been
+   * promised; now and then stores one more point, and opens and compares once more.
+   *
+   * @throws Error that names the moment and the loss
+   */
+  async cut(index: number, loss: Loss, seed: number): Promise<void> {
+    const moment = this.#moments[index]
+    if (moment === undefined) throw new Error(`there is no moment ${index}`)
+    const to = await mkdtemp(join(this.#imageRoot, 'vicinal-power-'))
+    const random = seededRandom(seed)
+    try {
+      writeImage(this.#history, { from: this.#recording.dataDir, to, moment, loss, random })
+      // What a process had mapped and shared with nobody may hold anything after a crash of the machine.
+      if (random() < 0.5)
+        await writeFile(join(to, 'points.mdb-lock'), Buffer.alloc(8272, Math.floor(random() * 256)))
+      const notes = this.#recording.notes.filter(({ end }) => end <= moment).map(({ note }) => note)
+      this.#counts.compared += await compare(to, promisedBy(notes), random() < 0.3)
+    } catch (error) {
+      const where = `power lost at moment ${index} of ${this.#moments.length}, unsynced ${JSON.stringify(loss)}, seed ${seed}`
+      throw new Error(`${where}: ${error instanceof Error ? error.message : error}`, { cause: error })
+    } finally {
+      await rm(to, { recursive: true })
+    }
+    this.#counts.images += 1
+    const kind = loss.kind
+    this.#counts.byLoss[kind] = (this.#counts.byLoss[kind] ?? 0) + 1
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await rm(this.#directory, { recursive: true, force: true })
+  }
+}
+
+function emptyCounts(): Record<string, number> {
+  return {}
+}
+
+/**
+ * Just after each beginning and each end of a change or a sync, and after each note. The very first start is left
+ * out until LMDB has synced its new file: before that it cannot be opened again if its first pages are torn.
+ */
+function momentsOf({ names }: DiskHistory, { notes, dataDir }: Recording): number[] {
+  const database = names
+    .flatMap((change) => change.names)
+    .find(({ path }) => path === join(dataDir, 'points.mdb'))
+  const files = new Set(names.flatMap((change) => change.names.map(({ file }) => file)))
+  const changes = [...files].flatMap((file) => (typeof file === 'object' ? file.changes : []))
+  const moments = new Set(notes.map(({ end }) => end))
+  for (const { begin, end, durable } of [...names, ...changes]) {
+    for (const each of [begin, end, durable]) moments.add(each)
+  }
+  moments.delete(Number.POSITIVE_INFINITY)
+  const isMade = typeof database?.file === 'object' ? database.file.changes[0]!.durable : 0
+  return [...moments].filter((moment) => moment >= isMade).sort((a, b) => a - b)
+}
+
+/** @returns how many acknowledged points were compared */
+async function compare(dataDir: string, promised: Promised, isAgain: boolean): Promise<number> {
+  const added = pointsOf({ number: 1_000_000, count: 1 })
+  let before: ReadonlySet<string>
+  let id: string
+  {
+    await using points = await openPoints(dataDir, logger)
+    before = await compareWith(points.engine, promised)
+    if (!isAgain) return promised.live.size
+    id = (await points.engine.insert(added))[0]!
+  }
+  await using points = await openPoints(dataDir, logger)
+  const after = await everyId(points.engine)
+  for (const each of [...before, id])
+    if (!after.delete(each)) throw new Error(`${each} is lost after another start`)
+  if (after.size > 0) throw new Error(`${after.size} points turn up after another start`)
+  checkPoint(points.engine, id, added[0]!)
+  for (const [each, point] of promised.live) checkPoint(points.engine, each, point)
+  return promised.live.size
+}
+
+/**
+ * Opens a data directory and compares it with what a program noted.
+ *
+ * @returns how many acknowledged points were compared
+ */
+export function compareWithNotes(dataDir: string, notes: readonly Note[]): Promise<number> {
+  return compare(dataDir, promisedBy(notes), true)
+}
+
+async function compareWith(
+  engine: Engine,
+  { live, leaving, gone, unanswered }: Promised,
+): Promise<ReadonlySet<string>> {
+  const found = await everyId(engine)
+  const unknown = new Set(found)
+  for (const [id, point] of live) {
+    if (!unknown.delete(id)) throw new Error(`the acknowledged point ${id} is lost`)
+    checkPoint(engine, id, point)
+  }
+  for (const [id, point] of leaving) if (unknown.delete(id)) checkPoint(engine, id, point)
+  const stored = new Map<number, number>()
+  for (const id of unknown) {
+    if (gone.has(id)) throw new Error(`the deleted point ${id} is back`)
+    const { payload } = engine.get(id)!
+    const origin = originOf(payload.content)
+    const number = Number(origin?.marker.slice(1))
+    const expected = unanswered.get(number)?.[origin!.index]
+    if (expected === undefined) throw new Error(`nobody has stored the point ${id}`)
+    checkPoint(engine, id, expected)
+    stored.set(number, (stored.get(number) ?? 0) + 1)
+  }
+  for (const [number, count] of stored) {
+    const whole = unanswered.get(number)!.length
+    if (count !== whole) throw new Error(`of a batch of ${whole} points ${count} are there`)
+  }
+  return found
+}
+
+/** By a search that asks for more than there are. */
+async function everyId(engine: Engine): Promise<Set<string>> {
+  const { points, dimension } = engine.stats
+  if (points === 0) return new Set()
+  const query = {
+    vector: new Float32Array(dimension),
+    metric: 'Euclidean',
+    limit: points + 1,
+    ef: 64,
+  } as const
+  const [ids] = await engine.search([query])
+  if (ids!.length !== points) throw new Error(`a search for all finds ${ids!.length} of ${points} points`)
+  return new Set(ids)
+}
+
+function checkPoint(engine: Engine, id: string, expected: NewPoint): void {
+  const found: Point | undefined = engine.get(id)
+  if (found === undefined) throw new Error(`the point ${id} cannot be read`)
+  const difference = differenceOf(found, expected)
+  if (difference !== undefined) throw new Error(`the point ${id} has ${difference}`)
+}
+
+const logger = createLogger({ level: 'silent', pretty: false })

@@ -1,0 +1,144 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { createInterface } from 'node:readline'
+import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
+import { apiKey } from '../support/service.ts'
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts')
+
+export interface Addresses {
+  readonly httpUrl: string
+  readonly grpcAddress: string
+}
+
+export interface Exit {
+  readonly code: number | null
+  readonly signal: NodeJS.Signals | null
+}
+
+/** The real service in a process of its own, on free ports, to be killed at any time, start-up included. */
+export class CrashServer implements AsyncDisposable {
+  /** Rejects with everything it said when the process ends before it is ready. */
+  readonly ready: Promise<Addresses>
+  readonly ended: Promise<Exit>
+  /** What it said, both streams. */
+  output = ''
+  readonly #process: ChildProcess
+
+  /** @param options `wrapper`: a command and its arguments, under which Node is run */
+  constructor(
+    dataDir: string,
+    options: { readonly wrapper?: readonly string[]; readonly env?: Readonly<Record<string, string>> } = {},
+  ) {
+    const [command, ...args] = [...(options.wrapper ?? []), process.execPath, main, 'serve']
+    this.#process = spawn(command!, args, {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { PATH: process.env.PATH, ...settings, DATA_DIR: dataDir, ...options.env },
+    })
+    this.#process.stderr!.setEncoding('utf8').on('data', (text: string) => {
+      this.output += text
+    })
+    this.ended = once(this.#process, 'close').then(([code, signal]) => ({ code, signal }) as Exit)
+    this.ready = this.#untilReady()
+    // A server that is killed while it starts is what many tests are about.
+    this.ready.catch(() => {})
+  }
+
+  get pid(): number {
+    return this.#process.pid!
+  }
+
+  get isRunning(): boolean {
+    return this.#process.exitCode === null && this.#process.signalCode === null
+  }
+
+  /** A tracer that holds the process at a call goes with it: until it looks again the process would be a zombie. */
+  kill(signal: NodeJS.Signals = 'SIGKILL'): void {
+    const tracer = signal === 'SIGKILL' ? tracerOf(this.pid) : 0
+    this.#process.kill(signal)
+    if (tracer > 0) process.kill(tracer, 'SIGKILL')
+  }
+
+  /** Stops it as an operator would. */
+  async stop(): Promise<Exit> {
+    this.kill('SIGTERM')
+    return this.ended
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.kill()
+    await this.ended
+  }
+
+  async #untilReady(): Promise<Addresses> {
+    let httpUrl = ''
+    let grpcAddress = ''
+    const lines = createInterface(this.#process.stdout!)
+    return new Promise((resolve, reject) => {
+      lines.on('line', (line) => {
+        this.output += `${line}\n`
+        const entry = parsed(line)
+        if (entry.msg === 'HTTP listens') httpUrl = entry.url!
+        if (entry.msg === 'gRPC listens') grpcAddress = `localhost:${entry.port}`
+        if (entry.msg === 'ready') resolve({ httpUrl, grpcAddress })
+      })
+      this.ended.then(({ code, signal }) =>
+        reject(new Error(`the service ended (${signal ?? code}) before it was ready:\n${this.output}`)),
+      )
+    })
+  }
+}
+
+/** Pid of the process that traces another; 0 for none. */
+function tracerOf(pid: number): number {
+  try {
+    return Number(/^TracerPid:\t(\d+)$/m.exec(readFileSync(`/proc/${pid}/status`, 'utf8'))?.[1] ?? 0)
+  } catch {
+    // It has ended, or this system has no such file and no strace either.
+    return 0
+  }
+}
+
+/** Both transports to one server. */
+export class Clients implements AsyncDisposable {
+  readonly http: VectorClient
+  readonly grpc: VectorClient
+
+  constructor({ httpUrl, grpcAddress }: Addresses) {
+    this.http = createHttpClient({ baseUrl: httpUrl })
+    this.grpc = createGrpcClient({ address: grpcAddress, apiKey, timeoutMs: 60_000 })
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.grpc.close()
+  }
+}
+
+const settings = {
+  GRPC_PORT: '0',
+  HTTP_PORT: '0',
+  GRPC_ROOT_PASSWORD: apiKey,
+  LOG_LEVEL: 'info',
+  LOG_FORMAT: 'json',
+  SEARCH_THREADS: '1',
+  INDEX_THREADS: '1',
+  SHUTDOWN_TIMEOUT_MS: '500',
+  MAX_LIMIT: '1000000',
+}
+
+interface LogEntry {
+  readonly msg?: string
+  readonly url?: string
+  readonly port?: number
+}
+
+/** Node itself may say something that is no log line. */
+function parsed(line: string): LogEntry {
+  try {
+    return JSON.parse(line)
+  } catch {
+    return {}
+  }
+}

@@ -1,0 +1,151 @@
+import { DatabaseError } from '../../src/base/errors.ts'
+import { metrics } from '../../src/base/point.ts'
+import type { VectorClient } from '../../src/client/index.ts'
+import { tolerance } from './load.ts'
+import { differenceOf, distance, type Oracle, originOf } from './oracle.ts'
+import type { Clients } from './server.ts'
+
+export interface VerifyOptions {
+  readonly oracle: Oracle
+  readonly random: () => number
+  readonly vector: () => Float32Array
+  readonly isExact: boolean
+  /** Points and removals that are read one by one; of more, so many at random. */
+  readonly readsMax: number
+}
+
+/** What was looked at. */
+export interface Verified {
+  readonly points: number
+  readonly removals: number
+  /** Of searches through the index. */
+  readonly recall: number | undefined
+}
+
+/**
+ * Compares a service that has come back with the oracle, and settles what was unanswered.
+ *
+ * @throws Error that says what is lost, wrong, torn, or there though it must not be
+ */
+export async function verify(clients: Clients, options: VerifyOptions): Promise<Verified> {
+  const { oracle, random, readsMax } = options
+  const found = await everyId(clients.http, options)
+  for (const id of oracle.live.keys()) {
+    if (found.has(id)) continue
+    if (!oracle.leaving.has(id)) throw new Error(`the acknowledged point ${id} is lost`)
+    oracle.forget(id)
+  }
+  // A removal that did not happen is as if it had not been asked for.
+  oracle.leaving.clear()
+  const unknown = [...found].filter((id) => !oracle.live.has(id))
+  const revived = unknown.find((id) => oracle.gone.has(id))
+  if (revived !== undefined) throw new Error(`the point ${revived} was deleted and is back`)
+  await settleInserts(clients.grpc, oracle, unknown)
+
+  const points = sample([...oracle.live.keys()], readsMax, random)
+  await inTurn(points, (id, index) => checkPoint(index % 2 === 0 ? clients.grpc : clients.http, oracle, id))
+  const removals = sample([...oracle.gone.keys()], readsMax, random)
+  await inTurn(removals, (id, index) => checkGone(index % 2 === 0 ? clients.grpc : clients.http, id))
+  const recall = await checkSearches(clients, options)
+  return { points: points.length, removals: removals.length, recall }
+}
+
+/** By a search for more than there are. */
+async function everyId(client: VectorClient, { oracle, vector }: VerifyOptions): Promise<Set<string>> {
+  const limit = oracle.live.size + [...oracle.unanswered.values()].flat().length + 1
+  const ids = await client.search({ vector: vector(), metric: 'Euclidean', limit })
+  const found = new Set(ids)
+  if (found.size !== ids.length) throw new Error('a search returned a point twice')
+  return found
+}
+
+/** Whose the points are that nobody was told of: each insert has to be there whole and exact, or not at all. */
+async function settleInserts(
+  client: VectorClient,
+  oracle: Oracle,
+  unknown: readonly string[],
+): Promise<void> {
+  const byMarker = new Map<string, (string | undefined)[]>()
+  for (const id of unknown) {
+    const point = await client.get(id)
+    const origin = originOf(point.payload.content)
+    const expected = origin && oracle.unanswered.get(origin.marker)?.[origin.index]
+    if (origin === undefined || expected === undefined) throw new Error(`nobody has stored the point ${id}`)
+    const difference = differenceOf(point, expected)
+    if (difference !== undefined) throw new Error(`the unacknowledged point ${id} has ${difference}`)
+    const ids = byMarker.get(origin.marker) ?? []
+    byMarker.set(origin.marker, ids)
+    if (ids[origin.index] !== undefined) throw new Error(`${origin.marker}/${origin.index} is stored twice`)
+    ids[origin.index] = id
+  }
+  for (const [marker, ids] of byMarker) {
+    const stored = ids.filter((id) => id !== undefined)
+    const expected = oracle.unanswered.get(marker)!.length
+    if (stored.length !== expected)
+      throw new Error(`of the ${expected} points of a batch ${stored.length} are there`)
+    oracle.adopt(marker, stored)
+  }
+  // What is not there now must not turn up later.
+  oracle.unanswered.clear()
+}
+
+async function checkPoint(client: VectorClient, oracle: Oracle, id: string): Promise<void> {
+  const difference = differenceOf(await client.get(id), oracle.live.get(id)!)
+  if (difference !== undefined) throw new Error(`the acknowledged point ${id} has ${difference}`)
+}
+
+async function checkGone(client: VectorClient, id: string): Promise<void> {
+  try {
+    await client.get(id)
+  } catch (error) {
+    if (error instanceof DatabaseError && error.reason === 'not_found') return
+    throw error
+  }
+  throw new Error(`the deleted point ${id} can be read`)
+}
+
+/** @returns the recall where searches are not exact */
+async function checkSearches(clients: Clients, options: VerifyOptions): Promise<number | undefined> {
+  const { oracle, random, vector, isExact } = options
+  let hits = 0
+  let wanted = 0
+  for (let query = 0; query < (isExact ? 12 : 40); query += 1) {
+    const metric = isExact ? metrics[query % metrics.length]! : query % 2 === 0 ? 'Euclidean' : 'Cosine'
+    const limit = isExact ? 1 + Math.floor(random() * 50) : 10
+    const target = vector()
+    const client = query % 2 === 0 ? clients.http : clients.grpc
+    const found = await client.search({ vector: target, metric, limit })
+    const expected = oracle.nearest(target, metric, limit)
+    const away = found.map((id) => {
+      const point = oracle.live.get(id)
+      if (point === undefined) throw new Error(`a search returned ${id}, which is not stored`)
+      return distance(metric, target, point.vector)
+    })
+    if (found.length !== expected.length) throw new Error(`${found.length} results, not ${expected.length}`)
+    const isHit = (each: number, at: number): boolean => each <= at * (1 + tolerance) + 1e-6
+    if (isExact && !away.every((each, index) => isHit(each, expected[index]!))) {
+      throw new Error(`a ${metric} search for ${limit} is not what an exact scan finds`)
+    }
+    hits += away.filter((each) => isHit(each, expected.at(-1)!)).length
+    wanted += expected.length
+  }
+  return isExact || wanted === 0 ? undefined : hits / wanted
+}
+
+function sample<Item>(items: readonly Item[], count: number, random: () => number): readonly Item[] {
+  if (items.length <= count) return items
+  const latest = items.slice(-count / 2)
+  return [...latest, ...Array.from({ length: count / 2 }, () => items[Math.floor(random() * items.length)]!)]
+}
+
+/** A few at a time. */
+async function inTurn<Item>(
+  items: readonly Item[],
+  each: (item: Item, index: number) => Promise<void>,
+): Promise<void> {
+  let next = 0
+  const work = async (): Promise<void> => {
+    for (let index = next++; index < items.length; index = next++) await each(items[index]!, index)
+  }
+  await Promise.all(Array.from({ length: 8 }, work))
+}

@@ -1,0 +1,156 @@
+import type { Payload } from '../../src/base/point.ts'
+import type { VectorClient } from '../../src/client/client.ts'
+import { createGrpcClient } from '../../src/client/grpc-client.ts'
+import { createHttpClient } from '../../src/client/http-client.ts'
+import { ServerProcess, temporaryDirectory } from '../support/process.ts'
+import { RawGrpc } from '../support/raw-grpc.ts'
+import { RawHttp } from '../support/raw-http.ts'
+
+export const dimension = 8
+export const maxRequestBytes = 262_144
+export const apiKey = 'the-key-that-must-not-be-told'
+
+/** How long a client may take for a request: short here, so that slow ones meet their end. */
+export const requestTimeoutMs = 1500
+
+/** A point as the service acknowledged it. */
+export interface StoredPoint {
+  readonly vector: Float32Array
+  readonly payload: Payload
+}
+
+/**
+ * The real service in a process of its own, as an operator starts it, and the connections to it. Its heap is
+ * bounded by a flag, so that whatever keeps growing there ends the process, which no run survives.
+ */
+export class Target implements AsyncDisposable {
+  readonly ledger: Map<string, StoredPoint> = new Map()
+  readonly #directory: AsyncDisposable & { readonly path: string }
+  #server: ServerProcess
+  #idle: RawHttp[] = []
+  #calls: RawGrpc[] = []
+  #turn = 0
+
+  private constructor(directory: AsyncDisposable & { readonly path: string }, server: ServerProcess) {
+    this.#directory = directory
+    this.#server = server
+    this.#connect()
+  }
+
+  static async start(): Promise<Target> {
+    const directory = await temporaryDirectory()
+    return new Target(directory, await startServer(directory.path))
+  }
+
+  get isAlive(): boolean {
+    const { exitCode, signalCode } = this.#server.command.child
+    return exitCode === null && signalCode === null
+  }
+
+  get pid(): number {
+    return this.#server.command.child.pid!
+  }
+
+  get httpPort(): number {
+    return Number(new URL(this.#server.httpUrl).port)
+  }
+
+  get grpcPort(): number {
+    return Number(this.#server.grpcAddress.split(':')[1])
+  }
+
+  /** Resolves when the process has ended, with how and what it said. */
+  get ended(): Promise<string> {
+    return this.#server.command.ended.then(
+      ({ code, stderr }) => `the process ended with ${code ?? 'a signal'}: ${stderr.slice(-2000)}`,
+    )
+  }
+
+  /** What the service has written so far. */
+  get log(): string {
+    return this.#server.command.stdout + this.#server.command.stderr
+  }
+
+  /** One of a few gRPC connections, by turns. */
+  get calls(): RawGrpc {
+    this.#turn += 1
+    return this.#calls[this.#turn % this.#calls.length]!
+  }
+
+  /** The product's own clients, each over connections of its own. */
+  clients(): readonly [grpc: VectorClient, http: VectorClient] {
+    const { grpcAddress, httpUrl } = this.#server
+    return [createGrpcClient({ address: grpcAddress, apiKey }), createHttpClient({ baseUrl: httpUrl })]
+  }
+
+  async metric(name: string): Promise<number> {
+    const text = await (await fetch(`${this.#server.httpUrl}/metrics`)).text()
+    return Number(new RegExp(`^${name} (\\S+)$`, 'm').exec(text)?.[1])
+  }
+
+  /**
+   * Runs `use` on a connection that is kept alive between inputs. One that an earlier input brought to its
+   * end says nothing about this one, so then it is tried again on a fresh one.
+   */
+  async withHttp<Value>(use: (connection: RawHttp) => Promise<Value>): Promise<Value> {
+    const kept = this.#idle.pop()
+    if (kept !== undefined) {
+      try {
+        return await this.#keep(kept, use)
+      } catch {
+        // The fresh connection below decides.
+      }
+    }
+    return this.#keep(await RawHttp.open(this.httpPort), use)
+  }
+
+  async #keep<Value>(connection: RawHttp, use: (connection: RawHttp) => Promise<Value>): Promise<Value> {
+    try {
+      const value = await use(connection)
+      this.#idle.push(connection)
+      return value
+    } catch (error) {
+      connection[Symbol.dispose]()
+      throw error
+    }
+  }
+
+  /** Stops the service as an operator would and starts it over the same data. @returns its exit code */
+  async restart(): Promise<number | null> {
+    this.#disconnect()
+    this.#server.command.kill('SIGTERM')
+    const { code } = await this.#server.command.ended
+    this.#server = await startServer(this.#directory.path)
+    this.#connect()
+    return code
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#disconnect()
+    await this.#server[Symbol.asyncDispose]()
+    await this.#directory[Symbol.asyncDispose]()
+  }
+
+  #connect(): void {
+    this.#calls = Array.from({ length: 3 }, () => new RawGrpc(this.#server.grpcAddress, apiKey))
+  }
+
+  #disconnect(): void {
+    for (const connection of [...this.#idle, ...this.#calls]) connection[Symbol.dispose]()
+    this.#idle = []
+    this.#calls = []
+  }
+}
+
+function startServer(dataDir: string): Promise<ServerProcess> {
+  return ServerProcess.start(dataDir, {
+    DIMENSION: String(dimension),
+    GRPC_ROOT_PASSWORD: apiKey,
+    MAX_REQUEST_BYTES: String(maxRequestBytes),
+    REQUEST_TIMEOUT_MS: String(requestTimeoutMs),
+    INDEX_THREADS: '1',
+    LOG_LEVEL: 'info',
+    LOG_FORMAT: 'json',
+    NODE_OPTIONS: '--max-old-space-size=256',
+  })
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { VectorClient } from '../src/client/client.ts'
+import { checkAgainstModel } from './support/model-check.ts'
+import { type Subject, subjectNames, subjects } from './support/model-subjects.ts'
+
+const seed = 20_260
+
+describe('random operations with restarts', () => {
+  for (const [index, name] of subjectNames.entries()) {
+    const operations = name === 'engine' ? 500 : 150
+    it(`answer as the model does through ${name}, seed ${seed + index}`, async () => {
+      await using subject = await subjects[name]()
+      const result = await checkAgainstModel(subject, { seed: seed + index, until: { operations } })
+      assert.equal(result.operations, operations)
+      assert.ok(result.restarts > 0)
+    })
+  }
+})
+
+/**
+ * The canary: the same check over the real engine with one fault put in. Each fault is small and comes once,
+ * or seldom, as a real one would.
+ */
+const faults: Readonly<Record<string, (real: Subject) => Partial<VectorClient> & Partial<Subject>>> = {
+  'forgets one delete': (real) => {
+    let deletes = 0
+    return {
+      async delete(id) {
+        deletes += 1
+        if (deletes !== 10) await real.client.delete(id)
+      },
+    }
+  },
+  'loses one acknowledged insert at a restart': (real) => {
+    let last: string | undefined
+    return {
+      async insert(point) {
+        last = await real.client.insert(point)
+        return last
+      },
+      async restart() {
+        // The next one may have been deleted since, by the check itself.
+        if (last !== undefined) await real.client.delete(last).catch(() => {})
+        await real.restart()
+      },
+    }
+  },
+  'swaps two results': (real) => {
+    let searches = 0
+    return {
+      async search(query) {
+        searches += 1
+        const [first, second, ...rest] = await real.client.search(query)
+        return searches >= 10 && second !== undefined
+          ? [second, first!, ...rest]
+          : [first, second, ...rest].filter((id) => id !== undefined)
+      },
+    }
+  },
+  'misses the farthest result of a long list': (real) => ({
+    async search(query) {
+      const ids = await real.client.search(query)
+      return ids.length > 50 ? ids.slice(0, -1) : ids
+    },
+  }),
+  'turns -0 into 0': (real) => ({
+    async get(id) {
+      const point = await real.client.get(id)
+      return { ...point, vector: point.vector.map((value) => value + 0) }
+    },
+  }),
+  'cuts a payload at a zero character': (real) => ({
+    async get(id) {
+      const { payload, ...point } = await real.client.get(id)
+      return { ...point, payload: { ...payload, content: payload.content.split('\0')[0]! } }
+    },
+  }),
+  'stores the beginning of a batch that it refuses': (real) => ({
+    async insertBatch(points) {
+      return real.client.insertBatch(points).catch(async (error) => {
+        await real.client.insert(points[0]!)
+        throw error
+      })
+    },
+  }),
+  'gives the ids of a batch in another order': (real) => ({
+    async insertBatch(points) {
+      return (await real.client.insertBatch(points)).toReversed()
+    },
+  }),
+  'answers a batch of queries in another order': (real) => ({
+    async searchBatch(queries) {
+      return (await real.client.searchBatch(queries)).toReversed()
+    },
+  }),
+  'takes a vector of another length': (real) => ({
+    insert: (point) => real.client.insert(point).catch(() => '00000000-0000-4000-8000-000000000000'),
+  }),
+}
+
+describe('the check against the model', () => {
+  for (const [name, fault] of Object.entries(faults)) {
+    it(`fails on an engine that ${name}`, async () => {
+      await using real = await subjects.engine()
+      const { restart, ...methods } = fault(real)
+      const broken: Subject = {
+        get client() {
+          return { ...real.client, ...methods }
+        },
+        restart: restart ?? (() => real.restart()),
+        [Symbol.asyncDispose]: async () => {},
+      }
+      const check = checkAgainstModel(broken, { seed, until: { operations: 1500 } })
+      await assert.rejects(check, /^Error: seed 20260, operation \d+, /)
+    })
+  }
+})
