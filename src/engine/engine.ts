@@ -324,7 +324,7 @@ const idScratch = new Uint8Array(idBytes)
 async function recover(options: EngineOptions, kernels: KernelModule): Promise<State> {
   const { store } = options
   const state: State = {
-    ids: new IdTable(),
+    ids: new IdTable(store.slotCount),
     slots: new SlotAllocator(store.slotCount),
     index: store.dimension === undefined ? undefined : createIndex(options, kernels, store.dimension),
   }

@@ -15,11 +15,14 @@ import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
  */
 export class IdTable {
   readonly #pages: Uint8Array[] = []
-  readonly #partitions: Partition[] = Array.from({ length: 256 }, () => ({
-    slots: new Uint32Array(initialPartitionSize),
-    count: 0,
-  }))
+  readonly #partitions: Partition[]
   #size = 0
+
+  /** @param expected ids that will be set soon: the table then need not grow for them */
+  constructor(expected = 0) {
+    const entries = Math.max(initialPartitionSize, 2 ** Math.ceil(Math.log2(expected / 256 / maxLoad + 1)))
+    this.#partitions = Array.from({ length: 256 }, () => ({ slots: new Uint32Array(entries), count: 0 }))
+  }
 
   /** How many ids stand in the table. */
   get size(): number {
@@ -37,7 +40,7 @@ export class IdTable {
     const page = this.#pageFor(slot)
     page.set(id.subarray(0, idBytes), (slot % slotsPerPage) * idBytes)
     const partition = this.#partitions[id[0]!]!
-    if ((partition.count + 1) * 10 > partition.slots.length * 7) this.#grow(partition)
+    if (partition.count + 1 > partition.slots.length * maxLoad) this.#grow(partition)
     insertInto(partition.slots, hashOf(id, 0), slot)
     partition.count += 1
     this.#size += 1
@@ -129,6 +132,8 @@ interface Partition {
 const slotsPerPage = 65_536
 const pageBytes = slotsPerPage * idBytes
 const initialPartitionSize = 16
+/** Share of entries in use above which a partition grows. */
+const maxLoad = 0.7
 
 /** Bytes 1 to 4: byte 0 has chosen the partition, and bytes 6 and 8 hold fixed version bits. */
 function hashOf(id: Uint8Array, offset: number): number {
