@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { availableParallelism } from 'node:os'
 import { describe, it } from 'node:test'
-import { ConfigError, defaultText, readConfig, type SettingName, settings } from './config.ts'
+import {
+  ConfigError,
+  defaultText,
+  frontThreadsFor,
+  readConfig,
+  type SettingName,
+  settings,
+} from './config.ts'
 
 /** A row of the settings' table as it is meant: what each value becomes, and what is refused and why. */
 interface Expectation {
@@ -45,6 +52,11 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   hnswEf: numbers(128, 1, 1_000_000),
   hnswM: numbers(16, 4, 64),
   hnswEfConstruction: numbers(200, 8, 2000),
+  hnswCodeBits: {
+    default: undefined,
+    valid: { 4: 4, 7: 7 },
+    invalid: { 8: 'is not one of 4, 7', '4.0': 'is not one of 4, 7' },
+  },
   recallTarget: {
     default: 0.98,
     valid: { 0.5: 0.5, 1: 1, 0.875: 0.875 },
@@ -59,14 +71,28 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   httpPort: numbers(3000, 0, 65_535),
   disableHttp: isOff,
   httpApiKey: { default: undefined, ...key },
+  allowedHosts: {
+    default: [],
+    valid: { 'db.example.org': ['db.example.org'], 'a.example, b': ['a.example', 'b'] },
+    invalid: Object.fromEntries(
+      ['http://a.example', 'a.example:80', 'a..b', ',', '*'].map((each) => [
+        each,
+        'is not a list of host names like db.example.org,vectors.example.org',
+      ]),
+    ),
+  },
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: numbers(64 * mebibyte, 1024, 1024 * mebibyte),
+  maxBufferedRequestBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxBufferedAnswerBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
   maxQueuedQueries: numbers(20_000, 1, 10_000_000),
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxQueuedWriteBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
   maxMemoryBytes: numbers(0, 0, Number.MAX_SAFE_INTEGER),
   maxUnindexedBytes: numbers(16 * mebibyte, 1, 64 * 1024 * mebibyte),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
+  grpcKeepaliveMs: numbers(60_000, 100, 3_600_000),
+  frontThreads: numbers(frontThreadsFor(availableParallelism()), 0, 64),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',
@@ -94,14 +120,14 @@ describe('settings', () => {
     const { env, flag, secret } = settings[name]
 
     it(`${env} has its default, also when set to nothing`, () => {
-      assert.equal(readConfig({})[name], expected.default)
-      assert.equal(readConfig({ [env]: '' })[name], expected.default)
+      assert.deepEqual(readConfig({})[name], expected.default)
+      assert.deepEqual(readConfig({ [env]: '' })[name], expected.default)
     })
 
     it(`${env} takes what is valid, as a flag too`, () => {
       for (const [value, parsed] of Object.entries(expected.valid)) {
-        assert.equal(readConfig({ [env]: value })[name], parsed)
-        assert.equal(readConfig({}, { [name]: value })[name], parsed)
+        assert.deepEqual(readConfig({ [env]: value })[name], parsed)
+        assert.deepEqual(readConfig({}, { [name]: value })[name], parsed)
       }
     })
 

@@ -31,6 +31,7 @@ export interface Config {
   readonly hnswEf: number
   readonly hnswM: number
   readonly hnswEfConstruction: number
+  readonly hnswCodeBits: 4 | 7 | undefined
   readonly recallTarget: number
   readonly searchThreads: number
   readonly indexThreads: number
@@ -41,14 +42,19 @@ export interface Config {
   readonly httpPort: number
   readonly disableHttp: boolean
   readonly httpApiKey: string | undefined
+  readonly allowedHosts: readonly string[]
   readonly maxLimit: number
   readonly maxRequestBytes: number
+  readonly maxBufferedRequestBytes: number
+  readonly maxBufferedAnswerBytes: number
   readonly maxQueuedQueries: number
   readonly maxQueuedResults: number
   readonly maxQueuedWriteBytes: number
   readonly maxMemoryBytes: number
   readonly maxUnindexedBytes: number
   readonly requestTimeoutMs: number
+  readonly grpcKeepaliveMs: number
+  readonly frontThreads: number
   readonly shutdownTimeoutMs: number
   readonly logLevel: LogLevel
   readonly logFormat: 'auto' | 'json' | 'pretty'
@@ -84,7 +90,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     default: false,
     placeholder: 'true|false',
     group: 'data',
-    doc: 'Keeps only codes and links in memory, about a quarter of the vectors, and reads what a search needs of the vectors from disk: for collections larger than memory.',
+    doc: 'Keeps only codes and links in memory, a quarter of the vectors or less, and reads what a search needs of the vectors from disk: for collections larger than memory.',
     parse: boolean,
   },
   hnswEf: {
@@ -113,6 +119,16 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Breadth of the search for the links of a new point: larger makes a better graph, slower. Holds for points that are linked from then on.',
     parse: integer(8, 2_000),
+  },
+  hnswCodeBits: {
+    env: 'HNSW_CODE_BITS',
+    flag: 'hnsw-code-bits',
+    default: undefined,
+    defaultText: '4 from 256 dimensions on, else 7',
+    placeholder: '4|7',
+    group: 'search',
+    doc: 'Bits of a component in the codes that graphs are built and walked on: 4 takes half the memory of 7 and is faster where vectors are long, 7 orders near neighbours better where they are short, or far from the origin beside their distances. Results are measured exactly in any case. A change keeps the graph; recall is measured anew.',
+    parse: (text) => (oneOf(['4', '7'])(text) === '4' ? 4 : 7),
   },
   recallTarget: {
     env: 'RECALL_TARGET',
@@ -207,8 +223,18 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     placeholder: 'key',
     group: 'http',
     secret: true,
-    doc: 'When set, HTTP demands it as `authorization` on everything but /health, /readyz, / and the docs.',
+    doc: 'When set, HTTP demands it as `authorization` on everything but /health, /readyz, / and the docs. Prefer the environment: a flag shows in the process list.',
     parse: headerValue,
+  },
+  allowedHosts: {
+    env: 'ALLOWED_HOSTS',
+    flag: 'allowed-hosts',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'names',
+    group: 'http',
+    doc: 'Further names, with commas between them, by which HTTP on loopback may be called while it has no key. Others than addresses and localhost are refused, so that no web page can reach it by a name that points here (DNS rebinding).',
+    parse: hostNames,
   },
   maxLimit: {
     env: 'MAX_LIMIT',
@@ -228,6 +254,26 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Largest request on either transport.',
     parse: integer(1024, 1024 * mebibyte),
+  },
+  maxBufferedRequestBytes: {
+    env: 'MAX_BUFFERED_REQUEST_BYTES',
+    flag: 'max-buffered-request-bytes',
+    default: 256 * mebibyte,
+    defaultText: '268435456 (256 MiB)',
+    placeholder: 'bytes',
+    group: 'limits',
+    doc: 'Requests of both transports that are arriving, being decoded or searched for, in bytes together; more are refused as overload. Three quarters are for requests larger than 1 MiB, one of which is always let in when no other is there.',
+    parse: integer(1, 64 * 1024 * mebibyte),
+  },
+  maxBufferedAnswerBytes: {
+    env: 'MAX_BUFFERED_ANSWER_BYTES',
+    flag: 'max-buffered-answer-bytes',
+    default: 256 * mebibyte,
+    defaultText: '268435456 (256 MiB)',
+    placeholder: 'bytes',
+    group: 'limits',
+    doc: 'Answers that clients have not taken in yet, in bytes together; what would pass it is refused as overload. Shared out as MAX_BUFFERED_REQUEST_BYTES is.',
+    parse: integer(1, 64 * 1024 * mebibyte),
   },
   maxQueuedQueries: {
     env: 'MAX_QUEUED_QUERIES',
@@ -264,7 +310,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     defaultText: '0 (no limit)',
     placeholder: 'bytes',
     group: 'limits',
-    doc: 'Memory that vectors may take; an insert that would pass it is refused. 0 sets no limit.',
+    doc: 'Memory that points may take: vectors, index, ids. An insert that would pass it is refused. What the process takes without points, some 200 MiB, comes on top. 0 sets no limit.',
     parse: integer(0, Number.MAX_SAFE_INTEGER),
   },
   maxUnindexedBytes: {
@@ -283,8 +329,27 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     default: 60_000,
     placeholder: 'ms',
     group: 'limits',
-    doc: 'Time an HTTP client has to send a whole request, headers and body; also the time it may leave a part of a snapshot unread.',
+    doc: 'Time a client has to send a whole request, headers and body, and then to take in the whole answer, of a snapshot each part.',
     parse: integer(100, 3_600_000),
+  },
+  grpcKeepaliveMs: {
+    env: 'GRPC_KEEPALIVE_MS',
+    flag: 'grpc-keepalive-ms',
+    default: 60_000,
+    placeholder: 'ms',
+    group: 'limits',
+    doc: 'How often a gRPC connection is asked for a sign of life; one that gives none for a third of this time is closed.',
+    parse: integer(100, 3_600_000),
+  },
+  frontThreads: {
+    env: 'FRONT_THREADS',
+    flag: 'front-threads',
+    default: frontThreadsFor(availableParallelism()),
+    defaultText: '0 with up to 8 cores, beyond that one per 4 cores, at most 4',
+    placeholder: 'n',
+    group: 'process',
+    doc: 'Threads that listen on the ports, decode requests and encode answers beside the main thread, which then only runs the engine; 0 leaves all of it to the main thread. Needs a system that shares a port between listeners, as Linux does.',
+    parse: integer(0, 64),
   },
   shutdownTimeoutMs: {
     env: 'SHUTDOWN_TIMEOUT_MS',
@@ -369,6 +434,11 @@ function integer(least: number, most: number): (text: string) => number {
   }
 }
 
+/** docs/decisions/front-threads.md has the figures behind it. */
+export function frontThreadsFor(cores: number): number {
+  return cores <= 8 ? 0 : Math.min(4, Math.floor(cores / 4))
+}
+
 function share(least: number, most: number): (text: string) => number {
   return (text) => {
     const value = Number(text)
@@ -392,6 +462,14 @@ function oneOf<const Choice extends string>(choices: readonly Choice[]): (text: 
     if (choice === undefined) throw new Error(`is not one of ${choices.join(', ')}`)
     return choice
   }
+}
+
+function hostNames(text: string): readonly string[] {
+  const names = text.split(',').map((name) => name.trim())
+  if (!names.every((name) => /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(name))) {
+    throw new Error('is not a list of host names like db.example.org,vectors.example.org')
+  }
+  return names
 }
 
 /** A key travels as a header value: visible ASCII, so that every client can send it. */

@@ -1,16 +1,17 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
-import type { RunningServer } from './api/server.ts'
 import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import { ServiceMetrics } from './base/metrics.ts'
+import { canSharePorts } from './base/ports.ts'
 import type { Config } from './config.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
 import { type Engine, openEngine } from './engine/engine.ts'
 import type { MetricPlan } from './engine/recall-plans.ts'
-import { type GrpcServer, startGrpcServer } from './grpc/server.ts'
-import { startHttpServer } from './http/server.ts'
+import { FrontThreads } from './front/front-threads.ts'
+import type { Ports } from './front/messages.ts'
+import { startTransports } from './front/transports.ts'
 import { loadOrCreateApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
 import { openStore } from './storage/lmdb-store.ts'
@@ -31,6 +32,8 @@ export interface Service {
   readonly apiKeyPath: string | undefined
   /** Rejects when the stored data cannot be loaded; then `close` is all that is left to do. */
   readonly ready: Promise<void>
+  /** Rejects when a part has ended without which the service cannot go on; then it has to be closed. */
+  readonly failed: Promise<never>
   /** Drains running requests and releases everything, in the reverse order of its making. */
   close(): Promise<void>
 }
@@ -41,7 +44,8 @@ export interface Address {
 }
 
 /**
- * The composition root: the only place that constructs the parts and joins them.
+ * The composition root: constructs the parts and joins them. Front threads have one of their own, for the parts
+ * that run there: front/front-worker.ts.
  *
  * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
  *   or when a port cannot be had
@@ -134,65 +138,95 @@ async function assemble(
   closers.push(() => store.close())
   const key = await grpcKey(config, logger)
 
-  let engine: Engine | undefined
-  const context: ApiContext = {
-    get database() {
-      if (engine === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
-      return engine
-    },
-    limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+  let loaded: Engine | undefined
+  const engine = (): Engine => {
+    if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
+    return loaded
   }
-  const isReady = (): boolean => engine !== undefined
-  const { grpc, http } = await listen({ config, context, metrics, logger, apiKey: key.key, isReady }, closers)
+  const isReady = (): boolean => loaded !== undefined
+  const parts = { config, engine, metrics, logger, apiKey: key.key, isReady }
+  const entrance = (await hasFronts(config, logger))
+    ? await openFronts(parts, closers)
+    : await openTransports(parts, closers)
+  const { ports } = entrance
+  logPorts(config, ports, logger)
 
   const opening = openLoadedEngine(config, store, metrics, logger)
   // Servers close before the engine that they call, so this stands below them in `closers`.
   closers.splice(1, 0, async () => (await opening.catch(() => undefined))?.close())
   const ready = opening.then((opened) => {
-    engine = opened
-    grpc.setServing(true)
+    loaded = opened
+    return entrance.serve(opened)
   })
   // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
   ready.catch(() => {})
 
-  return { grpcAddress: grpc, httpAddress: http, apiKeyPath: key.path, ready, close }
+  return {
+    grpcAddress: { host: config.grpcHost, port: ports.grpc },
+    httpAddress: ports.http === undefined ? undefined : { host: config.httpHost, port: ports.http },
+    apiKeyPath: key.path,
+    ready,
+    failed: entrance.failed,
+    close,
+  }
 }
 
-interface Listening {
+interface EntranceParts {
   readonly config: Config
-  readonly context: ApiContext
+  /** @throws DatabaseError `not_ready` */
+  readonly engine: () => Engine
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly apiKey: string
   readonly isReady: () => boolean
 }
 
-/** Opens both transports, and registers one closer that drains them side by side. */
-async function listen(
-  { config, context, metrics, logger, apiKey, isReady }: Listening,
-  closers: (() => Promise<void>)[],
-): Promise<{ grpc: GrpcServer; http: RunningServer | undefined }> {
-  const servers: RunningServer[] = []
-  closers.push(async () => {
-    await Promise.all(servers.map((server) => server.close(config.shutdownTimeoutMs)))
-  })
-  const shared = { context, maxRequestBytes: config.maxRequestBytes, metrics, logger }
-  const grpc = await startGrpcServer({ ...shared, apiKey, host: config.grpcHost, port: config.grpcPort })
-  servers.push(grpc)
-  logger.info({ host: grpc.host, port: grpc.port }, 'gRPC listens')
-  if (config.disableHttp) return { grpc, http: undefined }
+/** Where callers come in. */
+interface Entrance {
+  readonly ports: Ports
+  readonly failed: Promise<never>
+  /** The stored points are loaded. */
+  serve(engine: Engine): Promise<void> | void
+}
 
-  const http = await startHttpServer({
-    ...shared,
-    apiKey: config.httpApiKey,
-    host: config.httpHost,
-    port: config.httpPort,
-    requestTimeoutMs: config.requestTimeoutMs,
-    isReady,
-  })
-  servers.push(http)
-  logger.info({ url: `http://${http.host}:${http.port}`, docs: '/docs' }, 'HTTP listens')
-  return { grpc, http }
+async function hasFronts({ frontThreads }: Config, logger: Logger): Promise<boolean> {
+  if (frontThreads === 0 || (await canSharePorts())) return frontThreads > 0
+  logger.warn(
+    { frontThreads },
+    'FRONT_THREADS has no effect: this system cannot share a port between threads',
+  )
+  return false
+}
+
+/** Opens both transports on threads of their own, and registers one closer that drains them. */
+async function openFronts(parts: EntranceParts, closers: (() => Promise<void>)[]): Promise<Entrance> {
+  const fronts = new FrontThreads(parts)
+  closers.push(() => fronts.close(parts.config.shutdownTimeoutMs))
+  return { ports: await fronts.listen(), failed: fronts.death, serve: (engine) => fronts.serve(engine) }
+}
+
+/** Opens both transports on this thread, and registers one closer that drains them. */
+async function openTransports(parts: EntranceParts, closers: (() => Promise<void>)[]): Promise<Entrance> {
+  const { config, engine } = parts
+  const context: ApiContext = {
+    get database() {
+      return engine()
+    },
+    limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+  }
+  const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
+  const transports = await startTransports({ ...parts, context, ports })
+  closers.push(() => transports.close(config.shutdownTimeoutMs))
+  return {
+    ports: transports.ports,
+    failed: new Promise(() => {}),
+    serve: () => transports.setServing(true),
+  }
+}
+
+function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger: Logger): void {
+  logger.info({ host: grpcHost, port: grpc }, 'gRPC listens')
+  if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
 }
 
 async function openLoadedEngine(
@@ -262,6 +296,12 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): 
     () => plans().map(([metric, { route }]) => [metric, route?.widening ?? 0]),
   )
   metrics.gauge('vicinal_queued_queries', 'Queries that wait or run.', () => engine.stats.queuedQueries)
+  metrics.gauges(
+    'vicinal_search_thread_pieces',
+    'Single searches and parts of larger ones that each search thread has worked on since it started.',
+    'thread',
+    () => engine.stats.searchedPieces.map((pieces, thread) => [String(thread), pieces]),
+  )
   metrics.gauge(
     'vicinal_queued_write_bytes',
     'Bytes of changes that wait for the disk.',

@@ -4,6 +4,7 @@ import crypto from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import { readdir, stat } from 'node:fs/promises'
+import { request as httpRequest, type IncomingMessage } from 'node:http'
 import { syncBuiltinESMExports } from 'node:module'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
@@ -178,6 +179,51 @@ describe('a browser', () => {
     }
   })
 })
+
+describe('a page whose name an attacker has pointed at this machine', () => {
+  const rebound = { host: 'attacker.example:3000', origin: 'http://attacker.example:3000' }
+  const paths = [
+    ['GET', '/metrics'],
+    ['GET', '/points/00000000-0000-4000-8000-000000000000'],
+    ['POST', '/points/search'],
+    ['POST', '/snapshot'],
+    ['DELETE', '/points/00000000-0000-4000-8000-000000000000'],
+  ] as const
+
+  it('is told nothing by an open service on loopback but that there is one', async () => {
+    await using service = await startTestService()
+    for (const [method, path] of paths) {
+      const { status, type, text } = await ask(service, method, path, rebound)
+      assert.deepEqual([status, type], [421, 'text/plain; charset=utf-8'], path)
+      assert.match(text, /ALLOWED_HOSTS/)
+    }
+    assert.equal((await ask(service, 'GET', '/health', rebound)).text, 'OK')
+    for (const host of ['localhost', 'localhost:3000', '127.0.0.1', '[::1]:3000'])
+      assert.equal((await ask(service, 'GET', '/metrics', { host })).status, 200, host)
+  })
+
+  it('is told of a key where there is one, and names may be allowed', async () => {
+    await using keyed = await startTestService({ HTTP_API_KEY: apiKey })
+    assert.equal((await ask(keyed, 'GET', '/metrics', rebound)).status, 401)
+    const authorization = apiKey
+    assert.equal((await ask(keyed, 'GET', '/metrics', { ...rebound, authorization })).status, 200)
+    await using named = await startTestService({ ALLOWED_HOSTS: 'db.example.org,attacker.example' })
+    assert.equal((await ask(named, 'GET', '/metrics', rebound)).status, 200)
+  })
+})
+
+/** `fetch` sets the host header itself. */
+async function ask(
+  { httpUrl }: TestService,
+  method: string,
+  path: string,
+  headers: Readonly<Record<string, string>>,
+): Promise<{ readonly status: number; readonly type: string | undefined; readonly text: string }> {
+  const sent = httpRequest(httpUrl + path, { method, headers }).end()
+  const [response] = (await once(sent, 'response')) as [IncomingMessage]
+  const text = (await response.setEncoding('utf8').toArray()).join('')
+  return { status: response.statusCode!, type: response.headers['content-type'], text }
+}
 
 /** The service as a careless shell would start it: whatever it makes is open unless it says otherwise. */
 class ServiceWithoutUmask implements AsyncDisposable {

@@ -118,6 +118,46 @@ describe('vicinal import', () => {
     assert.equal((await allPoints(desk.client, [-5, 0]))[0]?.payload.content, 'piped')
   })
 
+  it('takes \\n and \\r\\n for ends of lines and nothing else, and reads lines longer than what is read at once', async () => {
+    await using desk = await Desk.open()
+    const contents = [
+      '\u2028 in the middle \u2029',
+      '\u0085',
+      '\v\f',
+      'x'.repeat(200_000),
+      'ü'.repeat(100_000),
+    ]
+    const lines = contents.map((content, index) => JSON.stringify({ vector: [index, 1], content }))
+    assert.ok(lines[0]!.includes('\u2028'), 'JSON has it as it is')
+    for (const end of ['\n', '\r\n']) {
+      const file = desk.file(`lines-${end.length}.jsonl`, `\ufeff${lines.join(`${end}${end}`)}`)
+      const ids = desk.path(`ids-${end.length}`)
+      assertEnded(await desk.vicinal('import', file, '--ids', ids), 0)
+      const stored = (await readFile(ids, 'utf8')).trim().split('\n')
+      const read = await Promise.all(stored.map((id) => desk.client.get(id)))
+      assert.deepEqual(
+        read.map(({ payload }) => payload.content),
+        contents,
+      )
+    }
+  })
+
+  it('names a line that is not UTF-8, and one that is too long for any point', async () => {
+    await using desk = await Desk.open()
+    const good = Buffer.from('{"vector":[1,2],"content":"x"}\n')
+    const bad = Buffer.concat([good, Buffer.from([0x22, 0xff, 0x22, 0x0a])])
+    const file = desk.path('bad.jsonl')
+    writeFileSync(file, bad)
+    assertEnded(await desk.vicinal('import', file), 1, /bad\.jsonl:2: not UTF-8/)
+    const long = desk.path('long.jsonl')
+    writeFileSync(long, Buffer.concat([good, Buffer.alloc(64 * 1024 * 1024 + 1, 'x')]))
+    assertEnded(
+      await desk.vicinal('import', long),
+      1,
+      /long\.jsonl:2: the line is longer than 67108864 bytes/,
+    )
+  })
+
   it('stores rows of .fvecs, float32 and int8 files with the lines of a texts file', async () => {
     await using desk = await Desk.open()
     const texts = desk.file('texts', '{"text":"from text"}\n{"content":"from content"}\nplain\n')

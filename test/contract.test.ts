@@ -16,7 +16,7 @@ import { apiKey, startTestService, type TestService } from './support/service.ts
 
 const seed = 7
 
-/** One suite, the same expectations, three ways in. */
+/** One suite, the same expectations, every way in. */
 interface Access {
   readonly client: VectorClient
   /** The same service after a stop and a start. */
@@ -24,8 +24,11 @@ interface Access {
   close(): Promise<void>
 }
 
-async function serviceAccess(connect: (service: TestService) => VectorClient): Promise<Access> {
-  const service = await startTestService()
+async function serviceAccess(
+  frontThreads: number,
+  connect: (service: TestService) => VectorClient,
+): Promise<Access> {
+  const service = await startTestService({ FRONT_THREADS: String(frontThreads) })
   let client = connect(service)
   return {
     client,
@@ -104,10 +107,17 @@ async function inProcessAccess(): Promise<Access> {
   }
 }
 
+const overGrpc = ({ grpcAddress }: TestService): VectorClient =>
+  createGrpcClient({ address: grpcAddress, apiKey })
+
+const overHttp = ({ httpUrl }: TestService): VectorClient => createHttpClient({ baseUrl: httpUrl })
+
 const accesses: Readonly<Record<string, () => Promise<Access>>> = {
   'in process': inProcessAccess,
-  gRPC: () => serviceAccess(({ grpcAddress }) => createGrpcClient({ address: grpcAddress, apiKey })),
-  HTTP: () => serviceAccess(({ httpUrl }) => createHttpClient({ baseUrl: httpUrl })),
+  gRPC: () => serviceAccess(0, overGrpc),
+  HTTP: () => serviceAccess(0, overHttp),
+  'gRPC, two front threads': () => serviceAccess(2, overGrpc),
+  'HTTP, two front threads': () => serviceAccess(2, overHttp),
 }
 
 for (const [name, open] of Object.entries(accesses)) {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { VectorClient } from '../src/client/client.ts'
 import { checkAgainstModel } from './support/model-check.ts'
-import { type Subject, subjectNames, subjects } from './support/model-subjects.ts'
+import { openIndexSubject, type Subject, subjectNames, subjects } from './support/model-subjects.ts'
 
 const seed = 20_260
 
@@ -16,6 +16,16 @@ describe('random operations with restarts', () => {
       assert.ok(result.restarts > 0)
     })
   }
+})
+
+describe('random operations with restarts and kills, through graphs', () => {
+  it(`find nearly all that the model does, and nothing that it does not have, seed ${seed}`, async () => {
+    await using subject = await openIndexSubject()
+    const options = { seed, size: 2000, firstPoints: 1800, until: { operations: 300 }, leastRecall: 0.95 }
+    const result = await checkAgainstModel(subject, options)
+    assert.ok(result.restarts > 1)
+    assert.ok(subject.walks > 20, `only ${subject.walks} searches went through a graph`)
+  })
 })
 
 /**

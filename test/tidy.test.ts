@@ -18,7 +18,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'grpc', 'http'],
+  front: ['base', 'config.ts', 'engine', 'api', 'grpc', 'http'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'front'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 

@@ -1,50 +1,52 @@
-import { existsSync, statSync } from 'node:fs'
-import { join } from 'node:path'
-import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { type DataSet, prepareSet, type SetName } from '../src/data/data-set.ts'
+import { GroundTruth } from '../src/data/ground-truth.ts'
 import { readRows } from '../src/data/matrix-file.ts'
+import type { Options } from './options.ts'
 
+/** What is stored, asked and inserted; every vector has unit length. */
 export interface Data {
-  readonly description: string
+  readonly set: DataSet
   readonly rows: readonly Float32Array[]
   /** Not among the rows. */
   readonly queries: readonly Float32Array[]
+  /** Like the rows, and not among them: each lies between two of them. */
+  readonly inserts: readonly Float32Array[]
+  readonly truth: GroundTruth
 }
 
-const dimension = 512
-const queryCount = 1000
-const seed = 20_261_121
-
-/** WordNet's vectors where `npm run bench:index` has prepared them, else generated ones of the same shape. */
-export function dataOf(count: number): Data {
-  const folder = join(import.meta.dirname, '../.cache/wordnet-115791')
-  const [base, queries] = [join(folder, 'base.f32'), join(folder, 'queries.f32')]
-  if (existsSync(base) && existsSync(queries)) {
-    const most = Math.floor(statSync(base).size / dimension / 4)
-    const rows = cut(readRows(base, 0, Math.min(count, most), dimension))
-    const description = `WordNet, ${rows.length} x ${dimension}`
-    return { description, rows, queries: cut(readRows(queries, 0, queryCount, dimension)) }
+export async function dataOf(name: SetName, options: Options): Promise<Data> {
+  const set = await prepareSet(name, options)
+  const rows = rowsOf(set.basePath, set.count, set.dimension)
+  return {
+    set,
+    rows,
+    queries: rowsOf(set.queryPath, set.queryCount, set.dimension),
+    inserts: blends(rows, set.dimension),
+    truth: await GroundTruth.of(set, 'Euclidean'),
   }
-  const all = clusteredVectors(seededRandom(seed), count + queryCount, dimension)
-  const description = `clusters, ${count} x ${dimension}, seed ${seed}`
-  return { description, rows: all.slice(0, count), queries: all.slice(count) }
 }
 
-function cut(matrix: Float32Array): Float32Array[] {
-  return Array.from({ length: matrix.length / dimension }, (_, row) =>
-    matrix.slice(row * dimension, (row + 1) * dimension),
-  )
+function rowsOf(path: string, count: number, dimension: number): Float32Array[] {
+  const matrix = readRows(path, 0, count, dimension)
+  return Array.from({ length: count }, (_, row) => matrix.subarray(row * dimension, (row + 1) * dimension))
 }
 
-/** Row numbers of the k nearest, by comparing with every row. */
-export function exactNearest(rows: readonly Float32Array[], query: Float32Array, k: number): number[] {
-  const distances = rows.map((row, number) => ({ number, distance: squaredDistance(row, query) }))
-  distances.sort((a, b) => a.distance - b.distance || a.number - b.number)
-  return distances.slice(0, k).map(({ number }) => number)
+/**
+ * Points to insert again and again must neither be stored rows, whose copies no graph likes, nor queries, whose
+ * nearest they would become.
+ */
+function blends(rows: readonly Float32Array[], dimension: number): Float32Array[] {
+  const random = seededRandom(insertSeed)
+  const any = (): Float32Array => rows[Math.floor(random() * rows.length)]!
+  return Array.from({ length: insertCount }, () => {
+    const [one, other] = [any(), any()]
+    const blend = new Float32Array(dimension)
+    for (let at = 0; at < dimension; at += 1) blend[at] = 0.7 * one[at]! + 0.3 * other[at]!
+    const length = Math.hypot(...blend)
+    return blend.map((value) => value / length)
+  })
 }
 
-function squaredDistance(a: Float32Array, b: Float32Array): number {
-  let sum = 0
-  for (let at = 0; at < a.length; at += 1) sum += (a[at]! - b[at]!) ** 2
-  return sum
-}
+const insertCount = 8000
+const insertSeed = 20_261_121

@@ -1,51 +1,33 @@
 import { once } from 'node:events'
-import { type ClientHttp2Session, connect } from 'node:http2'
 import { createConnection, type Socket } from 'node:net'
-import { apiKey, type WireRequest } from './load-plan.ts'
+import { Http2Connection } from './http2-connection.ts'
+import type { Outcome, WireRequest } from './load-plan.ts'
 
 /** Sends requests as cheaply as can be, so that the generator is not what is measured. */
 export interface Sender {
-  /** Whether the answer was a success. */
-  send(request: WireRequest): Promise<boolean>
+  send(request: WireRequest): Promise<Outcome>
 }
 
-/** gRPC over one connection, by streams of plain HTTP/2. */
-export async function connectGrpc(port: number): Promise<Sender> {
-  const session = connect(`http://127.0.0.1:${port}`)
-  await once(session, 'connect')
-  return { send: (request) => sendGrpc(session, request) }
-}
-
-function sendGrpc(session: ClientHttp2Session, { path, body }: WireRequest): Promise<boolean> {
-  const stream = session.request({
-    ':method': 'POST',
-    ':path': path,
-    'content-type': 'application/grpc',
-    te: 'trailers',
-    authorization: apiKey,
-  })
-  const frame = Buffer.allocUnsafe(5 + body.length)
-  frame[0] = 0
-  frame.writeUInt32BE(body.length, 1)
-  frame.set(body, 5)
-  stream.end(frame)
-  stream.resume()
-  return new Promise((resolve) => {
-    let succeeded = false
-    const judge = (headers: Record<string, unknown>): void => {
-      if (headers['grpc-status'] !== undefined) succeeded = headers['grpc-status'] === '0'
-    }
-    stream.on('response', judge)
-    stream.on('trailers', judge)
-    stream.on('error', () => resolve(false))
-    stream.on('close', () => resolve(succeeded))
-  })
+/** gRPC over several connections in turn. */
+export async function connectGrpc(port: number, count: number): Promise<Sender> {
+  const connections = await Promise.all(Array.from({ length: count }, () => Http2Connection.open(port)))
+  let turn = 0
+  return {
+    send(request) {
+      turn += 1
+      return connections[turn % count]!.send(request)
+    },
+  }
 }
 
 /** HTTP/1.1 over kept connections, a request at a time on each; what finds none free waits its turn. */
-export async function connectHttp(port: number, connections: number): Promise<Sender> {
+export async function connectHttp(
+  port: number,
+  count: number,
+  waitingMax: number = Number.POSITIVE_INFINITY,
+): Promise<Sender> {
   const free = await Promise.all(
-    Array.from({ length: connections }, async () => {
+    Array.from({ length: count }, async () => {
       const socket = createConnection(port, '127.0.0.1')
       socket.setNoDelay(true)
       await once(socket, 'connect')
@@ -55,34 +37,39 @@ export async function connectHttp(port: number, connections: number): Promise<Se
   const waiting: ((connection: HttpConnection) => void)[] = []
   return {
     async send(request) {
+      if (free.length === 0 && waiting.length >= waitingMax) return 'refused'
       const connection = free.pop() ?? (await new Promise<HttpConnection>((resolve) => waiting.push(resolve)))
-      const succeeded = await connection.send(request)
+      const outcome = await connection.send(request)
       const next = waiting.shift()
       if (next === undefined) free.push(connection)
       else next(connection)
-      return succeeded
+      return outcome
     },
   }
 }
 
 class HttpConnection {
   readonly #socket: Socket
-  #received = ''
-  #settle: ((succeeded: boolean) => void) | undefined
+  #received: string[] = []
+  #missing = 0
+  #settle: ((outcome: Outcome) => void) | undefined
 
   constructor(socket: Socket) {
     this.#socket = socket
     socket.setEncoding('latin1')
-    socket.on('data', (text: string) => this.#receive(text))
-    socket.on('close', () => this.#settle?.(false))
-    socket.on('error', () => this.#settle?.(false))
+    // The decoder above makes text of what comes, whatever the type says.
+    socket.on('data', (text) => this.#receive(String(text)))
+    socket.on('close', () => this.#settle?.('failed'))
+    socket.on('error', () => this.#settle?.('failed'))
   }
 
-  send({ path, body }: WireRequest): Promise<boolean> {
-    const head = `POST ${path} HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\n\r\n`
+  send({ path, body, method }: WireRequest): Promise<Outcome> {
+    if (this.#socket.destroyed) return Promise.resolve('failed')
+    const head = `${method ?? 'POST'} ${path} HTTP/1.1\r\nhost: localhost\r\n`
+    const length = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`
     this.#socket.cork()
-    this.#socket.write(head)
-    this.#socket.write(body)
+    this.#socket.write(`${head}${method === 'GET' ? '' : length}\r\n`)
+    if (body.length > 0) this.#socket.write(body)
     this.#socket.uncork()
     return new Promise((resolve) => {
       this.#settle = resolve
@@ -90,13 +77,19 @@ class HttpConnection {
   }
 
   #receive(text: string): void {
-    this.#received += text
-    const end = this.#received.indexOf('\r\n\r\n')
-    if (end === -1) return
-    const length = /^content-length: *(\d+)/im.exec(this.#received.slice(0, end))
-    if (this.#received.length < end + 4 + Number(length?.[1] ?? 0)) return
-    const succeeded = /^HTTP\/1.1 2/.test(this.#received)
-    this.#received = ''
-    this.#settle?.(succeeded)
+    this.#received.push(text)
+    this.#missing -= text.length
+    if (this.#missing > 0) return
+    const received = this.#received.join('')
+    const end = received.indexOf('\r\n\r\n')
+    const length = /^content-length: *(\d+)/im.exec(received.slice(0, Math.max(end, 0)))
+    this.#missing = end === -1 ? 0 : end + 4 + Number(length?.[1] ?? 0) - received.length
+    if (end === -1 || this.#missing > 0) {
+      this.#received = [received]
+      return
+    }
+    this.#received = []
+    const status = Number(received.slice(9, 12))
+    this.#settle?.(status === 429 ? 'refused' : status < 300 ? 'answered' : 'failed')
   }
 }

@@ -1,23 +1,25 @@
 import { randomUUID } from 'node:crypto'
 import { createHistogram } from 'node:perf_hooks'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { connectGrpc, connectHttp, type Sender } from './load-connections.ts'
-import {
-  type LoadPlan,
-  type LoadResult,
-  type Percentile,
-  percentiles,
-  type WireRequest,
-} from './load-plan.ts'
+import { type LoadPlan, type LoadResult, percentiles, type WireRequest } from './load-plan.ts'
+import { Pacer } from './pacer.ts'
 
-/** One load generator: takes a plan from its parent, sends back what came of it, and ends. */
+/**
+ * One load generator: takes a plan from its parent, says when the counted part begins, sends back what came of
+ * it, and ends.
+ */
 process.once('message', (plan: LoadPlan) => {
   void generate(plan).then((result) => process.send!(result, () => process.exit()))
 })
 
 async function generate(plan: LoadPlan): Promise<LoadResult> {
   const connect = plan.transport === 'grpc' ? connectGrpc : connectHttp
-  const sender = await connect(plan.port, plan.concurrency)
+  const sender = await connect(plan.port, plan.connections, plan.waitingMax)
+  if (plan.warmupSeconds > 0) {
+    const { warmupSeconds: seconds } = plan
+    await new Load({ ...plan, seconds }, sender).closed()
+  }
+  process.send!('counting')
   const load = new Load(plan, sender)
   const started = performance.now()
   if (plan.rate === undefined) await load.closed()
@@ -30,6 +32,7 @@ class Load {
   readonly #sender: Sender
   readonly #histogram = createHistogram()
   #next = 0
+  #refused = 0
   #failed = 0
 
   constructor(plan: LoadPlan, sender: Sender) {
@@ -39,40 +42,58 @@ class Load {
 
   /** As fast as answers come. */
   async closed(): Promise<void> {
-    const { concurrency, seconds } = this.#plan
+    const { inFlight, seconds } = this.#plan
     const end = performance.now() + seconds * 1000
     const loop = async (): Promise<void> => {
-      while (performance.now() < end) await this.#send(performance.now())
+      while (performance.now() < end) {
+        const begun = performance.now()
+        await this.#send(begun)
+        // A refusal that comes at once, without the server, must not spin.
+        if (performance.now() - begun < 0.01) await new Promise((resolve) => setTimeout(resolve, 1))
+      }
     }
-    await Promise.all(Array.from({ length: concurrency }, loop))
+    await Promise.all(Array.from({ length: inFlight }, loop))
   }
 
   /** At a steady rate, whatever the answers do. */
   async open(rate: number): Promise<void> {
-    const count = Math.ceil(rate * this.#plan.seconds)
+    const count = Math.max(1, Math.ceil(rate * this.#plan.seconds))
+    const pacer = new Pacer(Math.max(tickMillisecondsMin, 1000 / rate))
+    await pacer.tick()
     const started = performance.now()
     const sent: Promise<void>[] = []
     while (sent.length < count) {
-      const due = Math.min(count, Math.floor(((performance.now() - started) * rate) / 1000))
+      const due = Math.min(count, 1 + Math.floor(((performance.now() - started) * rate) / 1000))
       while (sent.length < due) sent.push(this.#send(started + (sent.length * 1000) / rate))
-      await sleep(1)
+      await pacer.tick()
     }
     await Promise.all(sent)
+    await pacer.close()
   }
 
   async #send(due: number): Promise<void> {
     const { requests } = this.#plan
-    const succeeded = await this.#sender.send(withNewIds(requests[this.#next++ % requests.length]!))
-    if (!succeeded) this.#failed += 1
-    this.#histogram.record(Math.max(1, Math.round((performance.now() - due) * 1000)))
+    const outcome = await this.#sender.send(withNewIds(requests[this.#next++ % requests.length]!))
+    if (outcome === 'refused') this.#refused += 1
+    else if (outcome === 'failed') this.#failed += 1
+    else this.#histogram.record(Math.max(1, Math.round((performance.now() - due) * 1000)))
   }
 
   result(seconds: number): LoadResult {
-    const entries = percentiles.map((each) => [each, this.#histogram.percentile(Number(each)) / 1000])
-    const milliseconds = Object.fromEntries(entries) as Record<Percentile, number>
-    return { answered: this.#histogram.count, failed: this.#failed, seconds, milliseconds }
+    const { count: answered } = this.#histogram
+    const entries = percentiles.map((each) => {
+      // A percentile of fewer answers than it takes to have one beyond it is a guess.
+      const isKnown = answered * (1 - Number(each) / 100) >= 0.999
+      return [each, isKnown ? this.#histogram.percentile(Number(each)) / 1000 : undefined]
+    })
+    const milliseconds = Object.fromEntries(entries) as LoadResult['milliseconds']
+    const millisecondsMax = this.#histogram.max / 1000
+    return { answered, refused: this.#refused, failed: this.#failed, seconds, milliseconds, millisecondsMax }
   }
 }
+
+/** More wake-ups than this take the processors from the server. */
+const tickMillisecondsMin = 0.25
 
 function withNewIds(request: WireRequest): WireRequest {
   if (request.idsAt === undefined) return request

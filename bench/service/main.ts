@@ -1,48 +1,58 @@
 /**
- * `npm run bench:service`: what arrives at a client, through each transport, beside an echo of the same stack
- * and, when asked for, another server. Load comes from processes of their own, over the loopback interface.
+ * `npm run bench:service`: what arrives at a client, through each transport, beside an echo of the same stack,
+ * the index by itself, and Chroma's server. Load comes from processes of their own, over the loopback interface
+ * and on the same cores. How, and how it is kept fair: docs/decisions/benchmarks.md.
  */
 import { mkdirSync, writeFileSync } from 'node:fs'
-import { availableParallelism, cpus, loadavg } from 'node:os'
+import { availableParallelism, cpus, loadavg, release } from 'node:os'
 import { dirname } from 'node:path'
-import { startChroma } from './chroma.ts'
-import { type Data, dataOf } from './data.ts'
-import { measureTarget, type TargetResult } from './measure.ts'
-import { type Options, readOptions, type TargetName, usage } from './options.ts'
-import { reportOf } from './report.ts'
-import type { Target } from './target.ts'
-import { startEcho, startVicinal } from './vicinal.ts'
+import type { SetName } from '../src/data/data-set.ts'
+import { dataOf } from './data.ts'
+import { type Options, readOptions, usage } from './options.ts'
+import { reportOf, type SetResult } from './report.ts'
+import { SetRun } from './set-run.ts'
+import { type Verdict, verdictsOf } from './verdicts.ts'
 
-const starters: Readonly<Record<TargetName, () => Promise<Target>>> = {
-  echo: startEcho,
-  vicinal: startVicinal,
-  chroma: startChroma,
-}
+const fairness =
+  'Servers, the index and what makes the load share all cores of this machine; one target works at a time, in turns.'
 
 const options = readOptions(process.argv.slice(2))
 if (options === 'help') console.log(usage)
 else await run(options)
 
 async function run(options: Options): Promise<void> {
-  const load = loadavg()[0]!
-  const machine = { processor: cpus()[0]?.model, cores: availableParallelism(), node: process.versions.node }
-  console.error(`${machine.processor}, ${machine.cores} cores, Node ${machine.node}`)
-  if (load > 0.5) console.error(`The machine is busy (load ${load.toFixed(1)}): times will be off.`)
-  const data = dataOf(options.rows)
-  console.error(data.description)
-  const results: TargetResult[] = []
-  for (const name of options.targets) results.push(await measureOne(name, data, options))
-  console.log(`\n${reportOf(results)}\n`)
-
-  const { output, ...settings } = options
+  const machine = machineOf()
+  console.error(`${machine.processor}, ${machine.cores} cores, ${machine.system}, Node ${machine.node}`)
+  if (machine.load > 0.5) console.error(`The machine is busy (load ${machine.load}): times will be off.`)
+  const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
+  for (const name of options.sets) {
+    const result = await runSet(name, options)
+    const verdicts = verdictsOf(result)
+    results.push({ ...result, verdicts })
+    console.log(`\n${reportOf(result, verdicts)}\n`)
+  }
+  console.log(`${fairness}\n`)
+  // Not the folders: results are published, and where somebody keeps their data is nobody's business.
+  const { output, cache, wordnet, ...settings } = options
   mkdirSync(dirname(output), { recursive: true })
-  const report = { machine: { ...machine, load }, data: data.description, settings, results }
-  writeFileSync(output, `${JSON.stringify(report, undefined, 2)}\n`)
+  const report = { time: new Date().toISOString(), machine, settings, results }
+  writeFileSync(output, `${JSON.stringify(report, undefined, 1)}\n`)
   console.error(`Written to ${output}`)
 }
 
-/** One server at a time: they would take the processors from each other. */
-async function measureOne(name: TargetName, data: Data, options: Options): Promise<TargetResult> {
-  await using target = await starters[name]()
-  return await measureTarget(target, data, options)
+async function runSet(name: SetName, options: Options): Promise<SetResult> {
+  console.error(`${name}: data and exact answers`)
+  const data = await dataOf(name, options)
+  await using run = new SetRun(data, options)
+  return await run.measure()
+}
+
+function machineOf() {
+  return {
+    processor: cpus()[0]?.model ?? 'unknown processor',
+    cores: availableParallelism(),
+    system: `${process.platform} ${release()} ${process.arch}`,
+    node: process.versions.node,
+    load: loadavg()[0] ?? 0,
+  }
 }

@@ -1,89 +1,106 @@
-import { type Data, exactNearest } from './data.ts'
-import type { LoadResult, Transport } from './load-plan.ts'
-import type { Options } from './options.ts'
-import { applyLoad, type Target, usageOf } from './target.ts'
-import { type Workload, workloadOf } from './workloads.ts'
+import type { Data } from './data.ts'
+import type { LoadPlan, LoadResult, Transport } from './load-plan.ts'
+import { applyLoad, type LoadMeasured, type Target } from './target.ts'
+import type { Usage } from './usage.ts'
+import { type Pressure, pressures, type Workload } from './workloads.ts'
 
-export interface Measurement {
+export interface Measurement extends Pressure {
   readonly target: string
   readonly transport: Transport
   readonly workload: string
+  readonly round: number
   /** Queries and points a second, those of batches counted singly, with as many requests as it takes. */
   readonly itemsPerSecond: number
-  /** Processor time of the server, in processors. */
-  readonly processors: number | undefined
-  readonly rssBytes: number | undefined
-  /** At half the rate above, counted from when a request was due. */
-  readonly milliseconds: LoadResult['milliseconds']
-  readonly failed: number
+  readonly full: LoadResult
+  /** Of the server meanwhile. */
+  readonly usage: Usage | undefined
+  /** At half that rate, times counted from when a request was due; undefined where it was not measured. */
+  readonly half: LoadResult | undefined
+  /** With other numbers of connections and requests under way: items a second. */
+  readonly others: readonly (Pressure & { readonly itemsPerSecond: number })[]
 }
 
-export interface TargetResult {
-  readonly target: string
-  readonly fillPerSecond: number | undefined
-  readonly recall: number | undefined
-  readonly measurements: readonly Measurement[]
+export interface Asked {
+  readonly workload: Workload
+  readonly transport: Transport
+  readonly seconds: number
+  readonly round: number
+  /** Found in an earlier round; undefined to try all. */
+  readonly pressure: Pressure | undefined
 }
 
-/** Fills a target, then puts each workload on it: as fast as it goes, and at half of that. */
-export async function measureTarget(target: Target, data: Data, options: Options): Promise<TargetResult> {
-  const seconds = await target.fill(data.rows)
-  const recall = await recallOf(target, data, options.k)
-  const measurements: Measurement[] = []
-  for (const name of options.workloads) {
-    const workload = workloadOf(name, data.queries, options.k)
-    for (const transport of options.transports) {
-      const port = target.ports[transport]
-      if (port === undefined) continue
-      const measurement = await measure(target, workload, transport, port, options.seconds)
-      measurements.push(measurement)
-      console.error(
-        `  ${target.name} ${transport} ${name}: ${Math.round(measurement.itemsPerSecond)} a second`,
-      )
-    }
+/** As fast as it goes, then at half of that. */
+export async function measure(target: Target, asked: Asked): Promise<Measurement> {
+  const { workload, transport, seconds, round } = asked
+  const plan = {
+    transport,
+    port: target.ports[transport]!,
+    requests: target.requests(workload, transport),
+    seconds,
+    warmupSeconds: Math.min(0.3, seconds / 2),
+    rate: undefined,
   }
-  const fillPerSecond = seconds === 0 ? undefined : data.rows.length / seconds
-  return { target: target.name, fillPerSecond, recall, measurements }
-}
-
-async function measure(
-  target: Target,
-  workload: Workload,
-  transport: Transport,
-  port: number,
-  seconds: number,
-): Promise<Measurement> {
-  const requests = target.requests(workload, transport)
-  const plan = { transport, port, requests, concurrency: workload.concurrency }
-  await applyLoad({ ...plan, rate: undefined, seconds: Math.min(1, seconds / 2) })
-  const before = usageOf(target.pid)
-  const full = await applyLoad({ ...plan, rate: undefined, seconds })
-  const after = usageOf(target.pid)
-  const rate = full.answered / full.seconds
-  const half = await applyLoad({ ...plan, rate: rate / 2, seconds })
+  const tried: (LoadMeasured & { readonly pressure: Pressure })[] = []
+  for (const pressure of asked.pressure ? [asked.pressure] : pressures(workload, transport)) {
+    tried.push({ pressure, ...(await applyLoad({ ...plan, ...pressure }, target.pid)) })
+  }
+  const best = tried.reduce((most, each) => (rateOf(each.result) > rateOf(most.result) ? each : most))
+  const rate = rateOf(best.result)
   return {
     target: target.name,
     transport,
     workload: workload.name,
+    round,
+    ...best.pressure,
     itemsPerSecond: rate * workload.size,
-    processors: before && after && (after.cpuSeconds - before.cpuSeconds) / full.seconds,
-    rssBytes: after?.rssBytes,
-    milliseconds: half.milliseconds,
-    failed: full.failed + half.failed,
+    full: best.result,
+    usage: best.usage,
+    half: hasHalf(asked, target)
+      ? await atHalf({ ...plan, ...best.pressure, rate: rate / 2 }, target.pid)
+      : undefined,
+    others: tried
+      .filter((each) => each !== best)
+      .map(({ pressure, result }) => ({ ...pressure, itemsPerSecond: rateOf(result) * workload.size })),
   }
+}
+
+/** What an echo does at half load is of interest only beside the single searches of the others. */
+function hasHalf({ workload }: Asked, target: Target): boolean {
+  return target.name !== 'echo' || workload.name === 'search'
+}
+
+async function atHalf(
+  plan: LoadPlan & { readonly rate: number },
+  pid: number,
+): Promise<LoadResult | undefined> {
+  if (plan.rate * plan.seconds < 1) return undefined
+  // Where requests wait at all, they are to wait for the server, not for a connection.
+  const connections = plan.transport === 'http' ? httpConnectionsMin : plan.connections
+  return (await applyLoad({ ...plan, connections, warmupSeconds: 0 }, pid)).result
+}
+
+const httpConnectionsMin = 64
+
+export function rateOf({ answered, seconds }: LoadResult): number {
+  return answered / seconds
 }
 
 /** Share of the true nearest that single searches find. */
-async function recallOf(target: Target, { rows, queries }: Data, k: number): Promise<number | undefined> {
-  let found = 0
-  const some = queries.slice(0, recallQueries)
-  for (const query of some) {
-    const nearest = await target.nearest(query, k)
+export async function recallOf(
+  target: Target,
+  { queries, truth }: Data,
+  asked: { readonly k: number; readonly ef: number },
+): Promise<number | undefined> {
+  const found = new Uint32Array(queries.length * asked.k).fill(noRow)
+  for (const [place, query] of queries.entries()) {
+    const nearest = await target.nearest(query, asked)
     if (nearest === undefined) return undefined
-    const truth = new Set(exactNearest(rows, query, k))
-    found += nearest.filter((row) => truth.has(row)).length
+    found.set(
+      nearest.map((row) => (row < 0 ? noRow : row)),
+      place * asked.k,
+    )
   }
-  return found / (some.length * k)
+  return truth.recall(found, asked.k)
 }
 
-const recallQueries = 100
+const noRow = 0xffffffff

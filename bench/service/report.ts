@@ -1,55 +1,265 @@
 import { table } from '../src/run/report.ts'
-import { percentiles } from './load-plan.ts'
-import type { Measurement, TargetResult } from './measure.ts'
+import { median } from '../src/run/statistics.ts'
+import { type Disturbed, heavyRate, slowdown } from './disturbed.ts'
+import { type LoadResult, type Percentile, percentiles } from './load-plan.ts'
+import type { Measurement } from './measure.ts'
+import type { ToolResult } from './tools.ts'
+import type { Verdict } from './verdicts.ts'
 
-/** Two tables: the targets, and every measurement beside the echo's of the same workload and transport. */
-export function reportOf(results: readonly TargetResult[]): string {
-  const all = results.flatMap(({ measurements }) => measurements)
-  const targets = results.map(({ target, recall, fillPerSecond }) => [
-    target,
-    recall?.toFixed(4) ?? '',
-    fillPerSecond === undefined ? '' : String(Math.round(fillPerSecond)),
-  ])
-  const rows = all.map((each) => [
-    each.workload,
-    each.transport,
-    each.target,
-    String(Math.round(each.itemsPerSecond)),
-    shareOfEcho(each, all),
-    ...percentiles.map((name) => each.milliseconds[name].toFixed(2)),
-    each.processors?.toFixed(2) ?? '',
-    each.processors === undefined ? '' : ((1e6 * each.processors) / each.itemsPerSecond).toFixed(0),
-    each.rssBytes === undefined ? '' : String(Math.round(each.rssBytes / 1e6)),
-    String(each.failed),
-  ])
-  rows.sort((a, b) => a[0]!.localeCompare(b[0]!, 'en', { numeric: true }) || a[1]!.localeCompare(b[1]!))
-  return [
-    table(['target', 'recall', 'filled, points/s'], targets),
-    '',
-    table([...headings], rows),
-    '',
-    'Rates with as many requests as it takes; times in ms at half that rate, counted from when a request was due.',
-  ].join('\n')
+export interface Fill {
+  readonly target: string
+  /** Points a second until all were stored and in the index. */
+  readonly perSecond: number
+  readonly storedPerSecond: number
+  readonly ef: number
+  readonly recall: number | undefined
+  readonly rssBytes: number | undefined
 }
 
-const headings = [
+/** Queries a second of the index by itself. */
+export interface IndexRateOfRound {
+  readonly round: number
+  readonly oneThread: number
+  readonly allCores: number
+}
+
+export interface SetResult {
+  readonly set: string
+  readonly description: string
+  readonly fills: readonly Fill[]
+  /** Of the index by itself. */
+  readonly indexRecall: number | undefined
+  readonly indexRates: readonly IndexRateOfRound[]
+  readonly measurements: readonly Measurement[]
+  readonly tools: readonly ToolResult[]
+  readonly disturbed: readonly Disturbed[]
+}
+
+/** The tables of one set, as Markdown that is aligned for a terminal too. */
+export function reportOf(result: SetResult, verdicts: readonly Verdict[]): string {
+  const parts = [
+    `## ${result.set}: ${result.description}`,
+    '### What was stored',
+    fillTable(result),
+    '### Loads',
+    loadTable(result),
+    'Medians of the rounds: items a second with as many requests as it takes; times in ms at half that rate, counted from when a request was due.',
+    ...sweepTables(result),
+    ...toolTables(result),
+    ...disturbedTables(result),
+    '### To be reached',
+    table(
+      ['goal', 'figure', ''],
+      verdicts.map(({ goal, spelled, isReached }) => [
+        goal,
+        spelled,
+        isReached === undefined ? '' : isReached ? 'reached' : 'MISSED',
+      ]),
+    ),
+  ]
+  return parts.join('\n\n')
+}
+
+function fillTable({ fills, indexRecall, indexRates }: SetResult): string {
+  const rows = fills.map(({ target, storedPerSecond, perSecond, ef, recall, rssBytes }) => [
+    target,
+    whole(storedPerSecond),
+    whole(perSecond),
+    String(ef),
+    recall?.toFixed(4) ?? '',
+    megabytes(rssBytes),
+  ])
+  const index = [
+    'index alone',
+    '',
+    '',
+    '',
+    indexRecall?.toFixed(4) ?? '',
+    '',
+    whole(median(indexRates.map(({ oneThread }) => oneThread))),
+    whole(median(indexRates.map(({ allCores }) => allCores))),
+  ]
+  const headings = [
+    'target',
+    'stored/s',
+    'indexed/s',
+    'ef',
+    'recall',
+    'RSS, MB',
+    'queries/s, one thread',
+    'all cores',
+  ]
+  return table(headings, [...rows.map((row) => [...row, '', '']), ...(indexRates.length > 0 ? [index] : [])])
+}
+
+function loadTable({ measurements }: SetResult): string {
+  const groups = Map.groupBy(measurements, ({ workload, transport, target }) =>
+    [workload, transport, target].join('\n'),
+  )
+  const rows = [...groups.values()].map((rounds) => {
+    const { workload, transport, target, connections, inFlight } = rounds[0]!
+    const items = middle(rounds, ({ itemsPerSecond }) => itemsPerSecond)!
+    const processors = middle(rounds, ({ usage }) => usage?.processors)
+    return [
+      workload,
+      transport,
+      target,
+      transport === 'grpc' ? `${connections} x ${inFlight / connections}` : `${connections} x 1`,
+      whole(items),
+      shareOfEcho(rounds[0]!, items, measurements),
+      ...percentiles.map((name) =>
+        fixed(
+          middle(rounds, ({ half }) => half?.milliseconds[name]),
+          2,
+        ),
+      ),
+      fixed(processors, 2),
+      fixed(
+        middle(rounds, ({ usage }) => usage?.mainThread),
+        2,
+      ),
+      processors === undefined ? '' : fixed((1e6 * processors) / items, 0),
+      megabytes(middle(rounds, ({ usage }) => usage?.rssBytes)),
+      String(rounds.reduce((sum, { full, half }) => sum + lost(full) + lost(half), 0)),
+    ]
+  })
+  return table(loadHeadings, rows)
+}
+
+const loadHeadings = [
   'workload',
-  'transport',
+  'by',
   'target',
+  'connections x requests',
   'items/s',
   'of echo',
   ...percentiles.map((name) => `p${name}`),
   'CPUs',
+  'main thread',
   'CPU µs/item',
   'RSS, MB',
   'failed',
 ]
 
-function shareOfEcho(measurement: Measurement, all: readonly Measurement[]): string {
-  const echo = all.find(
-    ({ target, transport, workload }) =>
-      target === 'echo' && transport === measurement.transport && workload === measurement.workload,
+function lost(result: LoadResult | undefined): number {
+  return result === undefined ? 0 : result.failed + result.refused
+}
+
+function shareOfEcho(
+  { transport, workload, target }: Measurement,
+  items: number,
+  all: readonly Measurement[],
+): string {
+  if (target === 'echo') return ''
+  const echo = all.filter(
+    (each) => each.target === 'echo' && each.transport === transport && each.workload === workload,
   )
-  if (echo === undefined || measurement === echo) return ''
-  return `${((100 * measurement.itemsPerSecond) / echo.itemsPerSecond).toFixed(0)} %`
+  const ceiling = middle(echo, ({ itemsPerSecond }) => itemsPerSecond)
+  return ceiling === undefined ? '' : `${((100 * items) / ceiling).toFixed(0)} %`
+}
+
+/** Single searches with other numbers of connections and requests than were best. */
+function sweepTables({ measurements }: SetResult): string[] {
+  const rows = measurements
+    .filter(({ others }) => others.length > 0)
+    .flatMap(({ target, transport, others, connections, inFlight, itemsPerSecond }) =>
+      [...others, { connections, inFlight, itemsPerSecond }]
+        .sort((a, b) => a.inFlight - b.inFlight || a.connections - b.connections)
+        .map((each) => [
+          target,
+          transport,
+          String(each.connections),
+          String(each.inFlight),
+          whole(each.itemsPerSecond),
+        ]),
+    )
+  if (rows.length === 0) return []
+  const headings = ['target', 'by', 'connections', 'requests under way', 'searches/s']
+  return ['### Single searches, by what presses', table(headings, rows)]
+}
+
+function toolTables({ tools }: SetResult): string[] {
+  if (tools.length === 0) return []
+  const rows = tools.map(({ target, transport, tool, requestsPerSecond, failed, usage }) => [
+    target,
+    transport,
+    tool,
+    whole(requestsPerSecond),
+    fixed(usage?.processors, 2),
+    fixed(usage?.mainThread, 2),
+    String(failed),
+  ])
+  const headings = ['target', 'by', 'tool', 'searches/s', 'CPUs', 'main thread', 'failed']
+  return [
+    '### Single searches, by public tools',
+    table(headings, rows),
+    'h2load sends one and the same query again and again, over one connection; wrk sends all of them, over 64.',
+  ]
+}
+
+function disturbedTables({ disturbed }: SetResult): string[] {
+  if (disturbed.length === 0) return []
+  const groups = Map.groupBy(disturbed, ({ workload, transport }) => `${workload}\n${transport}`)
+  const time = (rounds: readonly Disturbed[], which: 'idle' | 'beside', name: Percentile): string =>
+    fixed(
+      middle(rounds, (each) => each[which].milliseconds[name]),
+      2,
+    )
+  const rows = [...groups.values()].map((rounds) => [
+    rounds[0]!.workload,
+    rounds[0]!.transport,
+    time(rounds, 'idle', '50'),
+    time(rounds, 'idle', '99'),
+    time(rounds, 'beside', '50'),
+    time(rounds, 'beside', '99'),
+    fixed(
+      middle(rounds, ({ beside }) => beside.millisecondsMax),
+      2,
+    ),
+    fixed(middle(rounds, slowdown), 2),
+    fixed(middle(rounds, heavyRate), 1),
+    whole(middle(rounds, ({ heavy }) => heavy.refused)),
+    whole(middle(rounds, ({ heavy }) => heavy.failed)),
+    megabytes(middle(rounds, ({ usage }) => usage?.rssBytes)),
+  ])
+  return [
+    '### A light load beside a heavy one (vicinal; times in ms)',
+    table(disturbedHeadings, rows),
+    'At overload, `by` is what the load came through; what is timed is GET /health. Refused: by the service or for want of room on the connections.',
+  ]
+}
+
+const disturbedHeadings = [
+  'what',
+  'by',
+  'p50 idle',
+  'p99 idle',
+  'p50 beside',
+  'p99 beside',
+  'max beside',
+  'p99 ratio',
+  'heavy requests/s',
+  'refused',
+  'failed',
+  'RSS, MB',
+]
+
+/** The median of those rounds that have a figure. */
+function middle<Round>(
+  rounds: readonly Round[],
+  figure: (round: Round) => number | undefined,
+): number | undefined {
+  return median(rounds.map(figure).filter((each) => each !== undefined))
+}
+
+function whole(value: number | undefined): string {
+  return value === undefined ? '' : Math.round(value).toLocaleString('en')
+}
+
+function fixed(value: number | undefined, digits: number): string {
+  return value === undefined ? '' : value.toFixed(digits)
+}
+
+function megabytes(bytes: number | undefined): string {
+  return bytes === undefined ? '' : whole(bytes / 1e6)
 }

@@ -1,11 +1,9 @@
 import { randomUUID } from 'node:crypto'
 import type { ApiContext } from '../../src/api/call.ts'
-import { createLogger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
 import { readConfig } from '../../src/config.ts'
-import { startGrpcServer } from '../../src/grpc/server.ts'
-import { startHttpServer } from '../../src/http/server.ts'
-import { startService } from '../../src/main.ts'
+import { startTransports } from '../../src/front/transports.ts'
+import { loggerOf, startService } from '../../src/main.ts'
 import { apiKey } from './load-plan.ts'
 import type { Ports } from './target.ts'
 
@@ -14,17 +12,17 @@ import type { Ports } from './target.ts'
  * same codecs with nothing behind them. What the echo reaches, no database behind this stack can pass.
  */
 const [kind, dataDir] = process.argv.slice(2)
+const config = readConfig({
+  DATA_DIR: dataDir,
+  GRPC_PORT: '0',
+  HTTP_PORT: '0',
+  GRPC_ROOT_PASSWORD: apiKey,
+  LOG_LEVEL: 'warn',
+})
 process.on('disconnect', () => process.exit())
 process.send!(kind === 'echo' ? await startEcho() : await startVicinal())
 
 async function startVicinal(): Promise<Ports> {
-  const config = readConfig({
-    DATA_DIR: dataDir,
-    GRPC_PORT: '0',
-    HTTP_PORT: '0',
-    GRPC_ROOT_PASSWORD: apiKey,
-    LOG_LEVEL: 'warn',
-  })
   const { grpcAddress, httpAddress, ready } = await startService(config)
   await ready
   return { grpc: grpcAddress.port, http: httpAddress!.port }
@@ -33,7 +31,7 @@ async function startVicinal(): Promise<Ports> {
 async function startEcho(): Promise<Ports> {
   const ids = Array.from({ length: 1000 }, () => randomUUID())
   const context: ApiContext = {
-    limits: { maxLimit: 1000, hnswEf: 128 },
+    limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
     database: {
       dimension: undefined,
       insert: async (points) => points.map((_, index) => ids[index % ids.length]!),
@@ -45,20 +43,14 @@ async function startEcho(): Promise<Ports> {
       },
     },
   }
-  const shared = {
+  const { ports } = await startTransports({
+    config,
     context,
-    host: '127.0.0.1',
-    port: 0,
-    maxRequestBytes: 64 * 1024 * 1024,
     metrics: new ServiceMetrics(),
-    logger: createLogger({ level: 'warn', pretty: false }),
-  }
-  const grpc = await startGrpcServer({ ...shared, apiKey })
-  const http = await startHttpServer({
-    ...shared,
-    apiKey: undefined,
-    requestTimeoutMs: 60_000,
+    logger: loggerOf(config),
+    apiKey,
     isReady: () => true,
+    ports: { grpc: 0, http: 0 },
   })
-  return { grpc: grpc.port, http: http.port }
+  return { grpc: ports.grpc, http: ports.http! }
 }

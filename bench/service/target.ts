@@ -1,10 +1,10 @@
 import { type ChildProcess, fork } from 'node:child_process'
 import { once } from 'node:events'
-import { readFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { LoadPlan, LoadResult, Transport, WireRequest } from './load-plan.ts'
+import { type Usage, usageBetween, usageOf } from './usage.ts'
 import type { Workload } from './workloads.ts'
 
 export interface Ports {
@@ -12,32 +12,26 @@ export interface Ports {
   readonly http: number
 }
 
+export interface Filled {
+  /** Until every row was stored. */
+  readonly seconds: number
+  /** Until every row was in the index, where the target says so. */
+  readonly indexedSeconds: number
+}
+
 /** A server under load. */
 export interface Target extends AsyncDisposable {
   readonly name: string
   readonly pid: number
   readonly ports: Partial<Ports>
-  /** Stores the rows, and resolves when they are indexed; gives the seconds until they were stored. */
-  fill(rows: readonly Float32Array[]): Promise<number>
+  /** Stores the rows, and resolves when they are indexed; undefined for a target that stores nothing. */
+  fill(rows: readonly Float32Array[]): Promise<Filled | undefined>
   /** Row numbers of the nearest; undefined for a target that stores nothing. */
-  nearest(query: Float32Array, k: number): Promise<readonly number[] | undefined>
+  nearest(
+    query: Float32Array,
+    asked: { readonly k: number; readonly ef: number },
+  ): Promise<readonly number[] | undefined>
   requests(workload: Workload, transport: Transport): readonly WireRequest[]
-}
-
-/** Processor seconds and resident bytes of a process so far; undefined where there is no /proc. */
-export function usageOf(pid: number): { readonly cpuSeconds: number; readonly rssBytes: number } | undefined {
-  try {
-    const stat = readFileSync(`/proc/${pid}/stat`, 'latin1')
-    // The name, in brackets, may hold anything: fields count from behind it, and user time is the twelfth.
-    const fields = stat.slice(stat.lastIndexOf(')') + 2).split(' ')
-    return {
-      cpuSeconds: (Number(fields[11]) + Number(fields[12])) / 100,
-      rssBytes: Number(fields[21]) * 4096,
-    }
-  } catch {
-    // Only Linux has it; the table then shows no such figures.
-    return undefined
-  }
 }
 
 export interface ServerProcess extends AsyncDisposable {
@@ -62,14 +56,24 @@ export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProce
   }
 }
 
-/** Runs a load from a process of its own. */
-export async function applyLoad(plan: LoadPlan): Promise<LoadResult> {
-  const child = fork(join(import.meta.dirname, 'load-generator.ts'), { serialization: 'advanced' })
-  child.send(plan)
-  return await messageOf<LoadResult>(child)
+export interface LoadMeasured {
+  readonly result: LoadResult
+  /** Of the server, while the load was counted; undefined where there is no /proc. */
+  readonly usage: Usage | undefined
 }
 
-async function messageOf<Message>(child: ChildProcess): Promise<Message> {
+/** Runs a load from a process of its own, and measures a server meanwhile. */
+export async function applyLoad(plan: LoadPlan, pid: number): Promise<LoadMeasured> {
+  const child = fork(join(import.meta.dirname, 'load-generator.ts'), { serialization: 'advanced' })
+  child.send(plan)
+  await messageOf<'counting'>(child)
+  const before = usageOf(pid)
+  const result = await messageOf<LoadResult>(child)
+  return { result, usage: usageBetween(before, usageOf(pid)) }
+}
+
+/** The next message of a process that must not end before it. */
+export async function messageOf<Message>(child: ChildProcess): Promise<Message> {
   return await new Promise((resolve, reject) => {
     const failed = (code: number | null): void =>
       reject(new Error(`a process ended early, with code ${code}`))

@@ -1,5 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, type DescMessage, type MessageInitShape, toBinary } from '@bufbuild/protobuf'
+import { jsonNumbers } from '../../src/base/json-numbers.ts'
 import {
   InsertVectorRequestSchema,
   InsertVectorsBatchRequestSchema,
@@ -26,16 +27,19 @@ export async function startVicinal(): Promise<Target> {
     ports,
     async fill(rows) {
       const started = performance.now()
+      const elapsed = (): number => (performance.now() - started) / 1000
       for (let from = 0; from < rows.length; from += batchSize) {
         const points = rows.slice(from, from + batchSize).map((vector) => ({ vector, payload }))
         for (const id of await client.insertBatch(points)) rowOf.set(id, rowOf.size)
       }
-      const seconds = (performance.now() - started) / 1000
-      await indexed(ports.http)
-      return seconds
+      const seconds = elapsed()
+      await linked(ports.http)
+      const indexedSeconds = elapsed()
+      await measured(ports.http)
+      return { seconds, indexedSeconds }
     },
-    async nearest(vector, k) {
-      const ids = await client.search({ vector, metric: 'Euclidean', limit: k })
+    async nearest(vector, { k, ef }) {
+      const ids = await client.search({ vector, metric: 'Euclidean', limit: k, ef })
       return ids.map((id) => rowOf.get(id) ?? -1)
     },
     requests,
@@ -53,27 +57,34 @@ export async function startEcho(): Promise<Target> {
     name: 'echo',
     pid: server.pid,
     ports: server.ports,
-    fill: async () => 0,
+    fill: async () => undefined,
     nearest: async () => undefined,
     requests,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }
 
-/** Every point linked, and the width of the search measured; the few that make no graph are scanned. */
-async function indexed(port: number): Promise<void> {
-  for (let idleRounds = 0; idleRounds < idleRoundsMax; ) {
-    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-    const waiting = /^vicinal_index_waiting_points (\d+)/m.exec(text)?.[1]
-    const widening = /^vicinal_index_widening\{metric="Euclidean"\} (\d+)/m.exec(text)?.[1]
-    if (waiting === '0' && Number(widening) > 0) return
-    if (waiting === '0') idleRounds += 1
+/** A value of the service's metrics; undefined for one that is not known yet. */
+export async function metricOf(port: number, name: string): Promise<number | undefined> {
+  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+  const line = text.split('\n').find((each) => each.startsWith(`${name} `))
+  return line === undefined ? undefined : Number(line.slice(name.length + 1))
+}
+
+async function linked(port: number): Promise<void> {
+  while ((await metricOf(port, 'vicinal_index_waiting_points')) !== 0) await sleep(100)
+}
+
+/** The way that searches take is chosen by measuring recall; too few points for a graph are never measured. */
+async function measured(port: number): Promise<void> {
+  for (let round = 0; round < measuringRounds; round += 1) {
+    if (Number(await metricOf(port, 'vicinal_index_widening{metric="Euclidean"}')) > 0) return
     await sleep(100)
   }
   console.error('  searches scan all points')
 }
 
-const idleRoundsMax = 100
+const measuringRounds = 100
 
 function requests(workload: Workload, transport: Transport): WireRequest[] {
   const spell = transport === 'grpc' ? grpcRequest : httpRequest
@@ -82,7 +93,7 @@ function requests(workload: Workload, transport: Transport): WireRequest[] {
 
 const payload = { contentType: 'Text', content: 'a point of the benchmark' } as const
 
-function grpcRequest({ isInsert, vectors }: Asked, { size, k }: Workload): WireRequest {
+function grpcRequest({ isInsert, vectors }: Asked, { size, k, ef }: Workload): WireRequest {
   const path = (method: string): string => `/vectordb.VectorDB/${method}`
   if (isInsert) {
     const points = vectors.map((vector) => ({
@@ -100,6 +111,7 @@ function grpcRequest({ isInsert, vectors }: Asked, { size, k }: Workload): WireR
     queryVector: { values: [...vector] },
     similarity: Similarity.Euclidean,
     limit: BigInt(k),
+    ef: BigInt(ef),
   }))
   return size === 1
     ? { path: path('SearchPoints'), body: encode(SearchRequestSchema, queries[0]!) }
@@ -110,14 +122,12 @@ function encode<Message extends DescMessage>(schema: Message, init: MessageInitS
   return toBinary(schema, create(schema, init))
 }
 
-function httpRequest({ isInsert, vectors }: Asked, { size, k }: Workload): WireRequest {
-  const items = vectors.map((vector) =>
-    isInsert
-      ? { vector: [...vector], payload: { content_type: payload.contentType, content: payload.content } }
-      : { vector: [...vector], similarity: 'Euclidean', limit: k },
-  )
+function httpRequest({ isInsert, vectors }: Asked, { size, k, ef }: Workload): WireRequest {
+  const { contentType: content_type, content } = payload
+  const rest = isInsert ? { payload: { content_type, content } } : { similarity: 'Euclidean', limit: k, ef }
+  const items = vectors.map((vector) => `{"vector":${jsonNumbers(vector)},${JSON.stringify(rest).slice(1)}`)
   const path = isInsert ? '/points' : '/points/search'
-  if (size === 1) return { path, body: Buffer.from(JSON.stringify(items[0])) }
+  if (size === 1) return { path, body: Buffer.from(items[0]!) }
   const list = isInsert ? 'vectors' : 'queries'
-  return { path: `${path}/batch`, body: Buffer.from(JSON.stringify({ [list]: items })) }
+  return { path: `${path}/batch`, body: Buffer.from(`{"${list}":[${items.join(',')}]}`) }
 }

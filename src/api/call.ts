@@ -23,6 +23,11 @@ export interface Call {
   readonly fields: { readonly queryVector: 'query_vector' | 'vector' }
   /** Aborts when the caller has gone or its deadline has passed. */
   readonly signal?: AbortSignal
+  /**
+   * Told once nothing of the request's bytes is needed any more and what was made of them is counted
+   * elsewhere, as points are while they wait for the disk. Otherwise the bytes count until the answer.
+   */
+  readonly decoded?: () => void
 }
 
 /** An error in what the caller sent: the message names the field, the value and the limit. */

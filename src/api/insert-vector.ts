@@ -7,6 +7,7 @@ import { checkPoint, type PointInput } from './validation.ts'
  */
 export async function insertVector(context: ApiContext, input: PointInput, call: Call): Promise<string> {
   const point = checkPoint(input, context.database.dimension, '')
+  call.decoded?.()
   const [id] = await context.database.insert([point], call.signal)
   return id!
 }

@@ -1,9 +1,9 @@
+import type { NewPoint } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
-import { checkBatch, checkPoint, type PointInput } from './validation.ts'
+import { type BatchItems, checkBatch, checkPoint, type PointInput, recheckDimension } from './validation.ts'
 
 export interface InsertVectorsBatchInput {
-  /** Gone through once. */
-  readonly vectors?: Iterable<PointInput> | undefined
+  readonly vectors?: BatchItems<PointInput> | undefined
 }
 
 /**
@@ -17,10 +17,13 @@ export async function insertVectorsBatch(
   call: Call,
 ): Promise<readonly string[]> {
   let dimension = context.database.dimension
-  const points = checkBatch(input.vectors, 'vectors', (item, path) => {
+  const check = (item: PointInput, path: string): NewPoint => {
     const point = checkPoint(item, dimension, path)
     dimension ??= point.vector.length
     return point
-  })
+  }
+  const points = await checkBatch(input.vectors, 'vectors', check, call.signal)
+  recheckDimension(points, dimension, context.database.dimension, (index) => `vectors[${index}].vector`)
+  call.decoded?.()
   return points.length === 0 ? [] : context.database.insert(points, call.signal)
 }

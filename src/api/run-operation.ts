@@ -15,7 +15,8 @@ export interface OperationRunner {
 /** A transport's spelling of one call: its bytes to the input, the output to its bytes. */
 export interface CallCodec<Name extends OperationName, Answer> {
   readonly decode: () => OperationTypes[Name]['input']
-  readonly encode: (output: OperationTypes[Name]['output']) => Answer
+  /** A promise for an answer so large that it is made in turns. */
+  readonly encode: (output: OperationTypes[Name]['output']) => Answer | Promise<Answer>
 }
 
 /**
@@ -32,7 +33,7 @@ export async function runOperation<Name extends OperationName, Answer>(
   const started = performance.now()
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
-    const answer = encode(await operation(runner.context, decode(), call))
+    const answer = await encode(await operation(runner.context, decode(), call))
     runner.metrics.request(name, runner.transport, 'ok', (performance.now() - started) / 1000)
     return answer
   } catch (thrown) {

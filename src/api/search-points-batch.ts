@@ -1,9 +1,9 @@
+import type { SearchQuery } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
-import { checkBatch, checkQuery, type SearchInput } from './validation.ts'
+import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'
 
 export interface SearchPointsBatchInput {
-  /** Gone through once. */
-  readonly queries?: Iterable<SearchInput> | undefined
+  readonly queries?: BatchItems<SearchInput> | undefined
 }
 
 /**
@@ -16,8 +16,11 @@ export async function searchPointsBatch(
   call: Call,
 ): Promise<readonly (readonly string[])[]> {
   const { database, limits } = context
-  const queries = checkBatch(input.queries, 'queries', (item, path) =>
-    checkQuery(item, database.dimension, limits, path, call.fields.queryVector),
-  )
+  const { dimension } = database
+  const { queryVector } = call.fields
+  const check = (item: SearchInput, path: string): SearchQuery =>
+    checkQuery(item, dimension, limits, path, queryVector)
+  const queries = await checkBatch(input.queries, 'queries', check, call.signal)
+  recheckDimension(queries, dimension, database.dimension, (index) => `queries[${index}].${queryVector}`)
   return queries.length === 0 ? [] : database.search(queries, call.signal)
 }

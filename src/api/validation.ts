@@ -1,3 +1,4 @@
+import { cancellation, type DatabaseError } from '../base/errors.ts'
 import { isWellFormedId } from '../base/ids.ts'
 import {
   type ContentType,
@@ -9,6 +10,7 @@ import {
   type Payload,
   type SearchQuery,
 } from '../base/point.ts'
+import { Turn } from '../base/turns.ts'
 import { invalid, type Limits } from './call.ts'
 
 /**
@@ -72,16 +74,49 @@ export function checkId(id: string | undefined, path: string): string {
   return id.toLowerCase()
 }
 
-/** Runs `check` over the items of a batch; the first bad item's error is the batch's, and ends it. */
-export function checkBatch<Input, Checked>(
-  items: Iterable<Input> | undefined,
+/**
+ * The items of a batch as a transport decodes them, gone through once. An undefined is no item: it stands where
+ * decoding has taken long without finding one, and others may have a turn.
+ */
+export type BatchItems<Input> = Iterable<Input | undefined>
+
+/**
+ * Runs `check` over the items of a batch; the first bad item's error is the batch's, and ends it. Items are
+ * decoded as they are asked for, so this is also where a large batch makes way for others.
+ *
+ * @throws what `check` throws, and the cancellation of `signal`
+ */
+export async function checkBatch<Input, Checked>(
+  items: BatchItems<Input> | undefined,
   path: string,
   check: (item: Input, path: string) => Checked,
-): Checked[] {
+  signal?: AbortSignal,
+): Promise<Checked[]> {
   if (items === undefined) throw invalid(`${path} is missing`)
   const checked: Checked[] = []
-  for (const item of items) checked.push(check(item, `${path}[${checked.length}].`))
+  const turn = new Turn()
+  for (const item of items) {
+    if (item !== undefined) checked.push(check(item, `${path}[${checked.length}].`))
+    if (!turn.isOver) continue
+    await turn.next()
+    if (signal?.aborted) throw cancellation(signal)
+  }
   return checked
+}
+
+/**
+ * Checks the lengths of a batch again, where the dimension has changed since it was checked: while it made way
+ * for others, one of them can have stored the first point.
+ */
+export function recheckDimension(
+  items: readonly { readonly vector: Float32Array }[],
+  before: number | undefined,
+  now: number | undefined,
+  pathOf: (index: number) => string,
+): void {
+  if (now === undefined || now === before) return
+  const index = items.findIndex(({ vector }) => vector.length !== now)
+  if (index !== -1) throw wrongDimension(pathOf(index), items[index]!.vector.length, now)
 }
 
 function checkVector(
@@ -91,7 +126,7 @@ function checkVector(
 ): Float32Array {
   if (vector === undefined) throw invalid(`${path} is missing`)
   if (dimension !== undefined && vector.length !== dimension) {
-    throw invalid(`${path} has ${vector.length} dimensions, the database has ${dimension}`)
+    throw wrongDimension(path, vector.length, dimension)
   }
   if (vector.length === 0) throw invalid(`${path} is empty, it needs 1 to ${dimensionMax} dimensions`)
   if (vector.length > dimensionMax) {
@@ -103,6 +138,10 @@ function checkVector(
     }
   }
   return vector
+}
+
+function wrongDimension(path: string, length: number, dimension: number): DatabaseError {
+  return invalid(`${path} has ${length} dimensions, the database has ${dimension}`)
 }
 
 function checkPayload(payload: PayloadInput | undefined, path: string): Payload {

@@ -1,6 +1,7 @@
 export type Reason =
   | 'invalid_argument'
   | 'unauthenticated'
+  | 'misdirected'
   | 'not_found'
   | 'route_not_found'
   | 'method_not_allowed'
@@ -23,6 +24,7 @@ export type Reason =
 export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly http: number }>> = {
   invalid_argument: { grpc: 3, http: 400 },
   unauthenticated: { grpc: 16, http: 401 },
+  misdirected: { grpc: 7, http: 421 },
   not_found: { grpc: 5, http: 404 },
   route_not_found: { grpc: 12, http: 404 },
   method_not_allowed: { grpc: 12, http: 405 },

@@ -12,18 +12,33 @@ export interface ConnectionOptions {
   readonly http?: string
   readonly apiKey?: string
   readonly apiKeyFile?: string
+  readonly tls?: boolean
+  readonly caFile?: string
 }
 
 /** Connects as the options, the environment and the settings say, in that order. */
 export function connect(options: ConnectionOptions, environment: Environment): VectorClient {
   const given = options.apiKey ?? keyInFile(options.apiKeyFile) ?? environment.VICINAL_API_KEY
+  const tls = tlsOf(options)
   if (options.http !== undefined) {
     const apiKey = given ?? environment.HTTP_API_KEY
     return createHttpClient({ baseUrl: httpUrl(options.http), ...(apiKey ? { apiKey } : {}) })
   }
   const { grpcRootPassword, dataDir } = readConfig(environment)
   const apiKey = given ?? grpcRootPassword ?? generatedKey(apiKeyPath(dataDir))
-  return createGrpcClient({ address: targetOf(options, environment), apiKey })
+  return createGrpcClient({ address: targetOf(options, environment), apiKey, tls })
+}
+
+/** Of gRPC; an HTTP address says it itself, and its authorities are Node's. */
+function tlsOf({ http, tls = false, caFile }: ConnectionOptions): boolean | { readonly ca: string } {
+  if (http !== undefined && (tls || caFile !== undefined)) {
+    throw new UsageError(
+      '--tls and --ca-file are for gRPC: over HTTP give an https:// address, and authorities in NODE_EXTRA_CA_CERTS',
+    )
+  }
+  if (caFile === undefined) return tls
+  if (!existsSync(caFile)) throw new UsageError(`--ca-file: ${caFile} is not there`)
+  return { ca: readFileSync(caFile, 'utf8') }
 }
 
 /** What tells one service from another, for the journal of an import. */
@@ -75,6 +90,8 @@ export function addConnectionOptions(command: Command): Command {
   return command
     .option('--grpc <address>', 'gRPC address of the service (default: GRPC_HOST and GRPC_PORT)')
     .option('--http <url>', 'use HTTP at this address instead of gRPC')
+    .option('--tls', 'speak TLS over gRPC, to a proxy in front of the service')
+    .option('--ca-file <file>', 'certificates to trust over gRPC with TLS, PEM, instead of those Node knows')
     .option('--api-key-file <file>', 'file with the API key (default: DATA_DIR/api-key)')
     .option(
       '--api-key <key>',

@@ -1,5 +1,5 @@
+import { isUtf8 } from 'node:buffer'
 import { createReadStream, statSync } from 'node:fs'
-import { createInterface } from 'node:readline'
 import { type ContentType, dimensionMax } from '../base/point.ts'
 import type { PointToInsert } from '../client/client.ts'
 import { UsageError } from './usage.ts'
@@ -41,10 +41,11 @@ async function* readJsonLines(file: string, options: ReaderOptions): AsyncGenera
   let bytes = 0
   for await (const line of linesOf(file)) {
     number += 1
-    bytes += Buffer.byteLength(line) + 1
-    const text = number === 1 ? line.replace(/^\ufeff/, '') : line
-    if (text.trim() === '') continue
-    yield { where: `${name}:${number}`, bytes, ...parsed(text, options) }
+    bytes += line.bytes
+    const where = `${name}:${number}`
+    const text = number === 1 ? line.text?.replace(/^\ufeff/, '') : line.text
+    if (text?.trim() === '') continue
+    yield { where, bytes, ...(text === undefined ? { fault: 'not UTF-8' } : parsed(text, options)) }
     bytes = 0
   }
 }
@@ -88,7 +89,8 @@ async function* readRows(file: string, options: RowOptions): AsyncGenerator<Item
     for await (const bytes of rowsOf(file, options)) {
       const text = await texts?.next()
       if (text?.done) throw new Error(`${textsFile} has ${row} lines, ${file} has more rows`)
-      const content = text === undefined ? `row ${row}` : contentOf(text.value, `${textsFile}:${row + 1}`)
+      const content =
+        text === undefined ? `row ${row}` : contentOf(text.value.text, `${textsFile}:${row + 1}`)
       const where = `${file}, row ${row}`
       const components = componentsOf(bytes, format)
       yield { where, bytes: headBytes(format) + bytes.length, ...outcomeOf(components, content, options) }
@@ -149,7 +151,8 @@ function componentsOf(bytes: Buffer, format: RowOptions['format']): ArrayLike<nu
   return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.length))
 }
 
-function contentOf(line: string, where: string): string {
+function contentOf(line: string | undefined, where: string): string {
+  if (line === undefined) throw new Error(`${where}: not UTF-8`)
   if (!line.startsWith('{')) return line
   try {
     const { text, content } = JSON.parse(line) as { text?: unknown; content?: unknown }
@@ -182,19 +185,52 @@ function lengthOf(components: ArrayLike<number>): number {
   return Math.sqrt(sum)
 }
 
-async function* linesOf(file: string): AsyncGenerator<string> {
-  const input = file === '-' ? process.stdin : createReadStream(file)
-  const lines = createInterface({ input, crlfDelay: Number.POSITIVE_INFINITY })
-  // readline takes no notice of a file that cannot be read, and would wait for it for ever.
-  let fault: Error | undefined
-  input.once('error', (error: Error) => {
-    fault = error
-    lines.close()
-  })
-  try {
-    yield* lines
-    if (fault !== undefined) throw fault
-  } finally {
-    input.destroy()
-  }
+interface Line {
+  /** Without its end; undefined when it is not UTF-8. */
+  readonly text: string | undefined
+  /** With its end. */
+  readonly bytes: number
 }
+
+/**
+ * Lines end with \n or \r\n and with nothing else: U+2028 and U+2029, which Node's readline takes for ends, may stand
+ * in JSON as they are.
+ *
+ * @throws Error at a line that is longer than any point
+ */
+async function* linesOf(file: string): AsyncGenerator<Line> {
+  const input: AsyncIterable<Buffer> = file === '-' ? process.stdin : createReadStream(file)
+  let pieces: Buffer[] = []
+  let pending = 0
+  let number = 1
+  const take = (piece: Buffer): void => {
+    pieces.push(piece)
+    pending += piece.length
+    if (pending > lineBytesMax)
+      throw new Error(`${file}:${number}: the line is longer than ${lineBytesMax} bytes`)
+  }
+  for await (const chunk of input) {
+    let from = 0
+    for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, from)) {
+      take(chunk.subarray(from, end))
+      yield { text: textOf(pieces), bytes: pending + 1 }
+      pieces = []
+      pending = 0
+      number += 1
+      from = end + 1
+    }
+    take(chunk.subarray(from))
+  }
+  if (pending > 0) yield { text: textOf(pieces), bytes: pending }
+}
+
+function textOf(pieces: readonly Buffer[]): string | undefined {
+  const line = pieces.length === 1 ? pieces[0]! : Buffer.concat(pieces)
+  if (!isUtf8(line)) return undefined
+  return line.toString('utf8', 0, line.at(-1) === carriageReturn ? line.length - 1 : line.length)
+}
+
+const newline = 0x0a
+const carriageReturn = 0x0d
+/** As large as a request may be, unless the service was told otherwise. */
+const lineBytesMax = 64 * 1024 * 1024

@@ -6,15 +6,15 @@ import { stopSignal } from './stop-signal.ts'
  * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends
  * it at once.
  *
- * @throws what `startService` throws, and what makes the stored data unusable
+ * @throws what `startService` throws, what makes the stored data unusable, and what ended a part of the service
  */
 export async function serve(config: Config): Promise<void> {
   const stop = stopSignal()
   const logger = loggerOf(config)
   const service = await startService(config, { logger })
   try {
-    await Promise.race([service.ready, stop])
-    const signal = await stop
+    await Promise.race([service.ready, stop, service.failed])
+    const signal = await Promise.race([stop, service.failed])
     logger.info(
       { signal, timeoutMs: config.shutdownTimeoutMs },
       'stopping: running requests may end; a second signal stops at once',

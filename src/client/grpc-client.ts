@@ -6,7 +6,7 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
+import { type ChannelCredentials, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { contentTypes, metrics, type Payload } from '../base/point.ts'
 import type { CallOptions, PointToInsert, Query, VectorClient } from './client.ts'
@@ -23,11 +23,16 @@ export interface GrpcClientOptions {
   readonly apiKey: string
   /** Time a call may take; none by default. */
   readonly timeoutMs?: number
+  /**
+   * For a service behind a proxy that speaks TLS, as docs/examples has one: `true` trusts the authorities that Node
+   * knows, `ca` those of this PEM text alone. Without it, calls and key are sent in the clear.
+   */
+  readonly tls?: boolean | { readonly ca: string | Buffer }
 }
 
 /** A client that speaks gRPC; calls share one connection. */
 export function createGrpcClient(options: GrpcClientOptions): VectorClient {
-  const client = new Client(options.address, credentials.createInsecure(), {
+  const client = new Client(options.address, credentialsOf(options), {
     'grpc.max_send_message_length': -1,
     'grpc.max_receive_message_length': -1,
   })
@@ -60,6 +65,11 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
       client.close()
     },
   }
+}
+
+function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
+  if (tls === undefined || tls === false) return credentials.createInsecure()
+  return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
 }
 
 type Caller = <Method extends DescMethodUnary>(

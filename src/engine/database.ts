@@ -14,8 +14,8 @@ export interface Database {
   insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]>
   /** Removes the point; false when there is none with this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal): Promise<boolean>
-  /** The point with this id, a lower-case UUID, as it was stored. */
-  get(id: string): Point | undefined
+  /** The point with this id, a lower-case UUID, as it was stored. At once where the engine's own thread asks. */
+  get(id: string): Point | undefined | Promise<Point | undefined>
   /** Ids of the nearest points per query, closest first, equal distances by insertion order. */
   search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly string[])[]>
   /**
@@ -23,5 +23,5 @@ export interface Database {
    *
    * @throws DatabaseError `overloaded` while another one is open
    */
-  snapshot(): Snapshot
+  snapshot(): Snapshot | Promise<Snapshot>
 }

@@ -3,12 +3,13 @@ import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
+import type { CodeBits } from '../index/segment.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
 import type { Deletion, Insertion, Snapshot, Store, StoredRow } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
-import { IdTable } from './id-table.ts'
+import { IdTable, idTableBytesPerSlot } from './id-table.ts'
 import { Indexer } from './indexer.ts'
 import type { MetricPlan } from './recall-plans.ts'
 import { SlotAllocator } from './slot-allocator.ts'
@@ -25,10 +26,16 @@ export interface EngineOptions {
   /** Links of a graph's node on each upper level; level 0 has twice as many. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
+  /** Bits of a code; undefined for what is usual at the dimension. */
+  readonly hnswCodeBits?: CodeBits | undefined
   /** The ef of a search that states none. */
   readonly hnswEf: number
   readonly recallTarget: number
   readonly maxUnindexedBytes: number
+  /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
+  readonly graphBytesMin?: number | undefined
+  /** Without a change for so long the index is tidied and written to disk; for tests, a few. */
+  readonly quietMs?: number | undefined
   /** Keeps codes and links in memory and reads vectors from the store's file. */
   readonly vectorsOnDisk?: boolean
   readonly maxQueuedQueries: number
@@ -47,12 +54,16 @@ export interface EngineStats {
   readonly indexBytes: number
   readonly idTableBytes: number
   readonly queuedQueries: number
+  /** Pieces of searches that each search thread has worked on since it started. */
+  readonly searchedPieces: readonly number[]
   readonly queuedWriteBytes: number
   readonly sequence: number
   /** Points that are not in the graph yet. */
   readonly unindexed: number
   /** Slots whose points were removed and that are still in a graph. */
   readonly tombstones: number
+  /** Whether a graph is being built or recall measured: the plans may change by that. */
+  readonly isSettling: boolean
   /** By metric: which way searches take, and with what measured recall. */
   readonly plans: Readonly<Record<Metric, MetricPlan>>
 }
@@ -147,10 +158,12 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       indexBytes: index?.memoryBytes ?? 0,
       idTableBytes: ids.memoryBytes,
       queuedQueries: this.#executor.queuedQueries,
+      searchedPieces: this.#executor.completedPieces,
       queuedWriteBytes: this.#writePath.queuedBytes,
       sequence: this.#store.sequence,
       unindexed: this.#indexer.unindexed,
       tombstones: this.#indexer.tombstones,
+      isSettling: this.#indexer.isSettling,
       plans: this.#indexer.plans,
     }
   }
@@ -352,7 +365,9 @@ function createIndex(options: EngineOptions, kernels: KernelModule, dimension: n
     maxLimit: options.maxLimit,
     m: options.hnswM,
     efConstruction: options.hnswEfConstruction,
+    codeBits: options.hnswCodeBits,
     rowFile: options.vectorsOnDisk ? options.store.vectorsOnDisk(dimension) : undefined,
     maxMemoryBytes: options.maxMemoryBytes,
+    outsideBytes: idTableBytesPerSlot,
   })
 }

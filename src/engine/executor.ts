@@ -59,6 +59,11 @@ export class SearchExecutor implements AsyncDisposable {
     return this.#queuedQueries
   }
 
+  /** Pieces of searches that each thread has worked on since it started. */
+  get completedPieces(): readonly number[] {
+    return this.#threads.map(({ completedPieces }) => completedPieces)
+  }
+
   /** Gives the executor the index to search, once; segments that it grows later are followed. */
   attach(index: VectorIndex): void {
     this.#index = index

@@ -123,6 +123,9 @@ export class IdTable {
   }
 }
 
+/** Bytes of an id and of its entry in the table, at most; see the class. */
+export const idTableBytesPerSlot: number = idBytes + 11
+
 /** A power of two of entries; an entry is a slot plus one, 0 is empty. */
 interface Partition {
   slots: Uint32Array

@@ -24,6 +24,8 @@ export interface IndexerOptions {
   readonly hnswEf: number
   /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
   readonly graphBytesMin?: number | undefined
+  /** Without a change for so long, removed points are taken out and graphs written; for tests, a few. */
+  readonly quietMs?: number | undefined
   readonly logger: Logger
   /** Sequence number of the last change that took effect. */
   readonly sequence: () => number
@@ -58,6 +60,7 @@ export class Indexer {
   readonly #urgent: (() => void)[] = []
   readonly #jobs: (() => Promise<void>)[] = []
   readonly #timer: NodeJS.Timeout
+  readonly #quietMs: number
   #index: VectorIndex | undefined
   #job: Promise<void> | undefined
   #linking = 0
@@ -78,7 +81,8 @@ export class Indexer {
       { length: options.threads },
       (_, index) => new IndexThread({ kernels: options.kernels, lane: options.firstLane + index }),
     )
-    this.#timer = setInterval(() => this.#whenIdle(), idleMs).unref()
+    this.#quietMs = options.quietMs ?? quietMs
+    this.#timer = setInterval(() => this.#whenIdle(), this.#quietMs / 4).unref()
   }
 
   /** The index to keep, once; segments that it grows later are followed. */
@@ -98,6 +102,8 @@ export class Indexer {
       const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
       for (const [at, place] of places.entries()) this.#restore(place, loaded[at])
       for (const place of this.#activePlaces()) this.#enqueueUnlinked(place)
+      // Only now: what this sets going looks at all graphs, and measures those that are there.
+      if (loaded.some((each) => each !== undefined && each.leaving > 0)) this.#repairSoon()
     }
     if (this.#active.includes(true)) {
       logger.info({ unindexed: this.unindexed, plans: this.plans }, 'the index was read from disk')
@@ -120,9 +126,11 @@ export class Indexer {
     return this.#dead.size
   }
 
-  /** Whether recall is being measured, or will be as soon as an index thread is free. */
-  get isMeasuring(): boolean {
-    return this.#isAuditing
+  /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */
+  get isSettling(): boolean {
+    return (
+      this.#isAuditing || this.#active.some((isActive, graph) => isActive && this.#queueLength(graph) > 0)
+    )
   }
 
   /** Resolves when no graph holds a removed point any more and every linked one can be reached. */
@@ -408,7 +416,6 @@ export class Indexer {
     if (loaded === undefined) return
     this.#active[graph] = true
     this.#plans.restore(loaded.meta.routes)
-    if (loaded.leaving > 0) this.#repairSoon()
   }
 
   #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
@@ -453,7 +460,7 @@ export class Indexer {
   #whenIdle(): void {
     if (this.#index === undefined || this.#isBroken || !this.#active.includes(true)) return
     const now = performance.now()
-    const isQuiet = now - this.#lastChange > quietMs
+    const isQuiet = now - this.#lastChange > this.#quietMs
     if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
     const isMuch = this.#unsaved > Math.max(saveMin, this.#index.liveCount * saveShare)
     const isLinked = this.#active.every((isActive, graph) => !isActive || this.#queueLength(graph) === 0)
@@ -483,7 +490,6 @@ const repairMin = 256
 const repairShare = 0.01
 const saveMin = 20_000
 const saveShare = 0.1
-const idleMs = 500
 const quietMs = 2_000
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {

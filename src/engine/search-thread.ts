@@ -24,6 +24,7 @@ export class SearchThread {
   /** Requests that failed in the thread, whose errors are on their way. */
   readonly #failed: SearchRequest[] = []
   #collected = 0
+  #completedPieces = 0
   #cost = 0
 
   /** @param onExit called when the thread has ended by itself, after its requests have failed */
@@ -58,6 +59,11 @@ export class SearchThread {
     return this.#cost
   }
 
+  /** Pieces that the thread has worked on since it started. */
+  get completedPieces(): number {
+    return this.#completedPieces
+  }
+
   get isBusy(): boolean {
     return this.#assignments.length > 0
   }
@@ -80,6 +86,7 @@ export class SearchThread {
       const failed = this.#ring.hasFailed(record)
       const hits = failed || request.isSettled ? undefined : this.#ring.hits(record)
       this.#collected = (this.#collected + 1) | 0
+      this.#completedPieces += 1
       this.#cost -= piece.cost
       this.#space!.release()
       if (failed) this.#failed.push(request)

@@ -363,40 +363,25 @@ describe('the gRPC codec, reading', () => {
 })
 
 describe('the gRPC codec, writing', () => {
-  it('gives answers that the generated types read', () => {
+  it('gives answers that the generated types read', async () => {
     const results = fc.array(fc.array(anyId, { maxLength: 9 }), { maxLength: 9 })
-    fc.assert(
-      fc.property(anyId, results, (id, lists) => {
-        assert.equal(fromBinary(PointIDSchema, codecs.InsertVector.encode(id)).id?.value, id)
-        const ids = lists.flat()
-        const inserted = fromBinary(InsertVectorsBatchResponseSchema, codecs.InsertVectorsBatch.encode(ids))
-        assert.deepEqual(
-          inserted.ids.map((each) => each.id?.value),
-          ids,
-        )
-        const found = fromBinary(SearchResponseSchema, codecs.SearchPoints.encode(ids))
-        assert.deepEqual(
-          found.resultPointIds.map((each) => each.id?.value),
-          ids,
-        )
-        const all = fromBinary(SearchPointsBatchResponseSchema, codecs.SearchPointsBatch.encode(lists))
-        assert.deepEqual(
-          all.results.map(({ resultPointIds }) => resultPointIds.map((each) => each.id?.value)),
-          lists,
-        )
-      }),
-    )
+    await fc.assert(fc.asyncProperty(anyId, results, assertRead))
   })
 
-  it('gives a point that the generated types read, to the bit', () => {
+  it('gives answers so large that they are written in turns, too', async () => {
+    const ids = Array.from({ length: 60_000 }, (_, index) => idOf(index))
+    await assertRead(ids[0]!, [[], ids.slice(0, 1024), ids, ids.slice(0, 1025), []])
+  })
+
+  it('gives a point that the generated types read, to the bit', async () => {
     const stored = fc.record({
       id: anyId,
       vector: fc.float32Array({ minLength: 1, noNaN: true }),
       payload: fc.record({ contentType: fc.constantFrom(...contentTypes), content: anyText }),
     })
-    fc.assert(
-      fc.property(stored, ({ id, vector, payload }) => {
-        const read = fromBinary(PointSchema, codecs.GetPoint.encode({ id, vector, payload }))
+    await fc.assert(
+      fc.asyncProperty(stored, async ({ id, vector, payload }) => {
+        const read = fromBinary(PointSchema, await codecs.GetPoint.encode({ id, vector, payload }))
         assert.equal(read.id?.id?.value, id)
         assert.deepEqual(Float32Array.from(read.vector!.values), vector)
         assert.equal(contentTypes[read.payload!.contentType], payload.contentType)
@@ -405,19 +390,44 @@ describe('the gRPC codec, writing', () => {
     )
   })
 
-  it('writes lengths of every number of bytes', () => {
+  it('writes lengths of every number of bytes', async () => {
     for (const length of [0, 1, 27, 28, 127, 128, 16_380, 16_384, 2_097_150, 2_097_152]) {
       const payload = { contentType: 'Image', content: 'x'.repeat(length) } as const
-      const answer = codecs.GetPoint.encode({ id: anyKnownId, vector: Float32Array.of(1), payload })
+      const answer = await codecs.GetPoint.encode({ id: anyKnownId, vector: Float32Array.of(1), payload })
       assert.equal(fromBinary(PointSchema, answer).payload!.content.length, length)
     }
   })
 
-  it('answers a deletion with nothing, and a missing point with NOT_FOUND', () => {
-    assert.equal(codecs.DeletePoint.encode(true).length, 0)
+  it('answers a deletion with nothing, and a missing point with NOT_FOUND', async () => {
+    assert.equal((await codecs.DeletePoint.encode(true)).length, 0)
     assert.throws(() => codecs.DeletePoint.encode(false), { reason: 'not_found', message: 'Point not found' })
   })
 })
+
+/** The answers that hold ids, written by us, are what the generated types read. */
+async function assertRead(id: string, lists: readonly (readonly string[])[]): Promise<void> {
+  assert.equal(fromBinary(PointIDSchema, await codecs.InsertVector.encode(id)).id?.value, id)
+  const ids = lists.flat()
+  const inserted = fromBinary(InsertVectorsBatchResponseSchema, await codecs.InsertVectorsBatch.encode(ids))
+  assert.deepEqual(
+    inserted.ids.map((each) => each.id?.value),
+    ids,
+  )
+  const found = fromBinary(SearchResponseSchema, await codecs.SearchPoints.encode(ids))
+  assert.deepEqual(
+    found.resultPointIds.map((each) => each.id?.value),
+    ids,
+  )
+  const all = fromBinary(SearchPointsBatchResponseSchema, await codecs.SearchPointsBatch.encode(lists))
+  assert.deepEqual(
+    all.results.map(({ resultPointIds }) => resultPointIds.map((each) => each.id?.value)),
+    lists,
+  )
+}
+
+function idOf(index: number): string {
+  return `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`
+}
 
 const anyKnownId = '3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94'
 

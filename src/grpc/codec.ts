@@ -3,6 +3,7 @@ import type { OperationName, OperationTypes } from '../api/operations.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { contentTypes, type Point } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
 import {
   fieldBytes,
   WireReader,
@@ -22,7 +23,10 @@ import {
  */
 
 export type Decode<Name extends OperationName> = (bytes: Buffer) => OperationTypes[Name]['input']
-export type Encode<Name extends OperationName> = (output: OperationTypes[Name]['output']) => Buffer
+/** A promise for an answer so large that it is written in turns. */
+export type Encode<Name extends OperationName> = (
+  output: OperationTypes[Name]['output'],
+) => Buffer | Promise<Buffer>
 
 export const codecs: {
   readonly [Name in OperationName]: { readonly decode: Decode<Name>; readonly encode: Encode<Name> }
@@ -37,15 +41,28 @@ export const codecs: {
 
 /**
  * The items of a request whose only field is `repeated … = 1`, decoded as they are asked for: an item takes
- * two bytes on the wire and a hundred in memory, so those behind a bad one are better never made.
+ * two bytes on the wire and a hundred in memory, so those behind a bad one are better never made. An undefined
+ * stands where many fields have been passed over without one.
  */
-function* repeated<Item>(bytes: Buffer, read: (message: WireReader) => Item): Generator<Item, void, void> {
+function* repeated<Item>(
+  bytes: Buffer,
+  read: (message: WireReader) => Item,
+): Generator<Item | undefined, void, void> {
   const reader = new WireReader(bytes)
+  let skipped = 0
   while (reader.next()) {
-    if (reader.is(1, wireLength)) yield read(reader.message())
-    else reader.skip()
+    if (reader.is(1, wireLength)) {
+      yield read(reader.message())
+      continue
+    }
+    reader.skip()
+    skipped += 1
+    if (skipped % skippedPerTurn === 0) yield undefined
   }
 }
+
+/** Passing over so many fields takes well under a millisecond. */
+const skippedPerTurn = 4096
 
 function readPoint(message: WireReader): PointInput {
   let vector: FloatList | undefined
@@ -170,28 +187,51 @@ function encodeDeleted(found: boolean): Buffer {
   return Buffer.alloc(0)
 }
 
+/** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. */
+function encodeIds(ids: readonly string[]): Buffer | Promise<Buffer> {
+  const target = Buffer.allocUnsafe(ids.length * pointIdFieldBytes)
+  if (ids.length > idsPerStep) return inTurns(idSteps(target, ids))
+  writeIds(target, 0, ids)
+  return target
+}
+
+function* idSteps(target: Buffer, ids: readonly string[]): Generator<void, Buffer> {
+  yield* writeInSteps(target, 0, ids)
+  return target
+}
+
+function encodeResults(results: readonly (readonly string[])[]): Buffer | Promise<Buffer> {
+  return inTurns(resultSteps(results))
+}
+
+function* resultSteps(results: readonly (readonly string[])[]): Generator<void, Buffer> {
+  const size = results.reduce((sum, ids) => sum + fieldBytes(ids.length * pointIdFieldBytes), 0)
+  const target = Buffer.allocUnsafe(size)
+  let at = 0
+  for (const ids of results) {
+    at = writeHead(target, at, 1, ids.length * pointIdFieldBytes)
+    at = yield* writeInSteps(target, at, ids)
+  }
+  return target
+}
+
+function* writeInSteps(target: Buffer, at: number, ids: readonly string[]): Generator<void, number> {
+  let position = at
+  for (let first = 0; first < ids.length; first += idsPerStep) {
+    position = writeIds(target, position, ids.slice(first, first + idsPerStep))
+    yield
+  }
+  return position
+}
+
 function writeIds(target: Buffer, at: number, ids: readonly string[]): number {
   let position = at
   for (const id of ids) position = writePointId(target, writeHead(target, position, 1, pointIdBytes), id)
   return position
 }
 
-/** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. */
-function encodeIds(ids: readonly string[]): Buffer {
-  const target = Buffer.allocUnsafe(ids.length * pointIdFieldBytes)
-  writeIds(target, 0, ids)
-  return target
-}
-
-function encodeResults(results: readonly (readonly string[])[]): Buffer {
-  const size = results.reduce((sum, ids) => sum + fieldBytes(ids.length * pointIdFieldBytes), 0)
-  const target = Buffer.allocUnsafe(size)
-  let at = 0
-  for (const ids of results) {
-    at = writeIds(target, writeHead(target, at, 1, ids.length * pointIdFieldBytes), ids)
-  }
-  return target
-}
+/** Writing so many takes well under a millisecond. */
+const idsPerStep = 1024
 
 function encodePoint({ id, payload, vector }: Point): Buffer {
   const contentBytes = Buffer.byteLength(payload.content)

@@ -2,6 +2,7 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { promisify } from 'node:util'
+import type { PortSharing } from '../base/ports.ts'
 
 /** The listening sockets of one port, and the connections that came in through them. */
 export interface Listener {
@@ -12,18 +13,24 @@ export interface Listener {
   destroyConnections(): void
 }
 
+export interface ListenPlace {
+  readonly host: string
+  /** 0 takes a free one, the same on all addresses. */
+  readonly port: number
+  /** Set when other threads of this process listen on the same port. */
+  readonly share: PortSharing | undefined
+}
+
 /**
  * Listens on every address that a host name has: `localhost` is two, and a client may try either first.
  *
  * The sockets are ours rather than grpc-js's, because with channelz off its `forceShutdown` knows of no
  * connections, and one call that never ends would keep the process from ending.
  *
- * @param port 0 takes a free one, the same on all addresses
  * @throws what `lookup` throws, and the error of the first address where it cannot listen
  */
 export async function listen(
-  host: string,
-  port: number,
+  { host, port, share }: ListenPlace,
   onConnection: (socket: Socket) => void,
 ): Promise<Listener> {
   const connections = new Set<Socket>()
@@ -36,14 +43,16 @@ export async function listen(
   const close = async (): Promise<void> => {
     await Promise.all(servers.map((server) => promisify(server.close.bind(server))()))
   }
+  // Who joins listens where the first has found room, which may be on one address alone.
+  const isFreePort = port === 0 || share === 'join'
   let bound = port
   for (const address of await addressesOf(host)) {
     const server = createServer({ noDelay: true }, accept)
     try {
-      server.listen(bound, address)
+      server.listen({ port: bound, host: address, reusePort: share !== undefined })
       await once(server, 'listening')
     } catch (error) {
-      if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, port)) continue
+      if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, isFreePort)) continue
       await close()
       throw error
     }
@@ -65,6 +74,6 @@ async function addressesOf(host: string): Promise<ReadonlySet<string>> {
 }
 
 /** One address is enough where the machine lacks the other, or somebody has the free port that was taken. */
-function isElsewhere({ code }: NodeJS.ErrnoException, port: number): boolean {
-  return code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || (code === 'EADDRINUSE' && port === 0)
+function isElsewhere({ code }: NodeJS.ErrnoException, isFreePort: boolean): boolean {
+  return code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || (code === 'EADDRINUSE' && isFreePort)
 }

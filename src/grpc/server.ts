@@ -1,7 +1,6 @@
 import { fileURLToPath } from 'node:url'
 import {
   logVerbosity,
-  Metadata,
   Server,
   ServerCredentials,
   ServerInterceptingCall,
@@ -9,20 +8,22 @@ import {
   type ServerInterceptor,
   type ServerUnaryCall,
   type ServiceDefinition,
-  type StatusObject,
   type sendUnaryData,
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
 import { HealthImplementation } from 'grpc-health-check'
 import type { ApiContext, Call } from '../api/call.ts'
-import { type OperationName, operationNames } from '../api/operations.ts'
+import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
 import { createKeyCheck, type KeyCheck } from '../base/api-key.ts'
-import { DatabaseError, reasons, toDatabaseError } from '../base/errors.ts'
+import type { BodyBudgets } from '../base/byte-budget.ts'
+import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
+import { boundBodies, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
 import { type Listener, listen } from './listener.ts'
 import { addReflection } from './reflection.ts'
@@ -32,7 +33,14 @@ export interface GrpcServerOptions {
   readonly apiKey: string
   readonly host: string
   readonly port: number
+  /** Set when other threads of this process listen on the same port. */
+  readonly share?: PortSharing | undefined
   readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to take in a whole answer. */
+  readonly requestTimeoutMs: number
+  /** How often a connection is asked for a sign of life. */
+  readonly keepaliveMs: number
+  readonly budgets: BodyBudgets
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
@@ -43,6 +51,11 @@ export interface GrpcServer extends RunningServer {
 }
 
 const serviceName = 'vectordb.VectorDB'
+
+function isOperation(path: string): boolean {
+  return path.startsWith(`/${serviceName}/`)
+}
+
 const healthPrefix = '/grpc.health.v1.Health/'
 
 /** proto/ stands beside src/ in a checkout and beside dist/ in the package. */
@@ -64,16 +77,17 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   setLogVerbosity(logVerbosity.NONE)
   const streams = new Set<ServerInterceptingCallInterface>()
   const server = new Server({
+    // Of what is compressed, when it is not any more; before, `boundBodies` sees to it.
     'grpc.max_receive_message_length': options.maxRequestBytes,
     // The answer to a request that was let in is never refused for its size: MAX_LIMIT bounds it.
     'grpc.max_send_message_length': -1,
     'grpc.max_concurrent_streams': 1000,
     'grpc.enable_channelz': 0,
     // A peer that went away without a word is found out by its silence: its connection would stay for ever.
-    'grpc.keepalive_time_ms': 60_000,
-    'grpc.keepalive_timeout_ms': 20_000,
+    'grpc.keepalive_time_ms': options.keepaliveMs,
+    'grpc.keepalive_timeout_ms': Math.ceil(options.keepaliveMs / 3),
     interceptors: [
-      rewordRefusals(options.maxRequestBytes),
+      boundBodies(options, isOperation, (outcome) => inOurWords(outcome, options.maxRequestBytes)),
       guard(createKeyCheck(options.apiKey)),
       trackStreams(streams),
     ],
@@ -127,7 +141,7 @@ function serviceDefinition(): ServiceDefinition {
 function handlerOf(
   runner: OperationRunner,
   name: OperationName,
-): (call: ServerUnaryCall<Buffer, Buffer>, callback: sendUnaryData<Buffer>) => void {
+): (call: OperationCall, callback: sendUnaryData<Buffer>) => void {
   return (call, callback) => {
     answer(runner, name, call)
       .then(
@@ -141,16 +155,28 @@ function handlerOf(
   }
 }
 
+/** `boundBodies` makes the request of the message. */
+type OperationCall = ServerUnaryCall<ReceivedRequest, Buffer>
+
 function answer<Name extends OperationName>(
   runner: OperationRunner,
   name: Name,
-  call: ServerUnaryCall<Buffer, Buffer>,
+  call: OperationCall,
 ): Promise<Buffer> {
   const { decode, encode } = codecs[name]
-  return runOperation(runner, name, { decode: () => decode(call.request), encode }, callOf(call))
+  const { request } = call
+  const codec = {
+    decode: () => decode(request.take()),
+    async encode(output: OperationTypes[Name]['output']): Promise<Buffer> {
+      const bytes = await encode(output)
+      request.holdAnswer(bytes.length)
+      return bytes
+    },
+  }
+  return runOperation(runner, name, codec, callOf(call))
 }
 
-function callOf(call: ServerUnaryCall<Buffer, Buffer>): Call {
+function callOf(call: OperationCall): Call {
   const controller = new AbortController()
   const deadline = Number(call.getDeadline())
   call.on('cancelled', () => {
@@ -160,29 +186,14 @@ function callOf(call: ServerUnaryCall<Buffer, Buffer>): Call {
         : new DatabaseError('cancelled', 'the caller has gone'),
     )
   })
-  return { fields: { queryVector: 'query_vector' }, signal: controller.signal }
-}
-
-function statusOf(error: DatabaseError): Partial<StatusObject> {
-  const metadata = new Metadata()
-  if (error.reason === 'overloaded') metadata.set('retry-after-ms', '1000')
-  return { code: reasons[error.reason].grpc, details: error.message, metadata }
-}
-
-type OutgoingStatus = Parameters<ServerInterceptingCall['sendStatus']>[0]
-
-/**
- * Gives what grpc-js refuses of itself the code and the words of our settings. It sends these refusals past
- * the interceptors, from the call that the first of them gets, so that is where they are caught.
- */
-function rewordRefusals(maxRequestBytes: number): ServerInterceptor {
-  return (_method, call) => {
-    const send = call.sendStatus.bind(call)
-    call.sendStatus = (outcome) => send(inOurWords(outcome, maxRequestBytes))
-    return new ServerInterceptingCall(call)
+  return {
+    fields: { queryVector: 'query_vector' },
+    signal: controller.signal,
+    decoded: () => call.request.release(),
   }
 }
 
+/** What grpc-js refuses of itself, with the code and the words of our settings. */
 function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
   const { code, details = '' } = outcome
   if (code === status.RESOURCE_EXHAUSTED && /^Received message/.test(details ?? '')) {
@@ -242,10 +253,11 @@ function trackStreams(streams: Set<ServerInterceptingCallInterface>): ServerInte
   }
 }
 
-async function bind(server: Server, { host, port }: GrpcServerOptions): Promise<Listener> {
+async function bind(server: Server, { host, port, share }: GrpcServerOptions): Promise<Listener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
-    return await listen(host, port, (socket) => injector.injectConnection(socket))
+    if (share === 'first') await checkPortIsFree(host, port)
+    return await listen({ host, port, share }, (socket) => injector.injectConnection(socket))
   } catch (error) {
     server.forceShutdown()
     throw new Error(`gRPC cannot listen on ${host} port ${port} (GRPC_PORT): ${(error as Error).message}`, {

@@ -6,37 +6,36 @@ export const plainText = 'text/plain; charset=utf-8'
 
 /** Answers with the error's status and its message, as every error of ours is answered. */
 export function sendError(reply: FastifyReply, error: DatabaseError): FastifyReply {
-  const { http } = reasons[error.reason]
-  if (http === 429 || http === 503) reply.header('retry-after', '1')
-  return reply.code(http).type(plainText).send(error.message)
+  const { status, headers } = headOf(error)
+  return reply.code(status).headers(headers).send(error.message)
+}
+
+/** The status and the headers of an error's answer. */
+export function headOf({ reason }: DatabaseError): {
+  readonly status: number
+  readonly headers: Readonly<Record<string, string>>
+} {
+  const { http } = reasons[reason]
+  const retry = http === 429 || http === 503 ? { 'retry-after': '1' } : {}
+  return { status: http, headers: { 'content-type': plainText, ...retry } }
 }
 
 /** The framework's errors in our words; what neither of us foresaw is internal, and logged. */
-export function errorOfFramework(
-  error: FastifyError | Error,
-  { maxRequestBytes, logger }: { readonly maxRequestBytes: number; readonly logger: Logger },
-): DatabaseError {
+export function errorOfFramework(error: FastifyError | Error, logger: Logger): DatabaseError {
   if (error instanceof DatabaseError) return error
   const { code, statusCode = 500 } = error as FastifyError
   const invalid = (message: string): DatabaseError => new DatabaseError('invalid_argument', message)
   switch (code) {
-    case 'FST_ERR_CTP_BODY_TOO_LARGE':
-      return new DatabaseError(
-        'request_too_large',
-        `the request body is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)`,
-      )
     case 'FST_ERR_CTP_INVALID_MEDIA_TYPE':
       return new DatabaseError(
         'unsupported_media_type',
         'the content type is not supported: send application/json',
       )
-    case 'FST_ERR_CTP_INVALID_CONTENT_LENGTH':
-      return invalid('the body is not as long as its content-length says')
     case 'FST_ERR_BAD_URL':
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return invalid('the path of the request is malformed or too long')
   }
-  // Such as an upload that its sender broke off: no fault of ours, so nothing for the log.
+  // No fault of ours, so nothing for the log.
   if (statusCode >= 400 && statusCode < 500) return invalid('the request could not be read')
   const internal = toDatabaseError(error)
   logger.error({ err: error }, internal.message)

@@ -4,7 +4,7 @@ import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts
 import { DatabaseError } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import { dimensionMax, type Point } from '../base/point.ts'
-import { type JsonKind, JsonScanner } from './json-scanner.ts'
+import { isUtf8InTurns, type JsonKind, JsonScanner } from './json-scanner.ts'
 
 /**
  * JSON bodies to the api's inputs and answers back. Here JSON's types are checked, with the path of the
@@ -43,16 +43,19 @@ function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
   return input
 }
 
-/** The items of a batch, read as they are asked for: those behind a bad one are never made. */
+/**
+ * The items of a batch, read as they are asked for: those behind a bad one are never made. An undefined stands
+ * where much has been gone through without one.
+ */
 function* items<Item>(
   body: Buffer,
   field: string,
   read: (json: JsonScanner, path: string) => Item,
-): Generator<Item, void, void> {
-  const json = new JsonScanner(body)
+): Generator<Item | undefined, void, void> {
+  const json = new JsonScanner(body, yield* isUtf8InTurns(body))
   let found = false
   for (const key of membersAt(json, '')) {
-    if (key !== field) json.skip()
+    if (key !== field) yield* json.skipInTurns()
     else {
       // The items of the first have been handed over: the last cannot count any more.
       if (found) throw invalid(`${field} comes twice`)

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
 import { DatabaseError } from '../base/errors.ts'
-import { JsonScanner } from './json-scanner.ts'
+import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
 
 /** Literals have no reading of their own: they stand for themselves by their kind. */
 interface Literal {
@@ -60,8 +60,10 @@ function assertAgreement(text: string): void {
   const right = reference(text)
   const read = attempt(text, readValue)
   const skipped = attempt(text, (json) => json.skip())
+  const skippedInTurns = attempt(text, (json) => [...json.skipInTurns()].length)
   assert.deepEqual(sorted(read), sorted(right), text)
   assert.equal(skipped === 'refused', right === 'refused', text)
+  assert.equal(skippedInTurns === 'refused', right === 'refused', text)
 }
 
 /** `JSON.parse` puts keys that are numbers first: the order of keys means nothing. */
@@ -74,6 +76,14 @@ function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (typeof value === 'object' && value !== null && 'value' in value) return { value: sorted(value.value) }
   return value
+}
+
+function isUtf8Stepwise(bytes: Buffer): boolean {
+  const steps = isUtf8InTurns(bytes)
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done) return value
+  }
 }
 
 const space = fc.stringMatching(/^[ \n\r\t]{0,2}$/)
@@ -161,6 +171,32 @@ describe('the JSON scanner', () => {
       attempt('{"a":'.repeat(1_000_000), (json) => json.skip()),
       'refused',
     )
+  })
+
+  it('yields now and then while it skips much', () => {
+    const json = new JsonScanner(Buffer.from(`[${'{"a":[1]},'.repeat(10_000)}1] `))
+    assert.equal([...json.skipInTurns()].length, 7)
+    json.end()
+  })
+
+  it('checks what is UTF-8 in pieces as in one, wherever a piece ends', () => {
+    const pieceBytes = 1024 * 1024
+    for (const character of ['a', 'é', '€', '🦊']) {
+      const bytes = Buffer.byteLength(character)
+      for (let before = 0; before <= bytes; before += 1) {
+        const text = Buffer.from(`${'x'.repeat(pieceBytes - before)}${character}${'y'.repeat(pieceBytes)}`)
+        assert.equal(isUtf8Stepwise(text), true, `${character} ${before} bytes before the end of a piece`)
+        for (let damaged = 0; damaged < bytes; damaged += 1) {
+          const wrong = Buffer.from(text)
+          wrong[pieceBytes - before + damaged] = 0xff
+          assert.equal(isUtf8Stepwise(wrong), false)
+        }
+        assert.equal(isUtf8Stepwise(text.subarray(0, pieceBytes - before + bytes)), true)
+        if (bytes > 1) assert.equal(isUtf8Stepwise(text.subarray(0, pieceBytes - before + bytes - 1)), false)
+      }
+    }
+    assert.equal(isUtf8Stepwise(Buffer.alloc(3 * pieceBytes, 0x80)), false)
+    assert.equal(isUtf8Stepwise(Buffer.alloc(0)), true)
   })
 
   it('counts the values of an array that is too long instead of parsing it', () => {

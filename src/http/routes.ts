@@ -1,4 +1,5 @@
 import type { OperationName, OperationTypes } from '../api/operations.ts'
+import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery, encodePoint } from './json-codec.ts'
 
 /** How an operation is spelled in HTTP. */
@@ -8,8 +9,8 @@ export interface Route<Name extends OperationName> {
   readonly status: number
   /** @param body what came with the request, empty for methods that take none; @param id the path's id */
   readonly decode: (body: Buffer, id: string) => OperationTypes[Name]['input']
-  /** JSON text; undefined for an empty body. */
-  readonly encode: (output: OperationTypes[Name]['output']) => string | undefined
+  /** JSON, a promise where there is much of it; undefined for an empty body. */
+  readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
 
 export const routes: { readonly [Name in OperationName]: Route<Name> } = {
@@ -25,7 +26,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/points/batch',
     status: 201,
     decode: decodePoints,
-    encode: (ids) => JSON.stringify({ point_ids: ids }),
+    encode: (ids) => encodeIds('point_ids', ids),
   },
   GetPoint: {
     method: 'GET',
@@ -46,13 +47,13 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/points/search',
     status: 200,
     decode: decodeQuery,
-    encode: (results) => JSON.stringify({ results }),
+    encode: (ids) => encodeIds('results', ids),
   },
   SearchPointsBatch: {
     method: 'POST',
     path: '/points/search/batch',
     status: 200,
     decode: decodeQueries,
-    encode: (results) => JSON.stringify({ results }),
+    encode: (lists) => encodeIdLists('results', lists),
   },
 }

@@ -1,25 +1,32 @@
 import { readFileSync } from 'node:fs'
 import type { AddressInfo } from 'node:net'
 import { dirname } from 'node:path'
+import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import {
   type FastifyError,
   type FastifyInstance,
+  type FastifyListenOptions,
   type FastifyReply,
   type FastifyRequest,
   fastify,
 } from 'fastify'
 import type { ApiContext, Call } from '../api/call.ts'
-import { type OperationName, operationNames } from '../api/operations.ts'
+import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
 import { createKeyCheck } from '../base/api-key.ts'
+import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
-import { errorOfFramework, plainText, sendError } from './errors.ts'
+import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
+import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
+import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
+import { createHostCheck } from './host-check.ts'
+import type { JsonAnswer } from './json-answers.ts'
 import { type Route, routes } from './routes.ts'
 import { addSnapshots, snapshotPath } from './snapshots.ts'
 import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
@@ -28,10 +35,16 @@ export interface HttpServerOptions {
   readonly context: ApiContext
   readonly host: string
   readonly port: number
+  /** Set when other threads of this process listen on the same port. */
+  readonly share?: PortSharing | undefined
   /** Demanded on everything but health, readiness, the start page and the docs; undefined leaves HTTP open. */
   readonly apiKey: string | undefined
+  /** Names, besides those of loopback, by which an open server on loopback may be called. */
+  readonly allowedHosts: readonly string[]
   readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to take in a whole answer. */
   readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly isReady: () => boolean
@@ -43,11 +56,11 @@ const openApiText = readFileSync(openApiPath, 'utf8')
 /**
  * Serves the operations over HTTP/JSON, with health, readiness, metrics and the docs.
  *
- *   request ─> key ─> route ─> size, content type ─> JSON ─> operation ─> answer
- *               │       │        │                    │         └ the reason's status
- *               │       │        └ 413, 415           └ 400
+ *   request ─> key ─> route ─> content type, size, memory ─> JSON ─> operation ─> answer
+ *               │       │        │                           │         └ the reason's status
+ *               │       │        └ 415, 413, 429             └ 400
  *               │       └ 404, 405
- *               └ 401
+ *               └ 401, 421
  *
  * Every error, the framework's own included, is plain text.
  *
@@ -55,7 +68,6 @@ const openApiText = readFileSync(openApiPath, 'utf8')
  */
 export async function startHttpServer(options: HttpServerOptions): Promise<RunningServer> {
   const app = fastify({
-    bodyLimit: options.maxRequestBytes,
     requestTimeout: options.requestTimeoutMs,
     http: socketOptions(options.requestTimeoutMs),
     keepAliveTimeout: 65_000,
@@ -66,17 +78,22 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     return503OnClosing: false,
     routerOptions: { maxParamLength: 4096, ignoreTrailingSlash: false },
     clientErrorHandler: refuseMalformed,
-    frameworkErrors: (error, _request, reply) => sendError(reply, errorOfFramework(error, options)),
+    frameworkErrors: (error, _request, reply) => sendError(reply, errorOfFramework(error, options.logger)),
   })
-  app.setErrorHandler((error: FastifyError, _request, reply) => {
+  app.setErrorHandler((error: FastifyError, request, reply) => {
     // The framework closes the connection of some errors; Node reads the rest of a body, and it can go on.
     if (reply.hasHeader('connection')) reply.removeHeader('connection')
-    return sendError(reply, errorOfFramework(error, options))
+    const ours = errorOfFramework(error, options.logger)
+    if (ours.reason !== 'overloaded' || request.raw.complete) return sendError(reply, ours)
+    reply.hijack()
+    refuseAndClose(request.raw, reply.raw, { ...headOf(ours), text: ours.message })
+    return undefined
   })
   answerBelowFramework(app.server)
-  acceptJson(app)
+  acceptJson(app, options)
+  cutSlowReaders(app, options.requestTimeoutMs)
   const closing = new AbortController()
-  refuseRequests(app, options.apiKey, closing.signal)
+  refuseRequests(app, options, closing.signal)
   addOperations(app, options)
   addSnapshots(app, options)
   addPages(app, options)
@@ -94,24 +111,45 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
 }
 
 /** Bodies arrive as bytes, so that an empty one is no fault where none is needed and UTF-8 is checked. */
-function acceptJson(app: FastifyInstance): void {
+function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServerOptions): void {
+  const bounds = { maxRequestBytes, requestBytes: budgets.requests }
   app.removeAllContentTypeParsers()
-  app.addContentTypeParser(/^application\/json\s*(;|$)/i, { parseAs: 'buffer' }, (request, body, done) => {
-    const charset = /charset\s*=\s*"?([^\s;"]+)/i.exec(request.headers['content-type'] ?? '')?.[1]
-    if (charset === undefined || /^utf-?8$/i.test(charset)) done(null, body)
-    else done(new DatabaseError('unsupported_media_type', `charset ${charset} is not supported: send UTF-8`))
+  app.addContentTypeParser(/^application\/json\s*(;|$)/i, async ({ headers, raw }: FastifyRequest) => {
+    const charset = /charset\s*=\s*"?([^\s;"]+)/i.exec(headers['content-type'] ?? '')?.[1]
+    if (charset === undefined || /^utf-?8$/i.test(charset)) return await readBody(raw, bounds)
+    throw new DatabaseError('unsupported_media_type', `charset ${charset} is not supported: send UTF-8`)
+  })
+  app.addHook('preHandler', (request, { raw }, done) => {
+    const { body } = request
+    if (body instanceof RequestBody) {
+      if (raw.closed) body.release()
+      else raw.once('close', () => body.release())
+    }
+    done()
+  })
+}
+
+/** But for snapshots, which are of any length and have a clock of their own. */
+function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
+  app.addHook('onSend', (_request, reply, payload, done) => {
+    if (!(payload instanceof Readable)) cutSlowReader(reply.raw, timeoutMs)
+    done()
   })
 }
 
 /** What can be told from the head of a request alone: before its body is read, and whatever the route. */
-function refuseRequests(app: FastifyInstance, apiKey: string | undefined, closing: AbortSignal): void {
+function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closing: AbortSignal): void {
+  const { apiKey } = options
   const isKey = apiKey === undefined ? () => true : createKeyCheck(apiKey)
+  const isHost = createHostCheck(options)
   app.addHook('onRequest', async (request, reply) => {
     if (closing.aborted) throw new DatabaseError('shutting_down', 'the server is shutting down')
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
       throw new DatabaseError('invalid_argument', 'the host header is missing')
     }
-    if (!isOpen(request.routeOptions.url ?? '') && !isKey(request.headers.authorization)) {
+    const isGuarded = !isOpen(request.routeOptions.url ?? '')
+    if (isGuarded && !isHost(request.headers.host)) throw misdirected()
+    if (isGuarded && !isKey(request.headers.authorization)) {
       reply.header('www-authenticate', 'Bearer')
       throw new DatabaseError(
         'unauthenticated',
@@ -129,6 +167,13 @@ function refuseRequests(app: FastifyInstance, apiKey: string | undefined, closin
   for (const path of ['/points/search', '/points/batch']) {
     app.route({ method: ['GET', 'DELETE'], url: path, handler: (_request, reply) => reply.callNotFound() })
   }
+}
+
+function misdirected(): DatabaseError {
+  return new DatabaseError(
+    'misdirected',
+    'without HTTP_API_KEY this server answers to addresses and localhost alone: name further hosts in ALLOWED_HOSTS',
+  )
 }
 
 /** What is open however HTTP is guarded. */
@@ -167,15 +212,19 @@ function shown(path: string): string {
 }
 
 function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
-  const runner: OperationRunner = { ...options, transport: 'http' }
+  const runner: HttpRunner = { ...options, transport: 'http' }
   for (const name of operationNames) {
     const { method, path } = routes[name]
     app.route({ method, url: path, handler: (request, reply) => answer(runner, name, request, reply) })
   }
 }
 
+interface HttpRunner extends OperationRunner {
+  readonly budgets: BodyBudgets
+}
+
 async function answer<Name extends OperationName>(
-  runner: OperationRunner,
+  runner: HttpRunner,
   name: Name,
   request: FastifyRequest,
   reply: FastifyReply,
@@ -184,29 +233,35 @@ async function answer<Name extends OperationName>(
   const { id = '' } = request.params as { id?: string }
   const codec = {
     decode: () => decode(method === 'POST' ? bodyOf(request) : noBody, id),
-    encode,
+    async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
+      const json = await encode(output)
+      if (json !== undefined) holdAnswer(reply.raw, json.length, runner.budgets.answers)
+      return json
+    },
   }
-  const text = await runOperation(runner, name, codec, callOf(reply))
+  const json = await runOperation(runner, name, codec, callOf(request, reply))
   reply.code(status)
-  return text === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(text)
+  return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
 
-function bodyOf(request: FastifyRequest): Buffer {
-  if (request.headers['content-type'] === undefined) {
+function bodyOf({ headers, body }: FastifyRequest): Buffer {
+  if (headers['content-type'] === undefined) {
     throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
   }
-  return Buffer.isBuffer(request.body) ? request.body : noBody
+  return body instanceof RequestBody ? body.take() : noBody
 }
 
 const noBody = Buffer.alloc(0)
 
 /** An answer that closes before it has ended has lost its caller. */
-function callOf({ raw }: FastifyReply): Call {
+function callOf({ body }: FastifyRequest, { raw }: FastifyReply): Call {
   const controller = new AbortController()
   raw.once('close', () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
   })
-  return { fields: { queryVector: 'vector' }, signal: controller.signal }
+  const fields = { queryVector: 'vector' } as const
+  if (!(body instanceof RequestBody)) return { fields, signal: controller.signal }
+  return { fields, signal: controller.signal, decoded: () => body.release() }
 }
 
 function addPages(app: FastifyInstance, { metrics, isReady }: HttpServerOptions): void {
@@ -255,9 +310,16 @@ async function addDocs(app: FastifyInstance): Promise<void> {
   })
 }
 
-async function listen(app: FastifyInstance, { host, port }: HttpServerOptions): Promise<void> {
+async function listen(app: FastifyInstance, { host, port, share }: HttpServerOptions): Promise<void> {
   try {
-    await app.listen({ host, port })
+    if (share === 'first') await checkPortIsFree(host, port)
+    // A name that the framework's types lack: it passes it on to Node.
+    const place: FastifyListenOptions & { reusePort: boolean } = {
+      host,
+      port,
+      reusePort: share !== undefined,
+    }
+    await app.listen(place)
   } catch (error) {
     await app.close()
     throw new Error(`HTTP cannot listen on ${host} port ${port} (HTTP_PORT): ${(error as Error).message}`, {

@@ -20,12 +20,12 @@ export const snapshotPath = '/snapshots'
  * fast as the client takes it; over when the client goes, or stands still.
  */
 export function addSnapshots(app: FastifyInstance, options: SnapshotOptions): void {
-  app.post(snapshotPath, (_request, reply) => {
+  app.post(snapshotPath, async (_request, reply) => {
     const started = performance.now()
     const count = (outcome: string): void =>
       options.metrics.request('TakeSnapshot', 'http', outcome, (performance.now() - started) / 1000)
     try {
-      return sendSnapshot(reply, options.context.database.snapshot(), options, count)
+      return sendSnapshot(reply, await options.context.database.snapshot(), options, count)
     } catch (thrown) {
       count(toDatabaseError(thrown).reason)
       throw thrown
@@ -42,11 +42,14 @@ function sendSnapshot(
   let fault: DatabaseError | undefined
   const { raw } = reply
   // Whatever ends the answer, the client, a fault, the server's stop, ends here.
-  raw.once('close', () => {
+  const end = (): void => {
     snapshot.close()
     if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
     count(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
-  })
+  }
+  // The client may have gone while the snapshot was being opened.
+  if (raw.closed) end()
+  else raw.once('close', end)
   const stream = Readable.from(
     watched(snapshot.chunks(), requestTimeoutMs, () => raw.destroy()),
     {

@@ -19,8 +19,11 @@ export interface AuditRequest {
 
 /**
  * Measures, metric by metric, what share of the k nearest of stored points each route finds, against the exact
- * scan; the point asked for does not count, every way finds it. Routes of a metric are tried in order until one
- * reaches the target.
+ * scan. Routes of a metric are tried in order until one reaches the target.
+ *
+ * The point asked for is judged apart: it has to be found as surely as its neighbours, not to make up for them.
+ * Where nearly all distances are equal, as under Hamming between vectors of continuous components, any ten points
+ * are as near as any others, and only the point itself tells that no way led there.
  */
 export function auditRoutes(
   searcher: Searcher,
@@ -42,7 +45,12 @@ export function auditRoutes(
         ranges,
         () => false,
       )
-      const recall = recallOf(truth.map(onlyLinked), answers, request.slots)
+      const linked = truth.map(onlyLinked)
+      const isOwn = (slot: number, query: number): boolean => slot === request.slots[query]
+      const recall = Math.min(
+        recallOf(linked, answers, (slot, query) => !isOwn(slot, query)),
+        recallOf(linked, answers, isOwn),
+      )
       found.push({ metric, route, recall })
       if (recall >= request.target) break
     }
@@ -58,23 +66,23 @@ function isLinked(segments: readonly SegmentHandle[], slot: number, graph: numbe
 }
 
 /**
- * The share of the true neighbours that were found, each query's own slot aside. A true neighbour counts as
- * missed only where it is nearer than the last of the answer: points that came between the two searches push
- * others out of the answer, and rightly so.
+ * The share of the true neighbours that were found, of those that `counts`. A true neighbour counts as missed
+ * only where it is nearer than the last of the answer: points that came between the two searches push others
+ * out of the answer, and rightly so.
  */
 export function recallOf(
   truth: readonly (readonly Hit[])[],
   answers: readonly (readonly Hit[])[],
-  own: readonly number[],
+  counts: (slot: number, query: number) => boolean = () => true,
 ): number {
   let found = 0
   let missed = 0
-  for (const [index, nearest] of truth.entries()) {
-    const answer = answers[index]!
+  for (const [query, nearest] of truth.entries()) {
+    const answer = answers[query]!
     const slots = new Set(answer.map(({ slot }) => slot))
     const last = answer.length < nearest.length ? undefined : answer.at(-1)
     for (const hit of nearest) {
-      if (hit.slot === own[index]) continue
+      if (!counts(hit.slot, query)) continue
       if (slots.has(hit.slot)) found += 1
       else if (last === undefined || isBefore(hit, last)) missed += 1
     }

@@ -4,7 +4,7 @@ import { crc32 } from 'node:zlib'
 import type { Metric } from '../base/point.ts'
 import type { Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
-import type { SegmentHandle } from './segment.ts'
+import type { CodeBits, SegmentHandle } from './segment.ts'
 
 /**
  * A graph on disk: a cache of what the stored points imply, so that a start reads it instead of building it.
@@ -33,7 +33,9 @@ interface Header {
   readonly version: number
   readonly dimension: number
   readonly m: number
-  readonly codeBytes: number
+  /** What searches measured by when the recall of their routes was measured. */
+  readonly codeBits: CodeBits
+  readonly rowsOnDisk: boolean
   /** Number of the segment's first slot among all slots. */
   readonly firstSlot: number
   readonly slotCount: number
@@ -52,7 +54,8 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     version: formatVersion,
     dimension: segment.layout.dimension,
     m: segment.layout.m,
-    codeBytes: segment.layout.codeBytes,
+    codeBits: segment.layout.codeBits,
+    rowsOnDisk: segment.layout.rows === 0,
     firstSlot: segment.firstSlot,
     slotCount,
     upperNext,
@@ -75,7 +78,8 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
 
 /**
  * Reads a graph into a segment that has none. Slots whose point is another one by now, or none, come out as
- * leaving: they have to be repaired around before anything is linked.
+ * leaving: they have to be repaired around before anything is linked. Links serve codes of any width; routes that
+ * were measured by other codes, or with rows elsewhere, are left out.
  *
  * @returns what was kept with it; undefined when there is no file
  * @throws Error that says what is wrong with the file; the graph is empty then
@@ -105,7 +109,7 @@ export function loadGraph(segment: SegmentHandle, graph: number, path: string): 
 function readGraph(segment: SegmentHandle, graph: number, file: number): CheckpointMeta {
   const header = readHeader(file)
   const { layout, memory } = segment
-  for (const field of ['dimension', 'm', 'codeBytes'] as const) {
+  for (const field of ['dimension', 'm'] as const) {
     if (header[field] !== layout[field]) {
       throw new Error(`it was written for ${field} ${header[field]}, now it is ${layout[field]}`)
     }
@@ -139,7 +143,8 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   }
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined
-  return header.meta
+  const isMeasuredAlike = header.codeBits === layout.codeBits && header.rowsOnDisk === (layout.rows === 0)
+  return isMeasuredAlike ? header.meta : { ...header.meta, routes: [] }
 }
 
 /** The `m` that a graph file was written with. */

@@ -34,6 +34,7 @@ const ringOffset = 88
 const ringLengthOffset = 92
 const ringEndsOffset = 96
 const slotsOffset = 112
+const codeBitsOffset = 116
 
 /** Writes the header of an empty graph. */
 export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: number): void {
@@ -49,6 +50,7 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
   const view = new DataView(memory.buffer)
   for (const [index, field] of fields.entries())
     view.setUint32(columns.header + index * 4, words[field], true)
+  view.setUint32(columns.header + codeBitsOffset, layout.codeBits, true)
   view.setUint32(columns.header + levelsOffset, columns.levels, true)
   view.setUint32(columns.header + ringOffset, columns.ring, true)
   view.setUint32(columns.header + ringLengthOffset, layout.capacity, true)

@@ -1,6 +1,7 @@
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
 import { GraphThread, type Route } from './graph.ts'
+import { GraphState } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { efMax, type SegmentHandle } from './segment.ts'
 
@@ -22,6 +23,7 @@ export interface IndexQuery extends ScanQuery {
 export class Searcher {
   readonly #kernels: KernelModule
   readonly #lane: number
+  readonly #segments: SegmentHandle[] = []
   readonly #scanners: FlatScanner[] = []
   readonly #graphs: GraphThread[][] = []
 
@@ -32,6 +34,7 @@ export class Searcher {
 
   attach(segment: SegmentHandle): void {
     const { ordinal, layout } = segment
+    this.#segments[ordinal] = segment
     this.#scanners[ordinal] = new FlatScanner(segment, this.#kernels, this.#lane)
     this.#graphs[ordinal] = layout.graphs.map(
       (_, graph) => new GraphThread(segment, this.#kernels, this.#lane, graph),
@@ -64,14 +67,26 @@ export class Searcher {
     let next = 0
     return queries.map((query) => {
       if (query.route === undefined) return exact[next++]!
-      return isCancelled() ? [] : this.#walk(query, query.route)
+      return isCancelled() ? [] : this.#walk(query, query.route, isCancelled)
     })
   }
 
-  #walk(query: IndexQuery, { graph, measure, widening }: Route): readonly Hit[] {
+  /**
+   * A walk that brings too few has found no way on: after removals, until the graph is repaired, or within
+   * points that are all alike. `k` is never more than there are points, so a scan finds what is missing.
+   */
+  #walk(query: IndexQuery, { graph, measure, widening }: Route, isCancelled: () => boolean): readonly Hit[] {
     const ef = Math.min(efMax, query.ef * widening)
     const lists = this.#graphs.map((graphs) => graphs[graph]!.search(query, ef, measure))
-    return mergeHits(lists, query.k)
+    const hits = mergeHits(lists, query.k)
+    return hits.length < query.k ? this.#scan([query], this.#allSlots(), isCancelled)[0]! : hits
+  }
+
+  #allSlots(): SlotRange[] {
+    return this.#segments.map((segment) => {
+      const { slotCount } = new GraphState(segment, 0)
+      return { ordinal: segment.ordinal, from: 0, to: slotCount }
+    })
   }
 
   #scan(

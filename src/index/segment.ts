@@ -7,8 +7,8 @@ import { DatabaseError } from '../base/errors.ts'
  *   ├────────┼─────────┼────────────┬────────────┬──────────────┬──────────────┬───────────────────┤
  *   │ unused │ headers │ lanes of   │ live       │ graph 0, 1:  │ codes        │ rows              │
  *   │        │ of the  │ scratch    │ sequences  │ states,      │ header and   │ f32 x padded      │
- *   │        │ graphs  │ one a      │ norms      │ levels,      │ one byte a   │ dimension a slot, │
- *   │        │         │ thread     │ (squared)  │ lists, ring  │ component    │ 64-byte aligned   │
+ *   │        │ graphs  │ one a      │ norms      │ levels,      │ half or one  │ dimension a slot, │
+ *   │        │         │ thread     │ (squared)  │ lists, ring  │ byte each    │ 64-byte aligned   │
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks
  *
@@ -33,7 +33,9 @@ export interface SegmentLayout {
   /** Links of a node on each upper level; twice as many on level 0. */
   readonly m: number
   readonly efConstruction: number
-  /** Codes of a row with their padding: a multiple of 32. */
+  /** Bits of a code: 7 in a byte of their own, 4 two in a byte. */
+  readonly codeBits: CodeBits
+  /** Codes of a row with their padding: a multiple of 32, of 64 where a code has 4 bits. */
   readonly codeWidth: number
   readonly codeBytes: number
   readonly laneBytes: number
@@ -130,12 +132,25 @@ const uncodedDimensionMax = 16
 /** Up to so many threads the capacity of a segment does not depend on their number. */
 const usualThreadsMax = 16
 
+export const codeBitsChoices = [4, 7] as const
+export type CodeBits = (typeof codeBitsChoices)[number]
+
+/**
+ * The width of codes that is best at a dimension: short ones where vectors are long enough to wait for memory, and
+ * for the errors of their components to even out (docs/decisions/index.md has the figures).
+ */
+export function usualCodeBits(dimension: number): CodeBits {
+  return dimension < 256 ? 7 : 4
+}
+
 export interface SegmentOptions {
   readonly dimension: number
   readonly threads: number
   readonly maxLimit: number
   readonly m: number
   readonly efConstruction: number
+  /** Undefined for what is usual at the dimension. */
+  readonly codeBits?: CodeBits | undefined
   /** Keeps codes and links in memory and leaves the rows on disk. */
   readonly rowsOnDisk?: boolean | undefined
   /** Fewer slots than fit, for tests of many segments. */
@@ -168,9 +183,13 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   const { dimension, m, efConstruction } = options
   const paddedDimension = roundUp(dimension, 16)
   const rowBytes = paddedDimension * 4
-  const codeWidth = roundUp(dimension, 32)
+  const codeBits = options.codeBits ?? usualCodeBits(dimension)
+  const codeWidth = roundUp(dimension, codeBits === 4 ? 64 : 32)
   const rowsOnDisk = options.rowsOnDisk ?? false
-  const codeBytes = dimension <= uncodedDimensionMax && !rowsOnDisk ? 0 : codeHeaderBytes + codeWidth
+  const codeBytes =
+    dimension <= uncodedDimensionMax && !rowsOnDisk
+      ? 0
+      : codeHeaderBytes + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneTaker = new Taker(queriesPerScanMax * rowBytes)
   const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
@@ -202,6 +221,7 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
     capacity,
     m,
     efConstruction,
+    codeBits,
     codeWidth,
     codeBytes,
     laneBytes,
@@ -239,10 +259,15 @@ export function pagesFor({ growing }: SegmentLayout, slots: number): number {
 }
 
 /** Bytes of memory that a slot takes once it is filled and linked into one graph. */
-export function slotBytes({ rows, rowBytes, codeBytes, m }: SegmentLayout): number {
+export function slotBytes(layout: SegmentLayout): number {
+  const { rows, rowBytes, codeBytes } = layout
   const columns = 1 + 8 + 8
-  const graph = 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
-  return (rows === 0 ? 0 : rowBytes) + codeBytes + columns + graph
+  return (rows === 0 ? 0 : rowBytes) + codeBytes + columns + graphBytes(layout)
+}
+
+/** Bytes of memory that a slot takes in one graph. */
+export function graphBytes({ m }: SegmentLayout): number {
+  return 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
 }
 
 const codeHeaderBytes = 16

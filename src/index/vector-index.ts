@@ -7,6 +7,8 @@ import { LinkQueue } from './link-queue.ts'
 import { RowReader } from './row-reader.ts'
 import { placeQuery } from './scratch.ts'
 import {
+  type CodeBits,
+  graphBytes,
   graphsPerSegment,
   laneAddress,
   pageBytes,
@@ -28,10 +30,14 @@ export interface VectorIndexOptions {
   readonly m: number
   /** Width of the search for a new node's neighbours. */
   readonly efConstruction: number
+  /** Bits of a code; undefined for what is usual at the dimension. */
+  readonly codeBits?: CodeBits | undefined
   /** Where the rows are on disk that memory need not keep; undefined to keep them. */
   readonly rowFile?: RowFileLayout | undefined
-  /** Bytes that live columns and rows may take; 0 for no limit. */
+  /** Bytes that `memoryBytes` may come to, with those outside; 0 for no limit. */
   readonly maxMemoryBytes: number
+  /** Bytes that a slot takes elsewhere, such as its id: they count towards the limit. */
+  readonly outsideBytes?: number | undefined
   /** Fewer slots a segment than fit, for tests. */
   readonly segmentSlots?: number | undefined
 }
@@ -58,6 +64,7 @@ export class VectorIndex {
       maxLimit: options.maxLimit,
       m: options.m,
       efConstruction: options.efConstruction,
+      codeBits: options.codeBits,
       rowsOnDisk: options.rowFile !== undefined,
       maxSlots: options.segmentSlots,
     })
@@ -72,9 +79,9 @@ export class VectorIndex {
     return this.#liveCount
   }
 
-  /** Bytes of rows and columns in use; scratch and room that is not used yet are not counted. */
+  /** Bytes that the slots take; what threads have of their own and room that is not used yet are not counted. */
   get memoryBytes(): number {
-    return this.#bytesFor(this.#slotCount)
+    return this.#slotCount * this.#bytesPerSlot
   }
 
   get layout(): SegmentLayout {
@@ -107,12 +114,12 @@ export class VectorIndex {
    * @throws DatabaseError `memory_full` that names MAX_MEMORY_BYTES, or says that the system has no more
    */
   reserve(slotCount: number): void {
-    const { maxMemoryBytes } = this.#options
-    const needed = this.#bytesFor(slotCount)
+    const { maxMemoryBytes, outsideBytes = 0 } = this.#options
+    const needed = slotCount * (this.#bytesPerSlot + outsideBytes)
     if (maxMemoryBytes > 0 && needed > maxMemoryBytes && slotCount > this.#slotCount) {
       throw new DatabaseError(
         'memory_full',
-        `vectors would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+        `points would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
       )
     }
     const { capacity } = this.#layout
@@ -168,8 +175,11 @@ export class VectorIndex {
     return this.#segments[ordinal]!
   }
 
-  #bytesFor(slots: number): number {
-    return slots * slotBytes(this.#layout)
+  /** With the second graph, where there is one, and the marks of every thread that may search. */
+  get #bytesPerSlot(): number {
+    const hasSecond = this.#segments.some(({ queues }) => queues[1]!.state.entry !== undefined)
+    const second = hasSecond ? graphBytes(this.#layout) : 0
+    return slotBytes(this.#layout) + second + this.#options.maxThreads
   }
 }
 
@@ -228,10 +238,12 @@ class Segment {
   /** Codes a vector whose row stays on disk; gives the address of the row, for the moment. */
   #code(local: number, vector: Float32Array): number {
     const { layout } = this.handle
-    const { paddedDimension, codeWidth, codes, codeBytes } = layout
+    const { paddedDimension, codeBits, codeWidth, codes, codeBytes } = layout
     const at = laneAddress(layout, 0)
     placeQuery(this.handle, at, vector)
-    this.#kernels.encodeStored(at, paddedDimension, codeWidth, codes + local * codeBytes)
+    const { encodeNibbles, encodeStored } = this.#kernels
+    const encode = codeBits === 4 ? encodeNibbles : encodeStored
+    encode(at, paddedDimension, codeWidth, codes + local * codeBytes)
     return at
   }
 

@@ -42,6 +42,10 @@ export interface KernelExports {
   encodeQuery(row: number, n: number, width: number, code: number): void
   /** The sums of products of `query` with four rows of codes, as i32 at `out`; `spill` is 128 bytes. */
   dotCodes(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
+  /** Codes of four bits; `width` is a multiple of 64. */
+  encodeNibbles(row: number, n: number, width: number, code: number): void
+  /** As `dotCodes`, over rows of four-bit codes; `n` is the bytes of a row. */
+  dotNibbles(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
   insertSlot(slot: number, level: number, measure: number): number
   searchGraph(

@@ -2,7 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { randomVector, seededRandom, vectorKinds } from '../../test/support/random.ts'
 import { metrics } from '../base/point.ts'
-import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
+import { scalarCodes, scalarDistance, scalarNibbles, scalarSquaredNorm } from './scalar.ts'
+import { nibblesOf } from './self-test.ts'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
 
 const seed = 20_261_121
@@ -10,6 +11,9 @@ const dimensions = [
   ...Array.from({ length: 70 }, (_, index) => index + 1),
   ...[96, 127, 128, 129, 384, 511, 512, 768, 1000, 1536, 1999, 2000, 4096, 65_535],
 ]
+
+/** The factors that a kernel tries, one after the other: see nibbles.ts. */
+const clippings = Array.from({ length: 13 }, (_, index) => 1.125 ** index)
 
 const builds = kernelVariants.flatMap((variant) => [true, false].map((isWide) => ({ variant, isWide })))
 for (const { variant, isWide } of builds) {
@@ -81,6 +85,62 @@ for (const { variant, isWide } of builds) {
       })
     }
 
+    for (const kind of vectorKinds) {
+      it(`code vectors in four bits as the scalar reference does, ${kind} components, seed ${seed}`, () => {
+        const random = seededRandom(seed)
+        for (const dimension of dimensions) {
+          const vector = randomVector(random, dimension, kind)
+          const n = place(at.a, vector)
+          const width = Math.ceil(dimension / 64) * 64
+          wasm.encodeNibbles(at.a, n, width, at.b)
+          const codes = nibblesOf(memory, at.b + 16, width).map((code) => code - 8)
+          const padding = codes.splice(dimension)
+          assert.ok(
+            padding.every((code) => code === 0),
+            'padding codes zero',
+          )
+          const tried = clippings.map((clipping) => scalarNibbles(vector, clipping))
+          assert.ok(
+            tried.some((each) => each.every((code, index) => code === codes[index])),
+            `${dimension} dimensions: no clipping gives ${codes}`,
+          )
+          const squaredNorm = scalarSquaredNorm(vector)
+          const product = codes.reduce((sum, code, index) => sum + code * vector[index]!, 0)
+          if (product === 0) continue
+          const fit = cosineOf(codes, vector)
+          assert.ok(fit >= cosineOf(tried[0]!, vector) - 1e-6, `${dimension} dimensions: clips too much`)
+          const [scale, norm, cosineScale, error] = new Float32Array(memory.buffer, at.b, 4)
+          // Its sums are of float32.
+          const allowed = 1e-5 + dimension * 1e-8
+          assert.ok(Math.abs(error! - (1 / fit ** 2 - 1)) < allowed, 'error')
+          assert.ok(Math.abs(scale! / (squaredNorm / product) - 1) < allowed, 'scale')
+          const isFloat = squaredNorm > 1e-30 && squaredNorm < 1e38
+          assert.ok(!isFloat || Math.abs(norm! / squaredNorm - 1) < allowed, 'norm')
+          assert.ok(Math.abs(cosineScale! / (Math.sqrt(squaredNorm) / product) - 1) < allowed, 'cosine scale')
+        }
+      })
+    }
+
+    for (const n of [64, 128, 512, 1536]) {
+      it(`sum the products of eight-bit and four-bit codes, ${n} components`, () => {
+        const random = seededRandom(seed)
+        const query = Int8Array.from({ length: n }, () => Math.round(254 * random() - 127))
+        const rows = Uint8Array.from({ length: 2 * n }, () => Math.floor(256 * random()))
+        // The greatest sums that there are, and the least.
+        rows.fill(0xff, 0, n / 2)
+        query.fill(127, 0, 8)
+        new Int8Array(memory.buffer, at.a, n).set(query)
+        new Uint8Array(memory.buffer, at.b, 2 * n).set(rows)
+        const [spill, out] = [at.a + n, at.a + n + 128]
+        wasm.dotNibbles(at.a, at.b, n / 2, n / 2, spill, out)
+        for (const [row, sum] of new Int32Array(memory.buffer, out, 4).entries()) {
+          const nibbles = nibblesOf(memory, at.b + (row * n) / 2, n)
+          const expected = nibbles.reduce((total, nibble, index) => total + nibble * query[index]!, 0)
+          assert.equal(sum, expected, `row ${row}`)
+        }
+      })
+    }
+
     it(`keep float32 within the bound that lets the scan pass over rows, seed ${seed}`, () => {
       const random = seededRandom(seed)
       for (const dimension of dimensions) {
@@ -108,6 +168,12 @@ for (const { variant, isWide } of builds) {
       assert.equal(wasm.distance64(3, at.a, at.b, n, 9, 0), 1)
     })
   })
+}
+
+function cosineOf(codes: readonly number[], vector: Float32Array): number {
+  const product = codes.reduce((sum, code, index) => sum + code * vector[index]!, 0)
+  const squares = codes.reduce((sum, code) => sum + code * code, 0)
+  return product / Math.sqrt(squares * scalarSquaredNorm(vector))
 }
 
 /** Two orders of the same float64 sum: they differ by rounding, in proportion to its terms. */

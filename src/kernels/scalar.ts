@@ -44,6 +44,14 @@ export function scalarCodes(vector: Float32Array, levels: number): ScalarCodes {
   return { scale: Math.fround(most / levels), codes }
 }
 
+/** Codes of four bits, -7..7, where `clipping` is how much less than its greatest component a vector has at 7. */
+export function scalarNibbles(vector: Float32Array, clipping: number): number[] {
+  const most = Math.fround(vector.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), 0))
+  const factor = Math.fround(Math.fround(7 / most) * clipping)
+  if (most === 0 || factor === Number.POSITIVE_INFINITY) return [...vector].map(() => 0)
+  return [...vector].map((value) => Math.max(-7, Math.min(7, roundToEven(Math.fround(value * factor)))) + 0)
+}
+
 function roundToEven(value: number): number {
   const below = Math.floor(value)
   const rest = value - below

@@ -18,7 +18,10 @@ export function selfTest(wasm: KernelExports, memory: WebAssembly.Memory): strin
   for (const dimension of dimensions) {
     const a = testVector(dimension, 1)
     const b = testVector(dimension, 2)
-    const fault = faultOfDistances(wasm, memory, a, b) ?? faultOfCodes(wasm, memory, a, b)
+    const fault =
+      faultOfDistances(wasm, memory, a, b) ??
+      faultOfCodes(wasm, memory, a, b) ??
+      faultOfNibbles(wasm, memory, a, b)
     if (fault !== undefined) return `${fault} at ${dimension} components`
   }
   return undefined
@@ -68,6 +71,38 @@ function faultOfCodes(
     return sums[row] === query.reduce((sum, code, index) => sum + code * (codes[index]! + 64), 0)
   })
   return isRight ? undefined : 'dotCodes'
+}
+
+/** Codes of four bits against themselves unpacked: how they are chosen is seen in the tests, not at a start. */
+function faultOfNibbles(
+  wasm: KernelExports,
+  memory: WebAssembly.Memory,
+  a: Float32Array,
+  b: Float32Array,
+): string | undefined {
+  const at = place(memory, a, b)
+  const width = Math.ceil(a.length / 64) * 64
+  const stride = headerBytes + width / 2
+  wasm.encodeQuery(at.a, a.length, width, at.query)
+  for (let row = 0; row < 4; row += 1)
+    wasm.encodeNibbles(row % 2 === 0 ? at.b : at.a, a.length, width, at.rows + row * stride)
+  wasm.dotNibbles(at.query + headerBytes, at.rows + headerBytes, stride, width / 2, at.spill, at.out)
+  const query = scalarCodes(a, 127).codes
+  const sums = new Int32Array(memory.buffer, at.out, 4)
+  const isRight = [0, 1, 2, 3].every((row) => {
+    const codes = nibblesOf(memory, at.rows + row * stride + headerBytes, width)
+    return sums[row] === query.reduce((sum, code, index) => sum + code * codes[index]!, 0)
+  })
+  return isRight ? undefined : 'dotNibbles'
+}
+
+/** The nibbles of a row as they stand: 64 components in 32 bytes, the first 32 of them low. */
+export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number): number[] {
+  const bytes = new Uint8Array(memory.buffer, at, width / 2)
+  return Array.from({ length: width }, (_, index) => {
+    const byte = bytes[Math.floor(index / 64) * 32 + (index % 32)]!
+    return index % 64 < 32 ? byte & 15 : byte >> 4
+  })
 }
 
 const headerBytes = 16

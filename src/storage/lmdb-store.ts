@@ -7,7 +7,7 @@ import { decodePayload, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock
 import { readRows } from './row-reader.ts'
 import { StoreSnapshot } from './snapshot-source.ts'
 import type { Snapshot, Store, StoredRow, VectorsOnDisk, WriteGroup } from './store.ts'
-import { openTables, readLive, readMeta, type Tables } from './tables.ts'
+import { openDatabase, readLive, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
 
 export interface StoreOptions {
@@ -31,7 +31,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   makeDirectory(dataDir)
   const lock = DirectoryLock.acquire(dataDir)
   try {
-    const tables = openTables(dataDir)
+    const tables = await openDatabase(dataDir)
     try {
       checkDimension(dataDir, tables, options.dimension)
       syncDirectory(dataDir)
@@ -174,7 +174,7 @@ class LmdbStore implements Store {
     if (this.#isClosed) return
     for (const snapshot of this.#snapshots) snapshot.close()
     await this.#tables.root.close()
-    this.#tables = openTables(this.#dataDir)
+    this.#tables = await openDatabase(this.#dataDir)
   }
 
   #readPayload(slot: number): { id: string; payload: Payload } | undefined {

@@ -1,6 +1,19 @@
-import { chmodSync, closeSync, existsSync, openSync, readSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  existsSync,
+  fsyncSync,
+  ftruncateSync,
+  openSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
 import { type Database, open as openLmdb, type RootDatabase } from 'lmdb'
-import { damaged, databasePath, rowFilePath } from './data-directory.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { damaged, databasePath, rowFilePath, syncDirectory } from './data-directory.ts'
+import { faultOfDatabase } from './database-check.ts'
 import { decodeBlock, decodeMeta, type Meta } from './key-layout.ts'
 
 /** The tables in LMDB: see key-layout.ts for their keys and values. */
@@ -12,23 +25,104 @@ export interface Tables {
 }
 
 /**
- * Opens or makes the tables. Each thread that uses them opens them for itself; inside the process lmdb gives
+ * Opens the tables as the first in the process, and makes them where there are none.
+ *
+ * The package `lmdb` ends the process when it cannot open its file, and LMDB over some that are damaged. So
+ * what it needs is tried before, and the file checked.
+ *
+ * @throws DatabaseError that says why it cannot be opened, or what is damaged
+ */
+export async function openDatabase(dataDir: string): Promise<Tables> {
+  const path = databasePath(dataDir)
+  if (!existsSync(path)) await makeDatabase(dataDir)
+  tryToOpen(path)
+  const fault = faultOfDatabase(path)
+  if (fault !== undefined) throw damaged(path, fault)
+  return openTables(dataDir)
+}
+
+/**
+ * Opens the tables of a database that another thread of this process has opened: inside the process lmdb gives
  * them all the one environment.
  */
 export function openTables(dataDir: string): Tables {
-  const path = databasePath(dataDir)
+  return openTablesAt(databasePath(dataDir))
+}
+
+function openTablesAt(path: string): Tables {
   const format = { keyEncoding: 'uint32', encoding: 'binary' } as const
-  if (hasForeignHead(path)) throw damaged(path, 'it is not an LMDB file')
   try {
     // `overlappingSync` off: a transaction then ends after its fsync, not when it is visible.
     const root = openLmdb({ path, noSubdir: true, maxDbs: 4, overlappingSync: false, mapSize })
-    for (const file of [path, `${path}-lock`]) chmodSync(file, 0o600)
+    for (const file of [path, lockPath(path)]) chmodSync(file, 0o600)
     const table = (name: string): Database<Buffer, number> => root.openDB<Buffer, number>({ name, ...format })
     return { root, payloads: table('payloads'), live: table('live'), meta: table('meta') }
   } catch (error) {
     throw damaged(path, error instanceof Error ? error.message : String(error))
   }
 }
+
+/**
+ * It gets its name when it is on the disk: LMDB does not sync the first pages of a file before the first
+ * commit, and what a loss of power left of them would be no database.
+ */
+async function makeDatabase(dataDir: string): Promise<void> {
+  const path = databasePath(dataDir)
+  if (existsSync(rowFilePath(dataDir))) throw damaged(path, 'it is missing, though there are vectors')
+  const making = `${path}.new`
+  makeRoom(making)
+  tryToOpen(making)
+  await openTablesAt(making).root.close()
+  rmSync(lockPath(making), { force: true })
+  const file = openSync(making, 'r+')
+  try {
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+  renameSync(making, path)
+  syncDirectory(dataDir)
+}
+
+/** Leaves an empty file where there is room for a small one. */
+function makeRoom(path: string): void {
+  const file = openSync(path, 'w', 0o600)
+  try {
+    writeSync(file, Buffer.alloc(firstBytes))
+    fsyncSync(file)
+    ftruncateSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+/** Does what LMDB will do: opens the file for writing, makes its lock file, and takes as many descriptors. */
+function tryToOpen(path: string): void {
+  const files: number[] = []
+  try {
+    // LMDB writes it through memory, which on a full disk ends the process: so it gets its blocks here. Nothing in it
+    // outlives the process, and whoever is here holds the lock of the directory.
+    writeFileSync(lockPath(path), Buffer.alloc(lockBytes), { mode: 0o600 })
+    while (files.length < descriptors) files.push(openSync(path, 'r+'))
+  } catch (error) {
+    throw new DatabaseError('internal', `${path} cannot be opened: ${(error as Error).message}`, {
+      cause: error,
+    })
+  } finally {
+    for (const file of files) closeSync(file)
+  }
+}
+
+function lockPath(path: string): string {
+  return `${path}-lock`
+}
+
+/** The file as LMDB makes it, before there is anything in it, and then some. */
+const firstBytes = 64 * 1024
+/** Of LMDB's lock file, for 126 readers. */
+const lockBytes = 8272
+/** More than LMDB and the writer thread take. */
+const descriptors = 16
 
 /**
  * Undefined when there is none: nothing has been stored yet.
@@ -82,21 +176,6 @@ export function checkCounts(
 }
 
 const bitsOfByte = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)
-
-/** lmdb ends the process when it opens a file that is not its own: the magic number of the first page is looked at before. */
-function hasForeignHead(path: string): boolean {
-  if (!existsSync(path)) return false
-  const head = Buffer.alloc(28)
-  const file = openSync(path, 'r')
-  try {
-    const read = readSync(file, head, 0, head.length, 0)
-    return read > 0 && (read < head.length || head.readUInt32LE(24) !== lmdbMagic)
-  } finally {
-    closeSync(file)
-  }
-}
-
-const lmdbMagic = 0xbeefc0de
 
 /**
  * Address space, not memory or disk. A smaller map is doubled as the file grows, under the feet of readers in

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { seededRandom } from '../support/random.ts'
-import { type Damage, DamagedDirectories, type Finding, sectorBytes } from './damage.ts'
+import { type Damage, DamagedDirectories, type Finding, flips, sectorBytes, truncations } from './damage.ts'
 
 /** Flipped bits, zeroed sectors and cut ends at seeded places of every file of a data directory. */
 
@@ -48,10 +48,19 @@ describe('a damaged data directory', () => {
     assertOutcomes(await damageAnywhere('lock.db', 1), ['whole', 'refused'])
   })
 
-  it('is refused for what LMDB cannot bear: pages cut off, pages that are not what they were', {
-    todo: 'pages of points.mdb have no checksums, and LMDB crashes on some that are damaged',
-  }, async () => {
-    assertOutcomes(await damageAnywhere('points.mdb', 8), ['refused', 'read refused', 'whole'])
+  it('is refused for a database that is cut off anywhere', () => {
+    const size = directories.sizeOf('points.mdb')
+    assert.deepEqual(directories.unnoticed(truncations(size, 499)), [])
+  })
+
+  it('is refused for what LMDB cannot bear, or serves nothing but what was stored', async () => {
+    const size = directories.sizeOf('points.mdb')
+    const unnoticed = directories.unnoticed(flips(size, 600, seededRandom(seed)))
+    assert.ok(unnoticed.length < 550, `${unnoticed.length} are not noticed`)
+    for (const damage of unnoticed.slice(0, 6)) {
+      assertOutcomes([await directories.damage('points.mdb', damage)], ['read refused', 'whole'])
+    }
+    assertOutcomes(await damageAnywhere('points.mdb', 4), ['refused', 'read refused', 'whole'])
   })
 
   async function damageAnywhere(file: string, count: number): Promise<(Finding & { damage: Damage })[]> {

@@ -1,12 +1,13 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { cpSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpSync, existsSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes } from '../../src/base/point.ts'
+import { faultOfDatabase } from '../../src/storage/database-check.ts'
 import type { Probed } from './damage-probe.ts'
 import { pointsOf } from './notes.ts'
 import { differenceOf, type OraclePoint } from './oracle.ts'
@@ -66,6 +67,23 @@ export class DamagedDirectories implements AsyncDisposable {
     return [...this.#points.values()]
       .slice(0, count)
       .map(({ payload }) => bytes.lastIndexOf(payload.content) + 4)
+  }
+
+  /**
+   * Of damages to points.mdb, those that the check before every start lets pass. It reads the file like any
+   * other, so nothing can end this process.
+   */
+  unnoticed(damages: readonly Damage[]): Damage[] {
+    const whole = readFileSync(join(this.#whole, 'points.mdb'))
+    const path = join(this.#directory, 'points.mdb')
+    // A file that is cut off further and further need not be written each time.
+    let bytes = 0
+    return damages.filter((damage) => {
+      if (damage.kind === 'truncate' && damage.bytes <= bytes) truncateSync(path, damage.bytes)
+      else writeFileSync(path, damaged(Buffer.from(whole), damage))
+      bytes = damage.kind === 'truncate' ? damage.bytes : 0
+      return faultOfDatabase(path) === undefined
+    })
   }
 
   async damage(file: string, damage: Damage): Promise<Finding> {
@@ -148,6 +166,31 @@ function damaged(content: Buffer, damage: Damage): Buffer {
 }
 
 export const sectorBytes = 512
+
+/** A file of `size` bytes cut off at every `step`th length and just before each page ends, the longest first. */
+export function truncations(size: number, step: number): Damage[] {
+  const isTaken = (bytes: number): boolean => bytes % step === 0 || bytes % pageBytes === pageBytes - 1
+  const lengths = Array.from({ length: size }, (_, index) => size - 1 - index).filter(isTaken)
+  return lengths.map((bytes) => ({ kind: 'truncate', bytes }))
+}
+
+/** Bits of LMDB's file: a third in its meta pages, a third where pages begin, a third anywhere. */
+export function flips(size: number, count: number, random: () => number): Damage[] {
+  const below = (end: number): number => Math.floor(random() * end)
+  const places = [
+    () => below(2) * pageBytes + below(168),
+    () => below(size / pageBytes) * pageBytes + below(64),
+    () => below(size),
+  ]
+  return Array.from({ length: count }, (_, index) => ({
+    kind: 'flip',
+    byte: places[index % places.length]!(),
+    bit: below(8),
+  }))
+}
+
+/** Of LMDB's file, on most machines. */
+const pageBytes = 4096
 
 /** A process that opens one directory after the other, until one of them kills it. */
 class Probe implements AsyncDisposable {

@@ -70,7 +70,7 @@ class Reader {
     const opened = this.#open.get(Number.parseInt(call.args, 10))
     if (!touched.some((path) => path.startsWith(this.#dataDir)) && opened === undefined) return
     // Reset by LMDB whenever it is opened first; nothing in it outlives the process.
-    if (touched.some((path) => path.endsWith('.mdb-lock'))) return
+    if (touched.some((path) => /\.mdb(\.new)?-lock$/.test(path))) return
     const handler = this.#handlers[call.name]
     if (handler === undefined) throw new Error(`${call.name} changes the data directory in an unknown way`)
     handler(call, opened)

@@ -205,15 +205,22 @@ describe('a system that is out of file descriptors', () => {
 })
 
 describe('a database file that cannot be opened', { skip: !canTrace() && noStrace }, () => {
-  it('does not start, and says so', {
-    todo: 'the lmdb package crashes when it cannot open its file',
-  }, async () => {
-    await using story = await Story.begin(await temporaryPath())
-    using failing = new FailingCalls([join(story.dataDir, 'points.mdb')], 'openat:error=EMFILE:when=1')
-    await using server = new CrashServer(story.dataDir, { wrapper: failing.wrapper })
-    await assert.rejects(server.ready, /points\.mdb/)
-    assert.notEqual((await server.ended).code, null)
-  })
+  for (const [nth, error] of [
+    [1, 'EMFILE'],
+    [9, 'EMFILE'],
+    [1, 'EACCES'],
+  ] as const) {
+    it(`does not start, and says so, when open ${nth} of it fails with ${error}`, async () => {
+      await using story = await Story.begin(await temporaryPath())
+      using failing = new FailingCalls(
+        [join(story.dataDir, 'points.mdb')],
+        `openat:error=${error}:when=${nth}`,
+      )
+      await using server = new CrashServer(story.dataDir, { wrapper: failing.wrapper })
+      await assert.rejects(server.ready, new RegExp(`points\\.mdb cannot be opened: ${error}`))
+      assert.notEqual((await server.ended).code, null)
+    })
+  }
 })
 
 describe('a read-only data directory', () => {

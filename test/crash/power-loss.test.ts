@@ -8,6 +8,7 @@ import { canTrace, noStrace } from './strace.ts'
 
 const seed = 20_260_602
 const images = 18
+const firstStartImages = 11
 
 describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => {
   let power: PowerLoss
@@ -17,13 +18,21 @@ describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => 
   after(() => power[Symbol.asyncDispose]())
 
   it('has everything that was acknowledged, whatever became of what was not synced', async () => {
-    assert.equal(power.renames, 2)
+    assert.equal(power.renames, 3)
     const random = seededRandom(seed)
     for (let image = 0; image < images; image += 1) {
       const index = Math.floor(((image + random()) / images) * power.momentCount)
       await power.cut(index, losses[image % losses.length]!, seed + image)
     }
     assert.ok(power.summary.compared > 1000, JSON.stringify(power.summary))
+  })
+
+  it('can be started again whenever its first start ended, also before its database had a name', async () => {
+    assert.ok(power.firstStartCount > 50, `${power.firstStartCount}`)
+    for (let image = 0; image < firstStartImages; image += 1) {
+      const index = Math.floor((image / firstStartImages) * power.firstStartCount)
+      await power.cut(index, losses[image % losses.length]!, seed + image)
+    }
   })
 
   it('is seen to lose acknowledged points when its disk ignores syncs', async () => {

@@ -65,7 +65,7 @@ export class PowerLoss implements AsyncDisposable {
     return new PowerLoss(this.#directory, this.#recording, history, this.#moments)
   }
 
-  /** Moments at which the program renamed a file: the checkpoints of its index. */
+  /** Moments at which the program renamed a file: its new database, and the checkpoints of its index. */
   get renames(): number {
     return this.#history.names.filter(({ names }) => names.length > 1).length
   }
@@ -73,6 +73,12 @@ export class PowerLoss implements AsyncDisposable {
   /** Moments between which something changed on the disk or was promised. */
   get momentCount(): number {
     return this.#moments.length
+  }
+
+  /** How many of them are before anything was asked for: those of the first start. */
+  get firstStartCount(): number {
+    const [first] = this.#recording.notes
+    return this.#moments.filter((moment) => moment < first!.end).length
   }
 
   get summary(): PowerLossSummary {
@@ -118,22 +124,18 @@ function emptyCounts(): Record<string, number> {
 }
 
 /**
- * Just after each beginning and each end of a change or a sync, and after each note. The very first start is left
- * out until LMDB has synced its new file: before that it cannot be opened again if its first pages are torn.
+ * Just after each beginning and each end of a change or a sync, and after each note; and before the first start, when
+ * there is nothing yet.
  */
-function momentsOf({ names }: DiskHistory, { notes, dataDir }: Recording): number[] {
-  const database = names
-    .flatMap((change) => change.names)
-    .find(({ path }) => path === join(dataDir, 'points.mdb'))
+function momentsOf({ names }: DiskHistory, { notes }: Recording): number[] {
   const files = new Set(names.flatMap((change) => change.names.map(({ file }) => file)))
   const changes = [...files].flatMap((file) => (typeof file === 'object' ? file.changes : []))
-  const moments = new Set(notes.map(({ end }) => end))
+  const moments = new Set([0, ...notes.map(({ end }) => end)])
   for (const { begin, end, durable } of [...names, ...changes]) {
     for (const each of [begin, end, durable]) moments.add(each)
   }
   moments.delete(Number.POSITIVE_INFINITY)
-  const isMade = typeof database?.file === 'object' ? database.file.changes[0]!.durable : 0
-  return [...moments].filter((moment) => moment >= isMade).sort((a, b) => a - b)
+  return [...moments].sort((a, b) => a - b)
 }
 
 /** @returns how many acknowledged points were compared */

@@ -131,8 +131,9 @@ function isCut(log: string): boolean {
 export function filesOf(dataDir: string): string[] {
   const index = join(dataDir, 'index')
   const graph = join(index, 'graph-0-0.bin')
-  const names = ['vectors.rows', 'points.mdb', 'reserve', 'lock.db', 'lock.pid', 'api-key', 'api-key.new']
-  return [dataDir, index, graph, `${graph}.new`, ...names.map((name) => join(dataDir, name))]
+  const names = ['vectors.rows', 'points.mdb', 'points.mdb.new', 'reserve', 'lock.db', 'lock.pid']
+  const keys = ['api-key', 'api-key.new']
+  return [dataDir, index, graph, `${graph}.new`, ...[...names, ...keys].map((name) => join(dataDir, name))]
 }
 
 /** The calls of a commit. */

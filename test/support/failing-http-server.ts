@@ -1,6 +1,8 @@
 import type { RunningServer } from '../../src/api/server.ts'
+import { createBodyBudgets } from '../../src/base/byte-budget.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
+import { readConfig } from '../../src/config.ts'
 import { startHttpServer } from '../../src/http/server.ts'
 
 /** The real HTTP server before a database that fails whatever is asked of it: as while loading, or on a fault. */
@@ -15,8 +17,10 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     host: '127.0.0.1',
     port: 0,
     apiKey: undefined,
+    allowedHosts: [],
     maxRequestBytes: 20_000,
     requestTimeoutMs: 10_000,
+    budgets: createBodyBudgets(readConfig({}), 1),
     metrics: new ServiceMetrics(),
     logger: createLogger({ level: 'silent', pretty: false }),
     isReady: () => false,

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { GraphThread } from '../../src/index/graph.ts'
 import { GraphState } from '../../src/index/graph-state.ts'
+import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import { type KernelVariant, loadKernels } from '../../src/kernels/wasm-module.ts'
 import { clusteredVectors } from './clusters.ts'
@@ -10,6 +11,7 @@ import { seededRandom } from './random.ts'
 export async function graphHash(
   build: { readonly variant: KernelVariant; readonly isWide: boolean },
   dimension: number,
+  codeBits: CodeBits,
   seed: number,
 ): Promise<string> {
   const kernels = await loadKernels(build.variant, build.isWide)
@@ -20,6 +22,7 @@ export async function graphHash(
     maxLimit: 100,
     m: 8,
     efConstruction: 60,
+    codeBits,
     maxMemoryBytes: 0,
     segmentSlots: 1000,
   })

@@ -4,9 +4,9 @@ import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
 import { Indexer } from '../../src/engine/indexer.ts'
-import { recallOf } from '../../src/index/audit.ts'
 import { graphFaults } from '../../src/index/graph-check.ts'
 import type { Hit } from '../../src/index/hit.ts'
+import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
 
@@ -35,6 +35,7 @@ export class IndexFixture implements AsyncDisposable {
       searchThreads?: number
       indexThreads?: number
       onDisk?: string
+      codeBits?: CodeBits
     } = {},
   ) {
     const { searchThreads = 2, indexThreads = 2, onDisk } = options
@@ -46,6 +47,7 @@ export class IndexFixture implements AsyncDisposable {
       maxLimit: 1000,
       m: 16,
       efConstruction: 100,
+      codeBits: options.codeBits,
       maxMemoryBytes: 0,
       rowFile:
         options.onDisk === undefined
@@ -78,6 +80,29 @@ export class IndexFixture implements AsyncDisposable {
     this.indexer.attach(this.index)
   }
 
+  /** The points as a start finds them: by slot, each with the number of its insertion. */
+  get kept(): Map<number, readonly [Float32Array, number]> {
+    return new Map(
+      [...this.points].map(([slot, vector]) => [slot, [vector, this.index.sequenceOf(slot)] as const]),
+    )
+  }
+
+  /** Starts over points that were kept, with the graphs of a directory. */
+  static async restarted(
+    directory: string,
+    points: ReadonlyMap<number, readonly [Float32Array, number]>,
+    codeBits?: CodeBits,
+  ): Promise<IndexFixture> {
+    const sorted = [...points].sort(([a], [b]) => a - b)
+    const fixture = new IndexFixture(sorted[0]![1][0].length, {
+      directory,
+      ...(codeBits !== undefined && { codeBits }),
+    })
+    for (const [slot, [vector, sequence]] of sorted) fixture.place(slot, vector, sequence)
+    await fixture.indexer.load()
+    return fixture
+  }
+
   insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {
     const slot = this.free.pop() ?? this.index.slotCount
     this.place(slot, vector, sequence)
@@ -106,7 +131,7 @@ export class IndexFixture implements AsyncDisposable {
   }
 
   async settled(): Promise<void> {
-    while (this.indexer.unindexed > 0 || this.indexer.isMeasuring) await sleep(10)
+    while (this.indexer.isSettling) await sleep(10)
   }
 
   /** The ten nearest of each vector; an ef wider than the index makes the exact scan. */
@@ -118,10 +143,14 @@ export class IndexFixture implements AsyncDisposable {
     return this.executor.search(vectors.map((vector) => ({ vector, metric, limit: k, ef: width })))
   }
 
-  /** Share of the true neighbours found. */
+  /** Share of what is found that is no farther than the tenth nearest: among equals any will do. */
   async recall(queries: readonly Float32Array[], metric: Metric, width: number = ef): Promise<number> {
     const truth = await this.search(queries, metric, 1_000_000)
-    return recallOf(truth, await this.search(queries, metric, width), [])
+    const found = await this.search(queries, metric, width)
+    const near = found.map((hits, query) =>
+      hits.filter(({ distance }) => distance <= truth[query]!.at(-1)!.distance),
+    )
+    return near.flat().length / truth.flat().length
   }
 
   faults(): string[] {

@@ -18,6 +18,13 @@ export interface CheckOptions {
   readonly until: { readonly operations: number } | { readonly time: number }
   /** Points that are kept at most, more or less: every search goes through all of them in the model. */
   readonly size?: number
+  /** Points that are there before the first operation. */
+  readonly firstPoints?: number
+  /**
+   * For a subject that searches through a graph: an answer need not be the model's, but everything in it has to
+   * be there, once, in the model's order; and of the neighbours that were asked for, this share has to be found.
+   */
+  readonly leastRecall?: number
 }
 
 export interface CheckResult {
@@ -25,17 +32,24 @@ export interface CheckResult {
   readonly restarts: number
   /** Single answers that were compared. */
   readonly comparisons: number
+  /** Share of the neighbours that were found, of those that were asked for. */
+  readonly recall: number
 }
 
 /** @throws Error that names seed, operation and difference, when the subject is not as the model */
 export async function checkAgainstModel(subject: Subject, options: CheckOptions): Promise<CheckResult> {
   const check = new Check(subject, options)
   let operations = 0
+  await check.begin()
   const isOver = (): boolean =>
     'time' in options.until ? Date.now() >= options.until.time : operations >= options.until.operations
   for (; !isOver(); operations += 1) await check.step(operations)
   await check.end(operations)
-  return { operations, restarts: check.restarts, comparisons: check.comparisons }
+  const { restarts, comparisons, recall } = check
+  if (recall < (options.leastRecall ?? 1)) {
+    throw new Error(`seed ${options.seed}: recall ${recall}, the least is ${options.leastRecall}`)
+  }
+  return { operations, restarts, comparisons, recall }
 }
 
 /** Each operation and how often it comes, in parts of all. */
@@ -43,6 +57,7 @@ const weights = {
   insert: 300,
   insertBatch: 60,
   delete: 140,
+  deleteMany: 10,
   deleteMissing: 20,
   get: 120,
   getMissing: 40,
@@ -66,12 +81,23 @@ class Check {
   /** The dimension of the first insert; before it, nothing has one. */
   readonly #firstDimension: number
   #doing = ''
+  #asked = 0
+  #found = 0
 
   constructor(subject: Subject, options: CheckOptions) {
     this.#subject = subject
     this.#options = options
     this.#random = seededRandom(options.seed)
     this.#firstDimension = 1 + this.#below(24)
+  }
+
+  get recall(): number {
+    return this.#asked === 0 ? 1 : this.#found / this.#asked
+  }
+
+  async begin(): Promise<void> {
+    const { firstPoints = 0 } = this.#options
+    while (this.#model.size < firstPoints) await this.insertBatch(100)
   }
 
   async step(index: number): Promise<void> {
@@ -101,8 +127,8 @@ class Check {
     this.#accept(await this.#subject.client.insert(point), point)
   }
 
-  async insertBatch(): Promise<void> {
-    const points = this.#list(12, () => this.#newPoint())
+  async insertBatch(most = 12): Promise<void> {
+    const points = this.#list(most, () => this.#newPoint())
     const ids = await this.#subject.client.insertBatch(points)
     this.#same(ids.length, points.length)
     for (const [index, point] of points.entries()) this.#accept(ids[index]!, point)
@@ -114,6 +140,14 @@ class Check {
     await this.#subject.client.delete(this.#inSomeCase(id))
     this.#model.delete(id)
     await this.#isGone(id)
+  }
+
+  /** Enough of them that a graph is repaired, and from one place, so that a search there has far to go. */
+  async deleteMany(): Promise<void> {
+    const share = this.#random() < 0.5 ? 0.05 : 0.2
+    const nearest = this.#model.ranked(this.#query()).slice(0, this.#model.size * share)
+    await Promise.all(nearest.map(({ id }) => this.#subject.client.delete(id)))
+    for (const { id } of nearest) this.#model.delete(id)
   }
 
   /** HTTP says no more than that the point is not there; the others say that it was not there before either. */
@@ -134,14 +168,15 @@ class Check {
   async search(): Promise<void> {
     const query = this.#query()
     this.#doing = describe(query)
-    this.#same(await this.#subject.client.search(query), this.#model.search(query))
+    this.#isAnswer(query, await this.#subject.client.search(query))
   }
 
   async searchBatch(): Promise<void> {
     const queries = this.#list(6, () => this.#query())
     this.#doing = queries.map(describe).join('; ')
-    const expected = queries.map((query) => this.#model.search(query))
-    this.#same(await this.#subject.client.searchBatch(queries), expected)
+    const answers = await this.#subject.client.searchBatch(queries)
+    this.#same(answers.length, queries.length)
+    for (const [index, query] of queries.entries()) this.#isAnswer(query, answers[index]!)
   }
 
   /** Wrong input of every kind is refused as such; that it changed nothing shows in all that follows. */
@@ -171,10 +206,8 @@ class Check {
     const doomed = new Set(this.#list(4, () => this.#someId()).filter((id) => id !== undefined))
     const found = queries.map((query) => client.search(query))
     const got = ids.map((id) => this.#isThere(id))
-    this.#same(
-      await Promise.all(found),
-      queries.map((query) => this.#model.search(query)),
-    )
+    for (const [index, answer] of (await Promise.all(found)).entries())
+      this.#isAnswer(queries[index]!, answer)
     await Promise.all(got)
     await Promise.all([...doomed].map((id) => client.delete(id)))
     for (const id of doomed) this.#model.delete(id)
@@ -186,7 +219,7 @@ class Check {
     for (const metric of metrics) {
       const query = { ...this.#query(), metric, limit: 16_384 }
       this.#doing = describe(query)
-      this.#same(await this.#subject.client.search(query), this.#model.search(query))
+      this.#isAnswer(query, await this.#subject.client.search(query))
     }
   }
 
@@ -217,6 +250,25 @@ class Check {
       (error) => error.reason,
     )
     this.#same(outcome, reason)
+  }
+
+  #isAnswer(query: Query, answer: readonly string[]): void {
+    if (this.#options.leastRecall === undefined) {
+      this.#same(answer, this.#model.search(query))
+      return
+    }
+    const ranked = this.#model.ranked(query)
+    const ranks = new Map(ranked.map(({ id }, rank) => [id, rank]))
+    const found = answer.map((id) => ranks.get(id) ?? assert.fail(`found ${id}, which is not there`))
+    const isAscending = found.every((rank, place) => place === 0 || rank > found[place - 1]!)
+    assert.ok(isAscending, `found twice or out of order: ranks ${found}`)
+    const asked = Math.min(query.limit, ranked.length)
+    this.#same(answer.length, asked)
+    // Longer answers are exact scans, and would hide what shorter ones miss.
+    if (asked === 0 || asked > 50) return
+    const farthest = ranked[asked - 1]!.distance
+    this.#asked += asked
+    this.#found += found.filter((rank) => ranked[rank]!.distance <= farthest).length
   }
 
   #same(actual: unknown, expected: unknown): void {

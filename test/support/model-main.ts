@@ -1,6 +1,6 @@
 import { parseArgs } from 'node:util'
 import { checkAgainstModel } from './model-check.ts'
-import { subjectNames, subjects } from './model-subjects.ts'
+import { openIndexSubject, subjectNames, subjects } from './model-subjects.ts'
 
 /**
  * The long form of the model test: `npm run test:model -- [--seconds n] [--seed n] [--operations n]
@@ -15,8 +15,9 @@ const { values } = parseArgs({
     through: { type: 'string' },
   },
 })
-const names = subjectNames.filter((name) => values.through === undefined || values.through === name)
-if (names.length === 0) throw new Error(`--through is one of ${subjectNames.join(', ')}`)
+const ways = [...subjectNames, 'index'] as const
+const names = ways.filter((name) => values.through === undefined || values.through === name)
+if (names.length === 0) throw new Error(`--through is one of ${ways.join(', ')}`)
 const operations = Number(values.operations)
 const started = Date.now()
 const end = started + Number(values.seconds) * 1000
@@ -26,14 +27,17 @@ console.log(`model test: seed ${values.seed}, ${values.seconds} s, through ${nam
 for (let seed = Number(values.seed); total.rounds === 0 || Date.now() < end; seed += 1) {
   const name = names[total.rounds % names.length]!
   try {
-    await using subject = await subjects[name]()
+    await using subject = name === 'index' ? await openIndexSubject() : await subjects[name]()
     // Sizes from a handful, where most answers are whole, to where most are cut.
     const size = [10, 100, 1000][seed % 3]!
-    const result = await checkAgainstModel(subject, { seed, size, until: { operations } })
+    const graphs = { size: 2000, firstPoints: 1800, leastRecall: 0.95 }
+    const sizes = name === 'index' ? graphs : { size }
+    const result = await checkAgainstModel(subject, { seed, ...sizes, until: { operations } })
     total.operations += result.operations
     total.restarts += result.restarts
     total.comparisons += result.comparisons
     total.rounds += 1
+    if (name === 'index') console.log(`  seed ${seed} through the index: recall ${result.recall.toFixed(4)}`)
   } catch (error) {
     console.error(error)
     console.error(

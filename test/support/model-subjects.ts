@@ -1,3 +1,6 @@
+import assert from 'node:assert/strict'
+import { copyFile, mkdir, readdir } from 'node:fs/promises'
+import { join, relative } from 'node:path'
 import type { ApiContext } from '../../src/api/call.ts'
 import { operations } from '../../src/api/operations.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
@@ -6,7 +9,7 @@ import type { PointToInsert, Query, VectorClient } from '../../src/client/client
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { readConfig } from '../../src/config.ts'
-import { openEngine } from '../../src/engine/engine.ts'
+import { type Engine, type EngineOptions, type EngineStats, openEngine } from '../../src/engine/engine.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'
 import { temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
@@ -82,6 +85,65 @@ async function openServiceSubject(connect: (service: TestService) => VectorClien
 const logger = createLogger({ level: 'silent', pretty: false })
 const call = { fields: { queryVector: 'vector' } } as const
 
+/** A subject whose searches go through graphs as soon as these serve, however few points there are. */
+export interface IndexSubject extends Subject {
+  readonly stats: EngineStats
+  /** Searches that took the way of a graph. */
+  readonly walks: number
+}
+
+/**
+ * The engine with graphs over a few thousand points, which it repairs and writes to disk whenever nothing changes
+ * for a few milliseconds. Every other restart is a kill: it goes on from a copy of the directory as it stood.
+ */
+export async function openIndexSubject(): Promise<IndexSubject> {
+  let directory = await temporaryDirectory()
+  let opened = await open(directory.path, indexed)
+  let restarts = 0
+  let walks = 0
+  const counted: VectorClient['search'] = (query) => {
+    if (opened.engine.stats.plans[query.metric].route !== undefined) walks += 1
+    return opened.client.search(query)
+  }
+  return {
+    get client() {
+      return { ...opened.client, search: counted }
+    },
+    get stats() {
+      return opened.engine.stats
+    },
+    get walks() {
+      return walks
+    },
+    async restart() {
+      restarts += 1
+      const before = directory
+      if (restarts % 2 === 0) directory = await copyOf(before.path)
+      await opened.close()
+      if (directory !== before) await before[Symbol.asyncDispose]()
+      opened = await open(directory.path, indexed)
+    },
+    async [Symbol.asyncDispose]() {
+      await opened.close()
+      await directory[Symbol.asyncDispose]()
+    },
+  }
+}
+
+const indexed = { graphBytesMin: 0, quietMs: 8, hnswEf: 40, hnswM: 8 }
+
+/** What a kill would leave: files that vanish meanwhile are checkpoints that have just been renamed. */
+async function copyOf(path: string): Promise<Awaited<ReturnType<typeof temporaryDirectory>>> {
+  const copy = await temporaryDirectory()
+  for (const entry of await readdir(path, { recursive: true, withFileTypes: true })) {
+    const from = join(entry.parentPath, entry.name)
+    const to = join(copy.path, relative(path, from))
+    if (entry.isDirectory()) await mkdir(to, { recursive: true })
+    else await copyFile(from, to).catch((error) => assert.equal(error.code, 'ENOENT'))
+  }
+  return copy
+}
+
 /** The operations over the real engine and the real store, with nothing in front. */
 async function openEngineSubject(): Promise<Subject> {
   const directory = await temporaryDirectory()
@@ -101,15 +163,21 @@ async function openEngineSubject(): Promise<Subject> {
   }
 }
 
-async function open(dataDir: string): Promise<{ client: VectorClient; close: () => Promise<void> }> {
-  const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+interface Opened {
+  readonly engine: Engine
+  readonly client: VectorClient
+  close(): Promise<void>
+}
+
+async function open(dataDir: string, changes: Partial<EngineOptions> = {}): Promise<Opened> {
+  const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...changes }
   const store = await openStore({ dataDir, logger })
-  const engine = await openEngine({ ...config, store, logger })
+  const engine = await openEngine({ ...config, store, logger, indexDirectory: join(dataDir, 'index') })
   const close = async (): Promise<void> => {
     await engine.close()
     await store.close()
   }
-  return { client: directClient({ database: engine, limits: config }), close }
+  return { engine, client: directClient({ database: engine, limits: config }), close }
 }
 
 function directClient(context: ApiContext): VectorClient {

@@ -56,13 +56,18 @@ export class Model {
     return true
   }
 
-  /** Ids of the nearest, closest first; `sort` is stable, so equal distances stay in order of insertion. */
-  search({ vector, metric, limit }: Query): string[] {
+  /** Ids of the nearest, closest first. */
+  search(query: Query): string[] {
+    return this.ranked(query)
+      .slice(0, query.limit)
+      .map(({ id }) => id)
+  }
+
+  /** All points, the nearest first; `sort` is stable, so equal distances stay in order of insertion. */
+  ranked({ vector, metric }: Query): { readonly id: string; readonly distance: number }[] {
     return this.points
       .map((point) => ({ id: point.id, distance: distance(metric, vector, point.vector) }))
       .sort((a, b) => a.distance - b.distance)
-      .slice(0, limit)
-      .map(({ id }) => id)
   }
 }
 

@@ -19,6 +19,7 @@ import {
   timed,
 } from '../contender.ts'
 import { rowsOf } from './support.ts'
+import type { Lever } from './vicinal-levers.ts'
 import { VicinalThreads } from './vicinal-threads.ts'
 
 const common: Pick<Description, 'version' | 'searchThreads' | 'metrics'> = {
@@ -31,10 +32,19 @@ const common: Pick<Description, 'version' | 'searchThreads' | 'metrics'> = {
 export const vicinal: ContenderVariant = {
   description: {
     ...common,
-    flags: 'WebAssembly with relaxed SIMD, graph on 7-bit codes, the best re-ranked with float32 and float64',
+    flags:
+      'WebAssembly with relaxed SIMD, graph on codes of 4 or 7 bits as usual at the dimension, the best re-ranked with float32 and float64',
     buildThreads: 'any',
   },
   create: () => new Vicinal('graph'),
+}
+
+/** The same with a build of the kernels and a width of codes that are chosen. */
+export function vicinalWith(lever: Lever): ContenderVariant {
+  return {
+    description: { ...common, flags: `graph, ${lever.title}`, buildThreads: 'any' },
+    create: () => new Vicinal('graph', lever),
+  }
 }
 
 /** Its exact scan, as collections that are too small for a graph are searched: the line to beat at any size. */
@@ -49,6 +59,7 @@ export const vicinalExact: ContenderVariant = {
 
 class Vicinal implements Contender {
   readonly #way: 'graph' | 'scan'
+  readonly #lever: Lever | undefined
   readonly #idOfSlot: number[] = []
   readonly #slotOfId: number[] = []
   #kernels!: KernelModule
@@ -60,17 +71,19 @@ class Vicinal implements Contender {
   #keeper: Indexer | undefined
   #sequence = 0
 
-  constructor(way: 'graph' | 'scan') {
+  constructor(way: 'graph' | 'scan', lever?: Lever) {
     this.#way = way
+    this.#lever = lever
   }
 
   async build(request: BuildRequest): Promise<BuildAnswer> {
     const { vectors, ...rest } = request
     this.#request = rest
     const { dimension, m, efConstruction, threads, count } = request
-    this.#kernels = await loadKernels()
+    this.#kernels = await loadKernels(this.#lever?.variant, this.#lever?.isWide)
     const maxThreads = 1 + 2 * searchThreadsMax
-    const sizes = { dimension, m, efConstruction, maxThreads, maxLimit: 1024, maxMemoryBytes: 0 }
+    const codeBits = this.#lever?.codeBits
+    const sizes = { codeBits, dimension, m, efConstruction, maxThreads, maxLimit: 1024, maxMemoryBytes: 0 }
     const rows = rowsOf(vectors, dimension)
     const seconds = await timed(async () => {
       this.#index = new VectorIndex({ ...sizes, kernels: this.#kernels })

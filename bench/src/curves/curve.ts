@@ -1,6 +1,6 @@
 import type { Options } from '../run/options.ts'
 
-export const curveNames = ['growth', 'threads', 'churn', 'metrics'] as const
+export const curveNames = ['growth', 'threads', 'churn', 'metrics', 'levers'] as const
 export type CurveName = (typeof curveNames)[number]
 
 /** A curve is a table that is printed and rows that are written, over the same contenders as the comparison. */

@@ -1,6 +1,7 @@
 import { churn } from './churn.ts'
 import type { Curve, CurveName } from './curve.ts'
 import { growth } from './growth.ts'
+import { leverCurve } from './levers.ts'
 import { metricCurve } from './metrics.ts'
 import { threadCurve } from './threads.ts'
 
@@ -9,4 +10,5 @@ export const curves: Readonly<Record<CurveName, Curve>> = {
   threads: threadCurve,
   churn,
   metrics: metricCurve,
+  levers: leverCurve,
 }

@@ -1,6 +1,7 @@
 import {
   epoch,
   FRESH,
+  isLive,
   lengthAt,
   listOf,
   m,
@@ -16,9 +17,18 @@ import { score1, score4 } from './measure'
 
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
+ *
+ * Slots whose points were removed are walked through and take no place: the pool of `ef` grows by one for each.
+ * So a search finds its way out of a neighbourhood that has just been emptied.
  */
 
 export let poolCount: i32 = 0
+
+/** Slots without a point that have come into the pool. */
+let poolDead: i32 = 0
+
+/** Keys that a lane has room for: `efMax` of src/index/segment.ts. */
+const POOL_MAX: i32 = 4096
 
 /** A pool entry: the distance's bits, which order as the distance does, the slot, and whether it is expanded. */
 // @ts-ignore: decorator
@@ -143,8 +153,11 @@ export function offerFresh(count: i32, ef: i32): i32 {
     const end = min(count - i, 4)
     for (let j = 0; j < end; j++) {
       const score = load<f32>(scratch + SCORES + (<usize>j << 2))
-      const at = insertKey(keyOf(score, slotAt(four, j)), ef)
-      if (at >= 0 && at < lowest) lowest = at
+      const slot = slotAt(four, j)
+      const at = insertKey(keyOf(score, slot), min(ef + poolDead, POOL_MAX))
+      if (at < 0) continue
+      if (at < lowest) lowest = at
+      if (!isLive(slot)) poolDead++
     }
   }
   return lowest
@@ -153,9 +166,11 @@ export function offerFresh(count: i32, ef: i32): i32 {
 export function startPool(slot: u32): void {
   store<u64>(pool, keyOf(score1(slot), slot))
   poolCount = 1
+  poolDead = i32(!isLive(slot))
   visit(slot)
 }
 
 export function emptyPool(): void {
   poolCount = 0
+  poolDead = 0
 }

@@ -38,9 +38,12 @@ export const RING_TAIL: usize = 104
 
 /** Slots of the segment that were ever filled; the main thread's. */
 export const SLOTS: usize = 112
+export const CODE_BITS: usize = 116
 
 export let header: usize = 0
 export let width: i32 = 0
+/** Bits of a stored code: 7, in a byte (codes.ts), or 4, two in a byte (nibbles.ts). */
+export let codeBits: i32 = 0
 export let rowLength: i32 = 0
 export let m: i32 = 0
 export let m0: i32 = 0
@@ -72,6 +75,7 @@ export let ringLength: i64 = 0
 export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, laneVisited: usize): void {
   header = at
   width = load<i32>(at, 0)
+  codeBits = load<i32>(at + CODE_BITS)
   rowLength = load<i32>(at, 4)
   m = load<i32>(at, 8)
   m0 = load<i32>(at, 12)

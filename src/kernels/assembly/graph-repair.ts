@@ -1,9 +1,7 @@
-import { encodeStored } from './codes'
 import { beam, descend, emptyPool, offerFresh, poolCount, startPool } from './beam'
 import { nameInPool, selectNeighbours, writeList } from './graph'
 import {
   ABSENT,
-  codeOf,
   efConstruction,
   ENTRY,
   epoch,
@@ -19,8 +17,6 @@ import {
   lock,
   NONE,
   pool,
-  rowLength,
-  rowOf,
   scratch,
   slotAt,
   SLOTS,
@@ -29,7 +25,6 @@ import {
   unlock,
   visit,
   visited,
-  width,
 } from './graph-memory'
 import { askFrom } from './measure'
 
@@ -37,17 +32,17 @@ import { askFrom } from './measure'
  * What mends a graph after removals and after a start. Nothing may be linked meanwhile; searches go on.
  */
 
-/** Codes a slot again, after its row and its links were read from disk. */
-export function encodeSlot(slot: u32): void {
-  encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
-}
-
 /**
- * Takes the slots that are LEAVING out of the lists of slots [from, to): a list that names one is chosen anew
- * from what it keeps and from the lists of those that leave (Singh et al., arXiv:2105.09613, algorithm 4).
- * Nothing may be linked meanwhile; several threads may repair ranges of their own.
+ * Takes the slots that are LEAVING out of the lists of slots [from, to): a list that names one gets others in
+ * its place, chosen from the lists of those that leave. Nothing may be linked meanwhile; several threads may
+ * repair ranges of their own.
  *
- * @returns how many lists were chosen anew
+ * The links that stay do stay: to choose the whole list anew (Singh et al., arXiv:2105.09613, algorithm 4) would
+ * throw out all that were appended since the list was last full, and thin the graph with every repair: from 17.7
+ * to 10.8 links a slot, and from 0.976 to 0.954 recall at ef 32, in 100 rounds of replacing 2 % of 20,000 WordNet
+ * glosses. Kept, it is at 15.8 links and where it was.
+ *
+ * @returns how many lists were mended
  */
 export function repairRange(from: i32, to: i32, measure: i32): i32 {
   let repaired = 0
@@ -79,17 +74,31 @@ function repairList(slot: u32, level: i32, measure: i32): void {
   emptyPool()
   const list = listOf(slot, level)
   const length = lengthAt(level)
-  offerList(list, level)
+  const into = scratch + KEPT_FOR_OTHER
+  const staying = keepStaying(list, length, into)
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
     if (each == NONE) break
     if (stateOf(each) == LEAVING) offerList(listOf(each, level), level)
   }
-  const into = scratch + KEPT_FOR_OTHER
-  const kept = selectNeighbours(pool, poolCount, length, into, measure, slot)
+  const kept = selectNeighbours(pool, poolCount, length, into, measure, slot, staying)
   lock(slot)
   writeList(list, length, into, kept)
   unlock(slot)
+}
+
+/** Copies the slots of a list that stay, and marks all as seen; gives how many stay. */
+function keepStaying(list: usize, length: i32, into: usize): i32 {
+  let staying = 0
+  for (let i = 0; i < length; i++) {
+    const slot = slotAt(list, i)
+    if (slot == NONE) break
+    visit(slot)
+    if (stateOf(slot) != LINKED) continue
+    store<u32>(into + (<usize>staying << 2), slot)
+    staying++
+  }
+  return staying
 }
 
 /** Puts the slots of a list that stay and were not seen yet into the pool. */

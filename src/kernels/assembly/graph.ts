@@ -1,8 +1,6 @@
-import { encodeStored } from './codes'
 import { beam, descend, distanceOf, keyOf, poolCount, slotOf, startPool } from './beam'
 import {
   CANDIDATES,
-  codeOf,
   efConstruction,
   ENTRY,
   forget,
@@ -20,8 +18,6 @@ import {
   m0,
   NONE,
   pool,
-  rowLength,
-  rowOf,
   rows,
   SCORES,
   scratch,
@@ -32,9 +28,8 @@ import {
   UPPER_NEXT,
   uppers,
   visit,
-  width,
 } from './graph-memory'
-import { askFrom, ROWS, scoreFrom } from './measure'
+import { askFrom, encodeSlot, ROWS, scoreFrom } from './measure'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
@@ -58,7 +53,8 @@ import { askFrom, ROWS, scoreFrom } from './measure'
  * any kept before, so that a list's few places point in different directions. Writes slots to `into`.
  *
  * @param candidates keys, ascending
- * @returns how many were kept, at most `limit`
+ * @param kept how many slots stand in `into` already
+ * @returns how many stand there then, at most `limit`
  */
 export function selectNeighbours(
   candidates: usize,
@@ -67,8 +63,8 @@ export function selectNeighbours(
   into: usize,
   measure: i32,
   self: u32,
+  kept: i32 = 0,
 ): i32 {
-  let kept = 0
   for (let i = 0; i < count && kept < limit; i++) {
     const key = load<u64>(candidates + (<usize>i << 3))
     const slot = slotOf(key)
@@ -162,7 +158,7 @@ function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void
  */
 export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
   // Without rows in memory a slot was coded when it was filled.
-  if (measure < ROWS && rows != 0) encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
+  if (measure < ROWS && rows != 0) encodeSlot(slot)
   let full = 0
   if (level > 0 && !haveUpper(slot, level)) {
     level = 0
@@ -230,13 +226,20 @@ export function nameInPool(slot: u32): void {
     if (parent == slot || !isLive(parent) || load<u32>(list + last) != NONE) continue
     lock(parent)
     let at = 0
-    while (at < m0 && slotAt(list, at) != NONE) at++
+    // A parent that was cut off together with the slot, and is linked again by now, may name it already.
+    while (at < m0 && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
     if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
     unlock(parent)
     if (at < m0) return
   }
   const nearest = slotOf(load<u64>(pool))
-  if (nearest != slot) atomic.store<u32>(listOf(nearest, 0) + last, slot)
+  const list = listOf(nearest, 0)
+  if (nearest != slot && !names(list, m0, slot)) atomic.store<u32>(list + last, slot)
+}
+
+function names(list: usize, length: i32, slot: u32): bool {
+  for (let i = 0; i < length; i++) if (slotAt(list, i) == slot) return true
+  return false
 }
 
 /** Makes sure that a slot has room for its upper lists. */

@@ -7,9 +7,11 @@ import {
   CODE_ZERO,
   dotCodes4,
   encodeQuery,
+  encodeStored,
 } from './codes'
 import { COSINE, dot32, EUCLIDEAN, euclidean32, HAMMING, hamming, manhattan32 } from './distances'
 import {
+  codeBits,
   codeOf,
   norms,
   QUARTET,
@@ -21,6 +23,7 @@ import {
   SPILL,
   width,
 } from './graph-memory'
+import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } from './nibbles'
 
 /**
  * Distances from one asked-for vector, a query or a stored slot, to slots, four at a time.
@@ -49,6 +52,15 @@ export function askFrom(slot: u32, measure: i32): void {
     return
   }
   const code = codeOf(slot)
+  if (codeBits == 4) {
+    unpackNibbles(code, width, queryCode)
+    askByQueryCode(NIBBLE_ZERO)
+    // Vectors that are alike err alike, which takes the estimate below zero and their order with it: all
+    // distances from here are lifted by as much as that can be.
+    const error = load<f32>(code + NIBBLE_ERROR)
+    base += order == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
+    return
+  }
   queryCodes = code + CODE_HEADER
   constant = -CODE_ZERO * load<i32>(code + CODE_SUM) + CODE_ZERO * CODE_ZERO * width
   sumFactor = -CODE_ZERO
@@ -62,10 +74,23 @@ export function askFor(row: usize, norm: f64, measure: i32): void {
   queryRoot = <f32>Math.sqrt(norm)
   if (measure >= ROWS) return
   encodeQuery(row, rowLength, width, queryCode)
+  askByQueryCode(codeBits == 4 ? NIBBLE_ZERO : CODE_ZERO)
+}
+
+/** Asks by the signed codes at `queryCode`, to which every stored code is `zero` too large. */
+// @ts-ignore: decorator
+@inline
+function askByQueryCode(zero: i32): void {
   queryCodes = queryCode + CODE_HEADER
-  constant = -CODE_ZERO * load<i32>(queryCode + CODE_SUM)
+  constant = -zero * load<i32>(queryCode + CODE_SUM)
   sumFactor = 0
   setFactors(queryCode)
+}
+
+/** Codes a slot by its row, for storing. */
+export function encodeSlot(slot: u32): void {
+  if (codeBits == 4) encodeNibbles(rowOf(slot), rowLength, width, codeOf(slot))
+  else encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
 }
 
 // @ts-ignore: decorator
@@ -126,16 +151,12 @@ export function score4(a: u32, b: u32, c: u32, d: u32): void {
   const cc = codeOf(c)
   const cd = codeOf(d)
   const dots = scratch + QUARTET
-  dotCodes4(
-    queryCodes,
-    ca + CODE_HEADER,
-    cb + CODE_HEADER,
-    cc + CODE_HEADER,
-    cd + CODE_HEADER,
-    <usize>width,
-    scratch + SPILL,
-    dots,
-  )
+  const ra = ca + CODE_HEADER
+  const rb = cb + CODE_HEADER
+  const rc = cc + CODE_HEADER
+  const rd = cd + CODE_HEADER
+  if (codeBits == 4) dotNibbles4(queryCodes, ra, rb, rc, rd, <usize>width >> 1, scratch + SPILL, dots)
+  else dotCodes4(queryCodes, ra, rb, rc, rd, <usize>width, scratch + SPILL, dots)
   store<f32>(out, sane(decoded(ca, load<i32>(dots))))
   store<f32>(out, sane(decoded(cb, load<i32>(dots, 4))), 4)
   store<f32>(out, sane(decoded(cc, load<i32>(dots, 8))), 8)

@@ -1,0 +1,141 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DatabaseError } from '../base/errors.ts'
+import type { NewPoint } from '../base/point.ts'
+import type { ApiContext, Call, Database } from './call.ts'
+import { insertVectorsBatch } from './insert-vectors-batch.ts'
+import { searchPointsBatch } from './search-points-batch.ts'
+import type { PointInput, SearchInput } from './validation.ts'
+
+/** Batches so large that they make way for others, and what those can do meanwhile. */
+
+const fields = { queryVector: 'vector' } as const
+const payload = { contentType: 'Text', content: '' }
+
+/** A database that only notes what it was given, and whose dimension can change at any time. */
+class NotingDatabase {
+  dimension: number | undefined
+  readonly inserted: (readonly NewPoint[])[] = []
+  searches = 0
+
+  constructor(dimension?: number) {
+    this.dimension = dimension
+  }
+
+  async insert(points: readonly NewPoint[]): Promise<readonly string[]> {
+    this.inserted.push(points)
+    return points.map((_, index) => String(index))
+  }
+
+  async search(queries: readonly unknown[]): Promise<readonly (readonly string[])[]> {
+    this.searches += 1
+    return queries.map(() => [])
+  }
+}
+
+function contextOf(database: NotingDatabase): ApiContext {
+  return { database: database as unknown as Database, limits: { maxLimit: 10, hnswEf: 10 } }
+}
+
+/** Items that take a while each; `atHalf` happens while they are decoded, in somebody else's turn. */
+function* slowly<Item>(count: number, item: Item, atHalf: () => void): Generator<Item | undefined> {
+  for (let index = 0; index < count; index += 1) {
+    const endMs = performance.now() + 1
+    while (performance.now() < endMs);
+    if (index === Math.floor(count / 2)) setImmediate(atHalf)
+    if (index % 3 === 0) yield undefined
+    yield item
+  }
+}
+
+const point: PointInput = { vector: Float32Array.of(1, 2), payload }
+const query: SearchInput = { vector: Float32Array.of(1, 2), similarity: 'Euclidean', limit: 1 }
+
+describe('a batch that is decoded in turns', () => {
+  it('is whole, in order, and counts what is no item for nothing', async () => {
+    const database = new NotingDatabase()
+    const items = function* (): Generator<PointInput | undefined> {
+      for (let index = 0; index < 50; index += 1) {
+        yield* slowly(1, { vector: Float32Array.of(index), payload }, () => {})
+      }
+    }
+    const ids = await insertVectorsBatch(contextOf(database), { vectors: items() }, { fields })
+    assert.equal(ids.length, 50)
+    assert.deepEqual(
+      database.inserted[0]!.map(({ vector }) => vector[0]),
+      Array.from({ length: 50 }, (_, index) => index),
+    )
+  })
+
+  it('names a bad item by its place among the items', async () => {
+    const items = [undefined, point, undefined, { ...point, vector: Float32Array.of(1) }]
+    await assert.rejects(
+      insertVectorsBatch(contextOf(new NotingDatabase(2)), { vectors: items }, { fields }),
+      {
+        reason: 'invalid_argument',
+        message: 'vectors[1].vector has 1 dimensions, the database has 2',
+      },
+    )
+  })
+
+  it('ends when its caller goes, before the rest is decoded, and stores nothing', async () => {
+    for (const operation of ['insert', 'search'] as const) {
+      const database = new NotingDatabase(2)
+      const controller = new AbortController()
+      let decoded = 0
+      const counted = function* <Item>(items: Iterable<Item>): Generator<Item> {
+        for (const item of items) {
+          decoded += 1
+          yield item
+        }
+      }
+      const leave = (): void =>
+        controller.abort(new DatabaseError('deadline_exceeded', 'the deadline of the call has passed'))
+      const call: Call = { fields, signal: controller.signal }
+      const context = contextOf(database)
+      const running =
+        operation === 'insert'
+          ? insertVectorsBatch(context, { vectors: counted(slowly(60, point, leave)) }, call)
+          : searchPointsBatch(context, { queries: counted(slowly(60, query, leave)) }, call)
+      await assert.rejects(running, { reason: 'deadline_exceeded' })
+      assert.ok(decoded < 80, `${decoded} of 80 were decoded`)
+      assert.deepEqual([database.inserted.length, database.searches], [0, 0])
+    }
+  })
+
+  it('is refused when somebody else stores the first point meanwhile, of another dimension', async () => {
+    const message = /^(vectors|queries)\[0\]\.vector has 2 dimensions, the database has 3$/
+    const inserting = new NotingDatabase()
+    const vectors = slowly(20, point, () => {
+      inserting.dimension = 3
+    })
+    await assert.rejects(insertVectorsBatch(contextOf(inserting), { vectors }, { fields }), {
+      reason: 'invalid_argument',
+      message,
+    })
+    assert.equal(inserting.inserted.length, 0)
+
+    const searching = new NotingDatabase()
+    const queries = slowly(20, query, () => {
+      searching.dimension = 3
+    })
+    await assert.rejects(searchPointsBatch(contextOf(searching), { queries }, { fields }), {
+      reason: 'invalid_argument',
+      message,
+    })
+    assert.equal(searching.searches, 0)
+  })
+
+  it('says when its bytes are not needed any more, an insert before it waits for the disk', async () => {
+    const database = new NotingDatabase()
+    let insertsBefore = -1
+    const call: Call = {
+      fields,
+      decoded() {
+        insertsBefore = database.inserted.length
+      },
+    }
+    await insertVectorsBatch(contextOf(database), { vectors: [point] }, call)
+    assert.equal(insertsBefore, 0)
+  })
+})

@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { ByteBudget } from './byte-budget.ts'
+
+const mebibyte = 1024 * 1024
+const overloaded = { reason: 'overloaded', message: /: try again later$/ }
+
+/** 6 MiB for large bodies, 2 MiB for small ones. */
+function budgetOf8MiB(): ByteBudget {
+  return new ByteBudget({ maxBytes: 8 * mebibyte, what: 'requests', setting: 'MAX_BYTES' })
+}
+
+describe('a byte budget', () => {
+  it('refuses what is too much, says what holds it, and counts it', () => {
+    const budget = budgetOf8MiB()
+    const first = budget.hold(4 * mebibyte)
+    assert.throws(() => budget.hold(2 * mebibyte + 1), {
+      reason: 'overloaded',
+      message:
+        '4194304 bytes of large requests are in memory, the most is 6291456 (a share of MAX_BYTES): try again later',
+    })
+    assert.equal(budget.refusals, 1)
+    assert.equal(budget.usedBytes, 4 * mebibyte)
+    first.release()
+    budget.hold(2 * mebibyte + 1)
+  })
+
+  it('lets small ones pass beside all the large ones that there can be', () => {
+    const budget = budgetOf8MiB()
+    budget.hold(6 * mebibyte)
+    budget.hold(mebibyte)
+    budget.hold(mebibyte)
+    assert.throws(() => budget.hold(1), { ...overloaded, message: /bytes of small requests/ })
+  })
+
+  it('lets in a large one of any size when no other is there', () => {
+    const budget = budgetOf8MiB()
+    budget.hold(1)
+    const huge = budget.hold(100 * mebibyte)
+    assert.throws(() => budget.hold(2 * mebibyte), overloaded)
+    huge.release()
+    budget.hold(2 * mebibyte)
+  })
+
+  it('keeps a claim as it was when it may not grow', () => {
+    const budget = budgetOf8MiB()
+    budget.hold(5 * mebibyte)
+    const growing = budget.hold(mebibyte)
+    assert.throws(() => growing.resize(2 * mebibyte), overloaded)
+    assert.equal(growing.bytes, mebibyte)
+    assert.equal(budget.usedBytes, 6 * mebibyte)
+  })
+
+  it('keeps nothing for a claim that was released, however often and whatever comes late', () => {
+    const budget = budgetOf8MiB()
+    const hold = budget.hold(1000)
+    hold.release()
+    hold.resize(2000)
+    hold.release()
+    assert.equal(budget.usedBytes, 0)
+  })
+
+  it('is always the sum of its claims, and within its bound but for single ones', () => {
+    const sizes = fc.oneof(fc.nat(2 * mebibyte), fc.nat(12 * mebibyte))
+    const steps = fc.array(fc.tuple(fc.constantFrom('hold', 'resize', 'release'), fc.nat(9), sizes))
+    fc.assert(
+      fc.property(steps, (all) => {
+        const budget = budgetOf8MiB()
+        const holds: ReturnType<ByteBudget['hold']>[] = []
+        for (const [what, at, bytes] of all) {
+          try {
+            if (what === 'hold') holds.push(budget.hold(bytes))
+            else if (what === 'resize') holds[at]?.resize(bytes)
+            else holds[at]?.release()
+          } catch (error) {
+            assert.equal((error as { reason?: string }).reason, 'overloaded')
+          }
+          assert.equal(
+            budget.usedBytes,
+            holds.reduce((sum, hold) => sum + hold.bytes, 0),
+          )
+          const large = holds.filter((hold) => hold.bytes > mebibyte)
+          const largeBytes = large.reduce((sum, hold) => sum + hold.bytes, 0)
+          assert.ok(large.length <= 1 || largeBytes <= 6 * mebibyte)
+        }
+        for (const hold of holds) hold.release()
+        assert.equal(budget.usedBytes, 0)
+      }),
+      { numRuns: 300 },
+    )
+  })
+})

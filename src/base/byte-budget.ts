@@ -1,0 +1,141 @@
+import { DatabaseError } from './errors.ts'
+
+export interface ByteBudgetOptions {
+  readonly maxBytes: number
+  /** What is held, and the setting of `maxBytes`, as the refusal names them. */
+  readonly what: string
+  readonly setting: string
+}
+
+/**
+ * A bound on the memory of what is under way together, such as all request bodies that are still arriving.
+ *
+ * What is larger than 1 MiB has three quarters of it, everything else the rest: however many large bodies
+ * crawl in, searches and single inserts pass. A claim larger than its whole share is let in when nothing else
+ * is there: it could never pass otherwise.
+ */
+export class ByteBudget {
+  readonly #options: ByteBudgetOptions
+  readonly #small: Share
+  readonly #large: Share
+  #refusals = 0
+
+  constructor(options: ByteBudgetOptions) {
+    this.#options = options
+    const large = Math.ceil(options.maxBytes * largeShare)
+    this.#large = { maxBytes: large, usedBytes: 0 }
+    this.#small = { maxBytes: options.maxBytes - large, usedBytes: 0 }
+  }
+
+  get usedBytes(): number {
+    return this.#small.usedBytes + this.#large.usedBytes
+  }
+
+  /** Claims that were refused, ever. */
+  get refusals(): number {
+    return this.#refusals
+  }
+
+  /** @throws DatabaseError `overloaded` when there is no room */
+  hold(bytes: number): ByteHold {
+    const hold = new ByteHold((from, to) => this.#move(from, to))
+    hold.resize(bytes)
+    return hold
+  }
+
+  #move(from: number, to: number): void {
+    const before = this.#shareOf(from)
+    const share = this.#shareOf(to)
+    const others = share === before ? share.usedBytes - from : share.usedBytes
+    if (to > from && others > 0 && others + to > share.maxBytes) throw this.#refusal(others, share)
+    before.usedBytes -= from
+    share.usedBytes += to
+  }
+
+  #shareOf(bytes: number): Share {
+    return bytes > smallBytesMax ? this.#large : this.#small
+  }
+
+  #refusal(others: number, share: Share): DatabaseError {
+    this.#refusals += 1
+    const { what, setting } = this.#options
+    const size = share === this.#large ? 'large' : 'small'
+    return new DatabaseError(
+      'overloaded',
+      `${others} bytes of ${size} ${what} are in memory, the most is ${share.maxBytes} (a share of ${setting}): try again later`,
+    )
+  }
+}
+
+/** What a transport holds its bodies in. */
+export interface BodyBudgets {
+  /** Requests that arrive, are decoded, or are searched for. */
+  readonly requests: ByteBudget
+  /** Answers until they are sent. */
+  readonly answers: ByteBudget
+}
+
+/**
+ * @param parts how many threads have budgets of their own, each an equal part
+ */
+export function createBodyBudgets(
+  settings: { readonly maxBufferedRequestBytes: number; readonly maxBufferedAnswerBytes: number },
+  parts: number,
+): BodyBudgets {
+  const { maxBufferedRequestBytes, maxBufferedAnswerBytes } = settings
+  return {
+    requests: new ByteBudget({
+      maxBytes: Math.ceil(maxBufferedRequestBytes / parts),
+      what: 'requests',
+      setting: 'MAX_BUFFERED_REQUEST_BYTES',
+    }),
+    answers: new ByteBudget({
+      maxBytes: Math.ceil(maxBufferedAnswerBytes / parts),
+      what: 'answers',
+      setting: 'MAX_BUFFERED_ANSWER_BYTES',
+    }),
+  }
+}
+
+interface Share {
+  readonly maxBytes: number
+  usedBytes: number
+}
+
+/** One claim on a budget, until it is released. */
+export class ByteHold {
+  readonly #move: (from: number, to: number) => void
+  #bytes = 0
+  #isReleased = false
+
+  /** Use `ByteBudget.hold`. */
+  constructor(move: (from: number, to: number) => void) {
+    this.#move = move
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Does nothing once released: what comes late is not kept.
+   *
+   * @throws DatabaseError `overloaded` when there is no room; then the claim stays as it was
+   */
+  resize(bytes: number): void {
+    if (this.#isReleased || bytes === this.#bytes) return
+    this.#move(this.#bytes, bytes)
+    this.#bytes = bytes
+  }
+
+  /** Any number of times. */
+  release(): void {
+    this.resize(0)
+    this.#isReleased = true
+  }
+}
+
+/** Larger than a query or point of any dimension as gRPC sends it. */
+const smallBytesMax = 1024 * 1024
+
+const largeShare = 3 / 4

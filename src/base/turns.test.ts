@@ -1,0 +1,67 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { inTurns, Turn } from './turns.ts'
+
+/** Steps that take about a millisecond each, and what they come to. */
+function* slow(steps: number, log: string[] = [], name = ''): Generator<void, number> {
+  for (let step = 0; step < steps; step += 1) {
+    const endMs = performance.now() + 1
+    while (performance.now() < endMs);
+    log.push(name)
+    yield
+  }
+  return steps
+}
+
+describe('work in turns', () => {
+  it('is done at once where it is short', () => {
+    const short = (function* (): Generator<void, string> {
+      yield
+      return 'done'
+    })()
+    assert.equal(inTurns(short), 'done')
+  })
+
+  it('makes way for others where it is long', async () => {
+    let others = 0
+    const timer = setInterval(() => {
+      others += 1
+    }, 0)
+    const result = inTurns(slow(20))
+    assert.ok(result instanceof Promise)
+    assert.equal(await result, 20)
+    clearInterval(timer)
+    assert.ok(others > 3, `others had ${others} turns`)
+  })
+
+  it('fails as its steps do', async () => {
+    const failing = (function* (): Generator<void, void> {
+      yield* slow(3)
+      throw new Error('in the middle')
+    })()
+    await assert.rejects(async () => inTurns(failing), /in the middle/)
+  })
+
+  it('takes turns with other work: one of them in a round of the event loop', async () => {
+    const log: string[] = []
+    let rounds = 0
+    let isOver = false
+    const count = (): void => {
+      rounds += 1
+      if (!isOver) setImmediate(count)
+    }
+    setImmediate(count)
+    await Promise.all(['a', 'b', 'c'].map((name) => inTurns(slow(5, log, name))))
+    isOver = true
+    assert.equal(log.length, 15)
+    assert.deepEqual(new Set(log.slice(3, 6)), new Set(['a', 'b', 'c']))
+    assert.ok(rounds >= 11, `${rounds} rounds`)
+  })
+
+  it('goes on with whoever waits when one of them gives up', async () => {
+    const first = new Turn().next()
+    const second = new Turn().next()
+    await first
+    await second
+  })
+})

@@ -1,0 +1,196 @@
+import { constants, type ServerHttp2Stream } from 'node:http2'
+import {
+  Metadata,
+  ServerInterceptingCall,
+  type ServerInterceptingCallInterface,
+  type ServerInterceptor,
+  type StatusObject,
+  status,
+} from '@grpc/grpc-js'
+import { assert } from '../base/assert.ts'
+import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
+import { DatabaseError, reasons } from '../base/errors.ts'
+import { MessageReader } from './message-reader.ts'
+
+/**
+ * Bodies of requests and answers in memory, which many slow or hostile clients together would fill: each is
+ * held in a budget from the head that announces it until nobody needs it.
+ *
+ *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
+ *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released   └ released; reset when
+ *                                         DEADLINE_EXCEEDED         the client does not read
+ */
+export interface BodyBounds {
+  readonly maxRequestBytes: number
+  /** Time a client has to send a whole request, and to take in a whole answer. */
+  readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
+}
+
+/** A request as handlers of operations get it. */
+export interface ReceivedRequest {
+  /** Hands the bytes over: they can go as soon as whoever has them is through. */
+  take(): Buffer
+  /** The bytes are not needed any more. */
+  release(): void
+  /** Holds the answer until it is sent. @throws DatabaseError `overloaded` */
+  holdAnswer(bytes: number): void
+}
+
+/**
+ * What there is of grpc-js's own call beyond its interface. No public hook sees a message before it is whole,
+ * nor can end a stream whose client does not read; the version is pinned, and tests fail when this changes.
+ */
+interface OwnCall extends ServerInterceptingCallInterface {
+  decoder: { write(data: Buffer): Buffer[] }
+  readonly stream: ServerHttp2Stream
+}
+
+export type OutgoingStatus = Parameters<ServerInterceptingCallInterface['sendStatus']>[0]
+
+/**
+ * Bounds the bodies of all calls. Has to be the first of the interceptors: that one gets grpc-js's own call.
+ *
+ * @param isOperation whether a method is one of ours, whose handlers get a `ReceivedRequest`
+ * @param reword gives what grpc-js refuses of itself, past the interceptors, our words
+ */
+export function boundBodies(
+  bounds: BodyBounds,
+  isOperation: (path: string) => boolean,
+  reword: (outcome: OutgoingStatus) => OutgoingStatus,
+): ServerInterceptor {
+  return ({ path, requestStream }, call) => {
+    const isOurs = isOperation(path)
+    const body = new CallBody(
+      call as OwnCall,
+      isOurs ? bounds : { ...bounds, maxRequestBytes: otherBytesMax },
+      reword,
+    )
+    return new ServerInterceptingCall(call, {
+      start(next) {
+        // Whoever streams requests, as reflection lets, may take any time between two of them.
+        if (!requestStream) body.expect()
+        next({
+          onReceiveMessage(message: Buffer, proceed) {
+            body.received(message)
+            proceed(isOurs ? body : message)
+            if (!isOurs) body.release()
+          },
+          onCancel: () => body.end(),
+        })
+      },
+    })
+  }
+}
+
+/** The memory of one call. */
+class CallBody implements ReceivedRequest {
+  readonly #call: OwnCall
+  readonly #bounds: BodyBounds
+  #bytes: Buffer | undefined
+  #requestHold: ByteHold | undefined
+  #answerHold: ByteHold | undefined
+  #timer: NodeJS.Timeout | undefined
+  #refusal: DatabaseError | undefined
+  #hasEnded = false
+
+  constructor(call: OwnCall, bounds: BodyBounds, reword: (outcome: OutgoingStatus) => OutgoingStatus) {
+    assert('decoder' in call && 'stream' in call, 'grpc-js lets us at its decoder and stream')
+    this.#call = call
+    this.#bounds = bounds
+    call.decoder = new MessageReader((bytes, isCompressed) => this.#admit(bytes, isCompressed))
+    const send = call.sendStatus.bind(call)
+    call.sendStatus = (outcome) => {
+      if (this.#refusal === undefined) return send(reword(outcome))
+      send(statusOf(this.#refusal))
+      this.#stopUpload()
+    }
+  }
+
+  /** The request has to be here in time. */
+  expect(): void {
+    this.#startTimer(() => {
+      const { requestTimeoutMs } = this.#bounds
+      const details = `the request did not arrive within ${requestTimeoutMs} ms (REQUEST_TIMEOUT_MS)`
+      this.#call.sendStatus({ code: status.DEADLINE_EXCEEDED, details })
+      this.#stopUpload()
+    })
+  }
+
+  received(message: Buffer): void {
+    clearTimeout(this.#timer)
+    this.#bytes = message
+    // What was compressed is held as what it might have become until it is known.
+    this.#requestHold?.resize(message.length)
+  }
+
+  take(): Buffer {
+    const bytes = this.#bytes
+    assert(bytes !== undefined, 'a request is taken once')
+    this.#bytes = undefined
+    return bytes
+  }
+
+  release(): void {
+    this.#requestHold?.release()
+    this.#requestHold = undefined
+  }
+
+  holdAnswer(bytes: number): void {
+    if (this.#hasEnded) return
+    this.#answerHold = this.#bounds.budgets.answers.hold(bytes)
+    this.#startTimer(() => this.#call.stream.close(constants.NGHTTP2_CANCEL))
+  }
+
+  /** The answer is sent, or its caller has gone. */
+  end(): void {
+    this.#hasEnded = true
+    clearTimeout(this.#timer)
+    this.#bytes = undefined
+    this.release()
+    this.#answerHold?.release()
+  }
+
+  /** @throws DatabaseError; its words go out as the refusal's */
+  #admit(bytes: number, isCompressed: boolean): void {
+    const { maxRequestBytes, budgets } = this.#bounds
+    try {
+      if (bytes > maxRequestBytes) throw tooLarge(maxRequestBytes)
+      const claim = isCompressed ? Math.min(maxRequestBytes, bytes * compressionMax) : bytes
+      const before = this.#requestHold?.bytes ?? 0
+      this.#requestHold ??= budgets.requests.hold(claim)
+      this.#requestHold.resize(before + claim)
+    } catch (error) {
+      this.#refusal = error as DatabaseError
+      throw error
+    }
+  }
+
+  #startTimer(onLate: () => void): void {
+    this.#timer = setTimeout(onLate, this.#bounds.requestTimeoutMs)
+  }
+
+  /** Tells the client that the rest of its request is not wanted; what comes all the same is passed over. */
+  #stopUpload(): void {
+    this.#call.stream.close(constants.NGHTTP2_NO_ERROR)
+  }
+}
+
+export function statusOf(error: DatabaseError): StatusObject {
+  const metadata = new Metadata()
+  if (error.reason === 'overloaded') metadata.set('retry-after-ms', '1000')
+  return { code: reasons[error.reason].grpc, details: error.message, metadata }
+}
+
+function tooLarge(maxRequestBytes: number): DatabaseError {
+  return new DatabaseError(
+    'request_too_large',
+    `the request is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)`,
+  )
+}
+
+/** Of health checks and reflection: names of services and files. */
+const otherBytesMax = 65_536
+
+/** No byte of deflate can stand for more than this many. */
+const compressionMax = 1032

@@ -1,0 +1,194 @@
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { ByteBudget, ByteHold } from '../base/byte-budget.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { Turn } from '../base/turns.ts'
+
+/**
+ * Bodies of requests and answers in memory, which many slow or hostile clients together would fill: each is
+ * held in a budget from its first byte, or from a head that announces it, until nobody needs it.
+ *
+ *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
+ *               └ 429, and the connection ends          └ released        └ released; cut off when
+ *                                                                           the client does not read
+ */
+
+/** A body that has arrived whole. */
+export class RequestBody {
+  #bytes: Buffer
+  readonly #hold: ByteHold
+
+  constructor(bytes: Buffer, hold: ByteHold) {
+    this.#bytes = bytes
+    this.#hold = hold
+  }
+
+  /** Hands the bytes over: they can go as soon as whoever has them is through. */
+  take(): Buffer {
+    const bytes = this.#bytes
+    this.#bytes = noBytes
+    return bytes
+  }
+
+  release(): void {
+    this.#hold.release()
+  }
+}
+
+const noBytes = Buffer.alloc(0)
+
+export interface BodyBounds {
+  readonly maxRequestBytes: number
+  /** Of bodies until they are decoded. */
+  readonly requestBytes: ByteBudget
+}
+
+/**
+ * Reads a body. Of one that is refused the rest is passed over as it comes.
+ *
+ * @throws DatabaseError `request_too_large`, `overloaded`, or `invalid_argument` for one that breaks off
+ */
+export async function readBody(request: IncomingMessage, bounds: BodyBounds): Promise<RequestBody> {
+  const declared = request.headers['content-length']
+  const length = declared === undefined ? undefined : Number(declared)
+  if (length !== undefined && length > bounds.maxRequestBytes) throw tooLarge(bounds.maxRequestBytes)
+  const hold = bounds.requestBytes.hold(length ?? 0)
+  const parts = length === undefined ? new ListedParts() : new PlacedParts(length)
+  try {
+    await eachPart(request, (part) => {
+      const received = parts.add(part)
+      if (received > bounds.maxRequestBytes) throw tooLarge(bounds.maxRequestBytes)
+      if (received > hold.bytes) hold.resize(received)
+    })
+    return new RequestBody(await parts.whole(), hold)
+  } catch (error) {
+    hold.release()
+    throw error
+  }
+}
+
+export function tooLarge(maxRequestBytes: number): DatabaseError {
+  return new DatabaseError(
+    'request_too_large',
+    `the request body is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)`,
+  )
+}
+
+/** Resolves when the body has ended. @param take what it throws ends the reading */
+function eachPart(request: IncomingMessage, take: (part: Buffer) => void): Promise<void> {
+  const { promise, resolve, reject } = Promise.withResolvers<void>()
+  const onData = (part: Buffer): void => {
+    try {
+      take(part)
+    } catch (error) {
+      stop()
+      reject(error)
+    }
+  }
+  const onEnd = (): void => {
+    stop()
+    resolve()
+  }
+  const onBroken = (): void => {
+    stop()
+    reject(new DatabaseError('invalid_argument', 'the request broke off before its body was whole'))
+  }
+  const stop = (): void => {
+    request.off('data', onData).off('end', onEnd).off('close', onBroken).off('error', onBroken)
+    // Without a listener the error of a request that breaks off later would end the process.
+    request.on('error', () => {})
+  }
+  // An iterator would close the connection when the reading ends early, and with it the way for the answer.
+  request.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
+  return promise
+}
+
+/** A body of announced length, put together as it comes. */
+class PlacedParts {
+  readonly #length: number
+  #whole: Buffer = noBytes
+  #received = 0
+
+  constructor(length: number) {
+    this.#length = length
+  }
+
+  /** Gives how much has come. */
+  add(part: Buffer): number {
+    if (part.length === this.#length) this.#whole = part
+    else {
+      // Not from the pool, and not touched before bytes come: an announcement alone takes no memory.
+      if (this.#received === 0) this.#whole = Buffer.allocUnsafeSlow(this.#length)
+      part.copy(this.#whole, this.#received)
+    }
+    this.#received += part.length
+    return this.#received
+  }
+
+  async whole(): Promise<Buffer> {
+    return this.#whole
+  }
+}
+
+/** A body of unknown length: its parts, put together in turns when all are there. */
+class ListedParts {
+  #parts: Buffer[] = []
+  #received = 0
+
+  add(part: Buffer): number {
+    this.#parts.push(part)
+    this.#received += part.length
+    return this.#received
+  }
+
+  async whole(): Promise<Buffer> {
+    if (this.#parts.length === 1) return this.#parts[0]!
+    const whole = Buffer.allocUnsafe(this.#received)
+    const turn = new Turn()
+    let at = 0
+    for (const [index, part] of this.#parts.entries()) {
+      at += part.copy(whole, at)
+      this.#parts[index] = noBytes
+      if (turn.isOver) await turn.next()
+    }
+    return whole
+  }
+}
+
+/**
+ * Refuses a body that is still on its way, at once and whole, and then closes the connection: nobody has to take
+ * in what nobody reads. Closing while bytes come in would reset the connection, and the reset could overtake the
+ * answer; so what comes is passed over for a moment, until the client has stopped.
+ */
+export function refuseAndClose(
+  request: IncomingMessage,
+  response: ServerResponse,
+  { status, headers, text }: { status: number; headers: Readonly<Record<string, string>>; text: string },
+): void {
+  response.writeHead(status, { ...headers, 'content-length': Buffer.byteLength(text), connection: 'close' })
+  response.write(text)
+  const end = (): void => {
+    clearTimeout(timer)
+    response.end()
+  }
+  const timer = setTimeout(end, lingerMs)
+  request.once('close', end)
+  request.resume()
+}
+
+/** Long enough for an answer to cross any network that is in use. */
+const lingerMs = 1000
+
+/** Holds an answer until it is sent. @throws DatabaseError `overloaded` */
+export function holdAnswer(response: ServerResponse, bytes: number, answerBytes: ByteBudget): void {
+  if (response.closed) return
+  const hold = answerBytes.hold(bytes)
+  response.once('close', () => hold.release())
+}
+
+/** Cuts the connection of a client that has not taken in the answer when the time is up. */
+export function cutSlowReader(response: ServerResponse, timeoutMs: number): void {
+  // One who has left says nothing again, and the timer would keep the whole request until the time is up.
+  if (response.closed) return
+  const timer = setTimeout(() => response.destroy(), timeoutMs)
+  response.once('close', () => clearTimeout(timer))
+}

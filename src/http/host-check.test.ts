@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { createHostCheck } from './host-check.ts'
+
+const open = { host: '127.0.0.1', apiKey: undefined, allowedHosts: [] as string[] }
+
+describe('a server on loopback without a key', () => {
+  const isAllowed = createHostCheck(open)
+
+  it('answers to addresses and to names that nobody can register, with and without a port', () => {
+    for (const name of ['127.0.0.1', '192.0.2.7', '[::1]', 'localhost', 'LocalHost.', 'x', 'app.localhost']) {
+      for (const header of [name, `${name}:3000`]) assert.equal(isAllowed(header), true, header)
+    }
+    assert.ok(isAllowed('host.docker.internal:3000'))
+    assert.ok(isAllowed(undefined))
+  })
+
+  it('answers to no other name, however much it looks like one of these', () => {
+    for (const name of [
+      'example.org',
+      'localhost.example.org',
+      '127.0.0.1.example.org',
+      '127.0.0.1.nip.io',
+      'localhost.example.org.',
+      'internal.example.org',
+      '[example.org]',
+    ]) {
+      for (const header of [name, `${name}:3000`]) assert.equal(isAllowed(header), false, header)
+    }
+  })
+
+  it('answers to the names that it was given, in any case', () => {
+    const isNamed = createHostCheck({ ...open, allowedHosts: ['Db.Example.org'] })
+    assert.ok(isNamed('db.example.org:443'))
+    assert.ok(!isNamed('other.example.org'))
+  })
+
+  it('is one on every address of loopback', () => {
+    for (const host of ['127.0.0.2', '::1', 'localhost'])
+      assert.equal(createHostCheck({ ...open, host })('example.org'), false, host)
+  })
+})
+
+describe('a server with a key, or one that other machines reach', () => {
+  it('answers to any name', () => {
+    assert.ok(createHostCheck({ ...open, apiKey: 'key' })('example.org'))
+    for (const host of ['0.0.0.0', '::', '192.0.2.7', 'db.example.org'])
+      assert.equal(createHostCheck({ ...open, host })('example.org'), true, host)
+  })
+})

@@ -1,0 +1,40 @@
+import { isIP } from 'node:net'
+
+/**
+ * Which names a server may be called by. A web page can have its own name point at 127.0.0.1 (DNS rebinding): the
+ * browser then takes an open server on this machine for a part of that page and lets it read answers. What it cannot
+ * change is the Host header, which keeps the page's name.
+ *
+ * So a server on loopback without a key answers to addresses, to names that nobody can register (localhost,
+ * those without a dot, those under `.localhost` and `.internal`) and to `allowedHosts`. Another address is
+ * for other machines, which have names of their own; and a key no page knows.
+ *
+ * @returns whether a request with this Host header may be answered; HTTP/1.0, which browsers do not speak, has none
+ */
+export function createHostCheck(options: {
+  readonly host: string
+  readonly apiKey: string | undefined
+  readonly allowedHosts: readonly string[]
+}): (header: string | undefined) => boolean {
+  if (options.apiKey !== undefined || !isLoopback(options.host)) return () => true
+  const allowed = new Set(options.allowedHosts.map((name) => name.toLowerCase()))
+  return (header) => {
+    if (header === undefined) return true
+    const name = nameOf(header)
+    return isIP(name) !== 0 || isReserved(name) || allowed.has(name)
+  }
+}
+
+function isLoopback(host: string): boolean {
+  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
+}
+
+/** Without port, brackets and the dot that a complete name may end with. */
+function nameOf(header: string): string {
+  const name = header.trim().toLowerCase().replace(/:\d*$/, '')
+  return name.startsWith('[') ? name.slice(1, -1) : name.replace(/\.$/, '')
+}
+
+function isReserved(name: string): boolean {
+  return !name.includes('.') || /\.(localhost|internal)$/.test(name)
+}

@@ -1,0 +1,31 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { encodeIdLists, encodeIds } from './json-answers.ts'
+
+const ids = Array.from({ length: 60_000 }, (_, index) => {
+  return `00000000-0000-4000-8000-${String(index).padStart(12, '0')}`
+})
+
+describe('JSON answers of ids', () => {
+  it('are what JSON.stringify gives, whatever the number of ids', async () => {
+    for (const count of [0, 1, 1023, 1024, 1025, 2048, 2049, 60_000]) {
+      const some = ids.slice(0, count)
+      assert.equal(String(await encodeIds('point_ids', some)), JSON.stringify({ point_ids: some }))
+    }
+  })
+
+  it('are what JSON.stringify gives, whatever the lists', async () => {
+    const lengths = fc.array(fc.oneof(fc.nat(3), fc.constantFrom(1023, 1024, 1025, 3000)), { maxLength: 6 })
+    await fc.assert(
+      fc.asyncProperty(lengths, async (all) => {
+        const lists = all.map((length) => ids.slice(0, length))
+        assert.equal(String(await encodeIdLists('results', lists)), JSON.stringify({ results: lists }))
+      }),
+    )
+    const large = [ids, [], ids]
+    const written = encodeIdLists('results', large)
+    assert.ok(written instanceof Promise)
+    assert.equal(String(await written), JSON.stringify({ results: large }))
+  })
+})

@@ -1,0 +1,96 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { checkBatch } from '../api/validation.ts'
+import { decodePoints, decodeQueries } from './json-codec.ts'
+
+/** What came of a body: its items, or the message of its refusal. */
+type Outcome = { readonly items: readonly unknown[] } | { readonly refusal: string }
+
+function atOnce(items: Iterable<unknown>): Outcome {
+  try {
+    return { items: [...items].filter((item) => item !== undefined) }
+  } catch (error) {
+    return { refusal: (error as Error).message }
+  }
+}
+
+async function inTurns(items: Iterable<unknown>): Promise<Outcome> {
+  try {
+    return { items: await checkBatch(slowed(items), 'items', (item) => item) }
+  } catch (error) {
+    return { refusal: (error as Error).message }
+  }
+}
+
+/** So slow that every few items somebody else has a turn. */
+function* slowed(items: Iterable<unknown>): Generator<unknown> {
+  for (const item of items) {
+    const endMs = performance.now() + 0.3
+    while (performance.now() < endMs);
+    yield item
+  }
+}
+
+const vector = fc.array(fc.oneof(fc.double({ noNaN: true }), fc.integer()), { maxLength: 4 })
+const payload = fc.record({ content_type: fc.constantFrom('Text', 'Image'), content: fc.string() })
+const point = fc.record({ vector, payload, more: fc.jsonValue() }, { requiredKeys: ['vector', 'payload'] })
+const query = fc.record(
+  { vector, similarity: fc.constantFrom('Cosine', 'Hamming'), limit: fc.nat(), ef: fc.nat() },
+  { requiredKeys: ['vector', 'similarity', 'limit'] },
+)
+const batches = {
+  vectors: { item: point, decode: (body: Buffer) => decodePoints(body).vectors! },
+  queries: { item: query, decode: (body: Buffer) => decodeQueries(body).queries! },
+}
+
+describe('a JSON batch that is decoded in turns', () => {
+  for (const [field, { item, decode }] of Object.entries(batches)) {
+    const body = fc
+      .tuple(fc.array(item as fc.Arbitrary<unknown>, { maxLength: 12 }), fc.jsonValue(), fc.boolean())
+      .map(([items, other, isLast]) =>
+        JSON.stringify(isLast ? { other, [field]: items } : { [field]: items, other }),
+      )
+    const damaged = fc
+      .tuple(body, fc.nat(), fc.uint8Array({ maxLength: 3 }), fc.nat(3))
+      .map(([text, at, noise, count]) => {
+        const bytes = Buffer.from(text)
+        const start = at % bytes.length
+        return Buffer.concat([bytes.subarray(0, start), noise, bytes.subarray(start + count)])
+      })
+
+    it(`gives the same ${field}, or the same refusal, as one that is decoded at once`, async () => {
+      await fc.assert(
+        fc.asyncProperty(
+          fc.oneof(
+            body.map((text) => Buffer.from(text)),
+            damaged,
+          ),
+          async (bytes) => {
+            assert.deepEqual(await inTurns(decode(bytes)), atOnce(decode(bytes)))
+          },
+        ),
+        { numRuns: 150 },
+      )
+    })
+  }
+
+  it('makes way for others in what no field of it is, and refuses a fault behind it', () => {
+    const ignored = `[${'0,'.repeat(20_000)}0]`
+    const whole = Buffer.from(`{"other":${ignored},"queries":[]}`)
+    assert.deepEqual([...decodeQueries(whole).queries!], new Array(4).fill(undefined))
+    const broken = atOnce(decodeQueries(Buffer.from(`{"other":${ignored}x`)).queries!)
+    assert.match((broken as { refusal: string }).refusal, /^the request body is not valid JSON: byte 40012/)
+  })
+
+  it('says that bytes are not UTF-8 before it says anything else of them', () => {
+    const bytes = Buffer.concat([
+      Buffer.from('{"vectors":[{"vector":"no"}]}'),
+      Buffer.alloc(2 ** 20, ' '),
+      Buffer.of(0xff),
+    ])
+    assert.deepEqual(atOnce(decodePoints(bytes).vectors!), {
+      refusal: 'the request body is not valid JSON: it is not UTF-8',
+    })
+  })
+})

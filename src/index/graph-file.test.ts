@@ -1,0 +1,107 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
+import { GraphThread } from './graph.ts'
+import { graphFaults } from './graph-check.ts'
+import { loadGraph, saveGraph } from './graph-file.ts'
+import { GraphState } from './graph-state.ts'
+import type { SegmentHandle } from './segment.ts'
+import { VectorIndex } from './vector-index.ts'
+
+const seed = 11
+const count = 900
+const kernels = await loadKernels()
+const vectors = clusteredVectors(seededRandom(seed), count, 24)
+const directory = mkdtempSync(join(tmpdir(), 'vicinal-graph-file-'))
+after(() => rmSync(directory, { recursive: true }))
+
+/** A segment with all the vectors and no graph. */
+function filledSegment(): SegmentHandle {
+  const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 60, maxMemoryBytes: 0 }
+  const index = new VectorIndex({ ...sizes, kernels, segmentSlots: 1000 })
+  for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
+  return index.segments[0]!
+}
+
+interface Column {
+  readonly name: string
+  readonly bytes: number
+  readonly at: number
+}
+
+/** Where the columns stand in a file. */
+function columnsOf(file: Buffer): Column[] {
+  const headerBytes = file.readUInt32LE(8)
+  const header = JSON.parse(file.toString('utf8', 16, 16 + headerBytes))
+  let at = 16 + headerBytes
+  return header.columns.map(({ name, bytes }: { name: string; bytes: number }) => {
+    const column = { name, bytes, at }
+    at += bytes
+    return column
+  })
+}
+
+describe(`the file of a graph, seed ${seed}`, () => {
+  const path = join(directory, 'graph-0-0.bin')
+  const saved = filledSegment()
+  new GraphThread(saved, kernels, 0, 0).link(vectors.keys())
+  saveGraph(saved, 0, path, { sequence: count, routes: [] })
+  const whole = readFileSync(path)
+  const columns = columnsOf(whole)
+
+  it('brings back every link', () => {
+    const segment = filledSegment()
+    assert.equal(loadGraph(segment, 0, path)!.sequence, count)
+    assert.deepEqual(graphFaults(segment, 0), [])
+    const links = (each: SegmentHandle): Uint32Array =>
+      Uint32Array.from(new GraphState(each, 0).links.subarray(0, count * 16))
+    assert.deepEqual(links(segment), links(saved))
+  })
+
+  for (const { name, bytes, at } of columns) {
+    it(`is refused whole, and leaves no graph, where its ${name} are damaged or end early`, () => {
+      const damages: readonly (readonly [string, Buffer])[] = [
+        ['first bit', flipped(whole, at, 1)],
+        ['a bit in the middle', flipped(whole, at + (bytes >> 1), 16)],
+        ['last bit', flipped(whole, at + bytes - 1, 128)],
+        ['cut off before', whole.subarray(0, at)],
+        ['cut off within', whole.subarray(0, at + (bytes >> 1))],
+        ['cut off by a byte', whole.subarray(0, at + bytes - 1)],
+      ]
+      for (const [what, damaged] of damages) {
+        writeFileSync(path, damaged)
+        const segment = filledSegment()
+        assert.throws(() => loadGraph(segment, 0, path), new RegExp(name), what)
+        const state = new GraphState(segment, 0)
+        assert.equal(state.entry, undefined, what)
+        assert.ok(
+          state.states.every((each) => each === 0),
+          what,
+        )
+      }
+      writeFileSync(path, whole)
+    })
+  }
+
+  it('is refused where its header is damaged, at every ninth byte', () => {
+    const segment = filledSegment()
+    const headerBytes = columns[0]!.at
+    for (let byte = 0; byte < headerBytes; byte += 9) {
+      writeFileSync(path, flipped(whole, byte, 4))
+      assert.throws(() => loadGraph(segment, 0, path), `byte ${byte}`)
+    }
+    writeFileSync(path, whole)
+    assert.ok(loadGraph(segment, 0, path) !== undefined, 'whole again, it is taken')
+  })
+})
+
+function flipped(bytes: Buffer, at: number, bit: number): Buffer {
+  const copy = Buffer.from(bytes)
+  copy[at]! ^= bit
+  return copy
+}

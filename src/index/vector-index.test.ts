@@ -1,0 +1,38 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { loadKernels } from '../kernels/wasm-module.ts'
+import { GraphThread } from './graph.ts'
+import { graphBytes, slotBytes } from './segment.ts'
+import { VectorIndex } from './vector-index.ts'
+
+const kernels = await loadKernels()
+const dimension = 24
+const sizes = { dimension, kernels, maxThreads: 3, maxLimit: 100, m: 8, efConstruction: 60 }
+const outsideBytes = 27
+const { layout } = new VectorIndex({ ...sizes, maxMemoryBytes: 0 })
+const perPoint = slotBytes(layout) + sizes.maxThreads + outsideBytes
+
+describe('the limit of memory', () => {
+  it('counts vectors, codes, links, marks and what a slot takes elsewhere', () => {
+    const index = new VectorIndex({ ...sizes, outsideBytes, maxMemoryBytes: 100 * perPoint })
+    index.reserve(100)
+    assert.throws(() => index.reserve(101), {
+      reason: 'memory_full',
+      message: new RegExp(`${101 * perPoint} bytes .* ${100 * perPoint} \\(MAX_MEMORY_BYTES\\)`),
+    })
+  })
+
+  it('counts a second graph as soon as there is one, and lets stay what is there', () => {
+    const index = new VectorIndex({ ...sizes, outsideBytes, maxMemoryBytes: 100 * perPoint })
+    const vectors = clusteredVectors(seededRandom(5), 90, dimension)
+    for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
+    index.reserve(100)
+    const before = index.memoryBytes
+    new GraphThread(index.segments[0]!, kernels, 0, 1).link(vectors.keys())
+    assert.equal(index.memoryBytes - before, 90 * graphBytes(layout))
+    assert.throws(() => index.reserve(100), { reason: 'memory_full' })
+    index.reserve(90)
+  })
+})

@@ -1,0 +1,347 @@
+import { fstatSync, readSync } from 'node:fs'
+import {
+  apartBytes,
+  checkPacked,
+  countOfNodes,
+  flagsAt,
+  headBytes,
+  integerKeys,
+  LmdbFault,
+  type Meta,
+  metaBytes,
+  nodeBytes,
+  nodeFlags,
+  nodeSize,
+  noPage,
+  pageFlags,
+  placeOfNode,
+  readMeta,
+  readTree,
+  readU64,
+  type Tree,
+  transactionAt,
+  treeBytes,
+  valuePagesAt,
+} from './lmdb-pages.ts'
+
+/** What is checked of a tree besides its structure. */
+export interface TreeReader {
+  readonly keyBytes: 4 | 8
+  /** Whether `visit` is to get values that have pages of their own. */
+  readonly readsLongValues?: boolean
+  /** Called for each entry; `page` is good until it returns. Without `readsLongValues` only short values stand there. */
+  visit(key: number, page: Buffer, valueAt: number, valueBytes: number): void
+}
+
+/**
+ * Checks a file of LMDB's, by plain reads: LMDB maps it and trusts every byte. A page that is cut off ends its
+ * process with SIGBUS; a damaged one with SIGSEGV, or it answers wrongly, or writes over what is in use.
+ *
+ * When `finish` returns it is known that the newest transaction is the one that LMDB will take; that every tree that was
+ * read has the shape, order and counts that it claims; and that no page is in use twice, or in use and free.
+ * Branches are read one by one, leaves and the first pages of long values in the order of the file.
+ */
+export class LmdbCheck {
+  readonly #file: number
+  /** Whole ones, in the file. */
+  readonly #pageCount: number
+  readonly #meta: Meta
+  readonly #isUsed: Uint8Array
+  /** By page, of the tree that is being read: one more than the leaf's place in `#froms`; 0 for what is no leaf of it. */
+  readonly #leaves: Uint32Array
+  /** By page, where a long value begins: its pages. */
+  readonly #values: Uint32Array
+  readonly #window: Buffer
+  /** Of each leaf, the first key that it may have; its keys end before those of the next one. */
+  #froms: number[] = []
+  #found = { branchPages: 0, leafPages: 0, valuePages: 0, entries: 0 }
+
+  /** @throws LmdbFault when the meta pages are damaged, or LMDB would not take the newest transaction */
+  constructor(file: number) {
+    this.#file = file
+    const first = readMeta(this.#bytes(0, metaBytes), 0)
+    const second = readMeta(this.#bytes(first.pageBytes, metaBytes), 1)
+    checkTurns(first, second)
+    this.#meta = first.transaction > second.transaction ? first : second
+    this.#pageCount = Math.floor(fstatSync(file).size / first.pageBytes)
+    const windowPages = Math.min(this.#pageCount, Math.ceil(windowBytes / first.pageBytes))
+    this.#window = Buffer.allocUnsafeSlow(windowPages * first.pageBytes)
+    this.#isUsed = new Uint8Array(this.#pageCount).fill(1, 0, 2)
+    this.#leaves = new Uint32Array(this.#pageCount)
+    this.#values = new Uint32Array(this.#pageCount)
+    this.#checkRoot(this.#meta)
+  }
+
+  /** The tables in the file, of which it may have these; no tree yet for one that is not there. */
+  tables<Name extends string>(names: readonly Name[]): Map<Name, Tree> {
+    const { root, depth, branchPages, leafPages, valuePages, entries } = this.#meta.main
+    const found = new Map<Name, Tree>()
+    if (root === noPage) return found
+    this.#use(root, 1)
+    const page = this.#page(root, pageFlags.leaf)
+    const count = countOfNodes(page, root)
+    const isLeaf = depth === 1 && branchPages === 0 && leafPages === 1 && valuePages === 0
+    if (!isLeaf || entries !== count) throw new LmdbFault(`page ${root} is not what its meta page says`)
+    let nodesBytes = 0
+    for (let index = 0; index < count; index += 1) {
+      const at = placeOfNode(page, root, index)
+      const keyBytes = page.readUInt16LE(at + 6)
+      const valueAt = at + nodeBytes + keyBytes
+      // A name ends with a zero. They stand in order, so the last one found was the one before.
+      const name = names.find((each) => page.toString('latin1', at + nodeBytes, valueAt) === `${each}\0`)
+      const isTable = page.readUInt32LE(at) === treeBytes && page.readUInt16LE(at + 4) === nodeFlags.tree
+      const tree = isTable && valueAt + treeBytes <= page.length ? readTree(page, valueAt) : undefined
+      const isOrdered = name !== undefined && [...found.keys()].every((each) => each < name)
+      if (!isOrdered || tree?.flags !== integerKeys) throw new LmdbFault(`page ${root} has a damaged table`)
+      found.set(name, tree)
+      nodesBytes += nodeSize(keyBytes, treeBytes)
+    }
+    checkPacked(page, root, nodesBytes)
+    return found
+  }
+
+  /** Reads a whole tree: of keys that are integers, each once. */
+  read(tree: Tree, reader: TreeReader): void {
+    const { root, depth } = tree
+    this.#froms = []
+    this.#found = { branchPages: 0, leafPages: 0, valuePages: 0, entries: 0 }
+    if (root === noPage ? depth !== 0 : depth < 1 || depth > depthMax) {
+      throw new LmdbFault(`a tree has a depth of ${depth}`)
+    }
+    if (root !== noPage) {
+      this.#descend(root, depth, 0, Number.POSITIVE_INFINITY, reader)
+      this.#inOrder(this.#leaves, (page, number) => this.#leaf(page, number, reader))
+      this.#leaves.fill(0)
+    }
+    const { branchPages, leafPages, valuePages, entries } = this.#found
+    const hasCounts = branchPages === tree.branchPages && leafPages === tree.leafPages
+    if (!hasCounts || valuePages !== tree.valuePages || entries !== tree.entries) {
+      throw new LmdbFault(`a tree should have ${tree.entries} entries, ${entries} are there, or other pages`)
+    }
+  }
+
+  /** Reads the lists of free pages and what long values begin with, when all tables have been read. */
+  finish(): void {
+    const ranges: PageRange[] = []
+    const visit: TreeReader['visit'] = (transaction, page, at, bytes) => {
+      if (transaction > this.#meta.transaction) throw new LmdbFault('a list of free pages is damaged')
+      for (const range of readFreePages(page, at, bytes)) ranges.push(range)
+    }
+    this.read(this.#meta.free, { keyBytes: 8, readsLongValues: true, visit })
+    this.#inOrder(this.#values, (page, number) => {
+      this.#checkHead(page, number, pageFlags.value)
+      // LMDB believes this number when it frees the value.
+      if (page.readUInt32LE(valuePagesAt) !== this.#values[number]) throw strange(number)
+    })
+    this.#checkFree(ranges)
+  }
+
+  /**
+   * Every transaction of ours changes a table, and so writes a new root of the main tree. That tells a meta page
+   * that is taken for the newest because the number of its transaction is damaged. Nothing can be said of the older
+   * one: when writing a meta page has failed, LMDB leaves the roots of the failed transaction there, under the
+   * number of the one before.
+   */
+  #checkRoot({ main, transaction }: Meta): void {
+    if (main.root === noPage && transaction === 0) return
+    const root = this.#page(main.root, pageFlags.leaf)
+    if (readU64(root, transactionAt) !== transaction) throw strange(main.root)
+  }
+
+  /** Leaves are left for later, to be read in their order in the file. */
+  #descend(number: number, depth: number, from: number, end: number, reader: TreeReader): void {
+    this.#use(number, 1)
+    if (depth === 1) {
+      this.#found.leafPages += 1
+      this.#leaves[number] = this.#froms.push(from)
+      return
+    }
+    this.#found.branchPages += 1
+    const page = this.#page(number, pageFlags.branch)
+    const count = countOfNodes(page, number)
+    // LMDB ends its process over a table's branch that does not branch.
+    if (count === 1 && reader.keyBytes === 4) throw new LmdbFault(`page ${number} is damaged`)
+    let nodesBytes = 0
+    let childFrom = from
+    for (let index = 0; index < count; index += 1) {
+      const at = placeOfNode(page, number, index)
+      nodesBytes += nodeSize(page.readUInt16LE(at + 6), 0)
+      const childEnd = index === count - 1 ? end : branchKey(page, number, index + 1, reader)
+      if (!(childFrom < childEnd && childEnd <= end)) throw disordered(number)
+      this.#descend(page.readUIntLE(at, 6), depth - 1, childFrom, childEnd, reader)
+      childFrom = childEnd
+    }
+    checkPacked(page, number, nodesBytes)
+  }
+
+  #leaf(page: Buffer, number: number, reader: TreeReader): void {
+    this.#checkHead(page, number, pageFlags.leaf)
+    const place = this.#leaves[number]! - 1
+    const from = this.#froms[place]!
+    const end = this.#froms[place + 1] ?? Number.POSITIVE_INFINITY
+    const { keyBytes } = reader
+    const count = countOfNodes(page, number)
+    let last = from - 1
+    let nodesBytes = 0
+    for (let index = 0; index < count; index += 1) {
+      const at = placeOfNode(page, number, index)
+      const valueBytes = page.readUInt32LE(at)
+      const flags = page.readUInt16LE(at + 4)
+      const isApart = flags === nodeFlags.apart
+      const keyAt = at + nodeBytes
+      const bytesHere = isApart ? apartBytes : valueBytes
+      const isSound = page.readUInt16LE(at + 6) === keyBytes && (isApart || flags === 0)
+      if (!isSound || keyAt + keyBytes + bytesHere > page.length) {
+        throw new LmdbFault(`page ${number} has a damaged node`)
+      }
+      const key = readKey(page, keyAt, keyBytes)
+      if (key <= last || key >= end) throw disordered(number)
+      last = key
+      nodesBytes += nodeSize(keyBytes, bytesHere)
+      if (isApart) this.#longValue(key, page, keyAt + keyBytes, valueBytes, reader)
+      else reader.visit(key, page, keyAt + keyBytes, valueBytes)
+    }
+    checkPacked(page, number, nodesBytes)
+    this.#found.entries += count
+  }
+
+  #longValue(key: number, page: Buffer, at: number, bytes: number, reader: TreeReader): void {
+    const { pageBytes } = this.#meta
+    const first = readU64(page, at)
+    const count = Math.ceil((headBytes + bytes) / pageBytes)
+    if (readU64(page, at + 16) !== count)
+      throw new LmdbFault(`a value of ${bytes} bytes has not ${count} pages`)
+    this.#use(first, count)
+    this.#values[first] = count
+    this.#found.valuePages += count
+    const value = reader.readsLongValues ? this.#bytes(first * pageBytes, count * pageBytes) : page
+    reader.visit(key, value, headBytes, bytes)
+  }
+
+  /** Free pages at the end may never have been written. */
+  #checkFree(ranges: readonly PageRange[]): void {
+    const { lastPage } = this.#meta
+    const beyond = new Set<number>()
+    for (const { first, count } of ranges) {
+      for (let page = first; page < first + count; page += 1) {
+        if (page < this.#pageCount) this.#use(page, 1)
+        else if (page > lastPage || beyond.has(page)) throw new LmdbFault(`page ${page} cannot be free`)
+        else beyond.add(page)
+      }
+    }
+    if (lastPage >= this.#pageCount + beyond.size) {
+      throw new LmdbFault(`it is cut off: of ${lastPage + 1} pages ${this.#pageCount} are there`)
+    }
+  }
+
+  #use(first: number, count: number): void {
+    const last = first + count - 1
+    if (!(first >= 2 && last <= this.#meta.lastPage)) throw new LmdbFault(`there can be no page ${last}`)
+    if (last >= this.#pageCount) throw new LmdbFault(`it is cut off before page ${last}`)
+    for (let page = first; page <= last; page += 1) {
+      if (this.#isUsed[page] !== 0) throw new LmdbFault(`page ${page} is in use twice`)
+      this.#isUsed[page] = 1
+    }
+  }
+
+  #page(number: number, flags: number): Buffer {
+    const { pageBytes } = this.#meta
+    if (number >= this.#pageCount) throw new LmdbFault(`it is cut off before page ${number}`)
+    const page = this.#bytes(number * pageBytes, pageBytes)
+    this.#checkHead(page, number, flags)
+    return page
+  }
+
+  #checkHead(page: Buffer, number: number, flags: number): void {
+    const isOurs = readU64(page, 0) === number && readU64(page, transactionAt) <= this.#meta.transaction
+    if (!isOurs || page.readUInt16LE(flagsAt) !== flags) throw strange(number)
+  }
+
+  /** Reads the pages for which `wanted` has a number, those near each other together. */
+  #inOrder(wanted: Uint32Array, visit: (page: Buffer, number: number) => void): void {
+    const { pageBytes } = this.#meta
+    const window = this.#window
+    const most = window.length / pageBytes
+    for (let first = 0; first < wanted.length; first += 1) {
+      if (wanted[first] === 0) continue
+      let end = first + 1
+      for (let page = end; page < first + most && page < end + gapPages; page += 1) {
+        if (page < wanted.length && wanted[page] !== 0) end = page + 1
+      }
+      this.#read(window.subarray(0, (end - first) * pageBytes), first * pageBytes)
+      for (let page = first; page < end; page += 1) {
+        const at = (page - first) * pageBytes
+        if (wanted[page] !== 0) visit(window.subarray(at, at + pageBytes), page)
+      }
+      first = end - 1
+    }
+  }
+
+  #bytes(at: number, count: number): Buffer {
+    const bytes = Buffer.allocUnsafe(count)
+    this.#read(bytes, at)
+    return bytes
+  }
+
+  #read(target: Buffer, at: number): void {
+    for (let read = 0; read < target.length; ) {
+      const more = readSync(this.#file, target, read, target.length - read, at + read)
+      if (more === 0) throw new LmdbFault(`it is cut off at byte ${at + read}`)
+      read += more
+    }
+  }
+}
+
+interface PageRange {
+  readonly first: number
+  readonly count: number
+}
+
+/** Transaction n writes meta page n % 2, so that the two are one apart; in a new file both are of none. */
+function checkTurns(even: Meta, odd: Meta): void {
+  const isNew = even.transaction === 0 && odd.transaction === 0
+  const isOneApart = Math.abs(even.transaction - odd.transaction) === 1
+  const areTurns = even.transaction % 2 === 0 && isOneApart
+  if (even.pageBytes === odd.pageBytes && (isNew || areTurns)) return
+  throw new LmdbFault('its two meta pages do not fit together')
+}
+
+/** Its length, then pages; before a page, -n makes it the first of n; 0 stands for none. */
+function* readFreePages(page: Buffer, at: number, bytes: number): Generator<PageRange> {
+  const count = bytes < 8 ? 0 : readU64(page, at)
+  if (bytes < (count + 1) * 8) throw new LmdbFault('a list of free pages is damaged')
+  let run = 1
+  for (let index = 1; index <= count; index += 1) {
+    const entry = Number(page.readBigInt64LE(at + index * 8))
+    if (entry < 0) run = -entry
+    else {
+      if (entry > 0) yield { first: entry, count: run }
+      run = 1
+    }
+  }
+}
+
+function branchKey(page: Buffer, number: number, index: number, { keyBytes }: TreeReader): number {
+  const at = placeOfNode(page, number, index)
+  const isWhole = page.readUInt16LE(at + 6) === keyBytes && at + nodeBytes + keyBytes <= page.length
+  if (!isWhole) throw new LmdbFault(`page ${number} has a damaged node`)
+  return readKey(page, at + nodeBytes, keyBytes)
+}
+
+function readKey(page: Buffer, at: number, keyBytes: 4 | 8): number {
+  return keyBytes === 4 ? page.readUInt32LE(at) : readU64(page, at)
+}
+
+function strange(page: number): LmdbFault {
+  return new LmdbFault(`page ${page} is not what should stand there`)
+}
+
+function disordered(page: number): LmdbFault {
+  return new LmdbFault(`the keys of page ${page} are out of order`)
+}
+
+/** LMDB's own bound. */
+const depthMax = 32
+/** What is read at once, and how many pages that are not wanted are read along: fewer, larger reads are faster. */
+const windowBytes = 1024 * 1024
+const gapPages = 8

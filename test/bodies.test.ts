@@ -1,0 +1,403 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { constants } from 'node:http2'
+import { connect, type Socket } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { create, toBinary } from '@bufbuild/protobuf'
+import { InsertVectorRequestSchema } from './support/generated-messages.ts'
+import { RawGrpc } from './support/raw-grpc.ts'
+import { RawHttp } from './support/raw-http.ts'
+import { frame, RawHttp2, statusOf } from './support/raw-http2.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+/** Bodies of requests and answers in memory: what many clients together may take of it, and for how long. */
+
+const mebibyte = 1024 * 1024
+const key = { authorization: apiKey }
+const json = 'content-type: application/json'
+const insertPath = '/vectordb.VectorDB/InsertVector'
+const retryLater = /(MAX_BUFFERED_REQUEST_BYTES|MAX_BUFFERED_ANSWER_BYTES)\): try again later$/
+
+/** The first five bytes of a message: not compressed, and so long. */
+function head(bytes: number): Buffer {
+  const start = Buffer.alloc(5)
+  start.writeUInt32BE(bytes, 1)
+  return start
+}
+
+function announcement(bytes: number): string {
+  return `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ncontent-length: ${bytes}\r\n\r\n`
+}
+
+const chunked = `POST /points HTTP/1.1\r\nhost: x\r\n${json}\r\ntransfer-encoding: chunked\r\n\r\n`
+
+function chunk(bytes: number): string {
+  return `${bytes.toString(16)}\r\n${' '.repeat(bytes)}\r\n`
+}
+
+function pointBody(content: string): string {
+  return JSON.stringify({ vector: [1, 2], payload: { content_type: 'Text', content } })
+}
+
+function pointMessage(content: string): Uint8Array {
+  const payload = { contentType: 1, content }
+  return toBinary(
+    InsertVectorRequestSchema,
+    create(InsertVectorRequestSchema, { vector: { values: [1, 2] }, payload }),
+  )
+}
+
+/** A value of a service's metrics. */
+async function metric({ httpUrl }: TestService, name: string): Promise<number> {
+  const text = await (await fetch(`${httpUrl}/metrics`)).text()
+  const line = text.split('\n').find((each) => each.startsWith(`${name} `))
+  return Number(line?.slice(name.length + 1))
+}
+
+/** Bytes of requests in memory. The request for the metrics has no body. */
+function held(service: TestService): Promise<number> {
+  return metric(service, 'vicinal_buffered_request_bytes')
+}
+
+function unsent(service: TestService): Promise<number> {
+  return metric(service, 'vicinal_buffered_answer_bytes')
+}
+
+async function until(isSo: () => Promise<boolean>): Promise<void> {
+  while (!(await isSo())) await sleep(5)
+}
+
+interface HttpOutcome {
+  readonly status: number
+  readonly text: string
+  readonly retryAfter: string | null
+}
+
+async function insertOverHttp({ httpUrl }: TestService, content: string): Promise<HttpOutcome> {
+  const response = await fetch(`${httpUrl}/points`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: pointBody(content),
+  })
+  const { status, headers } = response
+  return { status, text: await response.text(), retryAfter: headers.get('retry-after') }
+}
+
+/** What small requests get while large ones fill the memory. */
+async function assertSmallOnesPass(service: TestService, grpc: RawGrpc): Promise<void> {
+  assert.equal((await insertOverHttp(service, 'small')).status, 201)
+  assert.equal((await grpc.send('InsertVector', pointMessage('small'))).code, 0)
+  assert.equal(await (await fetch(`${service.httpUrl}/health`)).text(), 'OK')
+}
+
+describe('requests that are still arriving', { timeout: 120_000 }, () => {
+  let service: TestService
+  let grpc: RawGrpc
+  const httpPort = (): number => service.service.httpAddress!.port
+  const grpcPort = (): number => service.service.grpcAddress.port
+
+  before(async () => {
+    // 3 MiB for large ones, 1 MiB for small ones.
+    service = await startTestService({
+      DIMENSION: '2',
+      MAX_BUFFERED_REQUEST_BYTES: String(4 * mebibyte),
+    })
+    grpc = new RawGrpc(service.grpcAddress, apiKey)
+  })
+  after(async () => {
+    grpc[Symbol.dispose]()
+    await service[Symbol.asyncDispose]()
+  })
+
+  /** Nothing is held, and what is as large as can be passes on both transports. */
+  async function assertFree(): Promise<void> {
+    await until(async () => (await held(service)) === 0)
+    const content = 'x'.repeat(3_000_000)
+    assert.equal((await insertOverHttp(service, content)).status, 201)
+    assert.equal((await grpc.send('InsertVector', pointMessage(content))).code, 0)
+  }
+
+  async function assertLargeOnesAreRefused(): Promise<void> {
+    using connection = await RawHttp.open(httpPort())
+    connection.write(announcement(1_500_000))
+    const answer = await connection.answer()
+    assert.equal(answer.status, 429)
+    assert.match(answer.body, retryLater)
+    assert.equal(answer.headers['content-type'], 'text/plain; charset=utf-8')
+    assert.equal(answer.headers['retry-after'], '1')
+    assert.equal(answer.headers.connection, 'close')
+    await connection.closed()
+
+    using raw = new RawHttp2(grpcPort())
+    const stream = raw.open(insertPath, key)
+    let retryAfter: unknown
+    stream.on('response', (headers) => {
+      retryAfter = headers['retry-after-ms']
+    })
+    stream.write(head(1_500_000))
+    const { code, message } = await statusOf(stream)
+    assert.equal(code, 8, message)
+    assert.match(message, retryLater)
+    assert.equal(retryAfter, '1000')
+  }
+
+  it('are bounded together: more are refused at once, small ones pass, and all is free again', async () => {
+    const [http, raw] = [await RawHttp.open(httpPort()), new RawHttp2(grpcPort())]
+    http.write(announcement(1_200_000))
+    const stream = raw.open(insertPath, key)
+    stream.on('error', () => {})
+    stream.write(head(1_400_000))
+    await until(async () => (await held(service)) === 2_600_000)
+    await assertLargeOnesAreRefused()
+    await assertSmallOnesPass(service, grpc)
+    assert.equal(await held(service), 2_600_000)
+    http[Symbol.dispose]()
+    stream.close(constants.NGHTTP2_CANCEL)
+    await assertFree()
+    raw[Symbol.dispose]()
+  })
+
+  it('are counted as they come where their length is not announced', async () => {
+    using growing = await RawHttp.open(httpPort())
+    growing.write(`${chunked}${chunk(mebibyte)}`)
+    await until(async () => (await held(service)) === mebibyte)
+    growing.write(chunk(mebibyte))
+    await until(async () => (await held(service)) === 2 * mebibyte)
+    using second = await RawHttp.open(httpPort())
+    second.write(`${chunked}${chunk(1_000_000)}`)
+    await until(async () => (await held(service)) > 2 * mebibyte)
+    second.write(chunk(1_000_000))
+    const answer = await second.answer()
+    assert.equal(answer.status, 429)
+    assert.match(answer.body, retryLater)
+    await second.closed()
+    growing[Symbol.dispose]()
+    await assertFree()
+  })
+
+  it('let in one that alone is larger than the bound', async () => {
+    const content = 'x'.repeat(12 * mebibyte)
+    assert.equal((await insertOverHttp(service, content)).status, 201)
+    assert.equal((await grpc.send('InsertVector', pointMessage(content))).code, 0)
+    await assertFree()
+  })
+
+  it('tell a client that sends before it listens', async () => {
+    using raw = new RawHttp2(grpcPort())
+    const stream = raw.open(insertPath, key)
+    stream.on('error', () => {})
+    stream.write(head(3_000_000))
+    await until(async () => (await held(service)) > 0)
+    const refused = await insertOverHttp(service, 'x'.repeat(2 * mebibyte))
+    assert.equal(refused.status, 429)
+    assert.equal(refused.retryAfter, '1')
+    const outcome = await grpc.send('InsertVector', pointMessage('x'.repeat(2 * mebibyte)))
+    assert.equal(outcome.code, 8)
+    assert.match(outcome.text, retryLater)
+    assert.ok((await metric(service, 'vicinal_refused_bodies{body="request"}')) >= 2)
+  })
+
+  it('are free again after a thousand that broke off', async () => {
+    for (let round = 0; round < 10; round += 1) {
+      const sockets = await Promise.all(Array.from({ length: 50 }, () => RawHttp.open(httpPort())))
+      for (const socket of sockets) socket.write(announcement(10_000) + ' '.repeat(5000))
+      using raw = new RawHttp2(grpcPort())
+      const streams = Array.from({ length: 50 }, () => raw.open(insertPath, key))
+      for (const stream of streams) {
+        stream.on('error', () => {})
+        stream.write(Buffer.concat([head(10_000), Buffer.alloc(5000)]))
+      }
+      await until(async () => (await held(service)) === 50 * 20_000)
+      for (const socket of sockets) socket[Symbol.dispose]()
+      if (round % 2 === 0) for (const stream of streams) stream.close(constants.NGHTTP2_CANCEL)
+    }
+    await assertFree()
+  })
+
+  it('are free again after requests of every outcome', async () => {
+    const malformed = await fetch(`${service.httpUrl}/points`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{"vector":[1],"payload"',
+    })
+    assert.equal(malformed.status, 400)
+    const answers = await Promise.all([
+      fetch(`${service.httpUrl}/points/x`, {
+        method: 'DELETE',
+        headers: { 'content-type': 'application/json' },
+        body: 'no matter what',
+      }),
+      fetch(`${service.httpUrl}/nowhere`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: '{}',
+      }),
+    ])
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [400, 404],
+    )
+    assert.equal((await grpc.send('InsertVector', Buffer.from([0xff]))).code, 3)
+    assert.equal((await grpc.send('InsertVector', pointMessage('x'), { authorization: [] })).code, 16)
+    await assertFree()
+  })
+})
+
+describe('gRPC calls and connections', { timeout: 120_000 }, () => {
+  let service: TestService
+  const grpcPort = (): number => service.service.grpcAddress.port
+
+  before(async () => {
+    service = await startTestService({
+      DIMENSION: '2',
+      REQUEST_TIMEOUT_MS: '1000',
+      GRPC_KEEPALIVE_MS: '1500',
+    })
+  })
+  after(() => service[Symbol.asyncDispose]())
+
+  describe('of which a part comes', { concurrency: true }, () => {
+    const beginnings = {
+      nothing: Buffer.alloc(0),
+      'half a head': head(100).subarray(0, 3),
+      'half a message': Buffer.concat([head(100), Buffer.alloc(50)]),
+      'a message without its end': frame(pointMessage('x')).subarray(0, -1),
+    }
+    for (const [name, bytes] of Object.entries(beginnings)) {
+      it(`end a gRPC call of which ${name} has come, and let others on its connection go on`, async () => {
+        using raw = new RawHttp2(grpcPort())
+        const stream = raw.open(insertPath, key)
+        if (bytes.length > 0) stream.write(bytes)
+        const late = statusOf(stream)
+        assert.equal((await raw.call(insertPath, frame(pointMessage('x')), key)).code, 0)
+        const { code, message } = await late
+        assert.equal(code, 4)
+        assert.match(message, /REQUEST_TIMEOUT_MS/)
+        await until(async () => (await held(service)) === 0)
+      })
+    }
+  })
+
+  describe('on which nothing comes', { concurrency: true }, () => {
+    const silent = {
+      'say nothing': '',
+      'send half a preface': 'PRI * HTTP/2.0\r\n',
+      'answer no ping': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
+    }
+    for (const [name, bytes] of Object.entries(silent)) {
+      it(`are closed when they ${name}`, async () => {
+        const socket = await opened(grpcPort())
+        socket.resume()
+        if (bytes !== '') socket.write(Buffer.from(bytes, 'latin1'))
+        await once(socket, 'close')
+      })
+    }
+
+    it('stay when they are quiet and answer pings', async () => {
+      using raw = new RawHttp2(grpcPort())
+      assert.equal((await raw.call(insertPath, frame(pointMessage('x')), key)).code, 0)
+      await sleep(3000)
+      assert.equal((await raw.call(insertPath, frame(pointMessage('x')), key)).code, 0)
+    })
+  })
+})
+
+describe('answers that are not read', { timeout: 120_000 }, () => {
+  let service: TestService
+  let grpc: RawGrpc
+  const httpPort = (): number => service.service.httpAddress!.port
+  const grpcPort = (): number => service.service.grpcAddress.port
+
+  /** More than the kernel's buffers take in between two sockets of one machine. */
+  const content = 'x'.repeat(30 * mebibyte)
+  let id: string
+
+  before(async () => {
+    service = await startTestService({
+      DIMENSION: '2',
+      MAX_BUFFERED_ANSWER_BYTES: String(8 * mebibyte),
+      REQUEST_TIMEOUT_MS: '2000',
+    })
+    grpc = new RawGrpc(service.grpcAddress, apiKey)
+    id = JSON.parse((await insertOverHttp(service, content)).text).point_id
+  })
+  after(async () => {
+    grpc[Symbol.dispose]()
+    await service[Symbol.asyncDispose]()
+  })
+
+  async function askOverHttp(): Promise<Socket> {
+    const socket = await opened(httpPort())
+    socket.write(`GET /points/${id} HTTP/1.1\r\nhost: x\r\n\r\n`)
+    return socket
+  }
+
+  /** Opens a call for the point and reads nothing of its answer. */
+  function askOverGrpc(raw: RawHttp2): ReturnType<RawHttp2['open']> {
+    const stream = raw.open('/vectordb.VectorDB/GetPoint', key)
+    stream.on('error', () => {})
+    stream.end(frame(Buffer.concat([Buffer.from([0x0a, 38, 0x0a, 36]), Buffer.from(id)])))
+    return stream
+  }
+
+  async function assertRefused(): Promise<void> {
+    const response = await fetch(`${service.httpUrl}/points/${id}`)
+    assert.equal(response.status, 429)
+    assert.match(await response.text(), retryLater)
+    const outcome = await grpc.call('GetPoint', { id: { value: id } })
+    assert.equal(outcome.code, 8)
+    assert.match(outcome.text, retryLater)
+  }
+
+  it('are bounded together, and cut off when the time is up, over HTTP', async () => {
+    const socket = await askOverHttp()
+    await until(async () => (await unsent(service)) > content.length)
+    await assertRefused()
+    await assertSmallOnesPass(service, grpc)
+    await until(async () => (await unsent(service)) === 0)
+    socket.resume()
+    await once(socket, 'close')
+    assert.ok(socket.bytesRead < content.length)
+  })
+
+  it('are bounded together, and cut off when the time is up, over gRPC', async () => {
+    using raw = new RawHttp2(grpcPort())
+    const stream = askOverGrpc(raw)
+    await until(async () => (await unsent(service)) > content.length)
+    await assertRefused()
+    await assertSmallOnesPass(service, grpc)
+    await until(async () => (await unsent(service)) === 0)
+    if (!stream.closed) await once(stream, 'close')
+    assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL)
+    assert.equal((await raw.call(insertPath, frame(pointMessage('x')), key)).code, 0)
+  })
+
+  it('are free again when their clients go', async () => {
+    const socket = await askOverHttp()
+    await until(async () => (await unsent(service)) > content.length)
+    socket.destroy()
+    await until(async () => (await unsent(service)) === 0)
+    const raw = new RawHttp2(grpcPort())
+    askOverGrpc(raw)
+    await until(async () => (await unsent(service)) > content.length)
+    raw[Symbol.dispose]()
+    await until(async () => (await unsent(service)) === 0)
+  })
+
+  it('are given whole to clients that read', async () => {
+    const response = await fetch(`${service.httpUrl}/points/${id}`)
+    const { payload } = (await response.json()) as { payload: { content: string } }
+    assert.ok(payload.content === content)
+    await until(async () => (await unsent(service)) === 0)
+  })
+})
+
+async function opened(port: number): Promise<Socket> {
+  const socket = connect({ port, host: '127.0.0.1' })
+  await once(socket, 'connect')
+  socket.pause()
+  // The server resets a connection that it cuts off.
+  socket.on('error', () => {})
+  return socket
+}

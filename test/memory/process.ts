@@ -1,0 +1,103 @@
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLogger } from '../../src/base/log.ts'
+import { readConfig } from '../../src/config.ts'
+import { type Engine, openEngine } from '../../src/engine/engine.ts'
+import { segmentLayout } from '../../src/index/segment.ts'
+import { openStore } from '../../src/storage/lmdb-store.ts'
+import { clusteredVectors } from '../support/clusters.ts'
+import { seededRandom } from '../support/random.ts'
+
+export interface MemoryTask {
+  readonly kind: 'fill' | 'measure'
+  readonly dataDir: string
+  readonly points: number
+  readonly dimension: number
+  readonly vectorsOnDisk: boolean
+  /** On each search thread. */
+  readonly searches: number
+}
+
+/** Resident bytes: all, those of no file, and those of the data directory's files. */
+export interface Resident {
+  readonly rss: number
+  readonly anonymous: number
+  /** Of the anonymous ones: what JavaScript's heap has taken, used or not. */
+  readonly heap: number
+  readonly dataFiles: number
+}
+
+export interface MemoryReport {
+  readonly loaded: Resident
+  readonly searched: Resident
+  /** What is needed of a point at the least, in bytes. */
+  readonly rowBytes: number
+  readonly codeBytes: number
+  readonly linkBytes: number
+}
+
+const seed = 20260601
+const pointsPerInsert = 2000
+/** A mapping's line, with its path if it has one, and the lines of its fields. */
+const mapping = /^[\da-f]+-[\da-f]+ \S+ \S+ \S+ \d+ *(.*)\n((?:[A-Z]\w+:.*\n)+)/gm
+
+const task: MemoryTask = JSON.parse(process.argv[2]!)
+const { kind, dataDir, dimension, vectorsOnDisk } = task
+const config = { ...readConfig({ ...process.env, DATA_DIR: dataDir }), vectorsOnDisk, graphBytesMin: 0 }
+const logger = createLogger({ level: 'warn', pretty: false })
+const store = await openStore({ dataDir, logger })
+const engine = await openEngine({ ...config, store, logger, indexDirectory: join(dataDir, 'index') })
+if (kind === 'fill') await fill(engine)
+await settled(engine)
+const loaded = resident()
+if (kind === 'measure') await search(engine)
+const report: MemoryReport = { loaded, searched: resident(), ...needed() }
+await engine.close()
+await store.close()
+process.send!(report)
+process.disconnect()
+
+async function fill(engine: Engine): Promise<void> {
+  const random = seededRandom(seed)
+  const payload = { contentType: 'Text', content: '' } as const
+  for (let made = 0; made < task.points; made += pointsPerInsert) {
+    const vectors = clusteredVectors(random, Math.min(pointsPerInsert, task.points - made), dimension)
+    await engine.insert(vectors.map((vector) => ({ vector, payload })))
+  }
+}
+
+async function settled(engine: Engine): Promise<void> {
+  while (engine.stats.isSettling) await sleep(50)
+}
+
+/** One query after the other, so many at a time that every thread has one. */
+async function search(engine: Engine): Promise<void> {
+  const vectors = clusteredVectors(seededRandom(seed), task.searches, dimension)
+  const { searchThreads, hnswEf: ef } = config
+  for (const vector of vectors) {
+    const query = { vector, metric: 'Euclidean', limit: 10, ef } as const
+    await Promise.all(Array.from({ length: searchThreads }, () => engine.search([query])))
+  }
+}
+
+function resident(): Resident {
+  globalThis.gc!()
+  const sum = { rss: 0, anonymous: 0, heap: process.memoryUsage().heapTotal, dataFiles: 0 }
+  for (const [, path, fields] of readFileSync('/proc/self/smaps', 'utf8').matchAll(mapping)) {
+    const bytes = 1024 * Number(/^Rss:\s+(\d+) kB/m.exec(fields!)![1])
+    sum.rss += bytes
+    if (!path!.startsWith('/') || path!.startsWith('/dev/zero')) sum.anonymous += bytes
+    else if (path!.startsWith(dataDir)) sum.dataFiles += bytes
+    // Pages of a file that were written to are no longer the file's.
+    else sum.anonymous += 1024 * Number(/^Anonymous:\s+(\d+) kB/m.exec(fields!)![1])
+  }
+  return sum
+}
+
+function needed(): Pick<MemoryReport, 'rowBytes' | 'codeBytes' | 'linkBytes'> {
+  const { hnswM: m, hnswEfConstruction: efConstruction, maxLimit, hnswCodeBits: codeBits } = config
+  const options = { dimension, threads: 1, m, efConstruction, maxLimit, codeBits, rowsOnDisk: vectorsOnDisk }
+  const { codeBytes } = segmentLayout(options)
+  return { rowBytes: 4 * dimension, codeBytes, linkBytes: 8 * m + (4 * m) / (m - 1) }
+}

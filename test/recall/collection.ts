@@ -1,0 +1,116 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLogger } from '../../src/base/log.ts'
+import type { Metric } from '../../src/base/point.ts'
+import { readConfig } from '../../src/config.ts'
+import { type Diagnosis, examine } from '../../src/engine/doctor.ts'
+import { type Engine, type EngineStats, openEngine } from '../../src/engine/engine.ts'
+import { openStore } from '../../src/storage/lmdb-store.ts'
+import type { Store } from '../../src/storage/store.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+const payload = { contentType: 'Text', content: '' } as const
+const pointsPerInsert = 500
+
+/** The real engine over a real store in a temporary directory, with points that are known by their number. */
+export class Collection implements AsyncDisposable {
+  readonly #points: readonly Float32Array[]
+  readonly #dataDir: string
+  readonly #idOf: string[] = []
+  readonly #numberOf = new Map<string, number>()
+  #store!: Store
+  #engine!: Engine
+
+  /** Use `Collection.create`. */
+  constructor(points: readonly Float32Array[], dataDir: string) {
+    this.#points = points
+    this.#dataDir = dataDir
+  }
+
+  /** Stores and links all points. */
+  static async create(points: readonly Float32Array[]): Promise<Collection> {
+    const collection = new Collection(points, await mkdtemp(join(tmpdir(), 'vicinal-recall-')))
+    await collection.#open()
+    await collection.insert([...points.keys()])
+    await collection.settled()
+    return collection
+  }
+
+  get stats(): EngineStats {
+    return this.#engine.stats
+  }
+
+  /** Numbers of the nearest points of each query. An ef of millions makes it the exact scan. */
+  async search(
+    queries: readonly Float32Array[],
+    metric: Metric,
+    limit: number,
+    ef: number,
+  ): Promise<(readonly number[])[]> {
+    const found = await this.#engine.search(queries.map((vector) => ({ vector, metric, limit, ef })))
+    return found.map((ids) =>
+      ids.map((id) => {
+        const number = this.#numberOf.get(id)
+        if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never there`)
+        return number
+      }),
+    )
+  }
+
+  async insert(numbers: readonly number[]): Promise<void> {
+    for (let at = 0; at < numbers.length; at += pointsPerInsert) {
+      const some = numbers.slice(at, at + pointsPerInsert)
+      const ids = await this.#engine.insert(
+        some.map((number) => ({ vector: this.#points[number]!, payload })),
+      )
+      for (const [index, number] of some.entries()) {
+        this.#idOf[number] = ids[index]!
+        this.#numberOf.set(ids[index]!, number)
+      }
+    }
+  }
+
+  async remove(numbers: readonly number[]): Promise<void> {
+    await Promise.all(
+      numbers.map(async (number) => {
+        if (!(await this.#engine.remove(this.#idOf[number]!))) throw new Error(`point ${number} was lost`)
+        this.#numberOf.delete(this.#idOf[number]!)
+      }),
+    )
+  }
+
+  /** Until all graphs are built and the ways of the metrics have been chosen. */
+  async settled(): Promise<void> {
+    while (this.stats.isSettling) await sleep(50)
+  }
+
+  /** Stops, has the stored data and the whole graphs examined, and starts again. */
+  async restart(): Promise<Diagnosis> {
+    await this.#close()
+    const store = await openStore({ dataDir: this.#dataDir, logger })
+    const diagnosis = await examine(store, join(this.#dataDir, 'index'))
+    await store.close()
+    await this.#open()
+    await this.settled()
+    return diagnosis
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#close()
+    await rm(this.#dataDir, { recursive: true })
+  }
+
+  async #open(): Promise<void> {
+    this.#store = await openStore({ dataDir: this.#dataDir, logger })
+    const indexDirectory = join(this.#dataDir, 'index')
+    const options = { ...readConfig({}), store: this.#store, logger, indexDirectory, graphBytesMin: 0 }
+    this.#engine = await openEngine(options)
+  }
+
+  async #close(): Promise<void> {
+    await this.#engine.close()
+    await this.#store.close()
+  }
+}

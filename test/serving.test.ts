@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { create, toBinary } from '@bufbuild/protobuf'
+import type { Metric } from '../src/base/point.ts'
+import type { Query, VectorClient } from '../src/client/client.ts'
+import { SearchPointsBatchRequestSchema } from '../src/client/generated/vectordb_pb.js'
+import { createGrpcClient } from '../src/client/grpc-client.ts'
+import { createHttpClient } from '../src/client/http-client.ts'
+import { clusteredVectors } from './support/clusters.ts'
+import { seededRandom } from './support/random.ts'
+import { RawHttp } from './support/raw-http.ts'
+import { frame, RawHttp2 } from './support/raw-http2.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+const seed = 31
+const dimension = 128
+/** Enough for a graph. */
+const count = 9000
+const searchThreads = 4
+const vectors = clusteredVectors(seededRandom(seed), count, dimension)
+const transports = ['grpc', 'http'] as const
+const metrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
+
+/** An ef wider than the index makes exact scans of them, which take a while. */
+const wide = 1_000_000
+
+function queriesOf(size: number, from = 0): Query[] {
+  return Array.from({ length: size }, (_, at) => {
+    const vector = vectors[(from + at * 7) % count]!
+    return { vector, metric: metrics[at % metrics.length]!, limit: 1 + (at % 5), ef: wide }
+  })
+}
+
+function walksOf(size: number): Query[] {
+  return queriesOf(size).map((query) => ({ ...query, metric: 'Euclidean', ef: 64 }))
+}
+
+describe('a service that many requests reach at once', () => {
+  let service: TestService
+  let clients: Record<'grpc' | 'http', VectorClient>
+
+  before(async () => {
+    service = await startTestService({ SEARCH_THREADS: String(searchThreads) })
+    const payload = { contentType: 'Text', content: '' } as const
+    connect()
+    await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
+    while ((await metricsOf(/^vicinal_index_widening\{metric="Euclidean"\} (\d+)/gm))[0]! < 1) await sleep(20)
+  })
+
+  after(async () => {
+    await clients.grpc.close()
+    await service[Symbol.asyncDispose]()
+  })
+
+  function connect(): void {
+    clients = {
+      grpc: createGrpcClient({ address: service.grpcAddress, apiKey }),
+      http: createHttpClient({ baseUrl: service.httpUrl }),
+    }
+  }
+
+  async function restart(changes: Readonly<Record<string, string>>): Promise<void> {
+    await clients.grpc.close()
+    await service.restart(changes)
+    connect()
+  }
+
+  /** The figures of a metric; 0 for one that is not known yet. */
+  async function metricsOf(pattern: RegExp): Promise<number[]> {
+    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    const found = [...text.matchAll(pattern)].map(([, figure]) => Number(figure))
+    return found.length === 0 ? [0] : found
+  }
+
+  async function queued(): Promise<number> {
+    return (await metricsOf(/^vicinal_queued_queries (\d+)/gm))[0]!
+  }
+
+  async function cancelled(transport: string): Promise<number> {
+    const labels = `operation="SearchPointsBatch",transport="${transport}",outcome="cancelled"`
+    return (await metricsOf(new RegExp(`^vicinal_requests_total\\{${labels}\\} (\\d+)`, 'gm')))[0]!
+  }
+
+  /** What each search thread worked on meanwhile. */
+  async function piecesDuring(body: () => Promise<unknown>): Promise<number[]> {
+    const pattern = /^vicinal_search_thread_pieces\{thread="\d+"\} (\d+)/gm
+    const earlier = await metricsOf(pattern)
+    await body()
+    return (await metricsOf(pattern)).map((pieces, thread) => pieces - earlier[thread]!)
+  }
+
+  function assertSpread(pieces: readonly number[]): void {
+    assert.equal(pieces.length, searchThreads)
+    const all = pieces.reduce((sum, each) => sum + each, 0)
+    for (const each of pieces) assert.ok(each > all / searchThreads / 5, `the threads had ${pieces} pieces`)
+  }
+
+  it('puts every search thread to work for the single searches of one gRPC connection', async () => {
+    const pieces = await piecesDuring(() =>
+      Promise.all(walksOf(400).map((query) => clients.grpc.search(query))),
+    )
+    assertSpread(pieces)
+  })
+
+  it('puts every search thread to work for one batch on one HTTP connection', async () => {
+    assertSpread(await piecesDuring(() => clients.http.searchBatch(walksOf(400))))
+  })
+
+  for (const transport of transports) {
+    it(`keeps the order in each of many batches that are searched at once, over ${transport}`, async () => {
+      const client = clients[transport]
+      const batches = Array.from({ length: 6 }, (_, number) => {
+        // Walks and scans, in every metric, that take their threads for different times.
+        const queries = queriesOf(40, number * 100)
+        return queries.map((query, at) => (at % 3 === 0 ? query : { ...query, ef: 32 }))
+      })
+      const together = await Promise.all(batches.map((queries) => client.searchBatch(queries)))
+      for (const [number, queries] of batches.entries()) {
+        const alone = []
+        for (const query of queries) alone.push(await client.search(query))
+        assert.deepEqual(together[number], alone, `seed ${seed}, batch ${number}`)
+      }
+    })
+
+    it(`gives ids in the order of the points in each of many batches that are inserted at once, over ${transport}`, async () => {
+      const client = clients[transport]
+      const contents = Array.from({ length: 6 }, (_, batch) =>
+        Array.from({ length: 30 }, (_, at) => `${transport} ${batch} ${at}`),
+      )
+      const inserted = await Promise.all(
+        contents.map((each) =>
+          client.insertBatch(
+            each.map((content, at) => ({ vector: vectors[at]!, payload: { contentType: 'Text', content } })),
+          ),
+        ),
+      )
+      for (const [batch, ids] of inserted.entries()) {
+        const points = await Promise.all(ids.map((id) => client.get(id)))
+        assert.deepEqual(
+          points.map(({ payload }) => payload.content),
+          contents[batch],
+        )
+        for (const id of ids) await client.delete(id)
+      }
+    })
+
+    it(`answers a single search over ${transport} before a batch of 10,000 that came first`, async () => {
+      await using batch = new Batch(clients.grpc, queriesOf(10_000))
+      while ((await queued()) === 0) await sleep(1)
+      assert.equal((await clients[transport].search(queriesOf(5)[4]!)).length, 5)
+      assert.equal(batch.hasEnded, false, 'the batch was answered first')
+    })
+
+    it(`drops the work of a connection that is cut, over ${transport}`, async () => {
+      const earlier = await cancelled(transport)
+      const cut = transport === 'grpc' ? sendOverGrpc(8000) : await sendOverHttp(2000)
+      while ((await queued()) === 0) await sleep(1)
+      cut[Symbol.dispose]()
+      while ((await cancelled(transport)) === earlier) await sleep(5)
+      assert.equal(await queued(), 0)
+    })
+  }
+
+  it('refuses searches that together ask for more ids than it may hold, on both transports', async () => {
+    await restart({ MAX_QUEUED_RESULTS: '20000' })
+    const queries = queriesOf(2500).map((query) => ({ ...query, limit: 8 }))
+    await using batch = new Batch(clients.grpc, queries)
+    while ((await queued()) === 0) await sleep(1)
+    for (const transport of transports) {
+      await assert.rejects(clients[transport].search(queriesOf(1)[0]!), {
+        reason: 'overloaded',
+        message: /\(MAX_QUEUED_RESULTS\): try again later/,
+      })
+    }
+    assert.equal(batch.hasEnded, false, 'the batch ended before it could be in the way')
+    await batch[Symbol.asyncDispose]()
+    while ((await queued()) > 0) await sleep(5)
+    for (const transport of transports)
+      assert.equal((await clients[transport].search(queriesOf(1)[0]!)).length, 1)
+  })
+
+  it('answers or refuses every call of ten times the load that fits, and health checks meanwhile', async () => {
+    const most = 40
+    await restart({ MAX_QUEUED_QUERIES: String(most) })
+    const outcomes = new Map<string, number>()
+    const search = async (client: VectorClient, query: Query): Promise<void> => {
+      const outcome = await client.search(query).then(
+        () => 'ok',
+        (error: { reason?: string }) => String(error.reason),
+      )
+      outcomes.set(outcome, (outcomes.get(outcome) ?? 0) + 1)
+    }
+    const queries = queriesOf(10 * most)
+    const flood = transports.flatMap((transport) => queries.map((query) => search(clients[transport], query)))
+    for (let check = 0; check < 5; check += 1) {
+      const health = await fetch(`${service.httpUrl}/health`)
+      assert.deepEqual([health.status, await health.text()], [200, 'OK'])
+    }
+    await Promise.all(flood)
+    assert.deepEqual([...outcomes.keys()].sort(), ['ok', 'overloaded'])
+    assert.ok(outcomes.get('ok')! >= most, `${outcomes.get('ok')} of ${flood.length} were answered`)
+    assert.equal(await queued(), 0)
+  })
+
+  function sendOverGrpc(size: number): Disposable {
+    const connection = new RawHttp2(service.service.grpcAddress.port)
+    const queries = queriesOf(size).map(({ vector, limit }) => ({
+      queryVector: { values: Array.from(vector) },
+      limit: BigInt(limit),
+      ef: BigInt(wide),
+    }))
+    const body = toBinary(SearchPointsBatchRequestSchema, create(SearchPointsBatchRequestSchema, { queries }))
+    const call = connection.open('/vectordb.VectorDB/SearchPointsBatch', { authorization: apiKey })
+    // The cut shows as an error of the call, which is what it is for.
+    call.on('error', () => {})
+    call.end(frame(body))
+    return connection
+  }
+
+  async function sendOverHttp(size: number): Promise<Disposable> {
+    const connection = await RawHttp.open(service.service.httpAddress!.port)
+    const queries = queriesOf(size).map(({ vector, limit, ef }) => {
+      return { vector: Array.from(vector), similarity: 'Euclidean', limit, ef }
+    })
+    const body = JSON.stringify({ queries })
+    connection.request('POST /points/search/batch', ['content-type: application/json'], body)
+    return connection
+  }
+})
+
+/** A batch that is in the way until it is given up. */
+class Batch implements AsyncDisposable {
+  readonly #controller = new AbortController()
+  readonly #outcome: Promise<unknown>
+  hasEnded = false
+
+  constructor(client: VectorClient, queries: readonly Query[]) {
+    const answered = client.searchBatch(queries, { signal: this.#controller.signal })
+    this.#outcome = answered
+      .finally(() => {
+        this.hasEnded = true
+      })
+      // Given up or answered: what came of it has been asserted by then.
+      .catch(() => {})
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#controller.abort()
+    await this.#outcome
+  }
+}

@@ -1,0 +1,118 @@
+import assert from 'node:assert/strict'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { createLogger } from '../src/base/log.ts'
+import { metrics } from '../src/base/point.ts'
+import { readConfig } from '../src/config.ts'
+import { examine } from '../src/engine/doctor.ts'
+import { type Engine, openEngine } from '../src/engine/engine.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
+import { clusteredVectors } from './support/clusters.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { seededRandom } from './support/random.ts'
+
+const seed = 20_262
+const dimension = 48
+const logger = createLogger({ level: 'silent', pretty: false })
+const payload = { contentType: 'Text', content: '' } as const
+const { hnswEf: ef } = readConfig({})
+
+/** What has been acknowledged, and nothing else. */
+class Ledger {
+  readonly vectors = new Map<string, Float32Array>()
+  readonly gone = new Set<string>()
+  /** A deletion of these is under way, or may come at any time. */
+  readonly doomed = new Set<string>()
+  checked = 0
+  missed = 0
+}
+
+async function writeFor(
+  engine: Engine,
+  ledger: Ledger,
+  vectors: Float32Array[],
+  random: () => number,
+): Promise<void> {
+  while (vectors.length > 0) {
+    const batch = vectors.splice(-20)
+    const ids = await engine.insert(batch.map((vector) => ({ vector, payload })))
+    for (const [index, id] of ids.entries()) ledger.vectors.set(id, batch[index]!)
+    const victims = [...ledger.vectors.keys()].filter((id) => !ledger.doomed.has(id) && random() < 0.004)
+    for (const id of victims) ledger.doomed.add(id)
+    await Promise.all(
+      victims.map(async (id) => {
+        assert.equal(await engine.remove(id), true, 'a point that was there was not')
+        ledger.vectors.delete(id)
+        ledger.gone.add(id)
+      }),
+    )
+  }
+}
+
+async function searchUntil(
+  engine: Engine,
+  ledger: Ledger,
+  isOver: () => boolean,
+  random: () => number,
+): Promise<void> {
+  while (!isOver()) {
+    const goneBefore = new Set(ledger.gone)
+    const standing = [...ledger.vectors].filter(([id]) => !ledger.doomed.has(id))
+    const asked = Array.from({ length: 6 }, () => standing[Math.floor(random() * standing.length)]!)
+    const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 10, ef }) as const)
+    for (const [index, ids] of (await engine.search(queries)).entries()) {
+      assert.equal(new Set(ids).size, ids.length, 'a point came twice')
+      assert.ok(!ids.some((id) => goneBefore.has(id)), 'a point came after its deletion was acknowledged')
+      const [id] = asked[index]!
+      ledger.checked += 1
+      if (ids[0] !== id && !ledger.doomed.has(id)) ledger.missed += 1
+    }
+  }
+}
+
+describe('many threads', () => {
+  it(`search while others insert and delete: nothing is lost, doubled or found too late, seed ${seed}`, async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 5_100, dimension)
+    const queries = vectors.splice(-100)
+    await using directory = await temporaryDirectory()
+    const indexDirectory = join(directory.path, 'index')
+    const threads = { SEARCH_THREADS: '3', INDEX_THREADS: '3', MAX_UNINDEXED_BYTES: '100000' }
+    const options = { ...readConfig(threads), logger, indexDirectory, graphBytesMin: 0, quietMs: 20 }
+    const store = await openStore({ dataDir: directory.path, logger })
+    const engine = await openEngine({ ...options, store })
+    const ledger = new Ledger()
+    const first = vectors.splice(0, 2000)
+    await writeFor(engine, ledger, first, () => 1)
+
+    let writing = 3
+    const shares = [0, 1, 2].map((share) => vectors.filter((_, index) => index % 3 === share))
+    await Promise.all([
+      ...shares.map((share) => writeFor(engine, ledger, share, random).finally(() => (writing -= 1))),
+      ...[1, 2, 3, 4].map(() => searchUntil(engine, ledger, () => writing === 0, random)),
+    ])
+    assert.ok(ledger.checked > 100, `only ${ledger.checked} searches beside the writes`)
+    // A walk may miss a point for the moment in which the links around it are mended; a lost one would stay so.
+    assert.ok(ledger.missed <= ledger.checked / 500, `${ledger.missed} of ${ledger.checked} points not found`)
+    assert.ok(ledger.gone.size > 300, `only ${ledger.gone.size} deletions`)
+
+    while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))
+    assert.equal(engine.stats.points, ledger.vectors.size)
+    for (const [id, vector] of ledger.vectors) assert.deepEqual(engine.get(id)!.vector, vector)
+    for (const id of ledger.gone) assert.equal(engine.get(id), undefined)
+    for (const metric of metrics) {
+      const ask = (width: number) =>
+        engine.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))
+      const truth = await ask(1_000_000)
+      const found = (await ask(ef)).flatMap((ids, query) => ids.filter((id) => truth[query]!.includes(id)))
+      assert.ok(
+        found.length >= 0.98 * 10 * queries.length,
+        `${metric}: ${found.length} of ${10 * queries.length}`,
+      )
+    }
+    await engine.close()
+    const { points, damage, staleIndex } = await examine(store, indexDirectory)
+    assert.deepEqual([points, damage, staleIndex], [ledger.vectors.size, [], []])
+    await store.close()
+  })
+})
