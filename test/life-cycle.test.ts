@@ -7,6 +7,7 @@ import { createServer } from 'node:net'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createBodyBudgets } from '../src/base/byte-budget.ts'
+import { Intake } from '../src/base/intake.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
@@ -314,6 +315,7 @@ async function listenWithoutData(
     maxRequestBytes: 1_000_000,
     requestTimeoutMs: 10_000,
     budgets: createBodyBudgets(readConfig({}), 1),
+    intake: new Intake(),
     metrics: new ServiceMetrics(),
     logger: createLogger({ level: 'silent', pretty: false }),
     isReady,

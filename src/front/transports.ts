@@ -1,6 +1,7 @@
 import type { ApiContext } from '../api/call.ts'
 import type { RunningServer } from '../api/server.ts'
 import { type BodyBudgets, createBodyBudgets } from '../base/byte-budget.ts'
+import { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import type { PortSharing } from '../base/ports.ts'
@@ -41,7 +42,8 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
   const budgets = createBodyBudgets(config, share === undefined ? 1 : config.frontThreads)
   registerBudgets(metrics, budgets)
   const { maxRequestBytes, requestTimeoutMs } = config
-  const shared = { context, maxRequestBytes, requestTimeoutMs, budgets, metrics, logger, share }
+  const intake = new Intake()
+  const shared = { context, maxRequestBytes, requestTimeoutMs, budgets, intake, metrics, logger, share }
   const grpc = await startGrpcServer({
     ...shared,
     apiKey,

@@ -20,6 +20,7 @@ import type { RunningServer } from '../api/server.ts'
 import { createKeyCheck, type KeyCheck } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
+import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
@@ -41,6 +42,7 @@ export interface GrpcServerOptions {
   /** How often a connection is asked for a sign of life. */
   readonly keepaliveMs: number
   readonly budgets: BodyBudgets
+  readonly intake: Intake
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
@@ -88,6 +90,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     'grpc.keepalive_timeout_ms': Math.ceil(options.keepaliveMs / 3),
     interceptors: [
       boundBodies(options, isOperation, (outcome) => inOurWords(outcome, options.maxRequestBytes)),
+      inTurn(options.intake),
       guard(createKeyCheck(options.apiKey)),
       trackStreams(streams),
     ],
@@ -253,11 +256,22 @@ function trackStreams(streams: Set<ServerInterceptingCallInterface>): ServerInte
   }
 }
 
-async function bind(server: Server, { host, port, share }: GrpcServerOptions): Promise<Listener> {
+/** Every call counts, whatever comes of it. */
+function inTurn(intake: Intake): ServerInterceptor {
+  return (_method, call) => {
+    intake.note()
+    return new ServerInterceptingCall(call)
+  }
+}
+
+async function bind(server: Server, { host, port, share, intake }: GrpcServerOptions): Promise<Listener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
     if (share === 'first') await checkPortIsFree(host, port)
-    return await listen({ host, port, share }, (socket) => injector.injectConnection(socket))
+    return await listen({ host, port, share }, (socket) => {
+      intake.add(socket)
+      injector.injectConnection(socket)
+    })
   } catch (error) {
     server.forceShutdown()
     throw new Error(`gRPC cannot listen on ${host} port ${port} (GRPC_PORT): ${(error as Error).message}`, {

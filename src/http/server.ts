@@ -20,6 +20,7 @@ import type { RunningServer } from '../api/server.ts'
 import { createKeyCheck } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
@@ -45,6 +46,7 @@ export interface HttpServerOptions {
   /** Time a client has to send a whole request, and to take in a whole answer. */
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
+  readonly intake: Intake
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly isReady: () => boolean
@@ -139,7 +141,7 @@ function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
 
 /** What can be told from the head of a request alone: before its body is read, and whatever the route. */
 function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closing: AbortSignal): void {
-  const { apiKey } = options
+  const { apiKey, intake } = options
   const isKey = apiKey === undefined ? () => true : createKeyCheck(apiKey)
   const isHost = createHostCheck(options)
   app.addHook('onRequest', async (request, reply) => {
@@ -148,6 +150,11 @@ function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closin
       throw new DatabaseError('invalid_argument', 'the host header is missing')
     }
     const isGuarded = !isOpen(request.routeOptions.url ?? '')
+    // Health checks are let in always: theirs are not the calls that would hold up others.
+    if (isGuarded) {
+      intake.add(request.raw.socket)
+      intake.note()
+    }
     if (isGuarded && !isHost(request.headers.host)) throw misdirected()
     if (isGuarded && !isKey(request.headers.authorization)) {
       reply.header('www-authenticate', 'Bearer')

@@ -1,5 +1,6 @@
 import type { RunningServer } from '../../src/api/server.ts'
 import { createBodyBudgets } from '../../src/base/byte-budget.ts'
+import { Intake } from '../../src/base/intake.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
 import { readConfig } from '../../src/config.ts'
@@ -21,6 +22,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     maxRequestBytes: 20_000,
     requestTimeoutMs: 10_000,
     budgets: createBodyBudgets(readConfig({}), 1),
+    intake: new Intake(),
     metrics: new ServiceMetrics(),
     logger: createLogger({ level: 'silent', pretty: false }),
     isReady: () => false,

@@ -14,6 +14,10 @@ export interface Ended {
   readonly stderr: string
 }
 
+/** Nothing to the program: Node keeps compiled sources there, so that a start takes a fifth less. */
+const { NODE_COMPILE_CACHE } = process.env
+const cache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
+
 /** The real `vicinal` in a process of its own, with nothing in its environment but what is given. */
 export class Command {
   readonly child: ChildProcessWithoutNullStreams
@@ -22,7 +26,7 @@ export class Command {
   stderr = ''
 
   constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
-    this.child = spawn(process.execPath, [main, ...args], { env: environment })
+    this.child = spawn(process.execPath, [main, ...args], { env: { ...cache, ...environment } })
     this.child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text
     })

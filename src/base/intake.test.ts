@@ -1,0 +1,50 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { type AddressInfo, connect, createServer } from 'node:net'
+import { describe, it } from 'node:test'
+import { Intake } from './intake.ts'
+
+/** Each byte that a client sends is a call that takes a millisecond. */
+async function flood(connections: number, bytes: number): Promise<{ most: number; received: number }> {
+  const intake = new Intake()
+  let received = 0
+  let most = 0
+  let inThisRound = 0
+  const server = createServer((socket) => {
+    intake.add(socket)
+    socket.on('data', (data) => {
+      if (inThisRound === 0) setImmediate(() => (inThisRound = 0))
+      for (const _byte of data) {
+        intake.note()
+        const end = performance.now() + 1
+        while (performance.now() < end);
+      }
+      received += data.length
+      inThisRound += data.length
+      most = Math.max(most, inThisRound)
+    })
+  })
+  server.listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  const clients = Array.from({ length: connections }, () =>
+    connect((server.address() as AddressInfo).port, '127.0.0.1'),
+  )
+  await Promise.all(clients.map((client) => once(client, 'connect')))
+  for (const client of clients) client.end(Buffer.alloc(bytes))
+  await Promise.all(clients.map((client) => once(client.resume(), 'close')))
+  server.close()
+  return { most, received }
+}
+
+describe('an intake', () => {
+  it('lets a round of the event loop have a few calls only, and every call in the end', async () => {
+    const { most, received } = await flood(100, 2)
+    assert.equal(received, 200)
+    // Three calls of a millisecond are over the time; the connection that is being read goes on to its end.
+    assert.ok(most <= 8, `${most} calls in one round`)
+  })
+
+  it('lets a single connection have all its calls', async () => {
+    assert.equal((await flood(1, 50)).received, 50)
+  })
+})
