@@ -316,8 +316,8 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
   maxUnindexedBytes: {
     env: 'MAX_UNINDEXED_BYTES',
     flag: 'max-unindexed-bytes',
-    default: 16 * mebibyte,
-    defaultText: '16777216 (16 MiB)',
+    default: 2 * mebibyte,
+    defaultText: '2097152 (2 MiB)',
     placeholder: 'bytes',
     group: 'limits',
     doc: 'Vectors, in bytes, that may be stored and not yet linked into the index. Every search scans them, so inserts wait while there are more.',

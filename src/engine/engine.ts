@@ -261,6 +261,10 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     this.#indexer.removed(slot)
   }
 
+  get comingBytesMax(): number {
+    return this.#indexer.comingBytesMax
+  }
+
   room(): Promise<void> | undefined {
     return this.#indexer.room()
   }

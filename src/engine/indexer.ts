@@ -199,15 +199,19 @@ export class Indexer {
     }
   }
 
+  /** Bytes of points that may come at once: together with what waits already, searches scan them. */
+  get comingBytesMax(): number {
+    return this.#active.includes(true) ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
+  }
+
   #hasRoom(): boolean {
     if (this.#index === undefined || this.#isBroken || this.#isClosing) return true
     return this.unindexed * this.#index.layout.rowBytes <= this.#options.maxUnindexedBytes
   }
 
-  /** A queue far past its bound is a graph that is being built: searches are better off without it. */
+  /** Searches scan what waits: where that is much of everything, they are better off without the graph. */
   #isCaughtUp(graph: number): boolean {
-    const bytes = this.#queueLength(graph) * this.#index!.layout.rowBytes
-    return this.#active[graph]! && bytes <= 2 * this.#options.maxUnindexedBytes
+    return this.#active[graph]! && this.#queueLength(graph) * waitingShare <= this.#index!.liveCount
   }
 
   #queueLength(graph: number): number {
@@ -486,6 +490,8 @@ export class Indexer {
 const graphBytesMin = 4 * 1024 * 1024
 /** About 20 ms of linking: soon enough to make way for a repair, long enough for a message to cost nothing. */
 const slotsPerTask = 32
+/** A graph that is being built is used when no more than the eighth part is missing. */
+const waitingShare = 8
 const repairMin = 256
 const repairShare = 0.01
 const saveMin = 20_000

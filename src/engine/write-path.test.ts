@@ -44,6 +44,7 @@ class Points implements ChangeTarget {
     this.appliedSequences.push(sequence)
   }
 
+  readonly comingBytesMax = Number.POSITIVE_INFINITY
   room(): undefined {}
 
   applyDeletion({ id, sequence }: Deletion): void {

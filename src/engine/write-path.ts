@@ -111,15 +111,16 @@ export class WritePath {
   }
 
   /**
-   * As many requests as a group holds, in order. A second removal of the same point starts the next group:
+   * As many requests as a group holds and the index takes at once, in order. A second removal of the same point starts the next group:
    * what it has to answer depends on whether the first one succeeds.
    */
   #takeGroup(): Request[] {
     const removed = new Set<string>()
     let bytes = 0
     let count = 0
+    const bytesMax = Math.min(groupBytes, this.#target.comingBytesMax)
     for (const request of this.#queue) {
-      if (bytes >= groupBytes || (request.kind === 'remove' && removed.has(request.id))) break
+      if (bytes >= bytesMax || (request.kind === 'remove' && removed.has(request.id))) break
       if (request.kind === 'remove') removed.add(request.id)
       bytes += request.bytes
       count += 1
@@ -225,6 +226,8 @@ export interface ChangeTarget {
   applyInsertion(insertion: Insertion): void
   /** The slot is handed back to the allocator when nothing leads to it any more. */
   applyDeletion(deletion: Deletion): void
+  /** Bytes after which a group is closed, so that not too much comes to the index at once. */
+  readonly comingBytesMax: number
   /** Resolves when the index can take more points; undefined when it can now. */
   room(): Promise<void> | undefined
   /** Nothing waits and nothing is under way. */

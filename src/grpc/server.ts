@@ -146,7 +146,9 @@ function handlerOf(
   name: OperationName,
 ): (call: OperationCall, callback: sendUnaryData<Buffer>) => void {
   return (call, callback) => {
-    answer(runner, name, call)
+    const caller = callOf(call)
+    answer(runner, name, call, caller.call)
+      .finally(caller.answered)
       .then(
         (bytes) => callback(null, bytes),
         (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
@@ -165,6 +167,7 @@ function answer<Name extends OperationName>(
   runner: OperationRunner,
   name: Name,
   call: OperationCall,
+  as: Call,
 ): Promise<Buffer> {
   const { decode, encode } = codecs[name]
   const { request } = call
@@ -176,23 +179,28 @@ function answer<Name extends OperationName>(
       return bytes
     },
   }
-  return runOperation(runner, name, codec, callOf(call))
+  return runOperation(runner, name, codec, as)
 }
 
-function callOf(call: OperationCall): Call {
+/** A call as the operations know it. grpc-js calls every one cancelled in the end, those that were answered too. */
+function callOf(call: OperationCall): { readonly call: Call; readonly answered: () => void } {
   const controller = new AbortController()
   const deadline = Number(call.getDeadline())
-  call.on('cancelled', () => {
+  const cancel = (): void => {
     controller.abort(
       Date.now() >= deadline
         ? new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
         : new DatabaseError('cancelled', 'the caller has gone'),
     )
-  })
+  }
+  call.on('cancelled', cancel)
   return {
-    fields: { queryVector: 'query_vector' },
-    signal: controller.signal,
-    decoded: () => call.request.release(),
+    call: {
+      fields: { queryVector: 'query_vector' },
+      signal: controller.signal,
+      decoded: () => call.request.release(),
+    },
+    answered: () => call.off('cancelled', cancel),
   }
 }
 
