@@ -115,8 +115,23 @@ describe(`the graph, seed ${seed}`, () => {
     for (const metric of metrics) {
       const found = await fixture.search(queries, metric)
       const missed = asked.filter(([slot], query) => found[query]![0]!.slot !== slot)
-      assert.deepEqual(missed.length, 0, `${metric}, ${JSON.stringify(fixture.indexer.plans[metric])}`)
+      // The recall target leaves 2 of 100; a way that no graph can serve would miss most.
+      assert.ok(
+        missed.length <= 4,
+        `${missed.length} missed, ${metric}, ${JSON.stringify(fixture.indexer.plans[metric])}`,
+      )
     }
+  })
+
+  it('goes on through the graph where many points are equal: any of them are as near', async () => {
+    const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
+    await using fixture = new IndexFixture(64)
+    for (const vector of vectors) fixture.insert(vector)
+    for (let copy = 0; copy < 30; copy += 1)
+      for (const vector of vectors.slice(0, 100)) fixture.insert(vector)
+    await fixture.settled()
+    const { route, recall } = fixture.indexer.plans.Euclidean
+    assert.equal(route?.widening, 1, `recall ${recall}`)
   })
 
   it('serves points in several segments', async () => {

@@ -68,7 +68,7 @@ function isLinked(segments: readonly SegmentHandle[], slot: number, graph: numbe
 /**
  * The share of the true neighbours that were found, of those that `counts`. A true neighbour counts as missed
  * only where it is nearer than the last of the answer: points that came between the two searches push others
- * out of the answer, and rightly so.
+ * out of the answer, and rightly so; and of more equal points than were asked for any are as good.
  */
 export function recallOf(
   truth: readonly (readonly Hit[])[],
@@ -84,14 +84,10 @@ export function recallOf(
     for (const hit of nearest) {
       if (!counts(hit.slot, query)) continue
       if (slots.has(hit.slot)) found += 1
-      else if (last === undefined || isBefore(hit, last)) missed += 1
+      else if (last === undefined || hit.distance < last.distance) missed += 1
     }
   }
   return found + missed === 0 ? 1 : found / (found + missed)
-}
-
-function isBefore(a: Hit, b: Hit): boolean {
-  return a.distance < b.distance || (a.distance === b.distance && a.sequence < b.sequence)
 }
 
 function scanAll(
