@@ -89,7 +89,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxQueuedWriteBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
   maxMemoryBytes: numbers(0, 0, Number.MAX_SAFE_INTEGER),
-  maxUnindexedBytes: numbers(16 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxUnindexedBytes: numbers(2 * mebibyte, 1, 64 * 1024 * mebibyte),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
   grpcKeepaliveMs: numbers(60_000, 100, 3_600_000),
   frontThreads: numbers(frontThreadsFor(availableParallelism()), 0, 64),
