@@ -209,9 +209,10 @@ export class Indexer {
     return this.unindexed * this.#index.layout.rowBytes <= this.#options.maxUnindexedBytes
   }
 
-  /** Searches scan what waits: where that is much of everything, they are better off without the graph. */
+  /** A queue far past its bound is a graph that is being built: searches are better off without it. */
   #isCaughtUp(graph: number): boolean {
-    return this.#active[graph]! && this.#queueLength(graph) * waitingShare <= this.#index!.liveCount
+    const bytes = this.#queueLength(graph) * this.#index!.layout.rowBytes
+    return this.#active[graph]! && bytes <= Math.max(2 * this.#options.maxUnindexedBytes, buildingBytes)
   }
 
   #queueLength(graph: number): number {
@@ -490,8 +491,8 @@ export class Indexer {
 const graphBytesMin = 4 * 1024 * 1024
 /** About 20 ms of linking: soon enough to make way for a repair, long enough for a message to cost nothing. */
 const slotsPerTask = 32
-/** A graph that is being built is used when no more than the eighth part is missing. */
-const waitingShare = 8
+/** More than groups that were let in together come to. */
+const buildingBytes = 32 * 1024 * 1024
 const repairMin = 256
 const repairShare = 0.01
 const saveMin = 20_000
