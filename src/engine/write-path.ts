@@ -111,8 +111,8 @@ export class WritePath {
   }
 
   /**
-   * As many requests as a group holds and the index takes at once, in order. A second removal of the same point starts the next group:
-   * what it has to answer depends on whether the first one succeeds.
+   * As many requests as a group holds and the index takes at once, in order. A second removal of the same point
+   * starts the next group: what it has to answer depends on whether the first one succeeds.
    */
   #takeGroup(): Request[] {
     const removed = new Set<string>()

@@ -1,3 +1,4 @@
+import { recheckDimension } from '../api/validation.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import { inTurns } from '../base/turns.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -143,12 +144,7 @@ function checkDimensions(
   items: readonly { readonly vector: Float32Array }[],
   dimension: number | undefined,
 ): void {
-  if (dimension === undefined) return
-  const at = items.findIndex(({ vector }) => vector.length !== dimension)
-  if (at === -1) return
-  const which = items.length === 1 ? 'the vector' : `the vector of item ${at}`
-  throw new DatabaseError(
-    'invalid_argument',
-    `${which} has ${items[at]!.vector.length} dimensions, the database has ${dimension}`,
+  recheckDimension(items, undefined, dimension, (at) =>
+    items.length === 1 ? 'the vector' : `the vector of item ${at}`,
   )
 }

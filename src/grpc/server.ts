@@ -90,8 +90,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     'grpc.keepalive_timeout_ms': Math.ceil(options.keepaliveMs / 3),
     interceptors: [
       boundBodies(options, isOperation, (outcome) => inOurWords(outcome, options.maxRequestBytes)),
-      inTurn(options.intake),
-      guard(createKeyCheck(options.apiKey)),
+      guard(createKeyCheck(options.apiKey), options.intake),
       trackStreams(streams),
     ],
   })
@@ -220,9 +219,10 @@ function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingS
   return outcome
 }
 
-/** Refuses calls without the key before their message is looked at. */
-function guard(isKey: KeyCheck): ServerInterceptor {
+/** Refuses calls without the key before their message is looked at. For the intake every call counts, whatever comes of it. */
+function guard(isKey: KeyCheck, intake: Intake): ServerInterceptor {
   return (method, call) => {
+    intake.note()
     if (method.path.startsWith(healthPrefix)) return new ServerInterceptingCall(call)
     return new ServerInterceptingCall(call, {
       start(next) {
@@ -261,14 +261,6 @@ function trackStreams(streams: Set<ServerInterceptingCallInterface>): ServerInte
         })
       },
     })
-  }
-}
-
-/** Every call counts, whatever comes of it. */
-function inTurn(intake: Intake): ServerInterceptor {
-  return (_method, call) => {
-    intake.note()
-    return new ServerInterceptingCall(call)
   }
 }
 
