@@ -39,12 +39,14 @@ function walksOf(size: number): Query[] {
 describe('a service that many requests reach at once', () => {
   let service: TestService
   let clients: Record<'grpc' | 'http', VectorClient>
+  const idOf = new Map<string, string>()
 
   before(async () => {
     service = await startTestService({ SEARCH_THREADS: String(searchThreads) })
     const payload = { contentType: 'Text', content: '' } as const
     connect()
-    await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
+    const ids = await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
+    for (const [at, id] of ids.entries()) idOf.set(String(vectors[at]), id)
     while ((await metricsOf(/^vicinal_index_widening\{metric="Euclidean"\} (\d+)/gm))[0]! < 1) await sleep(20)
   })
 
@@ -116,11 +118,18 @@ describe('a service that many requests reach at once', () => {
         return queries.map((query, at) => (at % 3 === 0 ? query : { ...query, ef: 32 }))
       })
       const together = await Promise.all(batches.map((queries) => client.searchBatch(queries)))
+      let missed = 0
       for (const [number, queries] of batches.entries()) {
-        const alone = []
-        for (const query of queries) alone.push(await client.search(query))
-        assert.deepEqual(together[number], alone, `seed ${seed}, batch ${number}`)
+        for (const [at, query] of queries.entries()) {
+          const found = together[number]![at]!
+          assert.equal(found.length, query.limit)
+          // A walk finds more or less from one moment to the next while the graph is mended, but leads to its own point.
+          if (query.ef !== wide) missed += found[0] === idOf.get(String(query.vector)) ? 0 : 1
+          else
+            assert.deepEqual(found, await client.search(query), `seed ${seed}, batch ${number}, query ${at}`)
+        }
       }
+      assert.ok(missed <= 3, `${missed} walks did not lead to their own points`)
     })
 
     it(`gives ids in the order of the points in each of many batches that are inserted at once, over ${transport}`, async () => {

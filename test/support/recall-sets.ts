@@ -36,6 +36,7 @@ export const recallSets: Readonly<Record<string, (options: SetOptions) => Recall
     const scale = (vector: Float32Array): Float32Array => scaled(vector, random)
     return { points: points.map(scale), queries: queries.map(scale), floors: scaledFloors }
   },
+  'wordnet-copies': (options) => withCopies(wordNetVectors(options)),
   'clusters-8': clusters(8),
   'clusters-32': clusters(32),
   'clusters-128': clusters(128),
@@ -61,6 +62,23 @@ function wordNetVectors(options: SetOptions): Pick<RecallSet, 'points' | 'querie
   }
   return { points: rows(base, options.points), queries: rows(queries, options.queries) }
 }
+
+/**
+ * Of every hundredth point there are more copies than a node has links, and every other query is almost one of
+ * them: its nearest are copies of each other, and what lies beyond them has to be reached all the same.
+ */
+function withCopies({ points, queries }: Pick<RecallSet, 'points' | 'queries'>): RecallSet {
+  const copied = points.filter((_, number) => number % 100 === 0)
+  const copies = Array.from({ length: copiesOfEach }, () => copied).flat()
+  const near = queries.map((query, number) => {
+    const point = copied[number % copied.length]!
+    return number % 2 === 0 ? query : point.map((value, at) => (at % 16 === 0 ? query[at]! : value))
+  })
+  // Recall is measured on stored points, which are mostly copies here: that says little of other vectors under Hamming.
+  return { points: [...points, ...copies], queries: near, floors: { ...usualFloors, Hamming: 0.95 } }
+}
+
+const copiesOfEach = 40
 
 function clusters(
   dimension: number,

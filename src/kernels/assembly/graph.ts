@@ -29,7 +29,7 @@ import {
   uppers,
   visit,
 } from './graph-memory'
-import { askFrom, encodeSlot, ROWS, scoreFrom } from './measure'
+import { askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measure'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
@@ -52,7 +52,11 @@ import { askFrom, encodeSlot, ROWS, scoreFrom } from './measure'
  * Algorithm 4: of candidates in ascending order keeps those that are nearer to the asked-for vector than to
  * any kept before, so that a list's few places point in different directions. Writes slots to `into`.
  *
+ * Copies of the asked-for vector are as near to it as to each other, and would take all places: points of which
+ * there are more copies than places would be an island. A few are kept, apart from the rule and after the others.
+ *
  * @param candidates keys, ascending
+ * @param alike the distance of the asked-for vector to itself
  * @param kept how many slots stand in `into` already
  * @returns how many stand there then, at most `limit`
  */
@@ -63,15 +67,46 @@ export function selectNeighbours(
   into: usize,
   measure: i32,
   self: u32,
+  alike: f32,
   kept: i32 = 0,
 ): i32 {
-  for (let i = 0; i < count && kept < limit; i++) {
+  let copies = 0
+  while (copies < count && distanceOf(load<u64>(candidates + (<usize>copies << 3))) <= alike) copies++
+  const apart = copies == 0 ? limit : max(limit - COPIES_MAX, kept)
+  for (let i = copies; i < count && kept < apart; i++) {
     const key = load<u64>(candidates + (<usize>i << 3))
     const slot = slotOf(key)
     if (slot == self || !isLive(slot)) continue
     const distance = distanceOf(key)
     store<u32>(into + (<usize>kept << 2), slot)
     if (isApart(slot, distance, into, kept, measure)) kept++
+  }
+  return copies == 0 ? kept : keepCopies(candidates, copies, min(limit, kept + COPIES_MAX), into, self, kept)
+}
+
+/** Copies that a list keeps: two ways on and two back along a chain of them. */
+const COPIES_MAX: i32 = 4
+
+/**
+ * Keeps the copies whose slots are next to `self`: what every copy does makes one chain of all of them, which a
+ * search walks along, while outsiders name only one or two.
+ */
+function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, self: u32, kept: i32): i32 {
+  let nearest: u32 = 0
+  for (; kept < limit; kept++) {
+    const beyond = nearest
+    nearest = u32.MAX_VALUE
+    let best = NONE
+    for (let i = 0; i < copies; i++) {
+      const slot = slotOf(load<u64>(candidates + (<usize>i << 3)))
+      // Ahead of one on the other side at the same distance, so that no two have the same.
+      const gap = slot > self ? ((slot - self) << 1) : ((self - slot) << 1) + 1
+      if (slot == self || gap <= beyond || gap >= nearest || !isLive(slot)) continue
+      nearest = gap
+      best = slot
+    }
+    if (best == NONE) break
+    store<u32>(into + (<usize>kept << 2), best)
   }
   return kept
 }
@@ -125,7 +160,8 @@ function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32):
   store<u32>(fresh + (<usize>length << 2), slot)
   sortByDistance(to, fresh, length + 1, measure)
   const into = scratch + KEPT_FOR_OTHER
-  const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, measure, to)
+  const alike = score1(to)
+  const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, measure, to, alike)
   writeList(list, length, into, kept)
   for (let i = 0; i < kept; i++) if (slotAt(into, i) == slot) return true
   return false
@@ -197,10 +233,11 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     startPool(at)
     visit(slot)
     beam(each, efConstruction)
+    const alike = score1(slot)
     at = slotOf(load<u64>(pool))
     let named = false
     const own = scratch + KEPT_FOR_SELF
-    const kept = selectNeighbours(pool, poolCount, m, own, measure, slot)
+    const kept = selectNeighbours(pool, poolCount, m, own, measure, slot, alike)
     const list = listOf(slot, each)
     const length = lengthAt(each)
     lock(slot)
