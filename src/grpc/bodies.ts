@@ -1,12 +1,5 @@
 import { constants, type ServerHttp2Stream } from 'node:http2'
-import {
-  Metadata,
-  ServerInterceptingCall,
-  type ServerInterceptingCallInterface,
-  type ServerInterceptor,
-  type StatusObject,
-  status,
-} from '@grpc/grpc-js'
+import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
 import { assert } from '../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
 import { DatabaseError, reasons } from '../base/errors.ts'
@@ -49,42 +42,25 @@ interface OwnCall extends ServerInterceptingCallInterface {
 export type OutgoingStatus = Parameters<ServerInterceptingCallInterface['sendStatus']>[0]
 
 /**
- * Bounds the bodies of all calls. Has to be the first of the interceptors: that one gets grpc-js's own call.
+ * The body of a call, bounded from here on.
  *
- * @param isOperation whether a method is one of ours, whose handlers get a `ReceivedRequest`
+ * @param call grpc-js's own, which the first of the interceptors gets
+ * @param isOperation whether its method is one of ours, whose handlers get a `ReceivedRequest`
  * @param reword gives what grpc-js refuses of itself, past the interceptors, our words
  */
-export function boundBodies(
+export function boundBody(
+  call: ServerInterceptingCallInterface,
   bounds: BodyBounds,
-  isOperation: (path: string) => boolean,
+  isOperation: boolean,
   reword: (outcome: OutgoingStatus) => OutgoingStatus,
-): ServerInterceptor {
-  return ({ path, requestStream }, call) => {
-    const isOurs = isOperation(path)
-    const body = new CallBody(
-      call as OwnCall,
-      isOurs ? bounds : { ...bounds, maxRequestBytes: otherBytesMax },
-      reword,
-    )
-    return new ServerInterceptingCall(call, {
-      start(next) {
-        // Whoever streams requests, as reflection lets, may take any time between two of them.
-        if (!requestStream) body.expect()
-        next({
-          onReceiveMessage(message: Buffer, proceed) {
-            body.received(message)
-            proceed(isOurs ? body : message)
-            if (!isOurs) body.release()
-          },
-          onCancel: () => body.end(),
-        })
-      },
-    })
-  }
+): CallBody {
+  return isOperation
+    ? new CallBody(call as OwnCall, bounds, reword)
+    : new OtherBody(call as OwnCall, { ...bounds, maxRequestBytes: otherBytesMax }, reword)
 }
 
 /** The memory of one call. */
-class CallBody implements ReceivedRequest {
+export class CallBody implements ReceivedRequest {
   readonly #call: OwnCall
   readonly #bounds: BodyBounds
   #bytes: Buffer | undefined
@@ -117,11 +93,13 @@ class CallBody implements ReceivedRequest {
     })
   }
 
-  received(message: Buffer): void {
+  /** Takes in the whole request; gives what the handler gets. */
+  received(message: Buffer): ReceivedRequest | Buffer {
     clearTimeout(this.#timer)
     this.#bytes = message
     // What was compressed is held as what it might have become until it is known.
     this.#requestHold?.resize(message.length)
+    return this
   }
 
   take(): Buffer {
@@ -173,6 +151,15 @@ class CallBody implements ReceivedRequest {
   /** Tells the client that the rest of its request is not wanted; what comes all the same is passed over. */
   #stopUpload(): void {
     this.#call.stream.close(constants.NGHTTP2_NO_ERROR)
+  }
+}
+
+/** Of a method that is not ours, whose handler knows nothing of it. */
+class OtherBody extends CallBody {
+  override received(message: Buffer): Buffer {
+    super.received(message)
+    this.release()
+    return message
   }
 }
 

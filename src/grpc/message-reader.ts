@@ -7,7 +7,8 @@
  */
 export class MessageReader {
   readonly #admit: (bytes: number, isCompressed: boolean) => void
-  readonly #head: Buffer = Buffer.alloc(headBytes)
+  /** Made when a message comes in pieces. */
+  #head: Buffer | undefined
   #headLength = 0
   /** The message under way with its head; undefined while its head is. */
   #frame: Buffer | undefined
@@ -45,6 +46,7 @@ export class MessageReader {
   }
 
   #takeHead(data: Buffer, at: number): number {
+    this.#head ??= Buffer.alloc(headBytes)
     const taken = data.copy(this.#head, this.#headLength, at, at + headBytes - this.#headLength)
     this.#headLength += taken
     if (this.#headLength === headBytes) {

@@ -1,6 +1,7 @@
 import { fileURLToPath } from 'node:url'
 import {
   logVerbosity,
+  type MetadataValue,
   Server,
   ServerCredentials,
   ServerInterceptingCall,
@@ -24,7 +25,7 @@ import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
-import { boundBodies, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
+import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
 import { type Listener, listen } from './listener.ts'
 import { addReflection } from './reflection.ts'
@@ -79,7 +80,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   setLogVerbosity(logVerbosity.NONE)
   const streams = new Set<ServerInterceptingCallInterface>()
   const server = new Server({
-    // Of what is compressed, when it is not any more; before, `boundBodies` sees to it.
+    // Of what is compressed, when it is not any more; before, `boundBody` sees to it.
     'grpc.max_receive_message_length': options.maxRequestBytes,
     // The answer to a request that was let in is never refused for its size: MAX_LIMIT bounds it.
     'grpc.max_send_message_length': -1,
@@ -88,11 +89,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     // A peer that went away without a word is found out by its silence: its connection would stay for ever.
     'grpc.keepalive_time_ms': options.keepaliveMs,
     'grpc.keepalive_timeout_ms': Math.ceil(options.keepaliveMs / 3),
-    interceptors: [
-      boundBodies(options, isOperation, (outcome) => inOurWords(outcome, options.maxRequestBytes)),
-      guard(createKeyCheck(options.apiKey), options.intake),
-      trackStreams(streams),
-    ],
+    interceptors: [watchCalls(options, streams)],
   })
   const runner: OperationRunner = { ...options, transport: 'grpc' }
   const health = new HealthImplementation({ '': 'NOT_SERVING', [serviceName]: 'NOT_SERVING' })
@@ -159,7 +156,7 @@ function handlerOf(
   }
 }
 
-/** `boundBodies` makes the request of the message. */
+/** `boundBody` makes the request of the message. */
 type OperationCall = ServerUnaryCall<ReceivedRequest, Buffer>
 
 function answer<Name extends OperationName>(
@@ -219,19 +216,39 @@ function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingS
   return outcome
 }
 
-/** Refuses calls without the key before their message is looked at. For the intake every call counts, whatever comes of it. */
-function guard(isKey: KeyCheck, intake: Intake): ServerInterceptor {
-  return (method, call) => {
-    intake.note()
-    if (method.path.startsWith(healthPrefix)) return new ServerInterceptingCall(call)
+/**
+ * Counts every call in the intake, bounds its body, refuses it without the key before its message is looked at, and
+ * keeps the streams that only their client would end, health watches and reflection: a shutdown ends them.
+ *
+ * All in one: each interceptor is a layer that every event of every call goes through.
+ */
+function watchCalls(
+  options: GrpcServerOptions,
+  streams: Set<ServerInterceptingCallInterface>,
+): ServerInterceptor {
+  const isKey = createKeyCheck(options.apiKey)
+  const reword = (outcome: OutgoingStatus): OutgoingStatus => inOurWords(outcome, options.maxRequestBytes)
+  return ({ path, requestStream, responseStream }, call) => {
+    options.intake.note()
+    const isOpen = path.startsWith(healthPrefix)
+    const body = boundBody(call, options, isOperation(path), reword)
+    if (responseStream) streams.add(call)
     return new ServerInterceptingCall(call, {
       start(next) {
+        // Whoever streams requests, as reflection lets, may take any time between two of them.
+        if (!requestStream) body.expect()
         next({
           onReceiveMetadata(metadata, proceed) {
-            const values = metadata.get('authorization')
-            const [value] = values
-            if (values.length === 1 && typeof value === 'string' && isKey(value)) proceed(metadata)
-            else call.sendStatus(refusal(values.length))
+            const refused = isOpen ? undefined : refusal(metadata.get('authorization'), isKey)
+            if (refused === undefined) proceed(metadata)
+            else call.sendStatus(refused)
+          },
+          onReceiveMessage(message: Buffer, proceed) {
+            proceed(body.received(message))
+          },
+          onCancel() {
+            body.end()
+            if (responseStream) streams.delete(call)
           },
         })
       },
@@ -239,29 +256,15 @@ function guard(isKey: KeyCheck, intake: Intake): ServerInterceptor {
   }
 }
 
-function refusal(values: number): OutgoingStatus {
+/** Undefined for a call that brings the key. */
+function refusal(values: readonly MetadataValue[], isKey: KeyCheck): OutgoingStatus | undefined {
+  const [value] = values
+  if (values.length === 1 && typeof value === 'string' && isKey(value)) return undefined
   const details =
-    values === 0
+    values.length === 0
       ? 'missing API key: send it as `authorization` metadata'
       : 'invalid API key in `authorization`'
   return { code: status.UNAUTHENTICATED, details }
-}
-
-/** Keeps the streams that only their client would end, health watches and reflection: a shutdown ends them. */
-function trackStreams(streams: Set<ServerInterceptingCallInterface>): ServerInterceptor {
-  return (method, call) => {
-    if (!method.responseStream) return new ServerInterceptingCall(call)
-    streams.add(call)
-    return new ServerInterceptingCall(call, {
-      start(next) {
-        next({
-          onCancel() {
-            streams.delete(call)
-          },
-        })
-      },
-    })
-  }
 }
 
 async function bind(server: Server, { host, port, share, intake }: GrpcServerOptions): Promise<Listener> {
