@@ -194,8 +194,9 @@ export class SearchExecutor implements AsyncDisposable {
   }
 
   #walk(queries: readonly IndexQuery[], positions: readonly number[]): Piece {
-    const cost = positions.length * walkMicroseconds
-    return { positions, queries: positions.map((at) => queries[at]!), ranges: [], cost }
+    const walking = positions.map((at) => queries[at]!)
+    const cost = walking.reduce((sum, { ef, route }) => sum + walkMicroseconds * ef * route!.widening, 0)
+    return { positions, queries: walking, ranges: [], cost }
   }
 
   #scan(queries: readonly IndexQuery[], positions: readonly number[], ranges: readonly SlotRange[]): Piece {
@@ -298,8 +299,8 @@ const scanFactor = 4
 /** Half a millisecond of walking: what the hand-over costs vanishes in it. */
 const walksPerPiece = 4
 
-/** Of the default ef over 512 dimensions. */
-const walkMicroseconds = 150
+/** For each place of the beam, over 512 dimensions. */
+const walkMicroseconds = 1.2
 
 /** Of rows that a thread scans. */
 const bytesPerMicrosecond = 10_000

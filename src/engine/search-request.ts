@@ -6,8 +6,6 @@ import type { SearchWork } from './search-ring.ts'
 export interface Piece extends SearchWork {
   /** Where the piece's queries stand in the request. */
   readonly positions: readonly number[]
-  /** About how long it takes a thread, in microseconds. */
-  readonly cost: number
 }
 
 /** A search under way: its pieces, handed out in order, and what came back of them. */

@@ -7,6 +7,8 @@ import type { IndexQuery, SlotRange } from '../index/searcher.ts'
 export interface SearchWork {
   readonly queries: readonly IndexQuery[]
   readonly ranges: readonly SlotRange[]
+  /** About how long it takes, in microseconds. */
+  readonly cost: number
 }
 
 /**
@@ -21,7 +23,7 @@ export interface SearchWork {
  * has for them, and counts it as completed. So each side reads only what the other has finished, and nothing
  * is allocated, cloned or locked on the way.
  *
- *   record: cancelled, failed, queries, ranges, dimension, 0                          6 x i32
+ *   record: cancelled, failed, queries, ranges, dimension, cost                         6 x i32
  *   range:  ordinal, from, to                                                         3 x i32
  *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found, 0   8 x i32
  *           vector                                                                    f32 x dimension
@@ -106,7 +108,7 @@ export class SearchRing {
   }
 
   /** Worker: what a record asks for. The vectors are views of the record. */
-  read(at: number): SearchWork {
+  read(at: number): Pick<SearchWork, 'queries' | 'ranges'> {
     const i32 = this.#i32
     const word = at / 4
     const dimension = i32[word + head.dimension]!
@@ -121,6 +123,11 @@ export class SearchRing {
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
     }
     return { queries, ranges }
+  }
+
+  /** Worker: about how long a record takes, in microseconds. */
+  costOf(at: number): number {
+    return this.#i32[at / 4 + head.cost]!
   }
 
   /** Worker: hands in what was found, by query; undefined when the search failed. */
@@ -154,10 +161,10 @@ export class SearchRing {
     if (Atomics.load(this.#i32, words.asleep) === 1) Atomics.notify(this.#i32, words.bell)
   }
 
-  #write(at: number, { queries, ranges }: SearchWork): void {
+  #write(at: number, { queries, ranges, cost }: SearchWork): void {
     const i32 = this.#i32
     const dimension = queries[0]!.vector.length
-    i32.set([0, 0, queries.length, ranges.length, dimension, 0], at / 4)
+    i32.set([0, 0, queries.length, ranges.length, dimension, Math.min(cost, 0x7fff_ffff)], at / 4)
     for (const [index, { ordinal, from, to }] of ranges.entries()) {
       i32.set([ordinal, from, to], at / 4 + headWords + index * rangeWords)
     }
@@ -248,7 +255,7 @@ const words = { bell: 0, asleep: 16, submitted: 32, completed: 48, messages: 64 
 const placesAt = 320
 const recordsAt = placesAt + recordsMax * 4
 
-const head = { cancelled: 0, failed: 1, queries: 2, ranges: 3, dimension: 4 } as const
+const head = { cancelled: 0, failed: 1, queries: 2, ranges: 3, dimension: 4, cost: 5 } as const
 const headWords = 6
 const rangeWords = 3
 const field = { metric: 0, k: 1, ef: 2, graph: 3, measure: 4, widening: 5, found: 6 } as const

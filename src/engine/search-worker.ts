@@ -25,22 +25,37 @@ function hear(message: ToWorker): void {
   doorbell = new Doorbell(message.doorbell)
 }
 
-/** Runs until the thread is ended: the event loop of this thread does not turn any more. */
+/**
+ * Runs until the thread is ended: the event loop of this thread does not turn any more.
+ *
+ * While there is more to do at once, the doorbell waits: the main thread, woken for each answer, would take a
+ * processor from the search threads every time, and find one thing to do where it could have had several.
+ */
 function serve(ring: SearchRing, doorbell: Doorbell): never {
   let heard = 0
   let done = 0
+  let unannounced = 0
   for (;;) {
     const { bell, submitted } = ring
     // After `submitted` was read: a record never overtakes the message of a segment that it searches.
     for (; heard !== ring.messages; heard += 1) hear(receiveMessageOnPort(port)!.message)
-    if (done === submitted) ring.sleep(bell)
-    else {
-      run(ring, ring.recordAt(done))
-      done = (done + 1) | 0
-      doorbell.ring()
+    if (done === submitted) {
+      ring.sleep(bell)
+      continue
     }
+    const record = ring.recordAt(done)
+    unannounced += ring.costOf(record)
+    run(ring, record)
+    done = (done + 1) | 0
+    const next = done === ring.submitted ? Number.POSITIVE_INFINITY : ring.costOf(ring.recordAt(done))
+    if (unannounced + next <= holdMicroseconds) continue
+    doorbell.ring()
+    unannounced = 0
   }
 }
+
+/** What is done waits no longer than this for company: four walks of the usual breadth. */
+const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
   try {
