@@ -1,4 +1,4 @@
-#!/usr/bin/env node
+#!/usr/bin/env -S node --max-semi-space-size=16
 /** Looks at Node's version before anything is loaded that an older one cannot run. */
 const nodeMajorMin = 24
 

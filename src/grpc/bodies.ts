@@ -1,4 +1,4 @@
-import { constants, type ServerHttp2Stream } from 'node:http2'
+import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
 import { assert } from '../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
@@ -74,6 +74,7 @@ export class CallBody implements ReceivedRequest {
     assert('decoder' in call && 'stream' in call, 'grpc-js lets us at its decoder and stream')
     this.#call = call
     this.#bounds = bounds
+    openWindows(call.stream.session)
     call.decoder = new MessageReader((bytes, isCompressed) => this.#admit(bytes, isCompressed))
     const send = call.sendStatus.bind(call)
     call.sendStatus = (outcome) => {
@@ -153,6 +154,21 @@ export class CallBody implements ReceivedRequest {
     this.#call.stream.close(constants.NGHTTP2_NO_ERROR)
   }
 }
+
+/**
+ * Lets a client send more before it hears from us than HTTP/2's 64 KiB, with which a batch would wait for the event
+ * loop every few dozen vectors. What comes is bounded by the budget, not by the windows. grpc-js has no option for it.
+ */
+function openWindows(session: Http2Session | undefined): void {
+  if (session === undefined || session.destroyed || opened.has(session)) return
+  opened.add(session)
+  session.setLocalWindowSize(connectionWindow)
+  session.settings({ initialWindowSize: streamWindow })
+}
+
+const opened = new WeakSet<Http2Session>()
+const streamWindow = 1024 * 1024
+const connectionWindow = 8 * streamWindow
 
 /** Of a method that is not ours, whose handler knows nothing of it. */
 class OtherBody extends CallBody {
