@@ -58,7 +58,7 @@ class Load {
   /** At a steady rate, whatever the answers do. */
   async open(rate: number): Promise<void> {
     const count = Math.max(1, Math.ceil(rate * this.#plan.seconds))
-    const pacer = new Pacer(Math.max(tickMillisecondsMin, 1000 / rate))
+    const pacer = new Pacer(Math.min(tickMillisecondsMax, Math.max(tickMillisecondsMin, 1000 / rate)))
     await pacer.tick()
     const started = performance.now()
     const sent: Promise<void>[] = []
@@ -94,6 +94,8 @@ class Load {
 
 /** More wake-ups than this take the processors from the server. */
 const tickMillisecondsMin = 0.25
+/** A tick that comes a moment before a request is due leaves it to the next one. */
+const tickMillisecondsMax = 0.5
 
 function withNewIds(request: WireRequest): WireRequest {
   if (request.idsAt === undefined) return request

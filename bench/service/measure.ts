@@ -29,6 +29,18 @@ export interface Asked {
   readonly pressure: Pressure | undefined
 }
 
+/** Load that is not counted, until the server's code is compiled and its memory grown: they take a while. */
+export async function warmUp(
+  target: Target,
+  { workload, transport, seconds }: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
+): Promise<void> {
+  const pressure = pressures(workload, transport).at(-1)!
+  const requests = target.requests(workload, transport)
+  const port = target.ports[transport]!
+  const plan = { transport, port, requests, seconds, warmupSeconds: 0, rate: undefined, ...pressure }
+  await applyLoad(plan, target.pid)
+}
+
 /** As fast as it goes, then at half of that. */
 export async function measure(target: Target, asked: Asked): Promise<Measurement> {
   const { workload, transport, seconds, round } = asked

@@ -19,6 +19,8 @@ export interface Options {
   readonly rounds: number
   /** Of each run. */
   readonly seconds: number
+  /** Of load through each transport of each target before anything is measured. */
+  readonly warmup: number
   readonly k: number
   /** Of vicinal and the index; Chroma gets the one that finds as much. */
   readonly ef: number
@@ -36,6 +38,7 @@ export const usage: string = `npm run bench:service -- [options]
   --workloads 'search,insert'    of ${workloadNames.join(', ')} (all)
   --rounds 3                     every target in each; medians are shown
   --seconds 2                    length of each run
+  --warmup 15                    seconds of load through each transport of each target beforehand
   --rows N --queries N           fewer rows and queries
   --quick                        4,000 rows, 200 queries, one round of half a second: does it work? not to quote
   --k 10 --ef 128
@@ -54,6 +57,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
       workloads: { type: 'string', default: workloadNames.join(',') },
       rounds: { type: 'string' },
       seconds: { type: 'string' },
+      warmup: { type: 'string' },
       rows: { type: 'string' },
       queries: { type: 'string' },
       k: { type: 'string', default: '10' },
@@ -74,6 +78,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
     workloads: choices('workloads', values.workloads, workloadNames),
     rounds: positive('rounds', values.rounds ?? (quick ? '1' : '3')),
     seconds: positive('seconds', values.seconds ?? (quick ? '0.5' : '2')),
+    warmup: positive('warmup', values.warmup ?? (quick ? '0.5' : '15')),
     rows: positive('rows', values.rows ?? (quick ? '4000' : '100000000')),
     queries: positive('queries', values.queries ?? (quick ? '200' : '1000')),
     k: positive('k', values.k),

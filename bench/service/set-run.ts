@@ -4,7 +4,7 @@ import type { Data } from './data.ts'
 import { type Disturbed, disturb, disturbances } from './disturbed.ts'
 import { IndexRate } from './index-rate.ts'
 import type { Transport } from './load-plan.ts'
-import { type Measurement, measure, recallOf } from './measure.ts'
+import { type Measurement, measure, recallOf, warmUp } from './measure.ts'
 import type { Options } from './options.ts'
 import type { Fill, IndexRateOfRound, SetResult } from './report.ts'
 import type { Target } from './target.ts'
@@ -64,6 +64,12 @@ export class SetRun implements AsyncDisposable {
     if (targets.includes('echo')) this.#targets.push(this.#stack.use(await startEcho()))
     if (targets.includes('vicinal')) await this.#prepareTarget(await startVicinal())
     if (targets.includes('chroma')) await this.#prepareChroma(await startChroma())
+    const workload = workloadOf('search', this.#data, this.#options)
+    for (const target of this.#targets) {
+      for (const transport of this.#options.transports.filter((each) => target.ports[each] !== undefined)) {
+        await warmUp(target, { workload, transport, seconds: this.#options.warmup })
+      }
+    }
   }
 
   async #prepareIndex(): Promise<void> {

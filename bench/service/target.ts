@@ -42,7 +42,9 @@ export interface ServerProcess extends AsyncDisposable {
 /** The service over an empty store, or the echo. */
 export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProcess> {
   const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-bench-'))
-  const child = fork(join(import.meta.dirname, 'target-process.ts'), [name, dataDir])
+  const child = fork(join(import.meta.dirname, 'target-process.ts'), [name, dataDir], {
+    execArgv: startFlags,
+  })
   const ports = await messageOf<Ports>(child)
   return {
     pid: child.pid!,
@@ -55,6 +57,9 @@ export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProce
     },
   }
 }
+
+/** As `npm start` has them. */
+const startFlags = ['--max-semi-space-size=16']
 
 export interface LoadMeasured {
   readonly result: LoadResult
