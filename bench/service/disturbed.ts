@@ -69,7 +69,8 @@ function loadsOf(
     rest: Pick<LoadPlan, 'rate' | 'connections' | 'inFlight' | 'waitingMax'>,
   ): LoadPlan => {
     const port = target.ports[wire]!
-    return { transport: wire, port, requests, seconds, warmupSeconds: 0, ...rest }
+    // A moment of warm-up: the connections of a probe that goes on for days are known to ask for little.
+    return { transport: wire, port, requests, seconds, warmupSeconds: 0.3, ...rest }
   }
   const plain = (workload: WorkloadName, wire: Transport, size?: number): readonly WireRequest[] => {
     const made = workloadOf(workload, data, options)
@@ -97,7 +98,7 @@ function loadsOf(
 
 /** It begins before the light load and ends after it: generators do not start in the same instant. */
 function heavier(plan: LoadPlan): LoadPlan {
-  return { ...plan, seconds: plan.seconds + 0.5 }
+  return { ...plan, warmupSeconds: 0, seconds: plan.seconds + 0.5 }
 }
 
 /** Enough to have a 99th percentile in a few seconds, and light on any machine. */
@@ -105,7 +106,7 @@ const searchesPerSecondMax = 200
 const probesPerSecond = 50
 const hugeBatch = 10_000
 const overload = 10
-/** A connection carries up to a thousand calls over gRPC, and one over HTTP. */
+/** A connection carries up to 200 calls over gRPC, and one over HTTP. */
 const floodConnections: Readonly<Record<Transport, number>> = { grpc: 40, http: 2000 }
 
 /** How many times as long the 99th percentile is beside the heavy load. */

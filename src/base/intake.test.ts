@@ -4,17 +4,23 @@ import { type AddressInfo, connect, createServer } from 'node:net'
 import { describe, it } from 'node:test'
 import { Intake } from './intake.ts'
 
-/** Each byte that a client sends is a call that takes a millisecond. */
-async function flood(connections: number, bytes: number): Promise<{ most: number; received: number }> {
+/** Each byte that a client sends is a call that takes a millisecond. Until its first one it is known, or not, what a connection asks for. */
+async function flood(
+  connections: number,
+  bytes: number,
+  isKnown = true,
+): Promise<{ most: number; received: number }> {
   const intake = new Intake()
   let received = 0
   let most = 0
   let inThisRound = 0
   const server = createServer((socket) => {
-    intake.add(socket)
+    intake.greet(socket)
+    if (isKnown) intake.add(socket)
     socket.on('data', (data) => {
       if (inThisRound === 0) setImmediate(() => (inThisRound = 0))
       for (const _byte of data) {
+        intake.add(socket)
         intake.note()
         const end = performance.now() + 1
         while (performance.now() < end);
@@ -41,6 +47,12 @@ describe('an intake', () => {
     const { most, received } = await flood(100, 2)
     assert.equal(received, 200)
     // Three calls of a millisecond are over the time; the connection that is being read goes on to its end.
+    assert.ok(most <= 8, `${most} calls in one round`)
+  })
+
+  it('does so too where no connection has asked for anything before', async () => {
+    const { most, received } = await flood(100, 2, false)
+    assert.equal(received, 200)
     assert.ok(most <= 8, `${most} calls in one round`)
   })
 

@@ -10,19 +10,33 @@ import type { Socket } from 'node:net'
  * HTTP/2 tells the sender to wait.
  */
 export class Intake {
+  /** Connections that have not asked for anything yet: what will come of them is not known. */
+  readonly #fresh = new Set<Socket>()
   readonly #reading = new Set<Socket>()
-  /** The first one is the next to be read again. */
+  /** The first one is the next to be read again; fresh ones before all others. */
+  readonly #restingFresh = new Set<Socket>()
   readonly #resting = new Set<Socket>()
   #turnBeganMs: number | undefined
 
-  /** From now on this connection rests when it has to. One that asks only for what is cheap need not be here. */
-  add(socket: Socket): void {
-    if (this.#reading.has(socket) || this.#resting.has(socket)) return
-    this.#reading.add(socket)
+  /** A connection that has just come. It rests when it has to, until it is known what it asks for. */
+  greet(socket: Socket): void {
+    this.#fresh.add(socket)
     socket.once('close', () => {
-      this.#reading.delete(socket)
-      this.#resting.delete(socket)
+      for (const sockets of [this.#fresh, this.#reading, this.#restingFresh, this.#resting]) {
+        sockets.delete(socket)
+      }
     })
+  }
+
+  /** This connection asks for what takes time: from now on it rests when it has to. */
+  add(socket: Socket): void {
+    this.#fresh.delete(socket)
+    if (!this.#resting.has(socket)) this.#reading.add(socket)
+  }
+
+  /** This connection asks for what is cheap, and need not rest. */
+  pass(socket: Socket): void {
+    this.#fresh.delete(socket)
   }
 
   /** A call has begun, on whichever connection. */
@@ -41,25 +55,30 @@ export class Intake {
   }
 
   #rest(): void {
-    for (const socket of this.#reading) {
-      handleOf(socket)?.readStop()
-      this.#resting.add(socket)
-    }
-    this.#reading.clear()
+    stop(this.#reading, this.#resting)
+    stop(this.#fresh, this.#restingFresh)
   }
 
   #readNext(): void {
-    const [socket] = this.#resting
+    const [socket] = this.#restingFresh.size > 0 ? this.#restingFresh : this.#resting
     if (socket === undefined) return
-    this.#resting.delete(socket)
-    this.#reading.add(socket)
+    if (this.#restingFresh.delete(socket)) this.#fresh.add(socket)
+    else if (this.#resting.delete(socket)) this.#reading.add(socket)
     handleOf(socket)?.readStart()
-    if (this.#resting.size > 0) this.#begin(performance.now())
+    if (this.#restingFresh.size + this.#resting.size > 0) this.#begin(performance.now())
   }
 }
 
 /** A read that has begun goes on to its end, 64 KiB, which is some 6 ms of calls with small vectors. */
 const turnMs = 2
+
+function stop(reading: Set<Socket>, resting: Set<Socket>): void {
+  for (const socket of reading) {
+    handleOf(socket)?.readStop()
+    resting.add(socket)
+  }
+  reading.clear()
+}
 
 interface ReadingHandle {
   readStart(): void

@@ -84,7 +84,8 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     'grpc.max_receive_message_length': options.maxRequestBytes,
     // The answer to a request that was let in is never refused for its size: MAX_LIMIT bounds it.
     'grpc.max_send_message_length': -1,
-    'grpc.max_concurrent_streams': 1000,
+    // Of a connection; a client keeps back what is more. Each call under way is memory that the collector goes through.
+    'grpc.max_concurrent_streams': 200,
     'grpc.enable_channelz': 0,
     // A peer that went away without a word is found out by its silence: its connection would stay for ever.
     'grpc.keepalive_time_ms': options.keepaliveMs,
@@ -272,6 +273,7 @@ async function bind(server: Server, { host, port, share, intake }: GrpcServerOpt
   try {
     if (share === 'first') await checkPortIsFree(host, port)
     return await listen({ host, port, share }, (socket) => {
+      intake.greet(socket)
       intake.add(socket)
       injector.injectConnection(socket)
     })

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { AddressInfo } from 'node:net'
+import type { AddressInfo, Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -92,6 +92,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     return undefined
   })
   answerBelowFramework(app.server)
+  app.server.on('connection', (socket: Socket) => options.intake.greet(socket))
   acceptJson(app, options)
   cutSlowReaders(app, options.requestTimeoutMs)
   const closing = new AbortController()
@@ -154,6 +155,8 @@ function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closin
     if (isGuarded) {
       intake.add(request.raw.socket)
       intake.note()
+    } else {
+      intake.pass(request.raw.socket)
     }
     if (isGuarded && !isHost(request.headers.host)) throw misdirected()
     if (isGuarded && !isKey(request.headers.authorization)) {
