@@ -67,7 +67,7 @@ async function serve(setup: IndexSetup): Promise<void> {
 
 /** Builds, and gives a thread for each core that is ready to search. */
 async function build({ basePath, queryPath, count, queryCount, dimension }: IndexSetup): Promise<Worker[]> {
-  const config = readConfig({})
+  const config = readConfig(process.env)
   const kernels = await loadKernels()
   const index = new VectorIndex({
     dimension,

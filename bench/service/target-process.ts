@@ -13,6 +13,7 @@ import type { Ports } from './target.ts'
  */
 const [kind, dataDir] = process.argv.slice(2)
 const config = readConfig({
+  ...process.env,
   DATA_DIR: dataDir,
   GRPC_PORT: '0',
   HTTP_PORT: '0',

@@ -197,8 +197,9 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   ): Promise<readonly (readonly string[])[]> {
     const results = this.#admitResults(queries)
     this.#queuedResults += results
+    const removals = this.#state.index?.removals ?? 0
     try {
-      return await this.#idLists(await this.#executor.search(queries, signal))
+      return await this.#idLists(await this.#executor.search(queries, signal), removals)
     } finally {
       this.#queuedResults -= results
     }
@@ -301,12 +302,19 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     return results
   }
 
-  /** Makes way for other work every few thousand ids. */
-  async #idLists(lists: readonly (readonly Hit[])[]): Promise<readonly (readonly string[])[]> {
+  /**
+   * Makes way for other work every few thousand ids.
+   *
+   * @param removals those of the index before the search
+   */
+  async #idLists(
+    lists: readonly (readonly Hit[])[],
+    removals: number,
+  ): Promise<readonly (readonly string[])[]> {
     const found: string[][] = []
     let made = 0
     for (const hits of lists) {
-      found.push(this.#idsOf(hits))
+      found.push(this.#idsOf(hits, removals))
       made += hits.length
       if (made < idsPerTurn) continue
       made = 0
@@ -316,11 +324,14 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   }
 
   /** A slot that was deleted, or deleted and filled anew, while the search ran is no longer what was found. */
-  #idsOf(hits: readonly Hit[]): string[] {
+  #idsOf(hits: readonly Hit[], removals: number): string[] {
     const { index, ids } = this.#state
-    return hits
-      .filter(({ slot, sequence }) => index!.isLive(slot) && index!.sequenceOf(slot) === sequence)
-      .map(({ slot }) => ids.idAt(slot))
+    // Looking at every slot is two cache misses a hit.
+    const found =
+      index?.removals === removals
+        ? hits
+        : hits.filter(({ slot, sequence }) => index!.isLive(slot) && index!.sequenceOf(slot) === sequence)
+    return found.map(({ slot }) => ids.idAt(slot))
   }
 }
 

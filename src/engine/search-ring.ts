@@ -145,11 +145,15 @@ export class SearchRing {
     let query = firstQueryAt(at, i32[word + head.ranges]!)
     return Array.from({ length: i32[word + head.queries]! }, () => {
       const first = (query + queryWords * 4 + vectorBytes(dimension)) / 8
-      const found = Array.from({ length: i32[query / 4 + field.found]! }, (_, index) => ({
-        slot: this.#f64[first + 3 * index]!,
-        sequence: this.#f64[first + 3 * index + 1]!,
-        distance: this.#f64[first + 3 * index + 2]!,
-      }))
+      const end = first + 3 * i32[query / 4 + field.found]!
+      const found: Hit[] = []
+      for (let next = first; next < end; next += 3) {
+        found.push({
+          slot: this.#f64[next]!,
+          sequence: this.#f64[next + 1]!,
+          distance: this.#f64[next + 2]!,
+        })
+      }
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
       return found
     })

@@ -114,8 +114,11 @@ export class Searcher {
 
 /** The first `k` of several ascending lists, ascending. */
 export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readonly Hit[] {
-  const filled = lists.filter((list) => list.length > 0)
-  if (filled.length <= 1) return (filled[0] ?? []).slice(0, k)
+  const filled = lists.length === 1 ? lists : lists.filter((list) => list.length > 0)
+  if (filled.length <= 1) {
+    const [only = []] = filled
+    return only.length <= k ? only : only.slice(0, k)
+  }
   return filled
     .flat()
     .sort((a, b) => a.distance - b.distance || a.sequence - b.sequence)

@@ -54,6 +54,7 @@ export class VectorIndex {
   readonly #listeners: ((segment: SegmentHandle) => void)[] = []
   #slotCount = 0
   #liveCount = 0
+  #removals = 0
 
   constructor(options: VectorIndexOptions) {
     this.dimension = options.dimension
@@ -142,6 +143,12 @@ export class VectorIndex {
     assert(this.isLive(slot), 'a removed slot is live')
     this.#segmentOf(slot).clear(this.#local(slot))
     this.#liveCount -= 1
+    this.#removals += 1
+  }
+
+  /** Points ever removed: while it stays what it was, so does what every slot holds. */
+  get removals(): number {
+    return this.#removals
   }
 
   isLive(slot: number): boolean {
