@@ -6,6 +6,7 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { InsertVectorRequestSchema } from './support/generated-messages.ts'
+import { figureOf } from './support/metrics.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { frame, RawHttp2, statusOf } from './support/raw-http2.ts'
@@ -48,20 +49,13 @@ function pointMessage(content: string): Uint8Array {
   )
 }
 
-/** A value of a service's metrics. */
-async function metric({ httpUrl }: TestService, name: string): Promise<number> {
-  const text = await (await fetch(`${httpUrl}/metrics`)).text()
-  const line = text.split('\n').find((each) => each.startsWith(`${name} `))
-  return Number(line?.slice(name.length + 1))
-}
-
 /** Bytes of requests in memory. The request for the metrics has no body. */
 function held(service: TestService): Promise<number> {
-  return metric(service, 'vicinal_buffered_request_bytes')
+  return figureOf(service, 'vicinal_buffered_request_bytes')
 }
 
 function unsent(service: TestService): Promise<number> {
-  return metric(service, 'vicinal_buffered_answer_bytes')
+  return figureOf(service, 'vicinal_buffered_answer_bytes')
 }
 
 async function until(isSo: () => Promise<boolean>): Promise<void> {
@@ -195,7 +189,7 @@ describe('requests that are still arriving', { timeout: 120_000 }, () => {
     const outcome = await grpc.send('InsertVector', pointMessage('x'.repeat(2 * mebibyte)))
     assert.equal(outcome.code, 8)
     assert.match(outcome.text, retryLater)
-    assert.ok((await metric(service, 'vicinal_refused_bodies{body="request"}')) >= 2)
+    assert.ok((await figureOf(service, 'vicinal_refused_bodies{body="request"}')) >= 2)
   })
 
   it('are free again after a thousand that broke off', async () => {

@@ -17,6 +17,7 @@ import { readConfig } from '../src/config.ts'
 import { type Engine, openEngine } from '../src/engine/engine.ts'
 import { FrontThreads } from '../src/front/front-threads.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
+import { figureIn } from './support/metrics.ts'
 import { run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
@@ -61,8 +62,7 @@ describe('a service with two front threads', () => {
 
   async function metric(name: string): Promise<number> {
     const { text } = await onNewConnection(service, '/metrics')
-    const line = text.split('\n').find((each) => each.startsWith(`${name} `))
-    return Number(line?.slice(name.length + 1) ?? 0)
+    return figureIn(text, name) ?? 0
   }
 
   function outcomes(transport: string, outcome: string): Promise<number> {

@@ -4,6 +4,7 @@ import { createConnection, createServer } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
+import { figureIn } from './support/metrics.ts'
 import { type RawAnswer, RawHttp } from './support/raw-http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
@@ -551,8 +552,7 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
   describe('figures', () => {
     const figure = async (name: string): Promise<number> => {
       const { body } = await ask('GET /metrics')
-      const line = body.split('\n').find((each) => each.startsWith(`${name} `))
-      return line === undefined ? 0 : Number(line.split(' ').at(-1))
+      return figureIn(body, name) ?? 0
     }
 
     it('count requests by operation and outcome, those that could not be read too', async () => {

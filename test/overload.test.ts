@@ -6,6 +6,7 @@ import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/
 import type { Query, VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
+import { figureOf } from './support/metrics.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
@@ -46,21 +47,14 @@ describe('a busy service', () => {
     await service[Symbol.asyncDispose]()
   })
 
-  /** A value of the service's metrics; 0 for one that has not been counted. */
-  async function metric(name: string): Promise<number> {
-    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
-    const line = text.split('\n').find((each) => each.startsWith(`${name} `))
-    return Number(line?.slice(name.length + 1) ?? 0)
-  }
-
   /** Batch searches that have ended so. */
   function outcomes(transport: string, outcome: string): Promise<number> {
     const labels = `operation="SearchPointsBatch",transport="${transport}",outcome="${outcome}"`
-    return metric(`vicinal_requests_total{${labels}}`)
+    return figureOf(service, `vicinal_requests_total{${labels}}`)
   }
 
   async function until(name: string, value: number): Promise<void> {
-    while ((await metric(name)) !== value) await sleep(5)
+    while ((await figureOf(service, name)) !== value) await sleep(5)
   }
 
   /** Runs `body` while a batch as large as the bound is under way, and says whether that was so to the end. */
@@ -69,7 +63,7 @@ describe('a busy service', () => {
     const batch = clients.grpc.searchBatch(queriesOf(4 * maxQueuedQueries)).then(() => {
       ended = true
     })
-    while ((await metric('vicinal_queued_queries')) < maxQueuedQueries && !ended) await sleep(1)
+    while ((await figureOf(service, 'vicinal_queued_queries')) < maxQueuedQueries && !ended) await sleep(1)
     await body()
     const full = !ended
     await batch
@@ -123,11 +117,11 @@ describe('a busy service', () => {
         signal: controller.signal,
       })
       const dropped = assert.rejects(search, { reason: 'cancelled' })
-      while ((await metric('vicinal_queued_queries')) === 0) await sleep(1)
+      while ((await figureOf(service, 'vicinal_queued_queries')) === 0) await sleep(1)
       controller.abort()
       await dropped
       while ((await outcomes(transport, 'cancelled')) === cancelled) await sleep(5)
-      assert.equal(await metric('vicinal_queued_queries'), 0)
+      assert.equal(await figureOf(service, 'vicinal_queued_queries'), 0)
     })
 
     it(`gives a batch's answers in the order of its queries, over ${transport}`, async () => {
@@ -145,7 +139,7 @@ describe('a busy service', () => {
     const batch = client.searchBatch(queriesOf(10_000)).then(() => {
       ended = true
     })
-    while ((await metric('vicinal_queued_queries')) === 0) await sleep(1)
+    while ((await figureOf(service, 'vicinal_queued_queries')) === 0) await sleep(1)
     for (let number = 0; number < 5; number += 1) {
       assert.equal((await client.search(single!)).length, 5)
       assert.equal(ended, false, `search ${number} came after the batch`)

@@ -9,6 +9,7 @@ import {
   Similarity,
 } from '../../src/client/generated/vectordb_pb.js'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
+import { figureIn } from '../../test/support/metrics.ts'
 import { apiKey, type Transport, type WireRequest } from './load-plan.ts'
 import { startServer, type Target } from './target.ts'
 import { type Asked, requestsOf, type Workload } from './workloads.ts'
@@ -66,9 +67,7 @@ export async function startEcho(): Promise<Target> {
 
 /** A value of the service's metrics; undefined for one that is not known yet. */
 export async function metricOf(port: number, name: string): Promise<number | undefined> {
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-  const line = text.split('\n').find((each) => each.startsWith(`${name} `))
-  return line === undefined ? undefined : Number(line.slice(name.length + 1))
+  return figureIn(await (await fetch(`http://127.0.0.1:${port}/metrics`)).text(), name)
 }
 
 async function linked(port: number): Promise<void> {
