@@ -6,9 +6,10 @@ import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { createLogger } from '../src/base/log.ts'
 import { readConfig } from '../src/config.ts'
-import { openEngine } from '../src/engine/engine.ts'
+import { type Engine, openEngine } from '../src/engine/engine.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService } from './support/service.ts'
 
@@ -25,8 +26,11 @@ async function doctor(dataDir: string): Promise<{ code: number; text: string }> 
   }
 }
 
-/** Enough points that they have a graph, stopped in order. */
-async function fill(dataDir: string): Promise<void> {
+/** Runs `body` on an engine over a directory, which is stopped in order. */
+async function withEngine<Result>(
+  dataDir: string,
+  body: (engine: Engine) => Promise<Result>,
+): Promise<Result> {
   const logger = createLogger({ level: 'silent', pretty: false })
   const store = await openStore({ dataDir, logger })
   const engine = await openEngine({
@@ -35,14 +39,25 @@ async function fill(dataDir: string): Promise<void> {
     logger,
     indexDirectory: join(dataDir, 'index'),
   })
+  try {
+    return await body(engine)
+  } finally {
+    await engine.close()
+    await store.close()
+  }
+}
+
+/** Enough points that they have a graph; gives their ids. */
+async function fill(dataDir: string): Promise<readonly string[]> {
   const points = clusteredVectors(seededRandom(3), 1200, 1024).map((vector, at) => ({
     vector,
     payload: { contentType: 'Text' as const, content: `point ${at}` },
   }))
-  await engine.insert(points)
-  while (engine.stats.unindexed > 0) await new Promise((resolve) => setTimeout(resolve, 10))
-  await engine.close()
-  await store.close()
+  return await withEngine(dataDir, async (engine) => {
+    const ids = await engine.insert(points)
+    while (engine.stats.unindexed > 0) await new Promise((resolve) => setTimeout(resolve, 10))
+    return ids
+  })
 }
 
 describe('vicinal doctor', () => {
@@ -73,6 +88,21 @@ describe('vicinal doctor', () => {
       assert.match(told.text, message)
       rmSync(damaged, { recursive: true })
     }
+  })
+
+  it('finds an index whole whose last points were removed, and a start uses it', async () => {
+    await using directory = await temporaryDirectory()
+    const ids = await fill(directory.path)
+    await withEngine(directory.path, async (engine) => {
+      for (const id of ids.slice(-3)) assert.equal(await engine.remove(id), true)
+    })
+    const told = await doctor(directory.path)
+    assert.equal(told.code, 0, told.text)
+    assert.match(told.text, /1197 points.* is whole/)
+    assert.match(told.text, /graph-0-0\.bin: 1197 points linked$/m)
+    await withEngine(directory.path, async (engine) => {
+      assert.deepEqual([engine.stats.points, engine.stats.unindexed], [1197, 0])
+    })
   })
 
   it('says so when the service runs, or when there is nothing', async () => {

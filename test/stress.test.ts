@@ -79,7 +79,9 @@ describe('many threads', () => {
     const indexDirectory = join(directory.path, 'index')
     const threads = { SEARCH_THREADS: '3', INDEX_THREADS: '3', MAX_UNINDEXED_BYTES: '100000' }
     const options = { ...readConfig(threads), logger, indexDirectory, graphBytesMin: 0, quietMs: 20 }
+    await using cleanup = new AsyncDisposableStack()
     const store = await openStore({ dataDir: directory.path, logger })
+    cleanup.defer(() => store.close())
     const engine = await openEngine({ ...options, store })
     const ledger = new Ledger()
     const first = vectors.splice(0, 2000)
@@ -113,6 +115,5 @@ describe('many threads', () => {
     await engine.close()
     const { points, damage, staleIndex } = await examine(store, indexDirectory)
     assert.deepEqual([points, damage, staleIndex], [ledger.vectors.size, [], []])
-    await store.close()
   })
 })

@@ -31,6 +31,7 @@ export async function examine(store: Store, indexDirectory: string): Promise<Dia
   const index =
     store.dimension === undefined ? undefined : await indexFor(store.dimension, indexDirectory, files)
   const points = await readPoints(store, index, damage)
+  index?.extend(store.slotCount)
   const graphs =
     index === undefined ? [] : files.map((file) => readGraph(index, indexDirectory, file, staleIndex))
   return { points, graphs, damage, staleIndex }

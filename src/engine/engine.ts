@@ -363,6 +363,7 @@ async function recover(options: EngineOptions, kernels: KernelModule): Promise<S
     applyRow(state, row)
   })
   for (; nextSlot < store.slotCount; nextSlot += 1) state.slots.release(nextSlot)
+  state.index?.extend(store.slotCount)
   return state
 }
 

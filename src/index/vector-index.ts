@@ -129,6 +129,15 @@ export class VectorIndex {
     }
   }
 
+  /** Makes all slots below `slotCount` slots of the index, empty ones: a graph on disk may know the last of them. */
+  extend(slotCount: number): void {
+    const { capacity } = this.#layout
+    for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
+      this.#segmentAt(ordinal).extend(Math.min(capacity, slotCount - ordinal * capacity))
+    }
+    this.#slotCount = Math.max(this.#slotCount, slotCount)
+  }
+
   /** Fills a slot; every search that starts afterwards sees the vector. */
   place(slot: number, vector: Float32Array, sequence: number): void {
     assert(vector.length === this.dimension, 'a vector has the dimension of the index')
@@ -200,7 +209,7 @@ class Segment {
   readonly #kernels: KernelExports
   readonly #reader: RowReader | undefined
   #views: Views
-  #filled = 0
+  #slots = 0
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
     const memory = allocate(pagesFor(layout, 0))
@@ -235,11 +244,15 @@ class Segment {
     const row = rows === 0 ? this.#code(local, vector) : rows + local * rowBytes
     if (rows !== 0) this.#views.rows.set(vector, (local * rowBytes) / 4)
     this.#views.norms[local] = this.#kernels.dot64(row, row, paddedDimension)
-    if (local >= this.#filled) {
-      this.#filled = local + 1
-      for (const { state } of this.queues) state.slotCount = this.#filled
-    }
+    this.extend(local + 1)
     Atomics.store(this.#views.live, local, 1)
+  }
+
+  extend(slots: number): void {
+    if (slots <= this.#slots) return
+    this.grow(slots)
+    this.#slots = slots
+    for (const { state } of this.queues) state.slotCount = slots
   }
 
   /** Codes a vector whose row stays on disk; gives the address of the row, for the moment. */
