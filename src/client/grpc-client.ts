@@ -27,7 +27,7 @@ export interface GrpcClientOptions {
    * For a service behind a proxy that speaks TLS, as docs/examples has one: `true` trusts the authorities that Node
    * knows, `ca` those of this PEM text alone. Without it, calls and key are sent in the clear.
    */
-  readonly tls?: boolean | { readonly ca: string | Buffer }
+  readonly tls?: boolean | { readonly ca: string | Uint8Array }
 }
 
 /** A client that speaks gRPC; calls share one connection. */
