@@ -32,26 +32,25 @@ export interface Asked {
 /** Load that is not counted, until the server's code is compiled and its memory grown: they take a while. */
 export async function warmUp(
   target: Target,
-  { workload, transport, seconds }: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
+  asked: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
 ): Promise<void> {
-  const pressure = pressures(workload, transport).at(-1)!
+  const pressure = pressures(asked.workload, asked.transport).at(-1)!
+  await applyLoad({ ...planOf(target, asked), warmupSeconds: 0, ...pressure }, target.pid)
+}
+
+/** As fast as it goes. */
+function planOf(
+  target: Target,
+  { workload, transport, seconds }: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
+): Pick<LoadPlan, 'transport' | 'port' | 'requests' | 'seconds' | 'rate'> {
   const requests = target.requests(workload, transport)
-  const port = target.ports[transport]!
-  const plan = { transport, port, requests, seconds, warmupSeconds: 0, rate: undefined, ...pressure }
-  await applyLoad(plan, target.pid)
+  return { transport, port: target.ports[transport]!, requests, seconds, rate: undefined }
 }
 
 /** As fast as it goes, then at half of that. */
 export async function measure(target: Target, asked: Asked): Promise<Measurement> {
   const { workload, transport, seconds, round } = asked
-  const plan = {
-    transport,
-    port: target.ports[transport]!,
-    requests: target.requests(workload, transport),
-    seconds,
-    warmupSeconds: Math.min(0.3, seconds / 2),
-    rate: undefined,
-  }
+  const plan = { ...planOf(target, asked), warmupSeconds: Math.min(0.3, seconds / 2) }
   const tried: (LoadMeasured & { readonly pressure: Pressure })[] = []
   for (const pressure of asked.pressure ? [asked.pressure] : pressures(workload, transport)) {
     tried.push({ pressure, ...(await applyLoad({ ...plan, ...pressure }, target.pid)) })

@@ -66,7 +66,7 @@ export class SetRun implements AsyncDisposable {
     if (targets.includes('chroma')) await this.#prepareChroma(await startChroma())
     const workload = workloadOf('search', this.#data, this.#options)
     for (const target of this.#targets) {
-      for (const transport of this.#options.transports.filter((each) => target.ports[each] !== undefined)) {
+      for (const transport of this.#transportsOf(target)) {
         await warmUp(target, { workload, transport, seconds: this.#options.warmup })
       }
     }
@@ -121,8 +121,8 @@ export class SetRun implements AsyncDisposable {
   async #eachTarget(name: WorkloadName, round: number): Promise<void> {
     const first = round % Math.max(1, this.#targets.length)
     for (const target of [...this.#targets.slice(first), ...this.#targets.slice(0, first)]) {
-      for (const transport of this.#options.transports) {
-        if (target.ports[transport] !== undefined) await this.#measure(target, name, transport, round)
+      for (const transport of this.#transportsOf(target)) {
+        await this.#measure(target, name, transport, round)
       }
     }
   }
@@ -194,6 +194,10 @@ export class SetRun implements AsyncDisposable {
       }
     }
     return results
+  }
+
+  #transportsOf({ ports }: Target): Transport[] {
+    return this.#options.transports.filter((transport) => ports[transport] !== undefined)
   }
 
   #names(all: readonly WorkloadName[]): WorkloadName[] {

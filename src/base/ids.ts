@@ -41,17 +41,17 @@ export function idFromBytes(bytes: Uint8Array, offset = 0): string {
   for (let index = 0; index < idBytes; index += 1) {
     const digits = digitsOfByte[bytes[offset + index]!]!
     const at = digitsAt[index]!
-    text[at] = digits >> 8
-    text[at + 1] = digits & 0xff
+    spelled[at] = digits >> 8
+    spelled[at + 1] = digits & 0xff
   }
-  return text.toString('latin1')
+  return spelled.toString('latin1')
 }
 
 /** Where ids are spelled: a string put together from pieces takes three times as long until it is sent. */
-const text = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx')
+const spelled = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx')
 
 /** Where the two digits of each byte stand in it. */
-const digitsAt: readonly number[] = [...text.toString().matchAll(/xx/g)].map(({ index }) => index)
+const digitsAt: readonly number[] = [...spelled.toString().matchAll(/xx/g)].map(({ index }) => index)
 
 /** Both digits of a byte, as character codes. */
 const digitsOfByte: Uint16Array = Uint16Array.from({ length: 256 }, (_, byte) =>

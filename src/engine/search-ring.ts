@@ -23,7 +23,7 @@ export interface SearchWork {
  * has for them, and counts it as completed. So each side reads only what the other has finished, and nothing
  * is allocated, cloned or locked on the way.
  *
- *   record: cancelled, failed, queries, ranges, dimension, cost                         6 x i32
+ *   record: cancelled, failed, queries, ranges, dimension, cost                       6 x i32
  *   range:  ordinal, from, to                                                         3 x i32
  *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found, 0   8 x i32
  *           vector                                                                    f32 x dimension
@@ -108,7 +108,7 @@ export class SearchRing {
   }
 
   /** Worker: what a record asks for. The vectors are views of the record. */
-  read(at: number): Pick<SearchWork, 'queries' | 'ranges'> {
+  read(at: number): SearchWork {
     const i32 = this.#i32
     const word = at / 4
     const dimension = i32[word + head.dimension]!
@@ -122,7 +122,7 @@ export class SearchRing {
       queries.push(this.#readQuery(query, dimension))
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
     }
-    return { queries, ranges }
+    return { queries, ranges, cost: this.costOf(at) }
   }
 
   /** Worker: about how long a record takes, in microseconds. */

@@ -123,19 +123,21 @@ export class VectorIndex {
         `points would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
       )
     }
-    const { capacity } = this.#layout
-    for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
-      this.#segmentAt(ordinal).grow(Math.min(capacity, slotCount - ordinal * capacity))
-    }
+    this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
   }
 
   /** Makes all slots below `slotCount` slots of the index, empty ones: a graph on disk may know the last of them. */
   extend(slotCount: number): void {
+    this.#eachSegment(slotCount, (segment, slots) => segment.extend(slots))
+    this.#slotCount = Math.max(this.#slotCount, slotCount)
+  }
+
+  /** The segments that hold `slotCount` slots, made where they are not there yet, with how many of them each holds. */
+  #eachSegment(slotCount: number, visit: (segment: Segment, slots: number) => void): void {
     const { capacity } = this.#layout
     for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
-      this.#segmentAt(ordinal).extend(Math.min(capacity, slotCount - ordinal * capacity))
+      visit(this.#segmentAt(ordinal), Math.min(capacity, slotCount - ordinal * capacity))
     }
-    this.#slotCount = Math.max(this.#slotCount, slotCount)
   }
 
   /** Fills a slot; every search that starts afterwards sees the vector. */

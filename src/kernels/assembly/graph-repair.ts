@@ -26,7 +26,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { askFrom, score1 } from './measure'
+import { askFrom } from './measure'
 
 /**
  * What mends a graph after removals and after a start. Nothing may be linked meanwhile; searches go on.
@@ -81,8 +81,7 @@ function repairList(slot: u32, level: i32, measure: i32): void {
     if (each == NONE) break
     if (stateOf(each) == LEAVING) offerList(listOf(each, level), level)
   }
-  const alike = score1(slot)
-  const kept = selectNeighbours(pool, poolCount, length, into, measure, slot, alike, staying)
+  const kept = selectNeighbours(pool, poolCount, length, into, measure, slot, staying)
   lock(slot)
   writeList(list, length, into, kept)
   unlock(slot)

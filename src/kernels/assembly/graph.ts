@@ -56,7 +56,7 @@ import { askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measure'
  * there are more copies than places would be an island. A few are kept, apart from the rule and after the others.
  *
  * @param candidates keys, ascending
- * @param alike the distance of the asked-for vector to itself
+ * @param self the slot of the asked-for vector, from which measures are at the call, and are not afterwards
  * @param kept how many slots stand in `into` already
  * @returns how many stand there then, at most `limit`
  */
@@ -67,9 +67,9 @@ export function selectNeighbours(
   into: usize,
   measure: i32,
   self: u32,
-  alike: f32,
   kept: i32 = 0,
 ): i32 {
+  const alike = score1(self)
   let copies = 0
   while (copies < count && distanceOf(load<u64>(candidates + (<usize>copies << 3))) <= alike) copies++
   const apart = copies == 0 ? limit : max(limit - COPIES_MAX, kept)
@@ -160,8 +160,7 @@ function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32):
   store<u32>(fresh + (<usize>length << 2), slot)
   sortByDistance(to, fresh, length + 1, measure)
   const into = scratch + KEPT_FOR_OTHER
-  const alike = score1(to)
-  const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, measure, to, alike)
+  const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, measure, to)
   writeList(list, length, into, kept)
   for (let i = 0; i < kept; i++) if (slotAt(into, i) == slot) return true
   return false
@@ -233,11 +232,10 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     startPool(at)
     visit(slot)
     beam(each, efConstruction)
-    const alike = score1(slot)
     at = slotOf(load<u64>(pool))
     let named = false
     const own = scratch + KEPT_FOR_SELF
-    const kept = selectNeighbours(pool, poolCount, m, own, measure, slot, alike)
+    const kept = selectNeighbours(pool, poolCount, m, own, measure, slot)
     const list = listOf(slot, each)
     const length = lengthAt(each)
     lock(slot)
