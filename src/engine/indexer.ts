@@ -221,6 +221,11 @@ export class Indexer {
     return index.segments.reduce((sum, { ordinal }) => sum + index.linkQueue(ordinal, graph).length, 0)
   }
 
+  /** Points that some graph does not have yet. */
+  #waiting(): number {
+    return Math.max(...this.#active.map((isActive, graph) => (isActive ? this.#queueLength(graph) : 0)))
+  }
+
   #places(isWanted: (place: GraphPlace) => boolean): GraphPlace[] {
     const segments = this.#index?.segments ?? []
     return segments
@@ -434,7 +439,7 @@ export class Indexer {
   #auditWhenDue(): void {
     const index = this.#index
     if (index === undefined || !this.#active[0] || this.#isAuditing || this.#isClosing) return
-    if (!this.#plans.isDue(index.liveCount, this.unindexed)) return
+    if (!this.#plans.isDue(index.liveCount, this.#waiting())) return
     if (this.#active.some((isActive, graph) => isActive && !this.#isCaughtUp(graph))) return
     void this.#audit()
   }
@@ -443,9 +448,11 @@ export class Indexer {
     this.#isAuditing = true
     const index = this.#index!
     const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
+    const waiting = this.#waiting()
+    const linked = index.liveCount - waiting
     try {
-      const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, ready) })
-      this.#plans.decide(found, index.liveCount)
+      const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, ready, waiting) })
+      this.#plans.decide(found, linked)
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
       this.#breakDown(error)
@@ -468,8 +475,8 @@ export class Indexer {
     const isQuiet = now - this.#lastChange > this.#quietMs
     if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
     const isMuch = this.#unsaved > Math.max(saveMin, this.#index.liveCount * saveShare)
-    const isLinked = this.#active.every((isActive, graph) => !isActive || this.#queueLength(graph) === 0)
-    if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && isLinked))) {
+    // The file keeps the plans too: written while they are being made, it would not be written again with them.
+    if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && !this.isSettling))) {
       this.#jobs.push(() => this.#save())
     }
     if (isQuiet) this.#plans.expireWhenOld(now)

@@ -1,6 +1,7 @@
 import { type Metric, metrics } from '../base/point.ts'
 import type { AuditRequest } from '../index/audit.ts'
 import { type Route, routesFor } from '../index/graph.ts'
+import { slotStates } from '../index/graph-state.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
 
@@ -17,7 +18,7 @@ export class RecallPlans {
   readonly #recallTarget: number
   readonly #hnswEf: number
   readonly #plans = new Map<Metric, MetricPlan>()
-  /** Points at the last measurement, and by how much they have to grow for the next. */
+  /** Linked points at the last measurement, and by how much they have to grow for the next. */
   #measuredPoints = 0
   #growth = usualGrowth
   #measuredAt = 0
@@ -45,13 +46,17 @@ export class RecallPlans {
   }
 
   /**
-   * Whether to measure now: there are many more points than the last time, and most of them stand in the graph.
+   * Whether to measure now: many more points stand in the graph than the last time, and most of all do.
+   *
+   * Points that wait do not count as measured, or what half a graph showed while it was being built, with links
+   * still missing that come with the other half, would be believed of the whole one.
    *
    * @param waiting points that are not linked yet
    */
   isDue(points: number, waiting: number): boolean {
+    const linked = points - waiting
     const growth = waiting === 0 ? tightGrowth : this.#growth
-    return points >= this.#measuredPoints * growth && waiting <= points / 2
+    return linked > 0 && linked >= this.#measuredPoints * growth && waiting <= points / 2
   }
 
   /** Measures again at the next opportunity. */
@@ -64,27 +69,37 @@ export class RecallPlans {
     if (now - this.#measuredAt > oldMs) this.expire()
   }
 
-  /** What to measure. `ready` tells which graphs can be searched. */
-  request(index: VectorIndex, ready: readonly boolean[]): AuditRequest {
+  /**
+   * What to measure.
+   *
+   * @param ready which graphs can be searched
+   * @param waiting points that are not linked yet
+   */
+  request(index: VectorIndex, ready: readonly boolean[], waiting: number): AuditRequest {
     return {
-      slots: sampleOf(index),
+      slots: sampleOf(index, ready, waiting),
       slotCount: index.slotCount,
       k: 10,
       ef: this.#hnswEf,
       target: Math.min(1, this.#recallTarget + margin),
+      floor: this.#recallTarget,
       candidates: metrics.map((metric) => ({ metric, routes: routesFor(metric, index.layout, ready) })),
     }
   }
 
-  /** Decides by what was measured: of a metric's routes the last one tried is the first that was good enough. */
-  decide(found: readonly RouteRecall[], points: number): void {
+  /**
+   * Decides by what was measured: of a metric's routes the last one tried is the first that was good enough.
+   *
+   * @param linked points that were linked when the measurement began
+   */
+  decide(found: readonly RouteRecall[], linked: number): void {
     for (const metric of metrics) {
       const tried = found.filter((each) => each.metric === metric)
       const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
       const isEnough = best !== undefined && best.recall >= this.#recallTarget
       this.#plans.set(metric, { route: isEnough ? best.route : undefined, recall: best?.recall })
     }
-    this.#measuredPoints = points
+    this.#measuredPoints = linked
     this.#measuredAt = performance.now()
     const isTight = [...this.#plans.values()].some(({ route }) => route !== undefined && route.widening > 1)
     this.#growth = isTight ? tightGrowth : usualGrowth
@@ -107,17 +122,30 @@ const oldMs = 600_000
 const margin = 0.005
 const samples = 100
 
-/** Live slots, evenly spread over the index with a random start in each stretch. */
-function sampleOf(index: VectorIndex): number[] {
-  const stretch = index.slotCount / samples
+/**
+ * Linked slots, evenly spread over the index with a random start in each stretch. One that waits says nothing of
+ * the graph, and is not counted (audit.ts): the stretches are so much shorter that `samples` remain without them.
+ * Of fewer, one point that no way leads to would weigh as much as a graph that falls short.
+ */
+function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number): number[] {
+  const stretches = Math.ceil((samples * index.liveCount) / (index.liveCount - waiting))
+  const stretch = index.slotCount / stretches
   const slots = new Set<number>()
-  for (let sample = 0; sample < samples; sample += 1) {
+  for (let sample = 0; sample < stretches; sample += 1) {
     const end = Math.floor((sample + 1) * stretch)
     for (let slot = Math.floor((sample + Math.random()) * stretch); slot < end; slot += 1) {
       if (!index.isLive(slot)) continue
-      slots.add(slot)
+      if (isLinked(index, ready, slot)) slots.add(slot)
       break
     }
   }
   return [...slots]
+}
+
+function isLinked(index: VectorIndex, ready: readonly boolean[], slot: number): boolean {
+  const { ordinal, local } = index.locate(slot)
+  return ready.every((isReady, graph) => {
+    const { states } = index.linkQueue(ordinal, graph).state
+    return !isReady || states[local] === slotStates.linked
+  })
 }

@@ -14,6 +14,8 @@ export interface AuditRequest {
   readonly ef: number
   /** The recall that ends the search for a metric's route. */
   readonly target: number
+  /** A route below this recall is of no use: no more is asked of it than shows that it is. */
+  readonly floor: number
   readonly candidates: readonly { readonly metric: Metric; readonly routes: readonly Route[] }[]
 }
 
@@ -31,31 +33,75 @@ export function auditRoutes(
   request: AuditRequest,
 ): { readonly metric: Metric; readonly route: Route; readonly recall: number }[] {
   const found: { metric: Metric; route: Route; recall: number }[] = []
-  const ranges = rangesOf(segments, request.slotCount)
+  const vectors = vectorsOf(segments, request.slots)
+  const { k, ef } = request
   for (const { metric, routes } of request.candidates) {
     if (routes.length === 0) continue
-    const queries = request.slots.map((slot) => queryOf(segments, slot, metric, request))
-    const truth = scanAll(searcher, queries, ranges)
-    const graph = routes[0]!.graph
-    const onlyLinked = (hits: readonly Hit[]): readonly Hit[] =>
-      hits.filter(({ slot }) => isLinked(segments, slot, graph))
+    const queries = vectors.map((vector) => ({ vector, metric, k: k + 1, ef, route: undefined }))
+    const sample = new Sample(searcher, segments, request, queries, routes[0]!.graph)
     for (const route of routes) {
-      const answers = searcher.search(
-        queries.map((query) => ({ ...query, route })),
-        ranges,
-        () => false,
-      )
-      const linked = truth.map(onlyLinked)
-      const isOwn = (slot: number, query: number): boolean => slot === request.slots[query]
-      const recall = Math.min(
-        recallOf(linked, answers, (slot, query) => !isOwn(slot, query)),
-        recallOf(linked, answers, isOwn),
-      )
+      const recall = sample.recallOf(route)
       found.push({ metric, route, recall })
       if (recall >= request.target) break
     }
   }
   return found
+}
+
+/** The points that a metric's routes are asked for, a few at a time, and their true neighbours as far as needed. */
+class Sample {
+  readonly #searcher: Searcher
+  readonly #segments: readonly SegmentHandle[]
+  readonly #request: AuditRequest
+  readonly #graph: number
+  readonly #ranges: readonly SlotRange[]
+  readonly #queries: readonly IndexQuery[]
+  /** The linked ones of the nearest, a list for each query, in parts of `queriesPerScanMax` queries. */
+  readonly #truth: (readonly Hit[])[][] = []
+
+  constructor(
+    searcher: Searcher,
+    segments: readonly SegmentHandle[],
+    request: AuditRequest,
+    queries: readonly IndexQuery[],
+    graph: number,
+  ) {
+    this.#searcher = searcher
+    this.#segments = segments
+    this.#request = request
+    this.#graph = graph
+    this.#queries = queries
+    this.#ranges = rangesOf(segments, request.slotCount)
+  }
+
+  /** Of all queries, or of as many as tell that it is below the floor. */
+  recallOf(route: Route): number {
+    const { slots, k, floor } = this.#request
+    const own = new Tally()
+    const others = new Tally()
+    for (let at = 0; at < slots.length; at += queriesPerScanMax) {
+      // Before the answers: see what counts as missed.
+      const truth = this.#truthAt(at)
+      const queries = this.#queries.slice(at, at + queriesPerScanMax)
+      const answers = this.#search(queries.map((query) => ({ ...query, route })))
+      const isOwn = (slot: number, query: number): boolean => slot === slots[at + query]
+      own.add(truth, answers, isOwn)
+      others.add(truth, answers, (slot, query) => !isOwn(slot, query))
+      if (own.bestOf(slots.length) < floor || others.bestOf(slots.length * k) < floor) break
+    }
+    return Math.min(own.recall, others.recall)
+  }
+
+  #truthAt(at: number): readonly (readonly Hit[])[] {
+    this.#truth[at / queriesPerScanMax] ??= this.#search(this.#queries.slice(at, at + queriesPerScanMax)).map(
+      (hits) => hits.filter(({ slot }) => isLinked(this.#segments, slot, this.#graph)),
+    )
+    return this.#truth[at / queriesPerScanMax]!
+  }
+
+  #search(queries: readonly IndexQuery[]): readonly (readonly Hit[])[] {
+    return this.#searcher.search(queries, this.#ranges, () => false)
+  }
 }
 
 /** A slot that still waits is found by a scan, and says nothing of the graph. */
@@ -66,56 +112,56 @@ function isLinked(segments: readonly SegmentHandle[], slot: number, graph: numbe
 }
 
 /**
- * The share of the true neighbours that were found, of those that `counts`. A true neighbour counts as missed
+ * The share of the true neighbours that were found, of those that count. A true neighbour counts as missed
  * only where it is nearer than the last of the answer: points that came between the two searches push others
  * out of the answer, and rightly so; and of more equal points than were asked for any are as good.
  */
-export function recallOf(
-  truth: readonly (readonly Hit[])[],
-  answers: readonly (readonly Hit[])[],
-  counts: (slot: number, query: number) => boolean = () => true,
-): number {
-  let found = 0
-  let missed = 0
-  for (const [query, nearest] of truth.entries()) {
-    const answer = answers[query]!
-    const slots = new Set(answer.map(({ slot }) => slot))
-    const last = answer.length < nearest.length ? undefined : answer.at(-1)
-    for (const hit of nearest) {
-      if (!counts(hit.slot, query)) continue
-      if (slots.has(hit.slot)) found += 1
-      else if (last === undefined || hit.distance < last.distance) missed += 1
+class Tally {
+  #found = 0
+  #missed = 0
+
+  add(
+    truth: readonly (readonly Hit[])[],
+    answers: readonly (readonly Hit[])[],
+    counts: (slot: number, query: number) => boolean,
+  ): void {
+    for (const [query, nearest] of truth.entries()) {
+      const answer = answers[query]!
+      const slots = new Set(answer.map(({ slot }) => slot))
+      const last = answer.length < nearest.length ? undefined : answer.at(-1)
+      for (const hit of nearest) {
+        if (!counts(hit.slot, query)) continue
+        if (slots.has(hit.slot)) this.#found += 1
+        else if (last === undefined || hit.distance < last.distance) this.#missed += 1
+      }
     }
   }
-  return found + missed === 0 ? 1 : found / (found + missed)
-}
 
-function scanAll(
-  searcher: Searcher,
-  queries: readonly IndexQuery[],
-  ranges: readonly SlotRange[],
-): (readonly Hit[])[] {
-  const found: (readonly Hit[])[] = []
-  for (let at = 0; at < queries.length; at += queriesPerScanMax) {
-    found.push(...searcher.search(queries.slice(at, at + queriesPerScanMax), ranges, () => false))
+  get recall(): number {
+    return this.#found + this.#missed === 0 ? 1 : this.#found / (this.#found + this.#missed)
   }
-  return found
+
+  /** What the recall can come to at most, with as many neighbours in all. */
+  bestOf(all: number): number {
+    return 1 - this.#missed / Math.max(all, 1)
+  }
 }
 
-function queryOf(
-  segments: readonly SegmentHandle[],
-  slot: number,
-  metric: Metric,
-  { k, ef }: AuditRequest,
-): IndexQuery {
-  const { layout } = segments[0]!
+/** Copies of what stands in the slots. */
+function vectorsOf(segments: readonly SegmentHandle[], slots: readonly number[]): Float32Array[] {
+  const { layout, rowFile } = segments[0]!
   const { capacity, rowBytes, rows, dimension } = layout
-  const segment = segments[Math.floor(slot / capacity)]!
-  const vector = new Float32Array(dimension)
-  if (segment.rowFile !== undefined)
-    new RowReader(segment.rowFile, dimension).read(slot, 1, vector, dimension)
-  else vector.set(new Float32Array(segment.memory.buffer, rows + (slot % capacity) * rowBytes, dimension))
-  return { vector, metric, k: k + 1, ef, route: undefined }
+  using reader = rowFile && new RowReader(rowFile, dimension)
+  return slots.map((slot) => {
+    const vector = new Float32Array(dimension)
+    if (reader !== undefined) {
+      reader.read(slot, 1, vector, dimension)
+      return vector
+    }
+    const { buffer } = segments[Math.floor(slot / capacity)]!.memory
+    vector.set(new Float32Array(buffer, rows + (slot % capacity) * rowBytes, dimension))
+    return vector
+  })
 }
 
 function rangesOf(segments: readonly SegmentHandle[], slotCount: number): SlotRange[] {

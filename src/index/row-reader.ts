@@ -1,11 +1,11 @@
-import { openSync, readSync } from 'node:fs'
+import { closeSync, openSync, readSync } from 'node:fs'
 import type { RowFileLayout } from './segment.ts'
 
 /**
  * Reads rows that are not kept in memory from the store's row file, through the file cache of the operating
  * system. Whoever reads has seen the slot live: its row was on disk before.
  */
-export class RowReader {
+export class RowReader implements Disposable {
   readonly #layout: RowFileLayout
   readonly #dimension: number
   readonly #buffer: Buffer
@@ -39,6 +39,12 @@ export class RowReader {
       const from = row * rowBytes
       target8.set(this.#buffer.subarray(from, from + this.#dimension * 4), row * stride * 4)
     }
+  }
+
+  /** Closes the file. A reader that lasts as long as its thread need not: Node closes what a thread leaves open. */
+  [Symbol.dispose](): void {
+    if (this.#file !== undefined) closeSync(this.#file)
+    this.#file = undefined
   }
 }
 

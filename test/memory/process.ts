@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import { readConfig } from '../../src/config.ts'
 import { type Engine, openEngine } from '../../src/engine/engine.ts'
-import { segmentLayout } from '../../src/index/segment.ts'
+import { segmentLayout, slotBytes } from '../../src/index/segment.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'
 import { clusteredVectors } from '../support/clusters.ts'
 import { seededRandom } from '../support/random.ts'
@@ -17,12 +17,18 @@ export interface MemoryTask {
   readonly vectorsOnDisk: boolean
   /** On each search thread. */
   readonly searches: number
+  /** Vectors keep the lengths that they come with, instead of 1. */
+  readonly varied: boolean
 }
 
 /** Resident bytes: all, those of no file, and those of the data directory's files. */
 export interface Resident {
   readonly rss: number
   readonly anonymous: number
+  /** Of the anonymous ones: the segments. */
+  readonly columns: number
+  /** Of the anonymous ones: in pages of 2 MiB, used or not. */
+  readonly huge: number
   /** Of the anonymous ones: what JavaScript's heap has taken, used or not. */
   readonly heap: number
   readonly dataFiles: number
@@ -31,7 +37,10 @@ export interface Resident {
 export interface MemoryReport {
   readonly loaded: Resident
   readonly searched: Resident
-  /** What is needed of a point at the least, in bytes. */
+  /** What the service counts for points, as for MAX_MEMORY_BYTES. */
+  readonly countedBytes: number
+  readonly graphs: number
+  /** What is needed of a point at the least, in bytes; the links of all graphs. */
   readonly rowBytes: number
   readonly codeBytes: number
   readonly linkBytes: number
@@ -39,8 +48,10 @@ export interface MemoryReport {
 
 const seed = 20260601
 const pointsPerInsert = 2000
-/** A mapping's line, with its path if it has one, and the lines of its fields. */
-const mapping = /^[\da-f]+-[\da-f]+ \S+ \S+ \S+ \d+ *(.*)\n((?:[A-Z]\w+:.*\n)+)/gm
+/** A mapping's rights, its path if it has one, and the lines of its fields. */
+const mapping = /^[\da-f]+-[\da-f]+ (\S+) \S+ \S+ \d+ *(.*)\n((?:[A-Z]\w+:.*\n)+)/gm
+/** What is larger, of no file and not code, is a segment: its columns have room for every slot. */
+const segmentBytesMin = 256 * 1024 * 1024
 
 const task: MemoryTask = JSON.parse(process.argv[2]!)
 const { kind, dataDir, dimension, vectorsOnDisk } = task
@@ -52,7 +63,9 @@ if (kind === 'fill') await fill(engine)
 await settled(engine)
 const loaded = resident()
 if (kind === 'measure') await search(engine)
-const report: MemoryReport = { loaded, searched: resident(), ...needed() }
+const { indexBytes, idTableBytes } = engine.stats
+const countedBytes = indexBytes + idTableBytes
+const report: MemoryReport = { loaded, searched: resident(), countedBytes, ...needed() }
 await engine.close()
 await store.close()
 process.send!(report)
@@ -63,8 +76,14 @@ async function fill(engine: Engine): Promise<void> {
   const payload = { contentType: 'Text', content: '' } as const
   for (let made = 0; made < task.points; made += pointsPerInsert) {
     const vectors = clusteredVectors(random, Math.min(pointsPerInsert, task.points - made), dimension)
+    if (!task.varied) for (const vector of vectors) normalize(vector)
     await engine.insert(vectors.map((vector) => ({ vector, payload })))
   }
+}
+
+function normalize(vector: Float32Array): void {
+  const length = Math.hypot(...vector)
+  for (let at = 0; at < vector.length; at += 1) vector[at]! /= length
 }
 
 async function settled(engine: Engine): Promise<void> {
@@ -83,21 +102,31 @@ async function search(engine: Engine): Promise<void> {
 
 function resident(): Resident {
   globalThis.gc!()
-  const sum = { rss: 0, anonymous: 0, heap: process.memoryUsage().heapTotal, dataFiles: 0 }
-  for (const [, path, fields] of readFileSync('/proc/self/smaps', 'utf8').matchAll(mapping)) {
-    const bytes = 1024 * Number(/^Rss:\s+(\d+) kB/m.exec(fields!)![1])
+  const { heapTotal: heap } = process.memoryUsage()
+  const sum = { rss: 0, anonymous: 0, columns: 0, huge: 0, heap, dataFiles: 0 }
+  for (const [, rights, path, fields] of readFileSync('/proc/self/smaps', 'utf8').matchAll(mapping)) {
+    const bytesOf = (field: string): number =>
+      1024 * Number(new RegExp(`^${field}:\\s+(\\d+) kB`, 'm').exec(fields!)![1])
+    const bytes = bytesOf('Rss')
     sum.rss += bytes
+    sum.huge += bytesOf('AnonHugePages')
+    if (path === '' && rights === 'rw-p' && bytesOf('Size') >= segmentBytesMin) sum.columns += bytes
     if (!path!.startsWith('/') || path!.startsWith('/dev/zero')) sum.anonymous += bytes
     else if (path!.startsWith(dataDir)) sum.dataFiles += bytes
     // Pages of a file that were written to are no longer the file's.
-    else sum.anonymous += 1024 * Number(/^Anonymous:\s+(\d+) kB/m.exec(fields!)![1])
+    else sum.anonymous += bytesOf('Anonymous')
   }
   return sum
 }
 
-function needed(): Pick<MemoryReport, 'rowBytes' | 'codeBytes' | 'linkBytes'> {
+function needed(): Pick<MemoryReport, 'graphs' | 'rowBytes' | 'codeBytes' | 'linkBytes'> {
   const { hnswM: m, hnswEfConstruction: efConstruction, maxLimit, hnswCodeBits: codeBits } = config
-  const options = { dimension, threads: 1, m, efConstruction, maxLimit, codeBits, rowsOnDisk: vectorsOnDisk }
-  const { codeBytes } = segmentLayout(options)
-  return { rowBytes: 4 * dimension, codeBytes, linkBytes: 8 * m + (4 * m) / (m - 1) }
+  const threads = 1 + config.searchThreads + config.indexThreads
+  const options = { dimension, threads, m, efConstruction, maxLimit, codeBits, rowsOnDisk: vectorsOnDisk }
+  const layout = segmentLayout(options)
+  // The service counts a second graph where there is one.
+  const withOne = engine.stats.points * (slotBytes(layout) + threads)
+  const graphs = engine.stats.indexBytes > withOne ? 2 : 1
+  const linkBytes = graphs * (8 * m + (4 * m) / (m - 1))
+  return { graphs, rowBytes: 4 * dimension, codeBytes: layout.codeBytes, linkBytes }
 }
