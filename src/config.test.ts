@@ -51,7 +51,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   vectorsOnDisk: isOff,
   hnswEf: numbers(128, 1, 1_000_000),
   hnswM: numbers(16, 4, 64),
-  hnswEfConstruction: numbers(200, 8, 2000),
+  hnswEfConstruction: numbers(128, 8, 2000),
   hnswCodeBits: {
     default: undefined,
     valid: { 4: 4, 7: 7 },

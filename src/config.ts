@@ -114,7 +114,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
   hnswEfConstruction: {
     env: 'HNSW_EF_CONSTRUCTION',
     flag: 'hnsw-ef-construction',
-    default: 200,
+    default: 128,
     placeholder: 'n',
     group: 'search',
     doc: 'Breadth of the search for the links of a new point: larger makes a better graph, slower. Holds for points that are linked from then on.',

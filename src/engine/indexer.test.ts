@@ -39,6 +39,7 @@ describe(`the graph, seed ${seed}`, () => {
         await using fixture = new IndexFixture(late[0]!.length, { directory })
         for (const vector of set.points.slice(0, -200)) fixture.insert(vector)
         await fixture.settled()
+        assert.deepEqual(fixture.faults(), [], 'built')
         await assertRecall(fixture, set, 'built')
         assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'Euclidean goes through the graph')
         assert.ok(fixture.indexer.route('Cosine') !== undefined, 'Cosine goes through a graph')

@@ -326,6 +326,14 @@ export class Indexer {
     })
   }
 
+  /** Resolves when a job has had its turn. */
+  #runJob(job: () => Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      this.#jobs.push(() => job().finally(resolve))
+      this.#dispatch()
+    })
+  }
+
   #startJob(): void {
     const job = this.#jobs.shift()!
     // In a later turn: `#job` has to stand before the job hands out its first task.
@@ -447,10 +455,13 @@ export class Indexer {
   async #audit(): Promise<void> {
     this.#isAuditing = true
     const index = this.#index!
-    const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
-    const waiting = this.#waiting()
-    const linked = index.liveCount - waiting
     try {
+      // Points that no way leads to count against every route alike: no wider one finds them, and they are mended soon.
+      await this.#runJob(() => this.#adopt())
+      const waiting = this.#waiting()
+      const linked = index.liveCount - waiting
+      if (this.#isBroken || this.#isClosing || !this.#plans.isDue(index.liveCount, waiting)) return
+      const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
       const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, ready, waiting) })
       this.#plans.decide(found, linked)
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')

@@ -46,7 +46,7 @@ export function routesFor(metric: Metric, layout: SegmentLayout, ready: readonly
   return graphs.flatMap((graph) => widenings.map((widening) => ({ graph, measure, widening })))
 }
 
-const widenings = [1, 2, 4, 8]
+const widenings = [1, 2, 4, 8, 16]
 
 /**
  * One thread's way through one graph of one segment. Searches may run beside anything; `link` beside other
