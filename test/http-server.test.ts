@@ -551,14 +551,20 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
   })
 
   describe('figures', () => {
-    const figure = async (name: string): Promise<number> => {
-      const { body } = await ask('GET /metrics')
-      return figureIn(body, name) ?? 0
+    // Of its own: requests that other tests broke off may still be counted.
+    let own: TestService
+    before(async () => {
+      own = await startTestService()
+      await send('/points', '{"vector":[1,2],"payload":{"content_type":"Text","content":""}}')
+    })
+    after(() => own[Symbol.asyncDispose]())
+
+    async function send(path: string, body: string): Promise<void> {
+      const headers = { 'content-type': 'application/json' }
+      await (await fetch(own.httpUrl + path, { method: 'POST', headers, body })).text()
     }
 
     it('count requests by operation and outcome, those that could not be read too', async () => {
-      // Of its own: requests that other tests broke off may still be counted.
-      await using own = await startTestService()
       const names = ['ok', 'invalid_argument'].map(
         (outcome) => `vicinal_requests_total{operation="SearchPoints",transport="http",outcome="${outcome}"}`,
       )
@@ -568,24 +574,22 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
         '{"vector":[1,2],"similarity":"Cosine","limit":0}',
         '{"vector":',
       ]
-      for (const body of bodies) {
-        const headers = { 'content-type': 'application/json' }
-        await (await fetch(`${own.httpUrl}/points/search`, { method: 'POST', headers, body })).text()
-      }
+      for (const body of bodies) await send('/points/search', body)
       // An answer is counted when it has gone out, which the next request may overtake on another connection.
       while ((await figureOf(own, seconds)) < bodies.length) await sleep(5)
       assert.deepEqual(await Promise.all([...names, seconds].map((name) => figureOf(own, name))), [1, 2, 3])
     })
 
     it('have a histogram of latencies, and gauges of what is stored', async () => {
-      const { body, headers } = await ask('GET /metrics')
-      assert.equal(headers['content-type'], 'text/plain; version=0.0.4; charset=utf-8')
+      const response = await fetch(`${own.httpUrl}/metrics`)
+      const body = await response.text()
+      assert.equal(response.headers.get('content-type'), 'text/plain; version=0.0.4; charset=utf-8')
       assert.match(body, /^# TYPE vicinal_request_duration_seconds histogram$/m)
       assert.match(body, /^vicinal_request_duration_seconds_bucket\{le="\+Inf",.*transport="http"\} \d+$/m)
       for (const gauge of ['vicinal_points', 'vicinal_queued_queries', 'process_resident_memory_bytes']) {
         assert.match(body, new RegExp(`^${gauge} \\d+`, 'm'))
       }
-      assert.equal(await figure('vicinal_dimension'), 2)
+      assert.equal(figureIn(body, 'vicinal_dimension'), 2)
     })
   })
 })
