@@ -28,7 +28,7 @@ export interface AuditRequest {
  * are as near as any others, and only the point itself tells that no way led there.
  */
 export function auditRoutes(
-  searcher: Searcher,
+  searcher: Pick<Searcher, 'search'>,
   segments: readonly SegmentHandle[],
   request: AuditRequest,
 ): { readonly metric: Metric; readonly route: Route; readonly recall: number }[] {
@@ -50,7 +50,7 @@ export function auditRoutes(
 
 /** The points that a metric's routes are asked for, a few at a time, and their true neighbours as far as needed. */
 class Sample {
-  readonly #searcher: Searcher
+  readonly #searcher: Pick<Searcher, 'search'>
   readonly #segments: readonly SegmentHandle[]
   readonly #request: AuditRequest
   readonly #graph: number
@@ -60,7 +60,7 @@ class Sample {
   readonly #truth: (readonly Hit[])[][] = []
 
   constructor(
-    searcher: Searcher,
+    searcher: Pick<Searcher, 'search'>,
     segments: readonly SegmentHandle[],
     request: AuditRequest,
     queries: readonly IndexQuery[],
