@@ -128,9 +128,7 @@ export class Indexer {
 
   /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */
   get isSettling(): boolean {
-    return (
-      this.#isAuditing || this.#active.some((isActive, graph) => isActive && this.#queueLength(graph) > 0)
-    )
+    return this.#isAuditing || this.#waiting() > 0
   }
 
   /** Resolves when no graph holds a removed point any more and every linked one can be reached. */
