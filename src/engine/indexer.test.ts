@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
+import { cpSync, mkdtempSync, readdirSync, readFileSync, rmSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
@@ -291,6 +292,21 @@ describe(`a graph on disk, seed ${seed}`, () => {
     }
   })
 
+  it('that was written while the service ran keeps what was measured', async () => {
+    const directory = temporaryDirectory()
+    await using fixture = new IndexFixture(64, { directory, quietMs: 4 })
+    for (const vector of clusteredVectors(seededRandom(seed), 3000, 64)) fixture.insert(vector)
+    while (!readdirSync(directory).some((name) => name.endsWith('.bin'))) await sleep(2)
+    // As a kill would leave it: no end of the service writes it once more.
+    const left = temporaryDirectory()
+    cpSync(directory, left, { recursive: true })
+    await using again = await IndexFixture.restarted(left, fixture.kept)
+    for (const metric of metrics) {
+      assert.ok(again.indexer.plans[metric].recall !== undefined, metric)
+      assert.deepEqual(again.indexer.plans[metric], fixture.indexer.plans[metric], metric)
+    }
+  })
+
   it('serves Cosine by its own graph again, also when there is something to repair first', async () => {
     const { points: vectors } = recallSets['wordnet-lengths']!({
       seed,
@@ -333,7 +349,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     const { directory, points } = await stopped()
     rmSync(graphFile(directory))
     const interrupted = await IndexFixture.restarted(directory, points)
-    while (interrupted.indexer.unindexed > 2000) await new Promise((resolve) => setTimeout(resolve, 2))
+    while (interrupted.indexer.unindexed > 2000) await sleep(2)
     await interrupted.close()
     await using fixture = await IndexFixture.restarted(directory, points)
     assert.ok(fixture.indexer.unindexed <= 2000, `${fixture.indexer.unindexed} points are to be linked`)

@@ -100,8 +100,10 @@ export class Indexer {
     if (directory !== undefined) {
       const places = this.#places(() => true)
       const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
-      for (const [at, place] of places.entries()) this.#restore(place, loaded[at])
+      for (const [at, { graph }] of places.entries()) if (loaded[at] !== undefined) this.#active[graph] = true
       for (const place of this.#activePlaces()) this.#enqueueUnlinked(place)
+      const linked = this.#index!.liveCount - this.#waiting()
+      for (const each of loaded) if (each !== undefined) this.#plans.restore(each.meta.routes, linked)
       // Only now: what this sets going looks at all graphs, and measures those that are there.
       if (loaded.some((each) => each !== undefined && each.leaving > 0)) this.#repairSoon()
     }
@@ -141,7 +143,7 @@ export class Indexer {
 
   /** The way that searches under a metric take now; undefined for the exact scan. */
   route(metric: Metric): Route | undefined {
-    const { route } = this.#plans.of(metric)
+    const route = this.#plans.routeFor(metric, this.#index?.liveCount ?? 0)
     if (route === undefined || this.#isBroken || !this.#isCaughtUp(route.graph)) return undefined
     return route
   }
@@ -428,12 +430,6 @@ export class Indexer {
     return undefined
   }
 
-  #restore({ graph }: GraphPlace, loaded: LoadedGraph | undefined): void {
-    if (loaded === undefined) return
-    this.#active[graph] = true
-    this.#plans.restore(loaded.meta.routes)
-  }
-
   #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
     const { capacity } = this.#index!.layout
     const end = Math.min(this.#index!.slotCount, (ordinal + 1) * capacity)
@@ -445,7 +441,7 @@ export class Indexer {
   #auditWhenDue(): void {
     const index = this.#index
     if (index === undefined || !this.#active[0] || this.#isAuditing || this.#isClosing) return
-    if (!this.#plans.isDue(index.liveCount, this.#waiting())) return
+    if (this.#plans.due(index.liveCount, this.#waiting()).length === 0) return
     if (this.#active.some((isActive, graph) => isActive && !this.#isCaughtUp(graph))) return
     void this.#audit()
   }
@@ -458,10 +454,11 @@ export class Indexer {
       await this.#runJob(() => this.#adopt())
       const waiting = this.#waiting()
       const linked = index.liveCount - waiting
-      if (this.#isBroken || this.#isClosing || !this.#plans.isDue(index.liveCount, waiting)) return
+      const due = this.#plans.due(index.liveCount, waiting)
+      if (this.#isBroken || this.#isClosing || due.length === 0) return
       const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
-      const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, ready, waiting) })
-      this.#plans.decide(found, linked)
+      const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, due, ready, waiting) })
+      this.#plans.decide(due, found, linked)
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
       this.#breakDown(error)
@@ -474,7 +471,7 @@ export class Indexer {
   #addCosineGraph(): void {
     this.#options.logger.info('vectors differ in length: Cosine gets a graph of its own')
     this.#activate(1)
-    this.#plans.expire()
+    this.#plans.expire('Cosine')
     this.#dispatch()
   }
 

@@ -13,14 +13,27 @@ export interface MetricPlan {
   readonly recall: number | undefined
 }
 
-/** Which way each metric's searches take, and when it is time to measure again. */
+/** What a plan was decided by. */
+interface Measured extends MetricPlan {
+  /** Linked points at the measurement. */
+  readonly points: number
+  /** It stands, but is to be made again whatever has changed since. */
+  readonly isOld: boolean
+}
+
+/**
+ * Which way each metric's searches take, and when it is time to measure again.
+ *
+ * While points are still to be linked, only what somebody searches with is measured: measuring all metrics again
+ * and again as a collection fills took a sixth of what linking it takes, and nobody asked. When all points are linked
+ * the others follow.
+ */
 export class RecallPlans {
   readonly #recallTarget: number
   readonly #hnswEf: number
-  readonly #plans = new Map<Metric, MetricPlan>()
-  /** Linked points at the last measurement, and by how much they have to grow for the next. */
-  #measuredPoints = 0
-  #growth = usualGrowth
+  readonly #measured = new Map<Metric, Measured>()
+  /** Metrics that were searched with since they were measured. */
+  readonly #asked = new Set<Metric>()
   #measuredAt = 0
 
   /** @param hnswEf the ef at which recall is measured */
@@ -37,36 +50,60 @@ export class RecallPlans {
   }
 
   of(metric: Metric): MetricPlan {
-    return this.#plans.get(metric) ?? noPlan
-  }
-
-  /** Takes up what an earlier run measured. */
-  restore(plans: readonly ({ readonly metric: Metric } & MetricPlan)[]): void {
-    for (const { metric, route, recall } of plans) this.#plans.set(metric, { route, recall })
+    const { route, recall } = this.#measured.get(metric) ?? noPlan
+    return { route, recall }
   }
 
   /**
-   * Whether to measure now: many more points stand in the graph than the last time, and most of all do.
+   * The way of a search; undefined for the exact scan, also where the measurement is of a graph so much smaller that
+   * it says nothing of this one.
+   */
+  routeFor(metric: Metric, points: number): Route | undefined {
+    this.#asked.add(metric)
+    const measured = this.#measured.get(metric)
+    return measured === undefined || points > measured.points * meaningfulGrowth ? undefined : measured.route
+  }
+
+  /**
+   * Takes up what an earlier run measured.
+   *
+   * @param linked points that stand in the graph now
+   */
+  restore(plans: readonly ({ readonly metric: Metric } & MetricPlan)[], linked: number): void {
+    for (const { metric, route, recall } of plans) {
+      if (recall !== undefined) this.#measured.set(metric, { route, recall, points: linked, isOld: true })
+    }
+  }
+
+  /**
+   * The metrics to measure now: those whose graph has many more points than the last time, or was never measured.
    *
    * Points that wait do not count as measured, or what half a graph showed while it was being built, with links
    * still missing that come with the other half, would be believed of the whole one.
    *
    * @param waiting points that are not linked yet
    */
-  isDue(points: number, waiting: number): boolean {
+  due(points: number, waiting: number): Metric[] {
     const linked = points - waiting
-    const growth = waiting === 0 ? tightGrowth : this.#growth
-    return linked > 0 && linked >= this.#measuredPoints * growth && waiting <= points / 2
+    if (linked === 0 || waiting > points / 2) return []
+    return metrics.filter((metric) => {
+      if (waiting > 0 && !this.#asked.has(metric)) return false
+      const measured = this.#measured.get(metric)
+      if (measured === undefined || measured.isOld) return true
+      const isTight = waiting === 0 || (measured.route?.widening ?? 1) > 1
+      return linked >= measured.points * (isTight ? tightGrowth : usualGrowth)
+    })
   }
 
-  /** Measures again at the next opportunity. */
-  expire(): void {
-    this.#measuredPoints = 0
+  /** Measures a metric again at the next opportunity. */
+  expire(metric: Metric): void {
+    const measured = this.#measured.get(metric)
+    if (measured !== undefined) this.#measured.set(metric, { ...measured, isOld: true })
   }
 
-  /** Measures again at the next opportunity, if the last measurement is old. */
+  /** Measures all again at the next opportunity, if the last measurement is old. */
   expireWhenOld(now: number): void {
-    if (now - this.#measuredAt > oldMs) this.expire()
+    if (now - this.#measuredAt > oldMs) for (const metric of metrics) this.expire(metric)
   }
 
   /**
@@ -75,7 +112,12 @@ export class RecallPlans {
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
    */
-  request(index: VectorIndex, ready: readonly boolean[], waiting: number): AuditRequest {
+  request(
+    index: VectorIndex,
+    due: readonly Metric[],
+    ready: readonly boolean[],
+    waiting: number,
+  ): AuditRequest {
     return {
       slots: sampleOf(index, ready, waiting),
       slotCount: index.slotCount,
@@ -83,32 +125,32 @@ export class RecallPlans {
       ef: this.#hnswEf,
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
-      candidates: metrics.map((metric) => ({ metric, routes: routesFor(metric, index.layout, ready) })),
+      candidates: due.map((metric) => ({ metric, routes: routesFor(metric, index.layout, ready) })),
     }
   }
 
   /**
    * Decides by what was measured: of a metric's routes the last one tried is the first that was good enough.
    *
-   * @param linked points that were linked when the measurement began
+   * @param due the metrics that were asked about
+   * @param points linked points when the measurement began
    */
-  decide(found: readonly RouteRecall[], linked: number): void {
-    for (const metric of metrics) {
+  decide(due: readonly Metric[], found: readonly RouteRecall[], points: number): void {
+    for (const metric of due) {
       const tried = found.filter((each) => each.metric === metric)
       const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
       const isEnough = best !== undefined && best.recall >= this.#recallTarget
-      this.#plans.set(metric, { route: isEnough ? best.route : undefined, recall: best?.recall })
+      const route = isEnough ? best.route : undefined
+      this.#measured.set(metric, { route, recall: best?.recall, points, isOld: false })
+      this.#asked.delete(metric)
     }
-    this.#measuredPoints = linked
     this.#measuredAt = performance.now()
-    const isTight = [...this.#plans.values()].some(({ route }) => route !== undefined && route.widening > 1)
-    this.#growth = isTight ? tightGrowth : usualGrowth
   }
 
   /** Whether the Euclidean graph has to be searched much wider for Cosine than asked, if it serves it at all. */
   get isCosinePoor(): boolean {
-    const plan = this.#plans.get('Cosine')
-    return plan !== undefined && (plan.route === undefined || plan.route.widening > 2)
+    const measured = this.#measured.get('Cosine')
+    return measured !== undefined && (measured.route === undefined || measured.route.widening > 2)
   }
 }
 
@@ -117,6 +159,8 @@ const noPlan: MetricPlan = { route: undefined, recall: undefined }
 /** Recall sinks slowly as points come: the next look is due when there are so many times as many. */
 const usualGrowth = 2
 const tightGrowth = 1.25
+/** Beyond it a metric that nobody has searched with meanwhile is measured anew before its plan is believed. */
+const meaningfulGrowth = 4
 const oldMs = 600_000
 /** A sample's figure is a little off: what is just at the target in it may be below in truth. */
 const margin = 0.005

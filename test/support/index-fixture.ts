@@ -36,6 +36,8 @@ export class IndexFixture implements AsyncDisposable {
       indexThreads?: number
       onDisk?: string
       codeBits?: CodeBits
+      /** Without a change for so long, graphs are written: the service's time unless given. */
+      quietMs?: number
     } = {},
   ) {
     const { searchThreads = 2, indexThreads = 2, onDisk } = options
@@ -64,6 +66,7 @@ export class IndexFixture implements AsyncDisposable {
       recallTarget: 0.98,
       hnswEf: ef,
       graphBytesMin: 0,
+      quietMs: options.quietMs,
       logger,
       sequence: () => this.#sequence,
       onFree: (slot) => this.free.push(slot),
