@@ -74,6 +74,14 @@ describe('sources', () => {
     assert.deepEqual(faults, [])
   })
 
+  it("start with the same options of Node's from a checkout and from the package", () => {
+    const { scripts } = JSON.parse(text('package.json')) as { scripts: { start: string } }
+    const [command = ''] = text('src/cli/main.ts').split('\n')
+    const options = command.match(/--\S+/g)
+    assert.ok(options !== null)
+    assert.deepEqual(scripts.start.match(/--\S+/g), options)
+  })
+
   it('leave no work behind in comments', () => {
     const faults = sources.filter((file) => /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)))
     assert.deepEqual(faults, [])

@@ -3,6 +3,7 @@ import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import packageJson from '../../package.json' with { type: 'json' }
 import type { LoadPlan, LoadResult, Transport, WireRequest } from './load-plan.ts'
 import { type Usage, usageBetween, usageOf } from './usage.ts'
 import type { Workload } from './workloads.ts'
@@ -58,8 +59,8 @@ export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProce
   }
 }
 
-/** As `npm start` has them. */
-const startFlags = ['--max-semi-space-size=16']
+/** Node's options, as `npm start` has them. */
+const startFlags = packageJson.scripts.start.match(/--\S+/g) ?? []
 
 export interface LoadMeasured {
   readonly result: LoadResult

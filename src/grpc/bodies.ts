@@ -75,6 +75,7 @@ export class CallBody implements ReceivedRequest {
     this.#call = call
     this.#bounds = bounds
     openWindows(call.stream.session)
+    call.stream.on('close', letGo)
     call.decoder = new MessageReader((bytes, isCompressed) => this.#admit(bytes, isCompressed))
     const send = call.sendStatus.bind(call)
     call.sendStatus = (outcome) => {
@@ -169,6 +170,18 @@ function openWindows(session: Http2Session | undefined): void {
 const opened = new WeakSet<Http2Session>()
 const streamWindow = 1024 * 1024
 const connectionWindow = 8 * streamWindow
+
+/**
+ * Cuts a stream that is through off from its call. V8's quick collections take the streams of node:http2 for alive, so
+ * that each waits for a full one, and with it all that its listeners lead to: a call, its request and its answer.
+ */
+function letGo(this: ServerHttp2Stream): void {
+  this.removeAllListeners()
+  // An error without a listener would end the process.
+  this.on('error', ignore)
+}
+
+function ignore(): void {}
 
 /** Of a method that is not ours, whose handler knows nothing of it. */
 class OtherBody extends CallBody {
