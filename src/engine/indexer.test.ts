@@ -285,6 +285,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     await using fixture = await IndexFixture.restarted(directory, points)
     assert.equal(fixture.indexer.unindexed, 0)
     assert.ok(fixture.indexer.route('Euclidean') !== undefined)
+    assert.ok(!fixture.indexer.isSettling, 'what was measured is not measured again')
     assert.deepEqual(fixture.faults(), [])
     const queries = [...fixture.points.values()].slice(0, 100)
     for (const metric of ['Euclidean', 'Manhattan', 'Cosine'] as const) {

@@ -1,7 +1,7 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
-import { type Metric, metrics } from '../base/point.ts'
+import type { Metric } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { graphsPerSegment } from '../index/segment.ts'
@@ -278,6 +278,7 @@ export class Indexer {
       this.#linking += 1
       thread.run({ kind: 'link', ordinal, graph, slots }).then(() => {
         this.#linking -= 1
+        if (graph === 0) this.#plans.linked(slots.length)
         this.#left(ordinal, done())
         this.#dispatch()
       }, this.#breakDown)
@@ -401,10 +402,7 @@ export class Indexer {
     const { directory, logger, sequence } = this.#options
     const started = performance.now()
     this.#unsaved = 0
-    const meta = {
-      sequence: sequence(),
-      routes: metrics.map((metric) => ({ metric, ...this.#plans.of(metric) })),
-    }
+    const meta = { sequence: sequence(), routes: this.#plans.kept }
     await this.#adopt()
     for (const place of this.#activePlaces()) {
       if (directory === undefined) continue
@@ -453,12 +451,12 @@ export class Indexer {
       // Points that no way leads to count against every route alike: no wider one finds them, and they are mended soon.
       await this.#runJob(() => this.#adopt())
       const waiting = this.#waiting()
-      const linked = index.liveCount - waiting
+      const measured = { points: index.liveCount - waiting, linkedBefore: this.#plans.linkedEver }
       const due = this.#plans.due(index.liveCount, waiting)
       if (this.#isBroken || this.#isClosing || due.length === 0) return
       const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
       const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, due, ready, waiting) })
-      this.#plans.decide(due, found, linked)
+      this.#plans.decide(due, found, measured)
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
       this.#breakDown(error)

@@ -9,34 +9,42 @@ import { RecallPlans } from './recall-plans.ts'
 const options = { recallTarget: 0.98, hnswEf: 128 }
 
 const euclidean = { graph: 0, measure: 0 }
+const good = { metric: 'Euclidean', route: { ...euclidean, widening: 1 }, recall: 1 } as const
 
 it('recall is measured when most points are linked, and again when the rest of them are', () => {
   const plans = new RecallPlans(options)
   plans.routeFor('Euclidean', 6000)
+  plans.linked(3000)
   assert.deepEqual(plans.due(6000, 3001), [], 'most points wait')
   assert.deepEqual(plans.due(6000, 3000), ['Euclidean'])
 
   const tried = [
-    { metric: 'Euclidean', route: { ...euclidean, widening: 1 }, recall: 0.97 },
-    { metric: 'Euclidean', route: { ...euclidean, widening: 2 }, recall: 0.99 },
-  ] as const
-  plans.decide(['Euclidean'], tried, 3000)
+    { ...good, recall: 0.97 },
+    { ...good, route: { ...euclidean, widening: 2 }, recall: 0.99 },
+  ]
+  plans.decide(['Euclidean'], tried, { points: 3000, linkedBefore: 3000 })
   assert.equal(plans.of('Euclidean').route?.widening, 2)
+  plans.linked(100)
   assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly what was measured')
+  plans.linked(2900)
   assert.deepEqual(plans.due(6000, 0), metrics, 'half a graph does not speak for the whole')
 
-  plans.decide(metrics, [{ ...tried[0], recall: 1 }], 6000)
+  plans.decide(metrics, [good], { points: 6000, linkedBefore: 6000 })
   assert.equal(plans.of('Euclidean').route?.widening, 1)
   assert.deepEqual(plans.due(6000, 0), [], 'it is as it was measured')
+  plans.linked(1500)
+  assert.deepEqual(plans.due(6000, 0), metrics, 'a quarter of the points are others')
 })
 
 it('while points wait, recall is measured for the metrics that somebody searches with', () => {
   const plans = new RecallPlans(options)
+  plans.linked(5900)
   assert.deepEqual(plans.due(6000, 100), [])
   assert.equal(plans.routeFor('Cosine', 6000), undefined)
   assert.deepEqual(plans.due(6000, 100), ['Cosine'])
 
-  plans.decide(['Cosine'], [{ metric: 'Cosine', route: { ...euclidean, widening: 1 }, recall: 1 }], 5900)
+  plans.decide(['Cosine'], [{ ...good, metric: 'Cosine' }], { points: 5900, linkedBefore: 5900 })
+  plans.linked(14_000)
   assert.deepEqual(plans.due(20_000, 100), [], 'nobody has asked since')
   assert.equal(plans.routeFor('Cosine', 20_000)?.widening, 1)
   assert.deepEqual(plans.due(20_000, 100), ['Cosine'])
@@ -44,15 +52,23 @@ it('while points wait, recall is measured for the metrics that somebody searches
   assert.deepEqual(plans.due(20_000, 0), metrics, 'all, when none waits')
 })
 
-it('what an earlier run measured is believed, and measured again', () => {
-  const plans = new RecallPlans(options)
-  plans.restore([{ metric: 'Euclidean', route: { ...euclidean, widening: 4 }, recall: 0.99 }], 6000)
-  assert.equal(plans.routeFor('Euclidean', 6000)?.widening, 4)
-  assert.deepEqual(plans.due(6000, 0), metrics)
-  plans.decide(metrics, [], 6000)
-  assert.deepEqual(plans.due(6000, 0), [])
-  plans.expire('Cosine')
-  assert.deepEqual(plans.due(6000, 0), ['Cosine'])
+it('what an earlier run measured is believed, and measured again where it was measured otherwise', () => {
+  const earlier = new RecallPlans(options)
+  earlier.linked(6000)
+  earlier.decide(metrics, [good], { points: 6000, linkedBefore: 6000 })
+  const restored = (linked: number, by = options): RecallPlans => {
+    const plans = new RecallPlans(by)
+    plans.restore(earlier.kept, linked)
+    assert.deepEqual(plans.all, earlier.all)
+    return plans
+  }
+  assert.deepEqual(restored(6000).due(6000, 0), [])
+  assert.deepEqual(restored(7500).due(7500, 0), metrics, 'linked after the measurement')
+  assert.deepEqual(restored(6000, { ...options, hnswEf: 64 }).due(6000, 0), metrics)
+  assert.deepEqual(restored(6000, { ...options, recallTarget: 0.99 }).due(6000, 0), metrics)
+
+  earlier.expire('Cosine')
+  assert.deepEqual(restored(6000).due(6000, 0), ['Cosine'], 'was to be measured again')
 })
 
 it('recall is not measured where there is nothing to measure', () => {

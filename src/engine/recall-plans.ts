@@ -1,6 +1,7 @@
 import { type Metric, metrics } from '../base/point.ts'
 import type { AuditRequest } from '../index/audit.ts'
 import { type Route, routesFor } from '../index/graph.ts'
+import type { KeptRoute } from '../index/graph-file.ts'
 import { slotStates } from '../index/graph-state.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
@@ -17,6 +18,8 @@ export interface MetricPlan {
 interface Measured extends MetricPlan {
   /** Linked points at the measurement. */
   readonly points: number
+  /** Points that had ever been linked by then, as `linkedEver` counts them. */
+  readonly linkedBefore: number
   /** It stands, but is to be made again whatever has changed since. */
   readonly isOld: boolean
 }
@@ -34,6 +37,7 @@ export class RecallPlans {
   readonly #measured = new Map<Metric, Measured>()
   /** Metrics that were searched with since they were measured. */
   readonly #asked = new Set<Metric>()
+  #linkedEver = 0
   #measuredAt = 0
 
   /** @param hnswEf the ef at which recall is measured */
@@ -64,19 +68,44 @@ export class RecallPlans {
     return measured === undefined || points > measured.points * meaningfulGrowth ? undefined : measured.route
   }
 
-  /**
-   * Takes up what an earlier run measured.
-   *
-   * @param linked points that stand in the graph now
-   */
-  restore(plans: readonly ({ readonly metric: Metric } & MetricPlan)[], linked: number): void {
-    for (const { metric, route, recall } of plans) {
-      if (recall !== undefined) this.#measured.set(metric, { route, recall, points: linked, isOld: true })
-    }
+  /** What a later run can take up. */
+  get kept(): KeptRoute[] {
+    return [...this.#measured].map(([metric, { route, recall, points, isOld }]) => ({
+      metric,
+      route,
+      recall,
+      points,
+      by: isOld ? undefined : { ef: this.#hnswEf, target: this.#recallTarget },
+    }))
   }
 
   /**
-   * The metrics to measure now: those whose graph has many more points than the last time, or was never measured.
+   * Takes up what an earlier run measured; again is measured only what that run measured otherwise, or a graph much
+   * smaller.
+   *
+   * @param linked points that stand in the graph now
+   */
+  restore(kept: readonly KeptRoute[], linked: number): void {
+    for (const { metric, route, recall, points, by } of kept) {
+      const isOld = by?.ef !== this.#hnswEf || by.target !== this.#recallTarget
+      const linkedBefore = this.#linkedEver - Math.max(0, linked - points)
+      this.#measured.set(metric, { route, recall, points, linkedBefore, isOld })
+    }
+  }
+
+  /** Points that were linked since the start, those that have gone again included. */
+  get linkedEver(): number {
+    return this.#linkedEver
+  }
+
+  /** So many more points have been linked. */
+  linked(count: number): void {
+    this.#linkedEver += count
+  }
+
+  /**
+   * The metrics to measure now: those that were never measured, or into whose graph many points have come since, in
+   * place of others or besides.
    *
    * Points that wait do not count as measured, or what half a graph showed while it was being built, with links
    * still missing that come with the other half, would be believed of the whole one.
@@ -91,7 +120,7 @@ export class RecallPlans {
       const measured = this.#measured.get(metric)
       if (measured === undefined || measured.isOld) return true
       const isTight = waiting === 0 || (measured.route?.widening ?? 1) > 1
-      return linked >= measured.points * (isTight ? tightGrowth : usualGrowth)
+      return this.#linkedEver - measured.linkedBefore >= measured.points * (isTight ? tightShare : usualShare)
     })
   }
 
@@ -133,15 +162,19 @@ export class RecallPlans {
    * Decides by what was measured: of a metric's routes the last one tried is the first that was good enough.
    *
    * @param due the metrics that were asked about
-   * @param points linked points when the measurement began
+   * @param graph what was measured: its points, and `linkedEver` at the time
    */
-  decide(due: readonly Metric[], found: readonly RouteRecall[], points: number): void {
+  decide(
+    due: readonly Metric[],
+    found: readonly RouteRecall[],
+    graph: Pick<Measured, 'points' | 'linkedBefore'>,
+  ): void {
     for (const metric of due) {
       const tried = found.filter((each) => each.metric === metric)
       const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
       const isEnough = best !== undefined && best.recall >= this.#recallTarget
       const route = isEnough ? best.route : undefined
-      this.#measured.set(metric, { route, recall: best?.recall, points, isOld: false })
+      this.#measured.set(metric, { ...graph, route, recall: best?.recall, isOld: false })
       this.#asked.delete(metric)
     }
     this.#measuredAt = performance.now()
@@ -156,9 +189,9 @@ export class RecallPlans {
 
 const noPlan: MetricPlan = { route: undefined, recall: undefined }
 
-/** Recall sinks slowly as points come: the next look is due when there are so many times as many. */
-const usualGrowth = 2
-const tightGrowth = 1.25
+/** Recall sinks slowly as points come: the next look is due when so many of those measured have come since. */
+const usualShare = 1
+const tightShare = 0.25
 /** Beyond it a metric that nobody has searched with meanwhile is measured anew before its plan is believed. */
 const meaningfulGrowth = 4
 const oldMs = 600_000

@@ -22,11 +22,19 @@ const formatVersion = 1
 export interface CheckpointMeta {
   /** Sequence number of the last change when it was written. */
   readonly sequence: number
-  readonly routes: readonly {
-    readonly metric: Metric
-    readonly route: Route | undefined
-    readonly recall: number | undefined
-  }[]
+  readonly routes: readonly KeptRoute[]
+}
+
+/** How a metric's searches go, and by what measurement. */
+export interface KeptRoute {
+  readonly metric: Metric
+  /** Undefined for the exact scan. */
+  readonly route: Route | undefined
+  readonly recall: number | undefined
+  /** Linked points at the measurement. */
+  readonly points: number
+  /** The ef that recall was measured at, and what it had to reach; undefined when it was to be measured again. */
+  readonly by: { readonly ef: number; readonly target: number } | undefined
 }
 
 interface Header {

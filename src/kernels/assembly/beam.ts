@@ -13,7 +13,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { score1, score4, touchCodes } from './measure'
+import { CACHE_LINE, score1, score4, touchCodes } from './measure'
 
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
@@ -124,7 +124,7 @@ function makeRoom(at: usize, end: usize): void {
 @inline
 function touchList(list: usize): void {
   load<u32>(list)
-  load<u32>(list, 64)
+  load<u32>(list, CACHE_LINE)
 }
 
 /**

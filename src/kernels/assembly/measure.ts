@@ -136,7 +136,7 @@ function sane(distance: f32): f32 {
 
 /** Longer rows are read in order anyway, which the processor sees coming. */
 const TOUCHED_MAX: usize = 320
-const CACHE_LINE: usize = 64
+export const CACHE_LINE: usize = 64
 
 /**
  * Reads from the codes of slots and does nothing with it: WebAssembly has no prefetch, but a load that nobody
