@@ -468,7 +468,7 @@ export class Indexer {
     } finally {
       this.#isAuditing = false
     }
-    if (this.#plans.isCosinePoor && !this.#active[1] && !this.#isClosing) this.#addCosineGraph()
+    if (this.#plans.isCosineGraphWanted && !this.#active[1] && !this.#isClosing) this.#addCosineGraph()
   }
 
   #addCosineGraph(): void {

@@ -77,18 +77,8 @@ it('recall is not measured where there is nothing to measure', () => {
 })
 
 it('recall is measured on linked points, as many while others wait as when none does', async () => {
-  const dimension = 4
   const count = 6000
-  const index = new VectorIndex({
-    dimension,
-    kernels: await loadKernels(),
-    maxThreads: 1,
-    maxLimit: 10,
-    m: 16,
-    efConstruction: 100,
-    maxMemoryBytes: 0,
-  })
-  for (let slot = 0; slot < count; slot += 1) index.place(slot, new Float32Array(dimension), slot)
+  const index = await indexOf(Array.from({ length: count }, () => new Float32Array(4)))
   const { states } = index.linkQueue(0, 0).state
   const plans = new RecallPlans(options)
   for (const linked of [count / 2, count]) {
@@ -108,3 +98,41 @@ it('recall is measured on linked points, as many while others wait as when none 
     )
   }
 })
+
+it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', async () => {
+  const graph = { points: 200, linkedBefore: 200 }
+  for (const [spread, isWanted] of [
+    [1, false],
+    [1.05, false],
+    [2, true],
+  ] as const) {
+    const vectors = Array.from({ length: 200 }, (_, at) => Float32Array.of(1 + ((spread - 1) * at) / 199, 0))
+    const index = await indexOf([new Float32Array(2), ...vectors])
+    index.linkQueue(0, 0).state.states.fill(slotStates.linked, 0, vectors.length + 1)
+    const plans = new RecallPlans(options)
+    plans.request(index, metrics, [true, false], 0)
+    assert.ok(!plans.isCosineGraphWanted, 'it was not measured')
+    plans.decide(metrics, [], graph)
+    assert.equal(
+      plans.isCosineGraphWanted,
+      isWanted,
+      `the longest is ${spread} times as long as the shortest`,
+    )
+    plans.decide(metrics, [{ ...good, metric: 'Cosine' }], graph)
+    assert.ok(!plans.isCosineGraphWanted, 'it is served well')
+  }
+})
+
+async function indexOf(vectors: readonly Float32Array[]): Promise<VectorIndex> {
+  const index = new VectorIndex({
+    dimension: vectors[0]!.length,
+    kernels: await loadKernels(),
+    maxThreads: 1,
+    maxLimit: 10,
+    m: 16,
+    efConstruction: 100,
+    maxMemoryBytes: 0,
+  })
+  for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot)
+  return index
+}

@@ -39,6 +39,8 @@ export class RecallPlans {
   readonly #asked = new Set<Metric>()
   #linkedEver = 0
   #measuredAt = 0
+  /** The longest of the points last sampled, as a multiple of the shortest. */
+  #lengthSpread = 1
 
   /** @param hnswEf the ef at which recall is measured */
   constructor({ recallTarget, hnswEf }: { readonly recallTarget: number; readonly hnswEf: number }) {
@@ -147,8 +149,10 @@ export class RecallPlans {
     ready: readonly boolean[],
     waiting: number,
   ): AuditRequest {
+    const slots = sampleOf(index, ready, waiting)
+    this.#lengthSpread = spreadOf(slots.map((slot) => index.lengthOf(slot)))
     return {
-      slots: sampleOf(index, ready, waiting),
+      slots,
       slotCount: index.slotCount,
       k: 10,
       ef: this.#hnswEf,
@@ -180,10 +184,15 @@ export class RecallPlans {
     this.#measuredAt = performance.now()
   }
 
-  /** Whether the Euclidean graph has to be searched much wider for Cosine than asked, if it serves it at all. */
-  get isCosinePoor(): boolean {
+  /**
+   * Whether Cosine should have a graph of its own: vectors differ in length, and the Euclidean graph has to be searched
+   * much wider for Cosine than asked, if it serves it at all. Where lengths are alike, both metrics order alike, and a
+   * graph by the other one would be no better.
+   */
+  get isCosineGraphWanted(): boolean {
     const measured = this.#measured.get('Cosine')
-    return measured !== undefined && (measured.route === undefined || measured.route.widening > 2)
+    const isPoor = measured !== undefined && (measured.route === undefined || measured.route.widening > 2)
+    return isPoor && this.#lengthSpread > alikeSpread
   }
 }
 
@@ -198,6 +207,8 @@ const oldMs = 600_000
 /** A sample's figure is a little off: what is just at the target in it may be below in truth. */
 const margin = 0.005
 const samples = 100
+/** What rounding, or storing as halves or bytes, leaves of one length. */
+const alikeSpread = 1.1
 
 /**
  * Linked slots, evenly spread over the index with a random start in each stretch. One that waits says nothing of
@@ -217,6 +228,12 @@ function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number
     }
   }
   return [...slots]
+}
+
+/** 1 where there are none; points at the origin, which have no direction, do not count. */
+function spreadOf(lengths: readonly number[]): number {
+  const above = lengths.filter((length) => length > 0)
+  return above.length === 0 ? 1 : Math.max(...above) / Math.min(...above)
 }
 
 function isLinked(index: VectorIndex, ready: readonly boolean[], slot: number): boolean {

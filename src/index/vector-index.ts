@@ -171,6 +171,11 @@ export class VectorIndex {
     return this.#segmentOf(slot).sequenceOf(this.#local(slot))
   }
 
+  /** Euclidean length of the vector that last filled the slot. */
+  lengthOf(slot: number): number {
+    return this.#segmentOf(slot).lengthOf(this.#local(slot))
+  }
+
   /** A copy of the slot's vector. */
   read(slot: number): Float32Array {
     return this.#segmentOf(slot).read(this.#local(slot))
@@ -279,6 +284,10 @@ class Segment {
 
   sequenceOf(local: number): number {
     return this.#views.sequences[local]!
+  }
+
+  lengthOf(local: number): number {
+    return Math.sqrt(this.#views.norms[local]!)
   }
 
   read(local: number): Float32Array {
