@@ -116,12 +116,14 @@ export class VectorIndex {
    */
   reserve(slotCount: number): void {
     const { maxMemoryBytes, outsideBytes = 0 } = this.#options
-    const needed = slotCount * (this.#bytesPerSlot + outsideBytes)
-    if (maxMemoryBytes > 0 && needed > maxMemoryBytes && slotCount > this.#slotCount) {
-      throw new DatabaseError(
-        'memory_full',
-        `points would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
-      )
+    if (maxMemoryBytes > 0 && slotCount > this.#slotCount) {
+      const needed = slotCount * (this.#bytesPerSlot + outsideBytes)
+      if (needed > maxMemoryBytes) {
+        throw new DatabaseError(
+          'memory_full',
+          `points would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+        )
+      }
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
   }
@@ -217,9 +219,12 @@ class Segment {
   readonly #reader: RowReader | undefined
   #views: Views
   #slots = 0
+  /** Of its memory: asking that for its buffer takes as long as filling a slot. */
+  #pages: number
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
-    const memory = allocate(pagesFor(layout, 0))
+    this.#pages = pagesFor(layout, 0)
+    const memory = allocate(this.#pages)
     this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout, rowFile }
     this.#reader = rowFile && new RowReader(rowFile, layout.dimension)
     this.#kernels = instantiateKernels(kernels, memory)
@@ -232,15 +237,15 @@ class Segment {
 
   grow(slots: number): void {
     const { memory, layout } = this.handle
-    const pages = memory.buffer.byteLength / pageBytes
     const needed = pagesFor(layout, slots)
-    if (needed <= pages) return
-    const most = pagesFor(layout, layout.capacity)
+    if (needed <= this.#pages) return
+    const pages = Math.min(Math.max(needed, this.#pages + growthPages), pagesFor(layout, layout.capacity))
     try {
-      memory.grow(Math.min(Math.max(needed, pages + growthPages), most) - pages)
+      memory.grow(pages - this.#pages)
     } catch (error) {
       throw outOfMemory(error)
     }
+    this.#pages = pages
     this.#views = viewsOf(this.handle)
   }
 
