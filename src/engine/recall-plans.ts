@@ -28,7 +28,7 @@ interface Measured extends MetricPlan {
  * Which way each metric's searches take, and when it is time to measure again.
  *
  * While points are still to be linked, only what somebody searches with is measured: measuring all metrics again
- * and again as a collection fills took a sixth of what linking it takes, and nobody asked. When all points are linked
+ * and again as a collection fills took a quarter of the index threads' time, and nobody asked. When all points are linked
  * the others follow.
  */
 export class RecallPlans {
