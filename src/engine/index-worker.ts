@@ -1,5 +1,6 @@
+import { readlinkSync } from 'node:fs'
+import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { lowerThreadPriority } from '../base/thread-priority.ts'
 import { auditRoutes } from '../index/audit.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
@@ -19,7 +20,7 @@ const port = parentPort!
 const { kernels, lane }: IndexWorkerSetup = workerData
 const searcher = new Searcher(kernels, lane)
 const segments: SegmentHandle[] = []
-lowerThreadPriority(10)
+yieldToSearches()
 
 port.on('message', (message: ToIndexWorker) => {
   if (message.kind === 'segment') {
@@ -79,5 +80,14 @@ function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph 
   } catch (error) {
     const fault = error instanceof Error ? error.message : String(error)
     return { meta: { sequence: 0, routes: [] }, fault, linked: 0, leaving: 0 }
+  }
+}
+
+/** Linux keeps a priority for each thread; elsewhere index threads simply share the cores. */
+function yieldToSearches(): void {
+  try {
+    setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), 10)
+  } catch {
+    // No such file or not allowed: the priority is a courtesy, nothing depends on it.
   }
 }

@@ -1,6 +1,5 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { isDeepStrictEqual } from 'node:util'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
@@ -457,11 +456,8 @@ export class Indexer {
       if (this.#isBroken || this.#isClosing || due.length === 0) return
       const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
       const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, due, ready, waiting) })
-      const before = this.plans
-      this.#plans.decide(due, found, measured)
-      const isOther = due.some((metric) => !isDeepStrictEqual(before[metric].route, this.plans[metric].route))
-      // The next start should find it, though no point has changed.
-      if (isOther) this.#unsaved += 1
+      // The next start should find another way, though no point has changed.
+      if (this.#plans.decide(due, found, measured)) this.#unsaved += 1
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
       this.#breakDown(error)

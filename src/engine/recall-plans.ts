@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import { type Metric, metrics } from '../base/point.ts'
 import type { AuditRequest } from '../index/audit.ts'
 import { type Route, routesFor } from '../index/graph.ts'
@@ -140,6 +141,7 @@ export class RecallPlans {
   /**
    * What to measure.
    *
+   * @param due the metrics to measure
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
    */
@@ -167,21 +169,25 @@ export class RecallPlans {
    *
    * @param due the metrics that were asked about
    * @param graph what was measured: its points, and `linkedEver` at the time
+   * @returns whether searches under any metric go another way now
    */
   decide(
     due: readonly Metric[],
     found: readonly RouteRecall[],
     graph: Pick<Measured, 'points' | 'linkedBefore'>,
-  ): void {
+  ): boolean {
+    let isOther = false
     for (const metric of due) {
       const tried = found.filter((each) => each.metric === metric)
       const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
       const isEnough = best !== undefined && best.recall >= this.#recallTarget
       const route = isEnough ? best.route : undefined
+      if (!isDeepStrictEqual(route, this.of(metric).route)) isOther = true
       this.#measured.set(metric, { ...graph, route, recall: best?.recall, isOld: false })
       this.#asked.delete(metric)
     }
     this.#measuredAt = performance.now()
+    return isOther
   }
 
   /**
