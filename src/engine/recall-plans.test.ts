@@ -83,15 +83,16 @@ it('recall is measured on linked points, as many while others wait as when none 
   const plans = new RecallPlans(options)
   for (const linked of [count / 2, count]) {
     states.fill(slotStates.linked, 0, linked)
-    const { slots, candidates } = plans.request(
+    const { slots, fewest, candidates } = plans.request(
       index,
       ['Euclidean', 'Hamming'],
       [true, false],
       count - linked,
     )
-    assert.equal(slots.length, 100)
+    assert.ok(slots.length > 350 && slots.length <= 400, `${slots.length}, less what was drawn twice`)
     assert.ok(slots.every((slot) => slot < linked))
-    assert.ok(slots.some((slot) => slot >= 0.9 * linked) && slots.some((slot) => slot < 0.1 * linked))
+    const first = slots.slice(0, fewest)
+    assert.ok(first.some((slot) => slot >= 0.9 * linked) && first.some((slot) => slot < 0.1 * linked))
     assert.deepEqual(
       candidates.map(({ metric }) => metric),
       ['Euclidean', 'Hamming'],

@@ -46,7 +46,7 @@ it(`an audit asks no more of a route than shows that it is of no use, seed ${see
   }
   const slots = Array.from({ length: 100 }, (_, place) => place * 10)
   const found = auditRoutes(counting, index.segments, {
-    ...{ slots, slotCount: index.slotCount, k: 10, ef: 64, target: 0.98, floor: 0.97 },
+    ...{ slots, fewest: 100, slotCount: index.slotCount, k: 10, ef: 64, target: 0.98, floor: 0.97 },
     candidates: (['Euclidean', 'Hamming'] as const).map((metric) => {
       return { metric, routes: routesFor(metric, index.layout, [true, false]).slice(0, 1) }
     }),
@@ -56,6 +56,42 @@ it(`an audit asks no more of a route than shows that it is of no use, seed ${see
   assert.equal(asked.Euclidean, slots.length)
   assert.ok(recalls.Hamming! < 0.97, `Hamming ${recalls.Hamming}`)
   assert.ok(asked.Hamming < slots.length / 2, `${asked.Hamming} walks under Hamming`)
+})
+
+it(`an audit asks more of a route where the first answers leave it in doubt, seed ${seed}`, async () => {
+  await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
+  for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
+  await fixture.settled()
+  const { index } = fixture
+  const searcher = new Searcher(await loadKernels(), 0)
+  index.onSegment((segment) => searcher.attach(segment))
+  const routes = routesFor('Euclidean', index.layout, [true, false]).slice(0, 1)
+  const slots = Array.from({ length: 400 }, (_, place) => (place * 7) % 1000)
+  /** With some answers cut to their first three, by the number of their query. */
+  const audited = (isCut: (query: number) => boolean): { asked: number; recall: number } => {
+    let asked = 0
+    const failing: Pick<Searcher, 'search'> = {
+      search: (queries, ...rest) =>
+        searcher.search(queries, ...rest).map((hits, at) => {
+          if (queries[at]!.route === undefined) return hits
+          asked += 1
+          return isCut(asked) ? hits.slice(0, 3) : hits
+        }),
+    }
+    const found = auditRoutes(failing, index.segments, {
+      ...{ slots, fewest: 100, slotCount: index.slotCount, k: 10, ef: 128, target: 0.985, floor: 0.98 },
+      candidates: [{ metric: 'Euclidean', routes }],
+    })
+    return { asked, recall: found[0]!.recall }
+  }
+  const good = audited(() => false)
+  assert.equal(good.asked, 112, 'the first hundred, in whole parts')
+  assert.ok(good.recall > 0.99)
+  const poor = audited((query) => (query > 112 ? query % 20 === 0 : query === 50))
+  assert.ok(poor.asked > 112 && poor.recall < 0.98, `${poor.recall} of ${poor.asked}`)
+  const near = audited((query) => query % 70 === 0)
+  assert.equal(near.asked, 400, 'all, where it is hardly better than asked')
+  assert.ok(near.recall > 0.98 && near.recall < 0.995, String(near.recall))
 })
 
 function descriptorsOf(path: string): number {

@@ -7,8 +7,10 @@ import type { IndexQuery, Searcher, SlotRange } from './searcher.ts'
 import { queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
 export interface AuditRequest {
-  /** Slots whose vectors are the queries. */
+  /** Slots whose vectors are the queries; every part of them stands for the whole. */
   readonly slots: readonly number[]
+  /** So many queries are asked of a route at least; the others only where these leave in doubt whether it will do. */
+  readonly fewest: number
   readonly slotCount: number
   readonly k: number
   readonly ef: number
@@ -74,9 +76,10 @@ class Sample {
     this.#ranges = rangesOf(segments, request.slotCount)
   }
 
-  /** Of all queries, or of as many as tell that it is below the floor. */
+  /** Of as many queries as tell whether it is below the floor. */
   recallOf(route: Route): number {
     const { slots, k, floor } = this.#request
+    const fewest = Math.min(this.#request.fewest, slots.length)
     const own = new Tally()
     const others = new Tally()
     for (let at = 0; at < slots.length; at += queriesPerScanMax) {
@@ -87,7 +90,9 @@ class Sample {
       const isOwn = (slot: number, query: number): boolean => slot === slots[at + query]
       own.add(truth, answers, isOwn)
       others.add(truth, answers, (slot, query) => !isOwn(slot, query))
-      if (own.bestOf(slots.length) < floor || others.bestOf(slots.length * k) < floor) break
+      const asked = Math.max(fewest, at + queries.length)
+      if (own.bestOf(asked) < floor || others.bestOf(asked * k) < floor) break
+      if (at + queries.length >= fewest && own.isSurelyAbove(floor) && others.isSurelyAbove(floor)) break
     }
     return Math.min(own.recall, others.recall)
   }
@@ -119,6 +124,9 @@ function isLinked(segments: readonly SegmentHandle[], slot: number, graph: numbe
 class Tally {
   #found = 0
   #missed = 0
+  #queries = 0
+  /** Of the shares that single queries missed. */
+  #squares = 0
 
   add(
     truth: readonly (readonly Hit[])[],
@@ -129,16 +137,28 @@ class Tally {
       const answer = answers[query]!
       const slots = new Set(answer.map(({ slot }) => slot))
       const last = answer.length < nearest.length ? undefined : answer.at(-1)
+      let found = 0
+      let missed = 0
       for (const hit of nearest) {
         if (!counts(hit.slot, query)) continue
-        if (slots.has(hit.slot)) this.#found += 1
-        else if (last === undefined || hit.distance < last.distance) this.#missed += 1
+        if (slots.has(hit.slot)) found += 1
+        else if (last === undefined || hit.distance < last.distance) missed += 1
       }
+      this.#found += found
+      this.#missed += missed
+      this.#queries += 1
+      this.#squares += (missed / Math.max(found + missed, 1)) ** 2
     }
   }
 
   get recall(): number {
     return this.#found + this.#missed === 0 ? 1 : this.#found / (this.#found + this.#missed)
+  }
+
+  /** Whether more queries would hardly show it below: by three times the standard error of the mean. */
+  isSurelyAbove(floor: number): boolean {
+    const variance = this.#squares / this.#queries - (1 - this.recall) ** 2
+    return this.recall - 3 * Math.sqrt(Math.max(variance, 0) / this.#queries) >= floor
   }
 
   /** What the recall can come to at most, with as many neighbours in all. */
