@@ -6,6 +6,7 @@ import { linksOfGraphFile, loadGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
+import { readRows } from '../storage/row-reader.ts'
 import type { Store } from '../storage/store.ts'
 
 /** What an examination of stored data found. */
@@ -30,7 +31,7 @@ export async function examine(store: Store, indexDirectory: string): Promise<Dia
   const files = existsSync(indexDirectory) ? readdirSync(indexDirectory).filter(isGraphFile).sort() : []
   const index =
     store.dimension === undefined ? undefined : await indexFor(store.dimension, indexDirectory, files)
-  const points = await readPoints(store, index, damage)
+  const points = readPoints(store, index, damage)
   index?.extend(store.slotCount)
   const graphs =
     index === undefined ? [] : files.map((file) => readGraph(index, indexDirectory, file, staleIndex))
@@ -62,10 +63,12 @@ function linksOf(directory: string, files: readonly string[]): number {
   }
 }
 
-async function readPoints(store: Store, index: VectorIndex | undefined, damage: string[]): Promise<number> {
+function readPoints(store: Store, index: VectorIndex | undefined, damage: string[]): number {
   const ids = new Set<string>()
   try {
-    await store.load(({ slot, id: bytes, sequence, vector }) => {
+    const rows = store.rows()
+    if (rows === undefined) return 0
+    readRows(rows, 0, rows.slotCount, ({ slot, id: bytes, sequence, vector }) => {
       const id = idFromBytes(bytes)
       if (ids.has(id)) damage.push(`the id ${id} stands twice, the second time in slot ${slot}`)
       ids.add(id)

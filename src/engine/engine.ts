@@ -6,7 +6,7 @@ import type { Hit } from '../index/hit.ts'
 import type { CodeBits } from '../index/segment.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
-import type { Deletion, Insertion, Snapshot, Store, StoredRow } from '../storage/store.ts'
+import type { Deletion, Insertion, Snapshot, Store } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
 import { IdTable, idTableBytesPerSlot } from './id-table.ts'
@@ -71,12 +71,18 @@ export interface EngineStats {
 /**
  * Opens the engine over a store: loads every live point into memory and starts the search threads.
  *
- * @throws what `store.load` throws on damaged data
+ * @throws DatabaseError `internal` that names what is damaged
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
   const kernels = await loadKernels()
   options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
-  const state = await recover(options, kernels)
+  const { dimension, slotCount } = options.store
+  const state: State = {
+    ids: new IdTable(slotCount),
+    slots: new SlotAllocator(slotCount),
+    index: dimension === undefined ? undefined : createIndex(options, kernels, dimension),
+  }
+  await using opened = new AsyncDisposableStack()
   const indexer = new Indexer({
     ...options,
     kernels,
@@ -86,6 +92,12 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     sequence: () => options.store.sequence,
     onFree: (slot) => state.slots.release(slot),
   })
+  opened.defer(() => indexer.close())
+  if (state.index !== undefined) {
+    indexer.attach(state.index)
+    await recover(options.store, state.index, state, indexer)
+  }
+  // Not before: index threads are needed at once, and on few cores others would hold up their start.
   const executor = createExecutor({
     kernels,
     threads: options.searchThreads,
@@ -93,21 +105,40 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
     logger: options.logger,
     routeOf: (metric) => indexer.route(metric),
   })
-  const engine = new Engine(options, state, kernels, executor, indexer)
-  try {
-    await engine.loadGraphs()
-    return engine
-  } catch (error) {
-    await engine.close()
-    throw error
+  opened.defer(() => executor.close())
+  if (state.index !== undefined) {
+    executor.attach(state.index)
+    await indexer.load()
   }
+  opened.move()
+  return new Engine(options, state, kernels, executor, indexer)
+}
+
+/** Reads the store into memory; afterwards every slot is live or free. */
+async function recover(
+  store: Store,
+  index: VectorIndex,
+  { ids, slots }: State,
+  indexer: Indexer,
+): Promise<void> {
+  const rows = store.rows()
+  if (rows === undefined) return
+  index.reserve(rows.slotCount)
+  index.extend(rows.slotCount)
+  await indexer.fill(rows, (first, filled) => {
+    for (let at = 0; at < filled.length; at += idBytes) {
+      const slot = first + at / idBytes
+      if (index.isLive(slot)) ids.set(slot, filled, at)
+      else slots.release(slot)
+    }
+  })
 }
 
 /**
  * The database: joins the write path, the index in memory, the id table and the search threads.
  *
- * All its state changes in `applyInsertion` and `applyDeletion`, whether a change comes from a caller or
- * from the disk at start-up. Main thread only; search threads read the index's shared memory.
+ * All its state changes in `applyInsertion` and `applyDeletion`, once `openEngine` has filled it from the disk. Main
+ * thread only; search threads read the index's shared memory.
  */
 export class Engine implements Database, ChangeTarget, AsyncDisposable {
   readonly #store: Store
@@ -117,7 +148,8 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   readonly #indexer: Indexer
   readonly #writePath: WritePath
   readonly #state: State
-  #attached = false
+  /** Whether the threads know of the index. */
+  #attached: boolean
   /** Ids that the searches under way may bring. */
   #queuedResults = 0
   #hasSnapshot = false
@@ -142,7 +174,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       target: this,
       maxQueuedBytes: options.maxQueuedWriteBytes,
     })
-    if (state.index !== undefined) this.#attach(state.index)
+    this.#attached = state.index !== undefined
   }
 
   get dimension(): number | undefined {
@@ -166,11 +198,6 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       isSettling: this.#indexer.isSettling,
       plans: this.#indexer.plans,
     }
-  }
-
-  /** Brings the graphs of an earlier run up with the points. */
-  async loadGraphs(): Promise<void> {
-    if (this.#state.index !== undefined) await this.#indexer.load()
   }
 
   insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
@@ -251,7 +278,8 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
 
   applyInsertion({ slot, id, sequence, point }: Insertion): void {
     writeIdBytes(id, idScratch, 0)
-    applyRow(this.#state, { slot, id: idScratch, sequence, vector: point.vector })
+    this.#state.index!.place(slot, point.vector, sequence)
+    this.#state.ids.set(slot, idScratch)
     if (!this.#attached) this.#attach(this.#state.index!)
     this.#indexer.inserted(slot)
   }
@@ -347,31 +375,6 @@ interface State {
 const idsPerTurn = 8192
 
 const idScratch = new Uint8Array(idBytes)
-
-/** Reads the store into memory; afterwards every slot is live or free. */
-async function recover(options: EngineOptions, kernels: KernelModule): Promise<State> {
-  const { store } = options
-  const state: State = {
-    ids: new IdTable(store.slotCount),
-    slots: new SlotAllocator(store.slotCount),
-    index: store.dimension === undefined ? undefined : createIndex(options, kernels, store.dimension),
-  }
-  let nextSlot = 0
-  await store.load((row) => {
-    for (; nextSlot < row.slot; nextSlot += 1) state.slots.release(nextSlot)
-    nextSlot = row.slot + 1
-    applyRow(state, row)
-  })
-  for (; nextSlot < store.slotCount; nextSlot += 1) state.slots.release(nextSlot)
-  state.index?.extend(store.slotCount)
-  return state
-}
-
-/** Puts one point into memory: the only way in, live or at recovery. */
-function applyRow({ index, ids }: State, { slot, id, sequence, vector }: StoredRow): void {
-  index!.place(slot, vector, sequence)
-  ids.set(slot, id)
-}
 
 function createIndex(options: EngineOptions, kernels: KernelModule, dimension: number): VectorIndex {
   return new VectorIndex({

@@ -35,13 +35,14 @@ export class IdTable {
     return this.#pages.length * pageBytes + tables
   }
 
-  /** Gives `slot` the 16-byte id that stands in `id`. The slot must not have one, nor the id a slot. */
-  set(slot: number, id: Uint8Array): void {
+  /** Gives `slot` the 16-byte id that stands at `offset` of `ids`. The slot must not have one, nor the id a slot. */
+  set(slot: number, ids: Uint8Array, offset = 0): void {
     const page = this.#pageFor(slot)
-    page.set(id.subarray(0, idBytes), (slot % slotsPerPage) * idBytes)
-    const partition = this.#partitions[id[0]!]!
+    const at = (slot % slotsPerPage) * idBytes
+    for (let index = 0; index < idBytes; index += 1) page[at + index] = ids[offset + index]!
+    const partition = this.#partitions[ids[offset]!]!
     if (partition.count + 1 > partition.slots.length * maxLoad) this.#grow(partition)
-    insertInto(partition.slots, hashOf(id, 0), slot)
+    insertInto(partition.slots, hashOf(ids, offset), slot)
     partition.count += 1
     this.#size += 1
   }

@@ -4,6 +4,7 @@ import type { Route } from '../index/graph.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { StoredRows } from '../storage/store.ts'
 
 /**
  * What the main thread and the index threads say to each other: a segment as soon as it exists, then one task
@@ -22,6 +23,11 @@ export interface GraphPlace {
 }
 
 export interface TaskResults {
+  /** Puts the points of slots [from, to), as the store numbers them, into their slots of a segment. */
+  fill: {
+    task: { readonly ordinal: number; readonly rows: StoredRows; readonly from: number; readonly to: number }
+    result: FilledSlots
+  }
   /** Links waiting slots. */
   link: { task: GraphPlace & { readonly slots: readonly number[] }; result: undefined }
   /** Chooses anew the lists of slots [from, to) that name leaving slots. */
@@ -36,6 +42,14 @@ export interface TaskResults {
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
   /** Measures routes against the exact scan, metric by metric, on stored points. */
   audit: { task: AuditRequest; result: readonly RouteRecall[] }
+}
+
+export interface FilledSlots {
+  readonly points: number
+  /** Of every slot, 16 bytes; zeros where no point lives. */
+  readonly ids: Uint8Array
+  /** What is damaged, if anything is: the slots are of no use then. */
+  readonly fault?: string
 }
 
 export interface LoadedGraph {

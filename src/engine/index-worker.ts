@@ -1,12 +1,17 @@
 import { readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
+import { idBytes } from '../base/ids.ts'
 import { auditRoutes } from '../index/audit.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
 import { Searcher } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
+import { Slots } from '../index/slots.ts'
+import { instantiateKernels } from '../kernels/wasm-module.ts'
+import { readRows } from '../storage/row-reader.ts'
 import type {
+  FilledSlots,
   FromIndexWorker,
   IndexWorkerSetup,
   LoadedGraph,
@@ -20,6 +25,7 @@ const port = parentPort!
 const { kernels, lane }: IndexWorkerSetup = workerData
 const searcher = new Searcher(kernels, lane)
 const segments: SegmentHandle[] = []
+const fillers: Slots[] = []
 yieldToSearches()
 
 port.on('message', (message: ToIndexWorker) => {
@@ -44,6 +50,7 @@ function answer(task: Task): void {
 function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
   if (task.kind === 'audit') return auditRoutes(searcher, segments, task)
   const segment = segments[task.ordinal]!
+  if (task.kind === 'fill') return fill(segment, task)
   const thread = searcher.graph(task.ordinal, task.graph)
   switch (task.kind) {
     case 'link':
@@ -65,22 +72,51 @@ function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
   }
 }
 
+function fill({ ordinal, firstSlot }: SegmentHandle, { rows, from, to }: Task<'fill'>): FilledSlots {
+  const slots = slotsOf(ordinal)
+  const ids = new Uint8Array((to - from) * idBytes)
+  let points = 0
+  try {
+    readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
+      ids.set(id, (slot - from) * idBytes)
+      slots.fill(slot - firstSlot, vector, sequence)
+      // While the row is at hand: a graph that is read from disk is walked by codes.
+      slots.encode(slot - firstSlot)
+      points += 1
+    })
+    return { points, ids }
+  } catch (error) {
+    return { points, ids, fault: messageOf(error) }
+  }
+}
+
+function slotsOf(ordinal: number): Slots {
+  const segment = segments[ordinal]!
+  fillers[ordinal] ??= new Slots(segment, instantiateKernels(kernels, segment.memory), lane)
+  return fillers[ordinal]
+}
+
 function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph | undefined {
   try {
     const meta = loadGraph(segment, graph, path)
     if (meta === undefined) return undefined
-    searcher.graph(segment.ordinal, graph).encodeAll()
     const { states, slotCount } = new GraphState(segment, graph)
     const count = { linked: 0, leaving: 0 }
     for (let slot = 0; slot < slotCount; slot += 1) {
       if (states[slot] === slotStates.linked) count.linked += 1
-      else if (states[slot] === slotStates.leaving) count.leaving += 1
+      if (states[slot] !== slotStates.leaving) continue
+      count.leaving += 1
+      // Searches go through it until it is repaired around, though nothing has filled it.
+      slotsOf(segment.ordinal).encode(slot)
     }
     return { meta, ...count }
   } catch (error) {
-    const fault = error instanceof Error ? error.message : String(error)
-    return { meta: { sequence: 0, routes: [] }, fault, linked: 0, leaving: 0 }
+    return { meta: { sequence: 0, routes: [] }, fault: messageOf(error), linked: 0, leaving: 0 }
   }
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
 }
 
 /** Linux keeps a priority for each thread; elsewhere index threads simply share the cores. */

@@ -1,5 +1,6 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
+import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
@@ -7,6 +8,7 @@ import { slotStates } from '../index/graph-state.ts'
 import { graphsPerSegment } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { StoredRows } from '../storage/store.ts'
 import type { GraphPlace, LoadedGraph, Task, TaskKind, TaskResults } from './index-messages.ts'
 import { IndexThread } from './index-thread.ts'
 import { type MetricPlan, RecallPlans } from './recall-plans.ts'
@@ -92,6 +94,31 @@ export class Indexer {
       for (const thread of this.#threads) thread.attach(segment)
       this.#queued[segment.ordinal] = new Uint8Array(segment.layout.capacity)
     })
+  }
+
+  /**
+   * Fills the index with the store's points, on all threads: before its graphs are read and anything is inserted.
+   *
+   * @param each told the ids of slots from `first` on, 16 bytes each, zeros where no point lives
+   * @throws DatabaseError `internal` that names a damaged row
+   */
+  async fill(rows: StoredRows, each: (first: number, ids: Uint8Array) => void): Promise<void> {
+    const index = this.#index!
+    const slots = Math.max(1, Math.min(fillSlots, Math.floor(fillBytes / index.layout.rowBytes)))
+    const fill = async (ordinal: number, from: number, to: number): Promise<void> => {
+      const { points, ids, fault } = await this.#submit({ kind: 'fill', ordinal, rows, from, to })
+      if (fault !== undefined) throw new DatabaseError('internal', fault)
+      index.filled(points)
+      each(from, ids)
+    }
+    const tasks: Promise<void>[] = []
+    for (const { ordinal, firstSlot, layout } of index.segments) {
+      const end = Math.min(rows.slotCount, firstSlot + layout.capacity)
+      for (let from = firstSlot; from < end; from += slots) {
+        tasks.push(fill(ordinal, from, Math.min(end, from + slots)))
+      }
+    }
+    await Promise.all(tasks)
   }
 
   /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
@@ -503,6 +530,9 @@ export class Indexer {
 const graphBytesMin = 4 * 1024 * 1024
 /** About 20 ms of linking: soon enough to make way for a repair, long enough for a message to cost nothing. */
 const slotsPerTask = 32
+/** A task of filling takes some ten milliseconds, and the ids that it brings few of the main thread's. */
+const fillBytes = 8 * 1024 * 1024
+const fillSlots = 8192
 /** More than groups that were let in together come to. */
 const buildingBytes = 32 * 1024 * 1024
 const repairMin = 256

@@ -10,6 +10,7 @@ import { idFromBytes } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import type { NewPoint } from '../base/point.ts'
 import { openStore } from '../storage/lmdb-store.ts'
+import { readRows } from '../storage/row-reader.ts'
 import type { Deletion, Insertion, Store } from '../storage/store.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { type ChangeTarget, WritePath } from './write-path.ts'
@@ -75,7 +76,10 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
   })
   const points = new Points()
   const slots = new SlotAllocator(store.slotCount)
-  await store.load(({ slot, id }) => points.slots.set(idFromBytes(id), slot))
+  const rows = store.rows()
+  if (rows !== undefined) {
+    readRows(rows, 0, rows.slotCount, ({ slot, id }) => points.slots.set(idFromBytes(id), slot))
+  }
   const writes = new WritePath({ store, slots, target: points, maxQueuedBytes })
   try {
     await work({ store, writes, points, commits: () => commits })

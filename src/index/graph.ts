@@ -3,7 +3,6 @@ import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { unreachedSlots } from './graph-check.ts'
-import { GraphState, slotStates } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
@@ -141,17 +140,6 @@ export class GraphThread {
   /** Ends the stay of the leaving slots, once every range has been repaired. */
   release(): void {
     this.#kernels.releaseLeaving()
-  }
-
-  /** Codes again every linked slot, after its links were read from disk. */
-  encodeAll(): void {
-    const { codeBytes, rows } = this.#segment.layout
-    if (codeBytes === 0 || rows === 0) return
-    const state = new GraphState(this.#segment, this.#graph)
-    const { states, slotCount } = state
-    for (let slot = 0; slot < slotCount; slot += 1) {
-      if (states[slot] !== slotStates.absent) this.#kernels.encodeSlot(slot)
-    }
   }
 
   /** Makes every linked slot reachable; gives how many were not. */

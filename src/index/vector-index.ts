@@ -1,16 +1,12 @@
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
-import { RowReader } from './row-reader.ts'
-import { placeQuery } from './scratch.ts'
 import {
   type CodeBits,
   graphBytes,
   graphsPerSegment,
-  laneAddress,
   pageBytes,
   pagesFor,
   type RowFileLayout,
@@ -19,6 +15,7 @@ import {
   segmentLayout,
   slotBytes,
 } from './segment.ts'
+import { Slots } from './slots.ts'
 
 export interface VectorIndexOptions {
   readonly dimension: number
@@ -128,10 +125,18 @@ export class VectorIndex {
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
   }
 
-  /** Makes all slots below `slotCount` slots of the index, empty ones: a graph on disk may know the last of them. */
+  /**
+   * Makes all slots below `slotCount` slots of the index, empty ones: for other threads to fill, and because a graph
+   * on disk may know the last of them.
+   */
   extend(slotCount: number): void {
     this.#eachSegment(slotCount, (segment, slots) => segment.extend(slots))
     this.#slotCount = Math.max(this.#slotCount, slotCount)
+  }
+
+  /** Other threads have put so many points into empty slots of the index. */
+  filled(points: number): void {
+    this.#liveCount += points
   }
 
   /** The segments that hold `slotCount` slots, made where they are not there yet, with how many of them each holds. */
@@ -146,7 +151,9 @@ export class VectorIndex {
   place(slot: number, vector: Float32Array, sequence: number): void {
     assert(vector.length === this.dimension, 'a vector has the dimension of the index')
     this.reserve(Math.max(this.#slotCount, slot + 1))
-    this.#segmentOf(slot).fill(this.#local(slot), vector, sequence)
+    const segment = this.#segmentOf(slot)
+    segment.extend(this.#local(slot) + 1)
+    segment.slots.fill(this.#local(slot), vector, sequence)
     this.#slotCount = Math.max(this.#slotCount, slot + 1)
     this.#liveCount += 1
   }
@@ -154,7 +161,7 @@ export class VectorIndex {
   /** Empties a slot; no search that starts afterwards sees it. */
   remove(slot: number): void {
     assert(this.isLive(slot), 'a removed slot is live')
-    this.#segmentOf(slot).clear(this.#local(slot))
+    this.#segmentOf(slot).slots.clear(this.#local(slot))
     this.#liveCount -= 1
     this.#removals += 1
   }
@@ -165,22 +172,22 @@ export class VectorIndex {
   }
 
   isLive(slot: number): boolean {
-    return slot < this.#slotCount && this.#segmentOf(slot).isLive(this.#local(slot))
+    return slot < this.#slotCount && this.#segmentOf(slot).slots.isLive(this.#local(slot))
   }
 
   /** Sequence number of the insertion that last filled the slot. */
   sequenceOf(slot: number): number {
-    return this.#segmentOf(slot).sequenceOf(this.#local(slot))
+    return this.#segmentOf(slot).slots.sequenceOf(this.#local(slot))
   }
 
   /** Euclidean length of the vector that last filled the slot. */
   lengthOf(slot: number): number {
-    return this.#segmentOf(slot).lengthOf(this.#local(slot))
+    return this.#segmentOf(slot).slots.lengthOf(this.#local(slot))
   }
 
   /** A copy of the slot's vector. */
   read(slot: number): Float32Array {
-    return this.#segmentOf(slot).read(this.#local(slot))
+    return this.#segmentOf(slot).slots.read(this.#local(slot))
   }
 
   #local(slot: number): number {
@@ -215,10 +222,8 @@ const growthPages = (16 * 1024 * 1024) / pageBytes
 class Segment {
   readonly handle: SegmentHandle
   readonly queues: readonly LinkQueue[]
-  readonly #kernels: KernelExports
-  readonly #reader: RowReader | undefined
-  #views: Views
-  #slots = 0
+  readonly slots: Slots
+  #slotCount = 0
   /** Of its memory: asking that for its buffer takes as long as filling a slot. */
   #pages: number
 
@@ -226,18 +231,16 @@ class Segment {
     this.#pages = pagesFor(layout, 0)
     const memory = allocate(this.#pages)
     this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout, rowFile }
-    this.#reader = rowFile && new RowReader(rowFile, layout.dimension)
-    this.#kernels = instantiateKernels(kernels, memory)
-    this.#views = viewsOf(this.handle)
+    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
     this.queues = Array.from({ length: graphsPerSegment }, (_, graph) => {
       writeGraphHeader(this.handle, graph)
       return new LinkQueue(new GraphState(this.handle, graph))
     })
   }
 
-  grow(slots: number): void {
+  grow(slotCount: number): void {
     const { memory, layout } = this.handle
-    const needed = pagesFor(layout, slots)
+    const needed = pagesFor(layout, slotCount)
     if (needed <= this.#pages) return
     const pages = Math.min(Math.max(needed, this.#pages + growthPages), pagesFor(layout, layout.capacity))
     try {
@@ -246,86 +249,14 @@ class Segment {
       throw outOfMemory(error)
     }
     this.#pages = pages
-    this.#views = viewsOf(this.handle)
+    this.slots.refresh()
   }
 
-  fill(local: number, vector: Float32Array, sequence: number): void {
-    const { rows, rowBytes, paddedDimension } = this.handle.layout
-    Atomics.store(this.#views.live, local, 0)
-    this.#views.sequences[local] = sequence
-    const row = rows === 0 ? this.#code(local, vector) : rows + local * rowBytes
-    if (rows !== 0) this.#views.rows.set(vector, (local * rowBytes) / 4)
-    this.#views.norms[local] = this.#kernels.dot64(row, row, paddedDimension)
-    this.extend(local + 1)
-    Atomics.store(this.#views.live, local, 1)
-  }
-
-  extend(slots: number): void {
-    if (slots <= this.#slots) return
-    this.grow(slots)
-    this.#slots = slots
-    for (const { state } of this.queues) state.slotCount = slots
-  }
-
-  /** Codes a vector whose row stays on disk; gives the address of the row, for the moment. */
-  #code(local: number, vector: Float32Array): number {
-    const { layout } = this.handle
-    const { paddedDimension, codeBits, codeWidth, codes, codeBytes } = layout
-    const at = laneAddress(layout, 0)
-    placeQuery(this.handle, at, vector)
-    const { encodeNibbles, encodeStored } = this.#kernels
-    const encode = codeBits === 4 ? encodeNibbles : encodeStored
-    encode(at, paddedDimension, codeWidth, codes + local * codeBytes)
-    return at
-  }
-
-  clear(local: number): void {
-    Atomics.store(this.#views.live, local, 0)
-  }
-
-  isLive(local: number): boolean {
-    return this.#views.live[local] === 1
-  }
-
-  sequenceOf(local: number): number {
-    return this.#views.sequences[local]!
-  }
-
-  lengthOf(local: number): number {
-    return Math.sqrt(this.#views.norms[local]!)
-  }
-
-  read(local: number): Float32Array {
-    const { rowBytes, dimension } = this.handle.layout
-    if (this.#reader !== undefined) {
-      const vector = new Float32Array(dimension)
-      this.#reader.read(this.handle.firstSlot + local, 1, vector, dimension)
-      return vector
-    }
-    const at = (local * rowBytes) / 4
-    return new Float32Array(this.#views.rows.subarray(at, at + dimension))
-  }
-}
-
-interface Views {
-  readonly live: Uint8Array
-  readonly sequences: Float64Array
-  readonly norms: Float64Array
-  readonly rows: Float32Array
-}
-
-/** A grown shared memory has a new, longer buffer; views over the old one stay valid but short. */
-function viewsOf({ memory, layout }: SegmentHandle): Views {
-  const { buffer } = memory
-  return {
-    live: new Uint8Array(buffer, layout.live, layout.capacity),
-    sequences: new Float64Array(buffer, layout.sequences, layout.capacity),
-    norms: new Float64Array(buffer, layout.norms, layout.capacity),
-    rows: new Float32Array(
-      buffer,
-      layout.rows,
-      layout.rows === 0 ? 0 : Math.floor((buffer.byteLength - layout.rows) / 4),
-    ),
+  extend(slotCount: number): void {
+    if (slotCount <= this.#slotCount) return
+    this.grow(slotCount)
+    this.#slotCount = slotCount
+    for (const { state } of this.queues) state.slotCount = slotCount
   }
 }
 

@@ -80,16 +80,15 @@ export function sealRow(target: Buffer, offset: number, rowBytes: number): void 
 }
 
 /**
- * Reads the row at `offset` into `vector`.
+ * Reads the row at `offset`.
  *
+ * @param vector the bytes of a vector of its dimension, to be overwritten
  * @returns its sequence number, or undefined when the checksum does not match
  */
-export function readRow(source: Buffer, offset: number, vector: Float32Array): number | undefined {
-  const end = offset + rowHeadBytes + vector.byteLength
+export function readRow(source: Buffer, offset: number, vector: Uint8Array): number | undefined {
+  const end = offset + rowHeadBytes + vector.length
   if (source.readUInt32LE(end) !== crc32(source.subarray(offset, end))) return undefined
-  new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength).set(
-    source.subarray(offset + rowHeadBytes, end),
-  )
+  source.copy(vector, 0, offset + rowHeadBytes, end)
   return source.readDoubleLE(offset + idBytes)
 }
 

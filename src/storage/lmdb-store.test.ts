@@ -13,6 +13,7 @@ import { idFromBytes, newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
+import { readRows } from './row-reader.ts'
 import type { Insertion, Store } from './store.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -42,9 +43,12 @@ async function contentsOf(
   store: Store,
 ): Promise<Map<number, { id: string; sequence: number; vector: number[]; content: string | undefined }>> {
   const rows = new Map<number, { id: string; sequence: number; vector: number[] }>()
-  await store.load(({ slot, id, sequence, vector }) =>
-    rows.set(slot, { id: idFromBytes(id), sequence, vector: [...vector] }),
-  )
+  const stored = store.rows()
+  if (stored !== undefined) {
+    readRows(stored, 0, stored.slotCount, ({ slot, id, sequence, vector }) =>
+      rows.set(slot, { id: idFromBytes(id), sequence, vector: [...vector] }),
+    )
+  }
   return new Map(
     [...rows].map(([slot, row]) => [slot, { ...row, content: store.payload(slot, row.id)?.content }]),
   )

@@ -4,9 +4,8 @@ import type { Payload } from '../base/point.ts'
 import { damaged, databasePath, makeDirectory, rowFilePath, syncDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import { decodePayload, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
-import { readRows } from './row-reader.ts'
 import { StoreSnapshot } from './snapshot-source.ts'
-import type { Snapshot, Store, StoredRow, VectorsOnDisk, WriteGroup } from './store.ts'
+import type { Snapshot, Store, StoredRows, VectorsOnDisk, WriteGroup } from './store.ts'
 import { openDatabase, readLive, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
 
@@ -117,21 +116,13 @@ class LmdbStore implements Store {
     }
   }
 
-  async load(each: (row: StoredRow) => void): Promise<void> {
+  rows(): StoredRows | undefined {
     const { dimension, sequence, slotCount } = this
-    if (dimension === undefined) return
-    const live = readLive(this.#dataDir, this.#tables)
-    const isLive = (slot: number): boolean => {
-      const bits = live.get(Math.floor(slot / slotsPerBlock))
-      return bits !== undefined && (bits[(slot % slotsPerBlock) >> 3]! & (1 << (slot & 7))) !== 0
-    }
-    const path = rowFilePath(this.#dataDir)
-    await readRows(path, dimension, { count: slotCount, isLive }, (row) => {
-      if (row.sequence > sequence) {
-        throw damaged(path, `slot ${row.slot} has sequence ${row.sequence}, the last is ${sequence}`)
-      }
-      each(row)
-    })
+    if (dimension === undefined) return undefined
+    const blockBytes = slotsPerBlock / 8
+    const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / slotsPerBlock) * blockBytes))
+    for (const [block, bits] of readLive(this.#dataDir, this.#tables)) live.set(bits, block * blockBytes)
+    return { path: rowFilePath(this.#dataDir), dimension, slotCount, sequence, live }
   }
 
   async commit(group: WriteGroup): Promise<void> {

@@ -120,7 +120,7 @@ export class StoreSnapshot implements Snapshot {
 
   *#rowsOf({ slots, rows }: Block, dimension: number): Generator<Row> {
     const rowBytes = rowBytesOf(dimension)
-    const scratch = new Float32Array(dimension)
+    const scratch = new Uint8Array(4 * dimension)
     for (const [index, slot] of slots.entries()) {
       if (!this.#isLive(slot)) continue
       const offset = index * rowBytes

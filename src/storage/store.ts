@@ -19,12 +19,11 @@ export interface Store {
   vectorsOnDisk(dimension: number): VectorsOnDisk
 
   /**
-   * Reads every live point once, in slot order, verifying its checksum. `each` runs synchronously; the row's
-   * `id` and `vector` are views that are overwritten after it returns. Yields to the event loop regularly.
+   * Where every live point stands on disk now, for `readRows`; undefined before the first insertion.
    *
-   * @throws DatabaseError `internal` that names the damaged file and row
+   * @throws DatabaseError `internal` that names what is damaged
    */
-  load(each: (row: StoredRow) => void): Promise<void>
+  rows(): StoredRows | undefined
 
   /**
    * Makes one group of changes durable, whole or not at all. One call at a time. After the returned promise
@@ -70,6 +69,17 @@ export interface VectorsOnDisk {
   readonly path: string
   readonly firstVector: number
   readonly rowBytes: number
+}
+
+/** The live points in the row file; other threads can be told of them. */
+export interface StoredRows {
+  readonly path: string
+  readonly dimension: number
+  readonly slotCount: number
+  /** Of the last committed change: no row has a later one. */
+  readonly sequence: number
+  /** Bit (slot & 7) of byte slot >> 3 is set for a live slot; in memory that threads share. */
+  readonly live: Uint8Array
 }
 
 export interface StoredRow {

@@ -1,5 +1,8 @@
-import { closeSync, openSync, writeSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
@@ -9,6 +12,8 @@ import type { Hit } from '../../src/index/hit.ts'
 import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
+import { packRow, rowBytesOf } from '../../src/storage/key-layout.ts'
+import { RowFile } from '../../src/storage/row-file.ts'
 
 const kernels = await loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -101,20 +106,47 @@ export class IndexFixture implements AsyncDisposable {
       directory,
       ...(codeBits !== undefined && { codeBits }),
     })
-    for (const [slot, [vector, sequence]] of sorted) fixture.place(slot, vector, sequence)
+    await fixture.#fill(sorted)
     await fixture.indexer.load()
     return fixture
   }
 
+  /** From a file of rows, as a start does. */
+  async #fill(points: readonly (readonly [number, readonly [Float32Array, number]])[]): Promise<void> {
+    const { dimension } = this.index
+    const directory = mkdtempSync(join(tmpdir(), 'vicinal-rows-'))
+    try {
+      const path = join(directory, 'rows')
+      const rowBytes = rowBytesOf(dimension)
+      const rows = Buffer.alloc(points.length * rowBytes)
+      const slots = Uint32Array.from(points, ([slot]) => slot)
+      const slotCount = slots.at(-1)! + 1
+      const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / 8)))
+      for (const [at, [slot, [vector, sequence]]] of points.entries()) {
+        packRow(rows, at * rowBytes, { id: newId(), sequence, vector })
+        live[slot >> 3]! |= 1 << (slot & 7)
+        this.points.set(slot, vector)
+        this.#sequence = Math.max(this.#sequence, sequence)
+      }
+      const file = RowFile.create(path, dimension)
+      file.write(rows, slots)
+      file.close()
+      this.index.extend(slotCount)
+      const stored = { path, dimension, slotCount, sequence: this.#sequence, live }
+      await this.indexer.fill(stored, () => undefined)
+    } finally {
+      rmSync(directory, { recursive: true })
+    }
+  }
+
   insert(vector: Float32Array, sequence: number = this.#sequence + 1): number {
     const slot = this.free.pop() ?? this.index.slotCount
-    this.place(slot, vector, sequence)
+    this.#place(slot, vector, sequence)
     this.indexer.inserted(slot)
     return slot
   }
 
-  /** Fills a slot as a start does, before graphs are read. */
-  place(slot: number, vector: Float32Array, sequence: number): void {
+  #place(slot: number, vector: Float32Array, sequence: number): void {
     this.#sequence = Math.max(this.#sequence, sequence)
     if (this.#file !== undefined) {
       writeSync(this.#file, new Uint8Array(vector.buffer), 0, vector.byteLength, this.#position(slot, vector))
