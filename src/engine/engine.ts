@@ -125,10 +125,9 @@ async function recover(
   if (rows === undefined) return
   index.reserve(rows.slotCount)
   index.extend(rows.slotCount)
-  await indexer.fill(rows, (first, filled) => {
-    for (let at = 0; at < filled.length; at += idBytes) {
-      const slot = first + at / idBytes
-      if (index.isLive(slot)) ids.set(slot, filled, at)
+  await indexer.fill(rows, (from, to, filled) => {
+    for (let slot = from; slot < to; slot += 1) {
+      if (index.isLive(slot)) ids.set(slot, filled, (slot - from) * idBytes)
       else slots.release(slot)
     }
   })

@@ -23,9 +23,16 @@ export interface GraphPlace {
 }
 
 export interface TaskResults {
-  /** Puts the points of slots [from, to), as the store numbers them, into their slots of a segment. */
+  /** Puts the points of slots [from, to), as the store numbers them, into a segment, and their ids into `ids`. */
   fill: {
-    task: { readonly ordinal: number; readonly rows: StoredRows; readonly from: number; readonly to: number }
+    task: {
+      readonly ordinal: number
+      readonly rows: StoredRows
+      readonly from: number
+      readonly to: number
+      /** In memory that threads share. */
+      readonly ids: Uint8Array
+    }
     result: FilledSlots
   }
   /** Links waiting slots. */
@@ -46,8 +53,6 @@ export interface TaskResults {
 
 export interface FilledSlots {
   readonly points: number
-  /** Of every slot, 16 bytes; zeros where no point lives. */
-  readonly ids: Uint8Array
   /** What is damaged, if anything is: the slots are of no use then. */
   readonly fault?: string
 }

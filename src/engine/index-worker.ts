@@ -72,9 +72,8 @@ function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
   }
 }
 
-function fill({ ordinal, firstSlot }: SegmentHandle, { rows, from, to }: Task<'fill'>): FilledSlots {
+function fill({ ordinal, firstSlot }: SegmentHandle, { rows, from, to, ids }: Task<'fill'>): FilledSlots {
   const slots = slotsOf(ordinal)
-  const ids = new Uint8Array((to - from) * idBytes)
   let points = 0
   try {
     readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
@@ -84,9 +83,9 @@ function fill({ ordinal, firstSlot }: SegmentHandle, { rows, from, to }: Task<'f
       slots.encode(slot - firstSlot)
       points += 1
     })
-    return { points, ids }
+    return { points }
   } catch (error) {
-    return { points, ids, fault: messageOf(error) }
+    return { points, fault: messageOf(error) }
   }
 }
 

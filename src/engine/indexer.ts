@@ -1,11 +1,12 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
+import { idBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
-import { graphsPerSegment } from '../index/segment.ts'
+import { graphsPerSegment, type SegmentHandle } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { StoredRows } from '../storage/store.ts'
@@ -99,26 +100,25 @@ export class Indexer {
   /**
    * Fills the index with the store's points, on all threads: before its graphs are read and anything is inserted.
    *
-   * @param each told the ids of slots from `first` on, 16 bytes each, zeros where no point lives
+   * @param each told the ids of slots [from, to), 16 bytes each, of which only those of live slots mean anything; they
+   *   are overwritten after it returns
    * @throws DatabaseError `internal` that names a damaged row
    */
-  async fill(rows: StoredRows, each: (first: number, ids: Uint8Array) => void): Promise<void> {
+  async fill(rows: StoredRows, each: (from: number, to: number, ids: Uint8Array) => void): Promise<void> {
     const index = this.#index!
-    const slots = Math.max(1, Math.min(fillSlots, Math.floor(fillBytes / index.layout.rowBytes)))
-    const fill = async (ordinal: number, from: number, to: number): Promise<void> => {
-      const { points, ids, fault } = await this.#submit({ kind: 'fill', ordinal, rows, from, to })
-      if (fault !== undefined) throw new DatabaseError('internal', fault)
-      index.filled(points)
-      each(from, ids)
-    }
-    const tasks: Promise<void>[] = []
-    for (const { ordinal, firstSlot, layout } of index.segments) {
-      const end = Math.min(rows.slotCount, firstSlot + layout.capacity)
-      for (let from = firstSlot; from < end; from += slots) {
-        tasks.push(fill(ordinal, from, Math.min(end, from + slots)))
+    const slotsPerTask = Math.max(1, Math.min(fillSlots, Math.floor(fillBytes / index.layout.rowBytes)))
+    const ranges = rangesOf(index.segments, rows.slotCount, slotsPerTask)
+    const fillSome = async (): Promise<void> => {
+      const ids = new Uint8Array(new SharedArrayBuffer(slotsPerTask * idBytes))
+      for (const range of ranges) {
+        const { points, fault } = await this.#submit({ kind: 'fill', ...range, rows, ids })
+        if (fault !== undefined) throw new DatabaseError('internal', fault)
+        index.filled(points)
+        each(range.from, range.to, ids)
       }
     }
-    await Promise.all(tasks)
+    // Two for each thread: one is read while the ids of the other are taken in.
+    await Promise.all(Array.from({ length: 2 * this.#threads.length }, fillSome))
   }
 
   /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
@@ -540,6 +540,20 @@ const repairShare = 0.01
 const saveMin = 20_000
 const saveShare = 0.1
 const quietMs = 2_000
+
+/** Runs of so many slots at most, each within a segment; for any number of takers, until one of them fails. */
+function* rangesOf(
+  segments: readonly SegmentHandle[],
+  slotCount: number,
+  most: number,
+): Generator<{ readonly ordinal: number; readonly from: number; readonly to: number }> {
+  for (const { ordinal, firstSlot, layout } of segments) {
+    const end = Math.min(slotCount, firstSlot + layout.capacity)
+    for (let from = firstSlot; from < end; from += most) {
+      yield { ordinal, from, to: Math.min(end, from + most) }
+    }
+  }
+}
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
   return join(directory, `graph-${ordinal}-${graph}.bin`)

@@ -209,8 +209,11 @@ function readHeader(file: number): Header {
 
 const headerBytesMax = 1024 * 1024
 
-/** Through a buffer of our own: bytes of a shared memory are not taken everywhere that bytes are. */
-const chunk = Buffer.allocUnsafe(4 * 1024 * 1024)
+/**
+ * Through a buffer of our own: bytes of a shared memory are not taken everywhere that bytes are. Each thread that has read
+ * or written a graph keeps it.
+ */
+const chunk = Buffer.allocUnsafeSlow(256 * 1024)
 
 function checksum(bytes: Uint8Array): number {
   let crc = 0

@@ -13,8 +13,8 @@ import type { StoredRow, StoredRows } from './store.ts'
 export function readRows(rows: StoredRows, from: number, to: number, each: (row: StoredRow) => void): void {
   const { path, dimension } = rows
   const rowBytes = rowBytesOf(dimension)
-  const rowsPerChunk = Math.max(1, Math.floor(chunkBytes / rowBytes))
-  const chunk = Buffer.alloc(Math.min(rowsPerChunk, to - from) * rowBytes)
+  if (chunk.length < rowBytes) chunk = Buffer.allocUnsafeSlow(rowBytes)
+  const rowsPerChunk = Math.floor(chunk.length / rowBytes)
   const vector = new Float32Array(dimension)
   const row = { slot: 0, id: new Uint8Array(idBytes), sequence: 0, vector }
   const into = new Uint8Array(vector.buffer)
@@ -65,5 +65,8 @@ function damagedRow(path: string, slot: number, position: number, isWhole: boole
   return damaged(path, `the row of slot ${slot} at byte ${position} is ${fault}`)
 }
 
-/** Large enough for the disk to be read at full speed, small enough to stay in the processor's cache. */
-const chunkBytes = 256 * 1024
+/**
+ * Large enough for the disk to be read at full speed, small enough to stay in the processor's cache. One for each thread:
+ * a million points are read in hundreds of calls, and what those left behind would stay in memory until a collection.
+ */
+let chunk = Buffer.allocUnsafeSlow(256 * 1024)
