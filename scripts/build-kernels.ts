@@ -8,21 +8,33 @@ const variants = {
   simd: ['simd', 'threads', 'bulk-memory'],
 }
 
-/** Compiles the AssemblyScript kernels to src/kernels/generated/kernels-<variant>.wasm. */
+/** Text, numbers and what is read beyond their ends: see numbers.ts. */
+const numbersPages = 22
+
+/**
+ * Compiles the AssemblyScript kernels to src/kernels/generated/: kernels-<variant>.wasm over memory that threads share,
+ * numbers.wasm with its own.
+ */
 export function buildKernels(root: string): void {
-  const target = join(root, 'src/kernels/generated')
-  mkdirSync(target, { recursive: true })
+  mkdirSync(join(root, 'src/kernels/generated'), { recursive: true })
+  const shared = ['--importMemory', '--sharedMemory', '--initialMemory', '1', '--maximumMemory', '65536']
   for (const [variant, features] of Object.entries(variants)) {
-    execFileSync(
-      process.execPath,
-      [
-        join(root, 'node_modules/assemblyscript/bin/asc.js'),
-        join(root, 'src/kernels/assembly/index.ts'),
-        ...['--outFile', join(target, `kernels-${variant}.wasm`), '--runtime', 'stub', '--noAssert', '-O3'],
-        ...features.flatMap((feature) => ['--enable', feature]),
-        ...['--importMemory', '--sharedMemory', '--initialMemory', '1', '--maximumMemory', '65536'],
-      ],
-      { cwd: root, stdio: 'inherit' },
-    )
+    const enabled = features.flatMap((feature) => ['--enable', feature])
+    compile(root, 'index', `kernels-${variant}`, [...enabled, ...shared])
   }
+  compile(root, 'numbers', 'numbers', ['--initialMemory', String(numbersPages)])
+}
+
+function compile(root: string, source: string, name: string, options: readonly string[]): void {
+  execFileSync(
+    process.execPath,
+    [
+      join(root, 'node_modules/assemblyscript/bin/asc.js'),
+      join(root, `src/kernels/assembly/${source}.ts`),
+      ...['--outFile', join(root, `src/kernels/generated/${name}.wasm`)],
+      ...['--runtime', 'stub', '--noAssert', '-O3'],
+      ...options,
+    ],
+    { cwd: root, stdio: 'inherit' },
+  )
 }

@@ -75,6 +75,7 @@ export async function startChroma(): Promise<ChromaTarget> {
       return efSteps[least]!
     },
     requests: (workload) => requestsOf(workload).map((asked) => requestOf(collection, asked, workload)),
+    settled: async () => undefined,
     async [Symbol.asyncDispose]() {
       await server.stop()
       await rm(dataDir, { recursive: true, force: true })

@@ -15,7 +15,8 @@ import { isReading, plainWorkloads, type WorkloadName, workloadOf } from './work
 
 /**
  * All targets over one set. They are filled one after the other and stay; then they take turns, round by round,
- * each round beginning with another one. What only reads is measured before anything is inserted.
+ * each round beginning with another one. What only reads is measured before anything is inserted, and what was inserted is
+ * linked before the next turn.
  */
 export class SetRun implements AsyncDisposable {
   readonly #data: Data
@@ -135,6 +136,7 @@ export class SetRun implements AsyncDisposable {
     const { seconds } = this.#options
     const measurement = await measure(target, { workload, transport, seconds, round, pressure: earlier })
     this.#measurements.push(measurement)
+    await target.settled()
     const rate = Math.round(measurement.itemsPerSecond)
     console.error(`  round ${round + 1}: ${name}, ${target.name} over ${transport}: ${rate} a second`)
   }
@@ -190,6 +192,7 @@ export class SetRun implements AsyncDisposable {
           results.push(
             await disturb(target, this.#data, this.#options, { name, transport, round, searchesPerSecond }),
           )
+          await target.settled()
         }
       }
     }

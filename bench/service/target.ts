@@ -33,6 +33,8 @@ export interface Target extends AsyncDisposable {
     asked: { readonly k: number; readonly ef: number },
   ): Promise<readonly number[] | undefined>
   requests(workload: Workload, transport: Transport): readonly WireRequest[]
+  /** Resolves when what was stored is indexed: nobody has to pay for the load before. */
+  settled(): Promise<void>
 }
 
 export interface ServerProcess extends AsyncDisposable {

@@ -44,6 +44,7 @@ export async function startVicinal(): Promise<Target> {
       return ids.map((id) => rowOf.get(id) ?? -1)
     },
     requests,
+    settled: () => linked(ports.http),
     async [Symbol.asyncDispose]() {
       await client.close()
       await server[Symbol.asyncDispose]()
@@ -61,6 +62,7 @@ export async function startEcho(): Promise<Target> {
     fill: async () => undefined,
     nearest: async () => undefined,
     requests,
+    settled: async () => undefined,
     [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
   }
 }

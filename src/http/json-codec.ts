@@ -103,6 +103,8 @@ function readQuery(json: JsonScanner, path: string): SearchInput {
 
 function readVector(json: JsonScanner, path: string): Float32Array {
   expectKind(json, 'array', path, 'an array of numbers')
+  const plain = json.numbers(dimensionMax)
+  if (plain !== undefined) return plain
   const flat = json.flatArray(dimensionMax)
   if (typeof flat === 'number') {
     throw invalid(`${path} has ${flat} dimensions, the most is ${dimensionMax}`)

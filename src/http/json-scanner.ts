@@ -1,5 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { DatabaseError } from '../base/errors.ts'
+import { NumberReader } from '../kernels/number-reader.ts'
 
 export type JsonKind = 'object' | 'array' | 'string' | 'number' | 'boolean' | 'null'
 
@@ -12,6 +13,8 @@ const backslash = 0x5c
 const closeBracket = 0x5d
 const openBrace = 0x7b
 const closeBrace = 0x7d
+
+const numberReader = new NumberReader()
 
 /** Deeper than anybody nests values; a bound for the memory that skipping takes. */
 const depthMax = 10_000
@@ -28,7 +31,7 @@ const utf8BytesPerTurn = 1024 * 1024
  * Why not `JSON.parse`: it builds everything that is in a body before anybody looks at it. 64 MiB of nested
  * arrays, which no operation wants, took it 18 s and 2.2 GB, all of it with the event loop at a standstill.
  * Here the first value of a wrong type ends the request, and a value that nobody asked for is passed over.
- * The long part of a right body, the numbers of its vectors, is still parsed natively.
+ * The long part of a right body, the numbers of its vectors, is read by a kernel.
  *
  * Every fault is the caller's `invalid_argument`.
  */
@@ -76,6 +79,15 @@ export class JsonScanner {
       index += 1
     } while (this.#takeIf(comma))
     this.#expect(closeBracket)
+  }
+
+  /** A whole array of at most `countMax` numbers as float32; undefined, and nothing read, for nearly any other. */
+  numbers(countMax: number): Float32Array | undefined {
+    this.peek()
+    const end = this.#bytes.indexOf(closeBracket, this.#at) + 1
+    const values = numberReader.read(this.#bytes.subarray(this.#at, end), countMax)
+    if (values !== undefined) this.#at = end
+    return values
   }
 
   /**

@@ -6,7 +6,7 @@ import { readConfig } from '../../src/config.ts'
 import { type Engine, openEngine } from '../../src/engine/engine.ts'
 import { segmentLayout, slotBytes } from '../../src/index/segment.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'
-import { clusteredVectors } from '../support/clusters.ts'
+import { clusteredSource } from '../support/clusters.ts'
 import { seededRandom } from '../support/random.ts'
 
 export interface MemoryTask {
@@ -72,10 +72,11 @@ process.send!(report)
 process.disconnect()
 
 async function fill(engine: Engine): Promise<void> {
-  const random = seededRandom(seed)
+  // All of the same clusters: points that come in unrelated ones, no graph leads from one to the other.
+  const next = clusteredSource(seededRandom(seed), dimension)
   const payload = { contentType: 'Text', content: '' } as const
   for (let made = 0; made < task.points; made += pointsPerInsert) {
-    const vectors = clusteredVectors(random, Math.min(pointsPerInsert, task.points - made), dimension)
+    const vectors = Array.from({ length: Math.min(pointsPerInsert, task.points - made) }, next)
     if (!task.varied) for (const vector of vectors) normalize(vector)
     await engine.insert(vectors.map((vector) => ({ vector, payload })))
   }
@@ -92,7 +93,7 @@ async function settled(engine: Engine): Promise<void> {
 
 /** One query after the other, so many at a time that every thread has one. */
 async function search(engine: Engine): Promise<void> {
-  const vectors = clusteredVectors(seededRandom(seed), task.searches, dimension)
+  const vectors = Array.from({ length: task.searches }, clusteredSource(seededRandom(seed), dimension))
   const { searchThreads, hnswEf: ef } = config
   for (const vector of vectors) {
     const query = { vector, metric: 'Euclidean', limit: 10, ef } as const

@@ -6,15 +6,30 @@ export function clusteredVectors(
   random: () => number,
   count: number,
   dimension: number,
-  options: { readonly clusters?: number; readonly latent?: number } = {},
+  options: ClusterOptions = {},
 ): Float32Array[] {
+  const next = clusteredSource(random, dimension, options)
+  return Array.from({ length: count }, next)
+}
+
+export interface ClusterOptions {
+  readonly clusters?: number
+  readonly latent?: number
+}
+
+/** The same one by one: each call gives another vector of the same clusters. */
+export function clusteredSource(
+  random: () => number,
+  dimension: number,
+  options: ClusterOptions = {},
+): () => Float32Array {
   const { clusters = 40, latent = Math.min(12, dimension) } = options
   const direction = (): Float32Array => Float32Array.from({ length: dimension }, () => normal(random))
   const directions = Array.from({ length: latent }, direction)
   const centres = Array.from({ length: clusters }, () =>
     Array.from({ length: latent }, () => 2 * normal(random)),
   )
-  return Array.from({ length: count }, () => {
+  return () => {
     const centre = centres[Math.floor(random() * clusters)]!
     const weights = centre.map((each) => each + normal(random))
     const vector = Float32Array.from({ length: dimension }, () => 0.1 * normal(random))
@@ -23,7 +38,7 @@ export function clusteredVectors(
       for (let at = 0; at < dimension; at += 1) vector[at]! += weight * along[at]!
     }
     return vector
-  })
+  }
 }
 
 /** By Box and Muller. */
