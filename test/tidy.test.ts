@@ -14,7 +14,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   engine: ['base', 'kernels', 'index', 'storage'],
   api: ['base', 'engine'],
   grpc: ['base', 'api'],
-  http: ['base', 'api'],
+  http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],

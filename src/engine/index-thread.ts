@@ -17,7 +17,11 @@ export class IndexThread {
 
   constructor(setup: IndexWorkerSetup) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
-    this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), { workerData: setup })
+    this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
+      workerData: setup,
+      // A start leaves some rubbish for each row that it reads: heaps of 48 MiB would keep it in memory.
+      resourceLimits: { maxYoungGenerationSizeMb: 6 },
+    })
     this.#worker.on('message', (message: FromIndexWorker) => {
       const settle = this.#settle!
       this.#settle = undefined
