@@ -136,6 +136,19 @@ describe(`the graph, seed ${seed}`, () => {
     assert.equal(route?.widening, 1, `recall ${recall}`)
   })
 
+  it('measures first what somebody searches with, and uses it at once', async () => {
+    const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
+    await using fixture = new IndexFixture(64)
+    for (const vector of vectors) fixture.insert(vector)
+    await fixture.search([vectors[0]!], 'Cosine')
+    const stages = new Set<string>()
+    while (fixture.indexer.isSettling) {
+      stages.add(metrics.filter((metric) => fixture.indexer.plans[metric].route !== undefined).join(' '))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    assert.ok(stages.has('Cosine'), `${[...stages]}`)
+  })
+
   it('serves points in several segments', async () => {
     const random = seededRandom(seed)
     const vectors = clusteredVectors(random, 3050, 48)

@@ -482,9 +482,13 @@ export class Indexer {
       const due = this.#plans.due(index.liveCount, waiting)
       if (this.#isBroken || this.#isClosing || due.length === 0) return
       const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
-      const found = await this.#submit({ kind: 'audit', ...this.#plans.request(index, due, ready, waiting) })
-      // The next start should find another way, though no point has changed.
-      if (this.#plans.decide(due, found, measured)) this.#unsaved += 1
+      // One by one: whoever searches under the first need not scan until the last is measured.
+      for (const metric of due) {
+        const request = this.#plans.request(index, [metric], ready, waiting)
+        const found = await this.#submit({ kind: 'audit', ...request })
+        // The next start should find another way, though no point has changed.
+        if (this.#plans.decide([metric], found, measured)) this.#unsaved += 1
+      }
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
       this.#breakDown(error)

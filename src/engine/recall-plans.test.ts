@@ -49,7 +49,8 @@ it('while points wait, recall is measured for the metrics that somebody searches
   assert.equal(plans.routeFor('Cosine', 20_000)?.widening, 1)
   assert.deepEqual(plans.due(20_000, 100), ['Cosine'])
   assert.equal(plans.routeFor('Cosine', 24_000), undefined, 'the graph is not the one that was measured')
-  assert.deepEqual(plans.due(20_000, 0), metrics, 'all, when none waits')
+  const others = metrics.filter((metric) => metric !== 'Cosine')
+  assert.deepEqual(plans.due(20_000, 0), ['Cosine', ...others], 'all, when none waits')
 })
 
 it('what an earlier run measured is believed, and measured again where it was measured otherwise', () => {

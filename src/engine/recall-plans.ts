@@ -107,8 +107,8 @@ export class RecallPlans {
   }
 
   /**
-   * The metrics to measure now: those that were never measured, or into whose graph many points have come since, in
-   * place of others or besides.
+   * The metrics to measure now, those first that somebody searches with: that were never measured, or into whose graph
+   * many points have come since, in place of others or besides.
    *
    * Points that wait do not count as measured, or what half a graph showed while it was being built, with links
    * still missing that come with the other half, would be believed of the whole one.
@@ -118,7 +118,8 @@ export class RecallPlans {
   due(points: number, waiting: number): Metric[] {
     const linked = points - waiting
     if (linked === 0 || waiting > points / 2) return []
-    return metrics.filter((metric) => {
+    const inTurn = metrics.toSorted((a, b) => Number(this.#asked.has(b)) - Number(this.#asked.has(a)))
+    return inTurn.filter((metric) => {
       if (waiting > 0 && !this.#asked.has(metric)) return false
       const measured = this.#measured.get(metric)
       if (measured === undefined || measured.isOld) return true
