@@ -31,11 +31,8 @@ it(`an audit over rows on disk leaves no file open, seed ${seed}`, { skip: !isLi
 
 it(`an audit asks no more of a route than shows that it is of no use, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
-  for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
-  await fixture.settled()
+  const searcher = await searcherOver(fixture)
   const { index } = fixture
-  const searcher = new Searcher(await loadKernels(), 0)
-  index.onSegment((segment) => searcher.attach(segment))
   const asked = { Euclidean: 0, Hamming: 0 }
   const counting: Pick<Searcher, 'search'> = {
     search(queries, ...rest) {
@@ -60,11 +57,8 @@ it(`an audit asks no more of a route than shows that it is of no use, seed ${see
 
 it(`an audit asks more of a route where the first answers leave it in doubt, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
-  for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
-  await fixture.settled()
+  const searcher = await searcherOver(fixture)
   const { index } = fixture
-  const searcher = new Searcher(await loadKernels(), 0)
-  index.onSegment((segment) => searcher.attach(segment))
   const routes = routesFor('Euclidean', index.layout, [true, false]).slice(0, 1)
   const slots = Array.from({ length: 400 }, (_, place) => (place * 7) % 1000)
   /** With some answers cut to their first three, by the number of their query. */
@@ -93,6 +87,15 @@ it(`an audit asks more of a route where the first answers leave it in doubt, see
   assert.equal(near.asked, 400, 'all, where it is hardly better than asked')
   assert.ok(near.recall > 0.98 && near.recall < 0.995, String(near.recall))
 })
+
+/** Over a thousand points that are linked. */
+async function searcherOver(fixture: IndexFixture): Promise<Searcher> {
+  for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
+  await fixture.settled()
+  const searcher = new Searcher(await loadKernels(), 0)
+  fixture.index.onSegment((segment) => searcher.attach(segment))
+  return searcher
+}
 
 function descriptorsOf(path: string): number {
   return readdirSync('/proc/self/fd').filter((name) => targetOf(name) === path).length
