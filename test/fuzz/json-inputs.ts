@@ -1,6 +1,6 @@
 import type { Dice } from './dice.ts'
 import { type Family, type Input, inTime, leakIn, type Outcome, type World } from './input.ts'
-import { type JsonShape, readBody, repeatsKey } from './json-reference.ts'
+import { isBorderline, type JsonShape, readBody } from './json-reference.ts'
 import { apiKey, dimension, maxRequestBytes, type StoredPoint, type Target } from './target.ts'
 
 /**
@@ -55,7 +55,7 @@ async function sendBody(target: Target, shape: JsonShape, body: Buffer): Promise
   )
   const refusal = body.length > maxRequestBytes ? 413 : 400
   const success = shape === 'point' || shape === 'points' ? 201 : 200
-  const expected = points === undefined ? [refusal] : repeatsKey(body) ? [success, refusal] : [success]
+  const expected = points === undefined ? [refusal] : isBorderline(body) ? [success, refusal] : [success]
   if (status === 201) record(target, text, points ?? [])
   return { answer: String(status), fault: faultOf(status, expected, headers['content-type'], text) }
 }

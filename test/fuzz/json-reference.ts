@@ -21,12 +21,14 @@ export function readBody(shape: JsonShape, bytes: Buffer, dimension: number): St
 }
 
 /**
- * Whether some object has a key twice. Then the last counts, but a reader that goes through the bytes once may
- * also refuse what it found wrong in an earlier one. @param bytes valid JSON
+ * Whether the service may refuse what is right by the words of its contract: some object has a key twice, of which the
+ * last counts, but a reader that goes through the bytes once has seen an earlier one; or values stand within each
+ * other deeper than the service follows them. @param bytes valid JSON
  */
-export function repeatsKey(bytes: Buffer): boolean {
+export function isBorderline(bytes: Buffer): boolean {
   const open: (Set<string> | undefined)[] = []
   for (const [token, colon] of bytes.toString().matchAll(/"(?:[^"\\]|\\.)*"(\s*:)?|[{}[\]]/g)) {
+    if (open.length === nestedMax) return true
     if (token === '{') open.push(new Set())
     else if (token === '[') open.push(undefined)
     else if (token === '}' || token === ']') open.pop()
@@ -38,6 +40,8 @@ export function repeatsKey(bytes: Buffer): boolean {
   }
   return false
 }
+
+const nestedMax = 10_000
 
 function parse(bytes: Buffer): unknown {
   if (!isUtf8(bytes)) return undefined
