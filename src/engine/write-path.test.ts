@@ -147,8 +147,9 @@ describe('grouping', () => {
       await writes.insert(pointsOf(20_000))
       done = true
       sizes.push(points.slots.size)
-      const steps = sizes.map((size, index) => size - (sizes[index - 1] ?? 0))
-      assert.ok(Math.max(...steps) <= 2048, `${Math.max(...steps)} points took effect in one turn`)
+      // Over a slow disk there are more turns than a call takes arguments.
+      const most = sizes.reduce((step, size, index) => Math.max(step, size - (sizes[index - 1] ?? 0)), 0)
+      assert.ok(most <= 2048, `${most} points took effect in one turn`)
       assert.equal(points.slots.size, 20_000)
     })
   })
