@@ -72,8 +72,9 @@ function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
   }
 }
 
-function fill({ ordinal, firstSlot }: SegmentHandle, { rows, from, to, ids }: Task<'fill'>): FilledSlots {
-  const slots = slotsOf(ordinal)
+function fill(segment: SegmentHandle, { rows, from, to, ids }: Task<'fill'>): FilledSlots {
+  const { firstSlot } = segment
+  const slots = slotsOf(segment)
   let points = 0
   try {
     readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
@@ -89,9 +90,9 @@ function fill({ ordinal, firstSlot }: SegmentHandle, { rows, from, to, ids }: Ta
   }
 }
 
-function slotsOf(ordinal: number): Slots {
-  const segment = segments[ordinal]!
-  fillers[ordinal] ??= new Slots(segment, instantiateKernels(kernels, segment.memory), lane)
+function slotsOf(segment: SegmentHandle): Slots {
+  const { ordinal, memory } = segment
+  fillers[ordinal] ??= new Slots(segment, instantiateKernels(kernels, memory), lane)
   return fillers[ordinal]
 }
 
@@ -106,7 +107,7 @@ function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph 
       if (states[slot] !== slotStates.leaving) continue
       count.leaving += 1
       // Searches go through it until it is repaired around, though nothing has filled it.
-      slotsOf(segment.ordinal).encode(slot)
+      slotsOf(segment).encode(slot)
     }
     return { meta, ...count }
   } catch (error) {

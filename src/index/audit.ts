@@ -35,12 +35,9 @@ export function auditRoutes(
   request: AuditRequest,
 ): { readonly metric: Metric; readonly route: Route; readonly recall: number }[] {
   const found: { metric: Metric; route: Route; recall: number }[] = []
-  const vectors = vectorsOf(segments, request.slots)
-  const { k, ef } = request
   for (const { metric, routes } of request.candidates) {
     if (routes.length === 0) continue
-    const queries = vectors.map((vector) => ({ vector, metric, k: k + 1, ef, route: undefined }))
-    const sample = new Sample(searcher, segments, request, queries, routes[0]!.graph)
+    const sample = new Sample(searcher, segments, request, metric, routes[0]!.graph)
     for (const route of routes) {
       const recall = sample.recallOf(route)
       found.push({ metric, route, recall })
@@ -55,24 +52,26 @@ class Sample {
   readonly #searcher: Pick<Searcher, 'search'>
   readonly #segments: readonly SegmentHandle[]
   readonly #request: AuditRequest
+  readonly #metric: Metric
   readonly #graph: number
   readonly #ranges: readonly SlotRange[]
-  readonly #queries: readonly IndexQuery[]
-  /** The linked ones of the nearest, a list for each query, in parts of `queriesPerScanMax` queries. */
+  /** In parts of `queriesPerScanMax`, as far as they were asked. */
+  readonly #queries: (readonly IndexQuery[])[] = []
+  /** The linked ones of the nearest, a list for each query, in the same parts. */
   readonly #truth: (readonly Hit[])[][] = []
 
   constructor(
     searcher: Pick<Searcher, 'search'>,
     segments: readonly SegmentHandle[],
     request: AuditRequest,
-    queries: readonly IndexQuery[],
+    metric: Metric,
     graph: number,
   ) {
     this.#searcher = searcher
     this.#segments = segments
     this.#request = request
     this.#graph = graph
-    this.#queries = queries
+    this.#metric = metric
     this.#ranges = rangesOf(segments, request.slotCount)
   }
 
@@ -85,7 +84,7 @@ class Sample {
     for (let at = 0; at < slots.length; at += queriesPerScanMax) {
       // Before the answers: see what counts as missed.
       const truth = this.#truthAt(at)
-      const queries = this.#queries.slice(at, at + queriesPerScanMax)
+      const queries = this.#queriesAt(at)
       const answers = this.#search(queries.map((query) => ({ ...query, route })))
       const isOwn = (slot: number, query: number): boolean => slot === slots[at + query]
       own.add(truth, answers, isOwn)
@@ -97,9 +96,18 @@ class Sample {
     return Math.min(own.recall, others.recall)
   }
 
+  #queriesAt(at: number): readonly IndexQuery[] {
+    const { slots, k, ef } = this.#request
+    this.#queries[at / queriesPerScanMax] ??= vectorsOf(
+      this.#segments,
+      slots.slice(at, at + queriesPerScanMax),
+    ).map((vector) => ({ vector, metric: this.#metric, k: k + 1, ef, route: undefined }))
+    return this.#queries[at / queriesPerScanMax]!
+  }
+
   #truthAt(at: number): readonly (readonly Hit[])[] {
-    this.#truth[at / queriesPerScanMax] ??= this.#search(this.#queries.slice(at, at + queriesPerScanMax)).map(
-      (hits) => hits.filter(({ slot }) => isLinked(this.#segments, slot, this.#graph)),
+    this.#truth[at / queriesPerScanMax] ??= this.#search(this.#queriesAt(at)).map((hits) =>
+      hits.filter(({ slot }) => isLinked(this.#segments, slot, this.#graph)),
     )
     return this.#truth[at / queriesPerScanMax]!
   }

@@ -139,7 +139,7 @@ function payloadChecksum(value: Buffer): number {
 /** Slots in one value of the table `live`. */
 export const slotsPerBlock = 4096
 
-const blockBytes = slotsPerBlock / 8
+export const blockBytes: number = slotsPerBlock / 8
 
 /** Bits of one block of slots, none set. */
 export const emptyBlock: Buffer = Buffer.alloc(blockBytes)

@@ -3,7 +3,14 @@ import type { Logger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { damaged, databasePath, makeDirectory, rowFilePath, syncDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
-import { decodePayload, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
+import {
+  blockBytes,
+  decodePayload,
+  rowBytesOf,
+  rowHeadBytes,
+  rowsHeaderBytes,
+  slotsPerBlock,
+} from './key-layout.ts'
 import { StoreSnapshot } from './snapshot-source.ts'
 import type { Snapshot, Store, StoredRows, VectorsOnDisk, WriteGroup } from './store.ts'
 import { openDatabase, readLive, readMeta, type Tables } from './tables.ts'
@@ -119,7 +126,6 @@ class LmdbStore implements Store {
   rows(): StoredRows | undefined {
     const { dimension, sequence, slotCount } = this
     if (dimension === undefined) return undefined
-    const blockBytes = slotsPerBlock / 8
     const live = new Uint8Array(new SharedArrayBuffer(Math.ceil(slotCount / slotsPerBlock) * blockBytes))
     for (const [block, bits] of readLive(this.#dataDir, this.#tables)) live.set(bits, block * blockBytes)
     return { path: rowFilePath(this.#dataDir), dimension, slotCount, sequence, live }
