@@ -1,6 +1,6 @@
 /**
  * Makes what the sources need and git does not hold: the WebAssembly kernels from AssemblyScript, and the
- * protobuf types from proto/. Runs after every `npm ci` and `npm install` of a checkout.
+ * protobuf types and descriptors from proto/. Runs after every `npm ci` and `npm install` of a checkout.
  */
 import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
@@ -11,9 +11,20 @@ const root = join(import.meta.dirname, '..')
 const binaries = join(root, 'node_modules', '.bin')
 
 buildKernels(root)
-mkdirSync(join(root, 'src/client/generated'), { recursive: true })
-execFileSync(join(binaries, 'buf'), ['generate'], {
-  cwd: root,
-  stdio: 'inherit',
-  env: { ...process.env, PATH: `${binaries}${delimiter}${process.env.PATH}` },
-})
+for (const part of ['client', 'grpc']) mkdirSync(join(root, 'src', part, 'generated'), { recursive: true })
+buf('generate')
+buf(
+  'build',
+  'proto',
+  '--as-file-descriptor-set',
+  '--exclude-source-info',
+  '--output=src/grpc/generated/descriptors.binpb',
+)
+
+function buf(...command: readonly string[]): void {
+  execFileSync(join(binaries, 'buf'), command, {
+    cwd: root,
+    stdio: 'inherit',
+    env: { ...process.env, PATH: `${binaries}${delimiter}${process.env.PATH}` },
+  })
+}

@@ -3,15 +3,14 @@ import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
 import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
-import { ServiceMetrics } from './base/metrics.ts'
+import type { ServiceMetrics } from './base/metrics.ts'
 import { canSharePorts } from './base/ports.ts'
 import type { Config } from './config.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
-import { type Engine, openEngine } from './engine/engine.ts'
+import { type Engine, openEngine, startEngineThreads, stopEngineThreads } from './engine/engine.ts'
 import type { MetricPlan } from './engine/recall-plans.ts'
 import { FrontThreads } from './front/front-threads.ts'
 import type { Ports } from './front/messages.ts'
-import { startTransports } from './front/transports.ts'
 import { loadOrCreateApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
 import { openStore } from './storage/lmdb-store.ts'
@@ -128,12 +127,15 @@ async function assemble(
   closers: (() => Promise<void>)[],
   close: () => Promise<void>,
 ): Promise<Service> {
-  const metrics = new ServiceMetrics()
+  const started = performance.now()
+  const threads = startEngineThreads({ ...config, logger })
+  closers.push(() => stopEngineThreads(threads))
+  let metrics: ServiceMetrics | undefined
   const store = await openStore({
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     logger,
-    onCommit: (seconds) => metrics.commit(seconds),
+    onCommit: (seconds) => metrics?.commit(seconds),
   })
   closers.push(() => store.close())
   const key = await grpcKey(config, logger)
@@ -144,6 +146,22 @@ async function assemble(
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
+  // Runs until its threads are at work: what opening the ports takes does not come on top of that.
+  const stop = new AbortController()
+  const opening = openEngine({
+    ...config,
+    store,
+    threads,
+    logger,
+    indexDirectory: indexDirectory(config),
+    signal: stop.signal,
+  })
+  closers.push(async () => {
+    stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
+    await (await opening.catch(() => undefined))?.close()
+  })
+  // Libraries take a good part of a start to load: points are loaded meanwhile.
+  metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = { config, engine, metrics, logger, apiKey: key.key, isReady }
   const entrance = (await hasFronts(config, logger))
     ? await openFronts(parts, closers)
@@ -151,12 +169,12 @@ async function assemble(
   const { ports } = entrance
   logPorts(config, ports, logger)
 
-  const opening = openLoadedEngine(config, store, metrics, logger)
-  // Servers close before the engine that they call, so this stands below them in `closers`.
-  closers.splice(1, 0, async () => (await opening.catch(() => undefined))?.close())
-  const ready = opening.then((opened) => {
+  const ready = opening.then(async (opened) => {
     loaded = opened
-    return entrance.serve(opened)
+    registerGauges(parts.metrics, opened, store)
+    await entrance.serve(opened)
+    const { points, dimension } = opened.stats
+    logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
   // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
   ready.catch(() => {})
@@ -215,6 +233,8 @@ async function openTransports(parts: EntranceParts, closers: (() => Promise<void
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
+  // Not with front threads: these load them for themselves.
+  const { startTransports } = await import('./front/transports.ts')
   const transports = await startTransports({ ...parts, context, ports })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
   return {
@@ -227,20 +247,6 @@ async function openTransports(parts: EntranceParts, closers: (() => Promise<void
 function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger: Logger): void {
   logger.info({ host: grpcHost, port: grpc }, 'gRPC listens')
   if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
-}
-
-async function openLoadedEngine(
-  config: Config,
-  store: Store,
-  metrics: ServiceMetrics,
-  logger: Logger,
-): Promise<Engine> {
-  const started = performance.now()
-  const engine = await openEngine({ ...config, store, logger, indexDirectory: indexDirectory(config) })
-  registerGauges(metrics, engine, store)
-  const { points, dimension } = engine.stats
-  logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
-  return engine
 }
 
 async function grpcKey(config: Config, logger: Logger): Promise<{ key: string; path: string | undefined }> {

@@ -83,6 +83,8 @@ describe('many threads', () => {
     const store = await openStore({ dataDir: directory.path, logger })
     cleanup.defer(() => store.close())
     const engine = await openEngine({ ...options, store })
+    // A second time does no harm; a test that fails would go on for as long as its threads do.
+    cleanup.defer(() => engine.close())
     const ledger = new Ledger()
     const first = vectors.splice(0, 2000)
     await writeFor(engine, ledger, first, () => 1)

@@ -30,7 +30,7 @@ for (const atOnce of [1, 8, 64]) await measure(`${atOnce} at once`, atOnce, 1)
 await measure('a batch of 1,000', 1, 1000)
 
 async function walkMicroseconds(): Promise<number> {
-  const searcher = new Searcher(await loadKernels(), 0)
+  const searcher = new Searcher(loadKernels(), 0)
   for (const segment of fixture.index.segments) searcher.attach(segment)
   const route = fixture.indexer.route('Euclidean')
   const walks = 3000

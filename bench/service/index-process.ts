@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { createLogger } from '../../src/base/log.ts'
 import { readConfig } from '../../src/config.ts'
+import { startIndexThreads } from '../../src/engine/index-thread.ts'
 import { Indexer } from '../../src/engine/indexer.ts'
 import type { Route } from '../../src/index/graph.ts'
 import { type IndexQuery, Searcher, type SlotRange } from '../../src/index/searcher.ts'
@@ -68,7 +69,7 @@ async function serve(setup: IndexSetup): Promise<void> {
 /** Builds, and gives a thread for each core that is ready to search. */
 async function build({ basePath, queryPath, count, queryCount, dimension }: IndexSetup): Promise<Worker[]> {
   const config = readConfig(process.env)
-  const kernels = await loadKernels()
+  const kernels = loadKernels()
   const index = new VectorIndex({
     dimension,
     kernels,
@@ -81,9 +82,7 @@ async function build({ basePath, queryPath, count, queryCount, dimension }: Inde
   const rows = readRows(basePath, 0, count, dimension)
   const indexer = new Indexer({
     ...config,
-    kernels,
-    threads: cores,
-    firstLane: 1 + cores,
+    threads: startIndexThreads(kernels, cores, 1 + cores),
     directory: undefined,
     logger: createLogger({ level: 'warn', pretty: false }),
     sequence: () => index.slotCount,

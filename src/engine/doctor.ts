@@ -45,7 +45,7 @@ async function indexFor(
 ): Promise<VectorIndex> {
   return new VectorIndex({
     dimension,
-    kernels: await loadKernels(),
+    kernels: loadKernels(),
     maxThreads: 1,
     maxLimit: 10_000,
     m: linksOf(directory, files),

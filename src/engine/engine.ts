@@ -10,6 +10,7 @@ import type { Deletion, Insertion, Snapshot, Store } from '../storage/store.ts'
 import type { Database } from './database.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
 import { IdTable, idTableBytesPerSlot } from './id-table.ts'
+import { type IndexThread, startIndexThreads } from './index-thread.ts'
 import { Indexer } from './indexer.ts'
 import type { MetricPlan } from './recall-plans.ts'
 import { SlotAllocator } from './slot-allocator.ts'
@@ -20,6 +21,8 @@ export interface EngineOptions {
   readonly store: Store
   readonly searchThreads: number
   readonly indexThreads: number
+  /** The engine's threads, when they were started ahead. */
+  readonly threads?: EngineThreads | undefined
   /** Where graphs are kept between starts; undefined to keep none. */
   readonly indexDirectory?: string | undefined
   readonly maxLimit: number
@@ -44,6 +47,8 @@ export interface EngineOptions {
   /** 0 for no limit. */
   readonly maxMemoryBytes: number
   readonly logger: Logger
+  /** Breaks off the opening, while points are being loaded. */
+  readonly signal?: AbortSignal | undefined
 }
 
 /** Figures for metrics and people. */
@@ -68,14 +73,40 @@ export interface EngineStats {
   readonly plans: Readonly<Record<Metric, MetricPlan>>
 }
 
+/** What an engine needs whatever is stored. */
+export interface EngineThreads {
+  readonly kernels: KernelModule
+  readonly indexThreads: readonly IndexThread[]
+}
+
 /**
- * Opens the engine over a store: loads every live point into memory and starts the search threads.
+ * Starts the threads that fill an engine: they can come up while its store is being opened. The engine that gets them
+ * stops them.
+ */
+export function startEngineThreads(
+  options: Pick<EngineOptions, 'searchThreads' | 'indexThreads' | 'logger'>,
+): EngineThreads {
+  const kernels = loadKernels()
+  options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
+  return {
+    kernels,
+    indexThreads: startIndexThreads(kernels, options.indexThreads, 1 + options.searchThreads),
+  }
+}
+
+/** Stops threads that no engine has got; harmless to those that are stopped already. */
+export async function stopEngineThreads({ indexThreads }: EngineThreads): Promise<void> {
+  await Promise.all(indexThreads.map((thread) => thread.terminate()))
+}
+
+/**
+ * Opens the engine over a store: loads every live point into memory and starts the search threads. Index threads are
+ * at work when it first waits.
  *
- * @throws DatabaseError `internal` that names what is damaged
+ * @throws DatabaseError `internal` that names what is damaged; the reason of `signal` when that aborts
  */
 export async function openEngine(options: EngineOptions): Promise<Engine> {
-  const kernels = await loadKernels()
-  options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
+  const { kernels, indexThreads } = options.threads ?? startEngineThreads(options)
   const { dimension, slotCount } = options.store
   const state: State = {
     ids: new IdTable(slotCount),
@@ -85,9 +116,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   await using opened = new AsyncDisposableStack()
   const indexer = new Indexer({
     ...options,
-    kernels,
-    threads: options.indexThreads,
-    firstLane: 1 + options.searchThreads,
+    threads: indexThreads,
     directory: options.indexDirectory,
     sequence: () => options.store.sequence,
     onFree: (slot) => state.slots.release(slot),
@@ -95,7 +124,7 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   opened.defer(() => indexer.close())
   if (state.index !== undefined) {
     indexer.attach(state.index)
-    await recover(options.store, state.index, state, indexer)
+    await recover(options, state.index, state, indexer)
   }
   // Not before: index threads are needed at once, and on few cores others would hold up their start.
   const executor = createExecutor({
@@ -108,29 +137,36 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
   opened.defer(() => executor.close())
   if (state.index !== undefined) {
     executor.attach(state.index)
-    await indexer.load()
+    await Promise.all([enterIds(options, state.index, state), indexer.load()])
   }
   opened.move()
   return new Engine(options, state, kernels, executor, indexer)
 }
 
-/** Reads the store into memory; afterwards every slot is live or free. */
+/** Reads the store into memory: what `enterIds` does is left. */
 async function recover(
-  store: Store,
+  { store, signal }: EngineOptions,
   index: VectorIndex,
-  { ids, slots }: State,
+  { ids }: State,
   indexer: Indexer,
 ): Promise<void> {
   const rows = store.rows()
   if (rows === undefined) return
   index.reserve(rows.slotCount)
   index.extend(rows.slotCount)
-  await indexer.fill(rows, (from, to, filled) => {
-    for (let slot = from; slot < to; slot += 1) {
-      if (index.isLive(slot)) ids.set(slot, filled, (slot - from) * idBytes)
-      else slots.release(slot)
+  await indexer.fill(rows, ids.pages(rows.slotCount), signal)
+}
+
+/** Afterwards every slot is live, and known by its id, or free. */
+async function enterIds({ signal }: EngineOptions, index: VectorIndex, { ids, slots }: State): Promise<void> {
+  for (let slot = 0; slot < index.slotCount; slot += 1) {
+    if (slot % idsPerTurn === 0) {
+      await new Promise((resolve) => setImmediate(resolve))
+      signal?.throwIfAborted()
     }
-  })
+    if (index.isLive(slot)) ids.enter(slot)
+    else slots.release(slot)
+  }
 }
 
 /**

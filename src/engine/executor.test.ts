@@ -11,7 +11,7 @@ import { loadKernels } from '../kernels/wasm-module.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
 
 const seed = 42
-const kernels = await loadKernels()
+const kernels = loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
 const maxLimit = 1000
 const indexOptions = {

@@ -11,10 +11,10 @@ import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
  * Ids are random version 4 UUIDs of our own making, so their bytes serve as their hash. Nobody outside can
  * choose one, and looking up a crafted id only probes.
  *
- * Main thread only.
+ * Main thread only, but for the ids of a start: `pages`.
  */
 export class IdTable {
-  readonly #pages: Uint8Array[] = []
+  readonly #pages: Page[] = []
   readonly #partitions: Partition[]
   #size = 0
 
@@ -35,14 +35,27 @@ export class IdTable {
     return this.#pages.length * pageBytes + tables
   }
 
-  /** Gives `slot` the 16-byte id that stands at `offset` of `ids`. The slot must not have one, nor the id a slot. */
-  set(slot: number, ids: Uint8Array, offset = 0): void {
-    const page = this.#pageFor(slot)
+  /** Gives `slot` the 16-byte `id`. The slot must not have one, nor the id a slot. */
+  set(slot: number, id: Uint8Array): void {
+    writePagedId(this.pages(slot + 1), slot, id)
+    this.enter(slot)
+  }
+
+  /** The pages of all slots below `slotCount`: for other threads to write the ids of slots that have none. */
+  pages(slotCount: number): IdPages {
+    while (this.#pages.length * slotsPerPage < slotCount) {
+      this.#pages.push(new Uint8Array(new SharedArrayBuffer(pageBytes)))
+    }
+    return this.#pages
+  }
+
+  /** Takes in the id that stands in the page of `slot`. The slot must not have one, nor the id a slot. */
+  enter(slot: number): void {
+    const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const at = (slot % slotsPerPage) * idBytes
-    for (let index = 0; index < idBytes; index += 1) page[at + index] = ids[offset + index]!
-    const partition = this.#partitions[ids[offset]!]!
+    const partition = this.#partitions[page[at]!]!
     if (partition.count + 1 > partition.slots.length * maxLoad) this.#grow(partition)
-    insertInto(partition.slots, hashOf(ids, offset), slot)
+    insertInto(partition.slots, hashOf(page, at), slot)
     partition.count += 1
     this.#size += 1
   }
@@ -116,12 +129,17 @@ export class IdTable {
   #hashOfSlot(slot: number): number {
     return hashOf(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
   }
+}
 
-  #pageFor(slot: number): Uint8Array {
-    const index = Math.floor(slot / slotsPerPage)
-    while (this.#pages.length <= index) this.#pages.push(new Uint8Array(pageBytes))
-    return this.#pages[index]!
-  }
+/** Ids by slot, 16 bytes each, in memory that threads share. */
+export type IdPages = readonly Page[]
+type Page = Uint8Array<SharedArrayBuffer>
+
+/** Writes the id of a slot into its page, which must be there. */
+export function writePagedId(pages: IdPages, slot: number, id: Uint8Array): void {
+  const page = pages[Math.floor(slot / slotsPerPage)]!
+  const at = (slot % slotsPerPage) * idBytes
+  for (let index = 0; index < idBytes; index += 1) page[at + index] = id[index]!
 }
 
 /** Bytes of an id and of its entry in the table, at most; see the class. */

@@ -5,6 +5,8 @@ import type { CheckpointMeta } from '../index/graph-file.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { StoredRows } from '../storage/store.ts'
+import type { IdPages } from './id-table.ts'
+import type { SharedRanges } from './shared-ranges.ts'
 
 /**
  * What the main thread and the index threads say to each other: a segment as soon as it exists, then one task
@@ -23,15 +25,13 @@ export interface GraphPlace {
 }
 
 export interface TaskResults {
-  /** Puts the points of slots [from, to), as the store numbers them, into a segment, and their ids into `ids`. */
+  /** Puts points into a segment, and their ids into `ids`: all that it can take of the slots, as the store numbers them. */
   fill: {
     task: {
       readonly ordinal: number
       readonly rows: StoredRows
-      readonly from: number
-      readonly to: number
-      /** In memory that threads share. */
-      readonly ids: Uint8Array
+      readonly slots: SharedRanges
+      readonly ids: IdPages
     }
     result: FilledSlots
   }

@@ -1,5 +1,6 @@
 import { Worker } from 'node:worker_threads'
 import type { SegmentHandle } from '../index/segment.ts'
+import type { KernelModule } from '../kernels/wasm-module.ts'
 import type {
   FromIndexWorker,
   IndexWorkerSetup,
@@ -61,4 +62,9 @@ export class IndexThread {
     this.#settle?.reject(this.#fault)
     this.#settle = undefined
   }
+}
+
+/** @param firstLane lane of the first thread; the others follow */
+export function startIndexThreads(kernels: KernelModule, count: number, firstLane: number): IndexThread[] {
+  return Array.from({ length: count }, (_, index) => new IndexThread({ kernels, lane: firstLane + index }))
 }

@@ -1,7 +1,6 @@
 import { readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { idBytes } from '../base/ids.ts'
 import { auditRoutes } from '../index/audit.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
@@ -10,6 +9,7 @@ import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { readRows } from '../storage/row-reader.ts'
+import { writePagedId } from './id-table.ts'
 import type {
   FilledSlots,
   FromIndexWorker,
@@ -19,6 +19,7 @@ import type {
   TaskResults,
   ToIndexWorker,
 } from './index-messages.ts'
+import { stopRanges, takeRanges } from './shared-ranges.ts'
 
 /** An index thread: see index-messages.ts for what it hears and says. */
 const port = parentPort!
@@ -72,20 +73,23 @@ function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
   }
 }
 
-function fill(segment: SegmentHandle, { rows, from, to, ids }: Task<'fill'>): FilledSlots {
+function fill(segment: SegmentHandle, { rows, slots: ranges, ids }: Task<'fill'>): FilledSlots {
   const { firstSlot } = segment
   const slots = slotsOf(segment)
   let points = 0
   try {
-    readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
-      ids.set(id, (slot - from) * idBytes)
-      slots.fill(slot - firstSlot, vector, sequence)
-      // While the row is at hand: a graph that is read from disk is walked by codes.
-      slots.encode(slot - firstSlot)
-      points += 1
-    })
+    for (const { from, to } of takeRanges(ranges)) {
+      readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
+        writePagedId(ids, slot, id)
+        slots.fill(slot - firstSlot, vector, sequence)
+        // While the row is at hand: a graph that is read from disk is walked by codes.
+        slots.encode(slot - firstSlot)
+        points += 1
+      })
+    }
     return { points }
   } catch (error) {
+    stopRanges(ranges)
     return { points, fault: messageOf(error) }
   }
 }

@@ -1,24 +1,22 @@
 import { mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
-import { idBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
-import { graphsPerSegment, type SegmentHandle } from '../index/segment.ts'
+import { graphsPerSegment } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { StoredRows } from '../storage/store.ts'
+import type { IdPages } from './id-table.ts'
 import type { GraphPlace, LoadedGraph, Task, TaskKind, TaskResults } from './index-messages.ts'
-import { IndexThread } from './index-thread.ts'
+import type { IndexThread } from './index-thread.ts'
 import { type MetricPlan, RecallPlans } from './recall-plans.ts'
+import { shareRanges, stopRanges } from './shared-ranges.ts'
 
 export interface IndexerOptions {
-  readonly kernels: KernelModule
-  readonly threads: number
-  /** Lane of the first thread; the others follow. */
-  readonly firstLane: number
+  /** Nobody else's: the indexer stops them. */
+  readonly threads: readonly IndexThread[]
   /** Where graphs are kept between starts; undefined to keep none. */
   readonly directory: string | undefined
   readonly maxUnindexedBytes: number
@@ -52,7 +50,7 @@ export interface IndexerOptions {
  */
 export class Indexer {
   readonly #options: IndexerOptions
-  readonly #threads: IndexThread[]
+  readonly #threads: readonly IndexThread[]
   readonly #plans: RecallPlans
   /** Graphs that points are linked into. */
   readonly #active: boolean[] = Array.from({ length: graphsPerSegment }, () => false)
@@ -80,10 +78,7 @@ export class Indexer {
     this.#options = options
     this.#plans = new RecallPlans(options)
     if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
-    this.#threads = Array.from(
-      { length: options.threads },
-      (_, index) => new IndexThread({ kernels: options.kernels, lane: options.firstLane + index }),
-    )
+    this.#threads = options.threads
     this.#quietMs = options.quietMs ?? quietMs
     this.#timer = setInterval(() => this.#whenIdle(), this.#quietMs / 4).unref()
   }
@@ -100,25 +95,29 @@ export class Indexer {
   /**
    * Fills the index with the store's points, on all threads: before its graphs are read and anything is inserted.
    *
-   * @param each told the ids of slots [from, to), 16 bytes each, of which only those of live slots mean anything; they
-   *   are overwritten after it returns
-   * @throws DatabaseError `internal` that names a damaged row
+   * @param ids where the threads write the ids of live slots
+   * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when that aborts
    */
-  async fill(rows: StoredRows, each: (from: number, to: number, ids: Uint8Array) => void): Promise<void> {
+  async fill(rows: StoredRows, ids: IdPages, signal?: AbortSignal): Promise<void> {
     const index = this.#index!
-    const slotsPerTask = Math.max(1, Math.min(fillSlots, Math.floor(fillBytes / index.layout.rowBytes)))
-    const ranges = rangesOf(index.segments, rows.slotCount, slotsPerTask)
-    const fillSome = async (): Promise<void> => {
-      const ids = new Uint8Array(new SharedArrayBuffer(slotsPerTask * idBytes))
-      for (const range of ranges) {
-        const { points, fault } = await this.#submit({ kind: 'fill', ...range, rows, ids })
+    const step = Math.max(1, Math.floor(fillBytes / index.layout.rowBytes))
+    for (const { ordinal, firstSlot, layout } of index.segments) {
+      signal?.throwIfAborted()
+      const to = Math.min(rows.slotCount, firstSlot + layout.capacity)
+      // Threads take slots from one another, not from the main thread, which is busy opening ports.
+      const slots = shareRanges(firstSlot, to, step)
+      const stop = (): void => stopRanges(slots)
+      signal?.addEventListener('abort', stop, { once: true })
+      const filled = await Promise.all(
+        this.#threads.map(() => this.#submit({ kind: 'fill', ordinal, rows, slots, ids })),
+      )
+      signal?.removeEventListener('abort', stop)
+      signal?.throwIfAborted()
+      for (const { points, fault } of filled) {
         if (fault !== undefined) throw new DatabaseError('internal', fault)
         index.filled(points)
-        each(range.from, range.to, ids)
       }
     }
-    // Two for each thread: one is read while the ids of the other are taken in.
-    await Promise.all(Array.from({ length: 2 * this.#threads.length }, fillSome))
   }
 
   /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
@@ -457,9 +456,12 @@ export class Indexer {
 
   #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
     const { capacity } = this.#index!.layout
-    const end = Math.min(this.#index!.slotCount, (ordinal + 1) * capacity)
-    for (let slot = ordinal * capacity; slot < end; slot += 1) {
-      if (this.#index!.isLive(slot)) this.#enqueue(slot, graph)
+    const { states } = this.#index!.linkQueue(ordinal, graph).state
+    const first = ordinal * capacity
+    const end = Math.min(this.#index!.slotCount, first + capacity)
+    for (let slot = first; slot < end; slot += 1) {
+      // After a start that is every slot or nearly so: nothing else is looked at.
+      if (states[slot - first] !== slotStates.linked && this.#index!.isLive(slot)) this.#enqueue(slot, graph)
     }
   }
 
@@ -534,9 +536,8 @@ export class Indexer {
 const graphBytesMin = 4 * 1024 * 1024
 /** About 20 ms of linking: soon enough to make way for a repair, long enough for a message to cost nothing. */
 const slotsPerTask = 32
-/** A task of filling takes some ten milliseconds, and the ids that it brings few of the main thread's. */
-const fillBytes = 8 * 1024 * 1024
-const fillSlots = 8192
+/** Some milliseconds of filling. */
+const fillBytes = 4 * 1024 * 1024
 /** More than groups that were let in together come to. */
 const buildingBytes = 32 * 1024 * 1024
 const repairMin = 256
@@ -544,20 +545,6 @@ const repairShare = 0.01
 const saveMin = 20_000
 const saveShare = 0.1
 const quietMs = 2_000
-
-/** Runs of so many slots at most, each within a segment; for any number of takers, until one of them fails. */
-function* rangesOf(
-  segments: readonly SegmentHandle[],
-  slotCount: number,
-  most: number,
-): Generator<{ readonly ordinal: number; readonly from: number; readonly to: number }> {
-  for (const { ordinal, firstSlot, layout } of segments) {
-    const end = Math.min(slotCount, firstSlot + layout.capacity)
-    for (let from = firstSlot; from < end; from += most) {
-      yield { ordinal, from, to: Math.min(end, from + most) }
-    }
-  }
-}
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
   return join(directory, `graph-${ordinal}-${graph}.bin`)

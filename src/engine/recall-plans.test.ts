@@ -128,7 +128,7 @@ it('Cosine wants a graph of its own where the other one serves it badly and leng
 async function indexOf(vectors: readonly Float32Array[]): Promise<VectorIndex> {
   const index = new VectorIndex({
     dimension: vectors[0]!.length,
-    kernels: await loadKernels(),
+    kernels: loadKernels(),
     maxThreads: 1,
     maxLimit: 10,
     m: 16,

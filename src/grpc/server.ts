@@ -1,4 +1,3 @@
-import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import {
   logVerbosity,
@@ -63,7 +62,6 @@ function isOperation(path: string): boolean {
 const healthPrefix = '/grpc.health.v1.Health/'
 
 /** proto/ stands beside src/ in a checkout and beside dist/ in the package. */
-const protoPath = fileURLToPath(new URL('../../proto/vectordb.proto', import.meta.url))
 
 /**
  * Serves the operations over gRPC, with reflection and the standard health service.
@@ -102,7 +100,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     serviceDefinition(),
     Object.fromEntries(operationNames.map((name) => [name, handlerOf(runner, name)])),
   )
-  addReflection(server, protoPath, 'vectordb.Point')
+  addReflection(server)
   health.addToServer(server)
 
   const listener = await bind(server, options)

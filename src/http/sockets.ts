@@ -1,6 +1,9 @@
-import { type IncomingMessage, maxHeaderSize, type Server, type ServerOptions, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, Server, ServerOptions } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { plainText } from './errors.ts'
+
+// Importing it would load all that it hands on, a whole HTTP client too: a tenth of a start.
+const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http')
 
 /**
  * What Node answers below the framework, or would: requests that never became one, and time-outs. Node's

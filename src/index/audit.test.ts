@@ -92,7 +92,7 @@ it(`an audit asks more of a route where the first answers leave it in doubt, see
 async function searcherOver(fixture: IndexFixture): Promise<Searcher> {
   for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
   await fixture.settled()
-  const searcher = new Searcher(await loadKernels(), 0)
+  const searcher = new Searcher(loadKernels(), 0)
   fixture.index.onSegment((segment) => searcher.attach(segment))
   return searcher
 }

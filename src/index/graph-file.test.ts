@@ -15,7 +15,7 @@ import { VectorIndex } from './vector-index.ts'
 
 const seed = 11
 const count = 900
-const kernels = await loadKernels()
+const kernels = loadKernels()
 const vectors = clusteredVectors(seededRandom(seed), count, 24)
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-graph-file-'))
 after(() => rmSync(directory, { recursive: true }))

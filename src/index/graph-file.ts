@@ -69,7 +69,7 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
     upperNext,
     entry: state.entry ?? null,
     meta,
-    columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: checksum(bytes) })),
+    columns: columns.map(({ name, bytes }) => ({ name, bytes: bytes.length, crc: crc32(bytes) })),
   }
   const temporary = `${path}.new`
   const file = openSync(temporary, 'w', 0o600)
@@ -139,8 +139,8 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
     const stated = header.columns[index]
     if (stated?.name !== name || stated.bytes !== bytes.length)
       throw new Error(`its column ${name} has another length`)
-    readAll(file, bytes, name)
-    if (checksum(bytes) !== stated.crc) throw new Error(`its column ${name} does not match its checksum`)
+    if (readAll(file, bytes, name) !== stated.crc)
+      throw new Error(`its column ${name} does not match its checksum`)
   }
   const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
   const now = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
@@ -209,39 +209,24 @@ function readHeader(file: number): Header {
 
 const headerBytesMax = 1024 * 1024
 
-/**
- * Through a buffer of our own: bytes of a shared memory are not taken everywhere that bytes are. Each thread that has read
- * or written a graph keeps it.
- */
-const chunk = Buffer.allocUnsafeSlow(256 * 1024)
+function writeAll(file: number, bytes: Uint8Array): void {
+  for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)
+}
 
-function checksum(bytes: Uint8Array): number {
+/** Gives the checksum of what it read. */
+function readAll(file: number, bytes: Uint8Array, name: string): number {
   let crc = 0
-  for (let at = 0; at < bytes.length; at += chunk.length) {
-    const part = bytes.subarray(at, at + chunk.length)
-    chunk.set(part)
-    crc = crc32(chunk.subarray(0, part.length), crc)
+  for (let at = 0; at < bytes.length; ) {
+    const read = readSync(file, bytes, at, Math.min(chunkBytes, bytes.length - at), null)
+    if (read === 0) throw new Error(`it ends within its ${name}`)
+    crc = crc32(bytes.subarray(at, at + read), crc)
+    at += read
   }
   return crc
 }
 
-function writeAll(file: number, bytes: Uint8Array): void {
-  for (let at = 0; at < bytes.length; at += chunk.length) {
-    const part = bytes.subarray(at, at + chunk.length)
-    chunk.set(part)
-    for (let written = 0; written < part.length; )
-      written += writeSync(file, chunk, written, part.length - written)
-  }
-}
-
-function readAll(file: number, bytes: Uint8Array, name: string): void {
-  for (let at = 0; at < bytes.length; ) {
-    const read = readSync(file, chunk, 0, Math.min(chunk.length, bytes.length - at), null)
-    if (read === 0) throw new Error(`it ends within its ${name}`)
-    bytes.set(chunk.subarray(0, read), at)
-    at += read
-  }
-}
+/** What is read is still in the processor's cache when its checksum is taken. */
+const chunkBytes = 256 * 1024
 
 function syncDirectory(path: string): void {
   const directory = openSync(path, 'r')

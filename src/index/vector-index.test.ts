@@ -7,7 +7,7 @@ import { GraphThread } from './graph.ts'
 import { graphBytes, slotBytes } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
 
-const kernels = await loadKernels()
+const kernels = loadKernels()
 const dimension = 24
 const sizes = { dimension, kernels, maxThreads: 3, maxLimit: 100, m: 8, efConstruction: 60 }
 const outsideBytes = 27

@@ -17,7 +17,7 @@ const clippings = Array.from({ length: 13 }, (_, index) => 1.125 ** index)
 
 const builds = kernelVariants.flatMap((variant) => [true, false].map((isWide) => ({ variant, isWide })))
 for (const { variant, isWide } of builds) {
-  const kernels = await loadKernels(variant, isWide)
+  const kernels = loadKernels(variant, isWide)
   const memory = new WebAssembly.Memory({ initial: 16, maximum: 65_536, shared: true })
   const wasm = instantiateKernels(kernels, memory)
   const at = { a: 64, b: 64 + 65_536 * 4 }

@@ -1,4 +1,4 @@
-import { readFile } from 'node:fs/promises'
+import { readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { setFlagsFromString } from 'node:v8'
 import type { KernelExports } from './kernel-exports.ts'
@@ -24,14 +24,14 @@ export interface KernelModule {
  *
  * @throws WebAssembly.CompileError when the asked-for build, or every one, is refused
  */
-export async function loadKernels(asked?: KernelVariant, isWide?: boolean): Promise<KernelModule> {
+export function loadKernels(asked?: KernelVariant, isWide?: boolean): KernelModule {
   const builds = (asked === undefined ? kernelVariants : [asked]).flatMap((variant) =>
     (isWide === undefined ? [true, false] : [isWide]).map((wide) => ({ variant, isWide: wide })),
   )
   let refusal: unknown
   for (const build of builds) {
     const url = new URL(`./generated/kernels-${build.variant}.wasm`, import.meta.url)
-    const bytes = await readFile(fileURLToPath(url))
+    const bytes = readFileSync(fileURLToPath(url))
     try {
       const kernels = { ...build, module: compile(bytes, build.isWide) }
       const fault = faultOf(kernels)

@@ -79,17 +79,37 @@ export function sealRow(target: Buffer, offset: number, rowBytes: number): void 
   target.writeUInt32LE(crc32(target.subarray(offset, end)), end)
 }
 
-/**
- * Reads the row at `offset`.
- *
- * @param vector the bytes of a vector of its dimension, to be overwritten
- * @returns its sequence number, or undefined when the checksum does not match
- */
-export function readRow(source: Buffer, offset: number, vector: Uint8Array): number | undefined {
-  const end = offset + rowHeadBytes + vector.length
-  if (source.readUInt32LE(end) !== crc32(source.subarray(offset, end))) return undefined
-  source.copy(vector, 0, offset + rowHeadBytes, end)
-  return source.readDoubleLE(offset + idBytes)
+/** The parts of a row in a buffer that rows are read into again and again. */
+export class RowView {
+  readonly id: Buffer
+  readonly vector: Float32Array
+  readonly vectorBytes: Buffer
+  readonly #sealed: Buffer
+  readonly #numbers: DataView
+
+  /** @param offset a multiple of 4 in the memory that the buffer is a view of */
+  constructor(source: Buffer, offset: number, dimension: number) {
+    const end = offset + rowHeadBytes + 4 * dimension
+    const at = source.byteOffset + offset
+    this.id = source.subarray(offset, offset + idBytes)
+    this.vector = new Float32Array(source.buffer, at + rowHeadBytes, dimension)
+    this.vectorBytes = source.subarray(offset + rowHeadBytes, end)
+    this.#sealed = source.subarray(offset, end)
+    this.#numbers = new DataView(source.buffer, at, rowBytesOf(dimension))
+  }
+
+  /** The sequence number of the row that stands there, or undefined when the checksum does not match. */
+  verify(): number | undefined {
+    if (this.#numbers.getUint32(this.#sealed.length, true) !== crc32(this.#sealed)) return undefined
+    return this.#numbers.getFloat64(idBytes, true)
+  }
+}
+
+/** Views of as many rows as a buffer has room for, at least one row's. */
+export function rowViews(source: Buffer, dimension: number): RowView[] {
+  const rowBytes = rowBytesOf(dimension)
+  const count = Math.floor(source.length / rowBytes)
+  return Array.from({ length: count }, (_, index) => new RowView(source, index * rowBytes, dimension))
 }
 
 const payloadHeadBytes = idBytes + 1 + 4

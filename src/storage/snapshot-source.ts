@@ -2,15 +2,14 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
-import { idBytes } from '../base/ids.ts'
 import { damaged, databasePath, rowFilePath } from './data-directory.ts'
 import {
   emptyMeta,
   type Meta,
-  readRow,
+  type RowView,
   rowBytesOf,
-  rowHeadBytes,
   rowsHeaderBytes,
+  rowViews,
   slotsPerBlock,
   splitPayload,
 } from './key-layout.ts'
@@ -76,7 +75,7 @@ export class StoreSnapshot implements Snapshot {
       const chunk = new Chunk()
       let turnEndMs = performance.now() + turnMs
       for await (const block of this.#blocks(file, dimension)) {
-        for (const row of this.#rowsOf(block, dimension)) {
+        for (const row of this.#rowsOf(block)) {
           const point = { ...row, ...this.#payloadOf(row) }
           const bytes = pointBytes(dimension, point.contentBytes)
           if (!chunk.hasRoomFor(bytes)) yield chunk.take()
@@ -105,6 +104,7 @@ export class StoreSnapshot implements Snapshot {
     const rowBytes = rowBytesOf(dimension)
     const slotsPerRead = Math.max(1, Math.floor(blockBytes / rowBytes))
     const bytes = Buffer.allocUnsafeSlow(slotsPerRead * rowBytes)
+    const views = rowViews(bytes, dimension)
     for (let first = 0; first < this.#meta.slotCount; first += slotsPerRead) {
       const count = Math.min(slotsPerRead, this.#meta.slotCount - first)
       const slots = Array.from({ length: count }, (_, index) => first + index)
@@ -114,24 +114,21 @@ export class StoreSnapshot implements Snapshot {
         bytes.subarray(0, count * rowBytes),
         rowsHeaderBytes + first * rowBytes,
       )
-      yield { slots, rows: bytes.subarray(0, length) }
+      yield { slots, rows: views, wholeRows: Math.floor(length / rowBytes) }
     }
   }
 
-  *#rowsOf({ slots, rows }: Block, dimension: number): Generator<Row> {
-    const rowBytes = rowBytesOf(dimension)
-    const scratch = new Uint8Array(4 * dimension)
+  *#rowsOf({ slots, rows, wholeRows }: Block): Generator<Row> {
     for (const [index, slot] of slots.entries()) {
       if (!this.#isLive(slot)) continue
-      const offset = index * rowBytes
-      const isWhole = offset + rowBytes <= rows.length
-      const sequence = isWhole ? readRow(rows, offset, scratch) : undefined
+      const isWhole = index < wholeRows
+      const row = rows[index]!
+      const sequence = isWhole ? row.verify() : undefined
       if (sequence === undefined || sequence > this.#meta.sequence) {
         const fault = isWhole ? 'not what was stored there' : 'cut off'
         throw damaged(rowFilePath(this.#dataDir), `the row of slot ${slot} is ${fault}`)
       }
-      const vector = rows.subarray(offset + rowHeadBytes, offset + rowBytes - 4)
-      yield { slot, id: rows.subarray(offset, offset + idBytes), sequence, vector }
+      yield { slot, id: row.id, sequence, vector: row.vectorBytes }
     }
   }
 
@@ -156,10 +153,11 @@ export class StoreSnapshot implements Snapshot {
   }
 }
 
-/** Rows of neighbouring slots; fewer bytes than slots where the file is cut off. */
+/** Rows of neighbouring slots; fewer whole ones than slots where the file is cut off. */
 interface Block {
   readonly slots: readonly number[]
-  readonly rows: Buffer
+  readonly rows: readonly RowView[]
+  readonly wholeRows: number
 }
 
 interface Row {

@@ -14,7 +14,7 @@ export async function graphHash(
   codeBits: CodeBits,
   seed: number,
 ): Promise<string> {
-  const kernels = await loadKernels(build.variant, build.isWide)
+  const kernels = loadKernels(build.variant, build.isWide)
   const index = new VectorIndex({
     dimension,
     kernels,

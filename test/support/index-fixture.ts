@@ -6,6 +6,8 @@ import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
+import { IdTable } from '../../src/engine/id-table.ts'
+import { startIndexThreads } from '../../src/engine/index-thread.ts'
 import { Indexer } from '../../src/engine/indexer.ts'
 import { graphFaults } from '../../src/index/graph-check.ts'
 import type { Hit } from '../../src/index/hit.ts'
@@ -15,7 +17,7 @@ import { loadKernels } from '../../src/kernels/wasm-module.ts'
 import { packRow, rowBytesOf } from '../../src/storage/key-layout.ts'
 import { RowFile } from '../../src/storage/row-file.ts'
 
-const kernels = await loadKernels()
+const kernels = loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
 const k = 10
 const ef = 128
@@ -63,9 +65,7 @@ export class IndexFixture implements AsyncDisposable {
       segmentSlots: options.segmentSlots,
     })
     this.indexer = new Indexer({
-      kernels,
-      threads: indexThreads,
-      firstLane: 1 + searchThreads,
+      threads: startIndexThreads(kernels, indexThreads, 1 + searchThreads),
       directory: options.directory,
       maxUnindexedBytes: 1024 * 1024 * 1024,
       recallTarget: 0.98,
@@ -133,7 +133,7 @@ export class IndexFixture implements AsyncDisposable {
       file.close()
       this.index.extend(slotCount)
       const stored = { path, dimension, slotCount, sequence: this.#sequence, live }
-      await this.indexer.fill(stored, () => undefined)
+      await this.indexer.fill(stored, new IdTable().pages(slotCount))
     } finally {
       rmSync(directory, { recursive: true })
     }

@@ -1,6 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import { createLogger } from '../../../src/base/log.ts'
+import { startIndexThreads } from '../../../src/engine/index-thread.ts'
 import { Indexer } from '../../../src/engine/indexer.ts'
 import { SlotAllocator } from '../../../src/engine/slot-allocator.ts'
 import { type Route, routesFor } from '../../../src/index/graph.ts'
@@ -80,7 +81,7 @@ class Vicinal implements Contender {
     const { vectors, ...rest } = request
     this.#request = rest
     const { dimension, m, efConstruction, threads, count } = request
-    this.#kernels = await loadKernels(this.#lever?.variant, this.#lever?.isWide)
+    this.#kernels = loadKernels(this.#lever?.variant, this.#lever?.isWide)
     const maxThreads = 1 + 2 * searchThreadsMax
     const codeBits = this.#lever?.codeBits
     const sizes = { codeBits, dimension, m, efConstruction, maxThreads, maxLimit: 1024, maxMemoryBytes: 0 }
@@ -164,9 +165,7 @@ class Vicinal implements Contender {
    */
   #indexer(threads: number): Indexer {
     const indexer = new Indexer({
-      kernels: this.#kernels,
-      threads,
-      firstLane: 1 + searchThreadsMax,
+      threads: startIndexThreads(this.#kernels, threads, 1 + searchThreadsMax),
       directory: undefined,
       maxUnindexedBytes: -1,
       recallTarget: 0.98,
