@@ -24,7 +24,7 @@ class Ledger {
   /** A deletion of these is under way, or may come at any time. */
   readonly doomed = new Set<string>()
   checked = 0
-  missed = 0
+  readonly missed: string[] = []
 }
 
 async function writeFor(
@@ -65,7 +65,7 @@ async function searchUntil(
       assert.ok(!ids.some((id) => goneBefore.has(id)), 'a point came after its deletion was acknowledged')
       const [id] = asked[index]!
       ledger.checked += 1
-      if (ids[0] !== id && !ledger.doomed.has(id)) ledger.missed += 1
+      if (ids[0] !== id && !ledger.doomed.has(id)) ledger.missed.push(id)
     }
   }
 }
@@ -97,13 +97,18 @@ describe('many threads', () => {
     ])
     assert.ok(ledger.checked > 100, `only ${ledger.checked} searches beside the writes`)
     // A walk may miss a point for the moment in which the links around it are mended; a lost one would stay so.
-    assert.ok(ledger.missed <= ledger.checked / 500, `${ledger.missed} of ${ledger.checked} points not found`)
+    const missed = ledger.missed.length
+    assert.ok(missed <= ledger.checked / 100, `${missed} of ${ledger.checked} points not found`)
     assert.ok(ledger.gone.size > 300, `only ${ledger.gone.size} deletions`)
 
     while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))
     assert.equal(engine.stats.points, ledger.vectors.size)
     for (const [id, vector] of ledger.vectors) assert.deepEqual(engine.get(id)!.vector, vector)
     for (const id of ledger.gone) assert.equal(engine.get(id), undefined)
+    for (const id of ledger.missed.filter((each) => ledger.vectors.has(each))) {
+      const query = { vector: ledger.vectors.get(id)!, metric: 'Euclidean', limit: 10, ef } as const
+      assert.deepEqual((await engine.search([query]))[0]![0], id, 'a point that was missed once stays lost')
+    }
     for (const metric of metrics) {
       const ask = (width: number) =>
         engine.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))

@@ -70,6 +70,9 @@ export class Indexer {
   /** Slots that were linked or removed since the graphs were last written. */
   #unsaved = 0
   #lastChange = 0
+  /** Queries that have asked for their way, now and when the timer came last. */
+  #asked = 0
+  #askedBefore = 0
   #isBroken = false
   #isClosing = false
   #room: PromiseWithResolvers<void> | undefined
@@ -169,6 +172,7 @@ export class Indexer {
 
   /** The way that searches under a metric take now; undefined for the exact scan. */
   route(metric: Metric): Route | undefined {
+    this.#asked += 1
     const route = this.#plans.routeFor(metric, this.#index?.liveCount ?? 0)
     if (route === undefined || this.#isBroken || !this.#isCaughtUp(route.graph)) return undefined
     return route
@@ -508,6 +512,8 @@ export class Indexer {
   }
 
   #whenIdle(): void {
+    const isBusy = this.#asked - this.#askedBefore > (busyQueriesPerSecond * this.#quietMs) / 4000
+    this.#askedBefore = this.#asked
     if (this.#index === undefined || this.#isBroken || !this.#active.includes(true)) return
     const now = performance.now()
     const isQuiet = now - this.#lastChange > this.#quietMs
@@ -517,7 +523,7 @@ export class Indexer {
     if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && !this.isSettling))) {
       this.#jobs.push(() => this.#save())
     }
-    if (isQuiet) this.#plans.expireWhenOld(now)
+    if (isQuiet) this.#plans.expireWhenOld(now, isBusy)
     this.#dispatch()
   }
 
@@ -545,6 +551,8 @@ const repairShare = 0.01
 const saveMin = 20_000
 const saveShare = 0.1
 const quietMs = 2_000
+/** A few per cent of a core: measuring recall, which takes one for some seconds, does them no harm. */
+const busyQueriesPerSecond = 100
 
 function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
   return join(directory, `graph-${ordinal}-${graph}.bin`)

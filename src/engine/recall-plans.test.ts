@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { metrics } from '../base/point.ts'
+import { type Metric, metrics } from '../base/point.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -99,6 +99,19 @@ it('recall is measured on linked points, as many while others wait as when none 
       ['Euclidean', 'Hamming'],
     )
   }
+})
+
+it('all are measured again after ten minutes, and after an hour while searches need the processors', () => {
+  const plans = new RecallPlans(options)
+  const after = (minutes: number, isBusy: boolean): readonly Metric[] => {
+    plans.decide(metrics, [], { points: 200, linkedBefore: 0 })
+    plans.expireWhenOld(performance.now() + minutes * 60_000, isBusy)
+    return plans.due(200, 0)
+  }
+  assert.deepEqual(after(9, false), [])
+  assert.deepEqual(after(11, false), metrics)
+  assert.deepEqual(after(59, true), [])
+  assert.deepEqual(after(61, true), metrics)
 })
 
 it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', async () => {

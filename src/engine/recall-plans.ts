@@ -134,9 +134,14 @@ export class RecallPlans {
     if (measured !== undefined) this.#measured.set(metric, { ...measured, isOld: true })
   }
 
-  /** Measures all again at the next opportunity, if the last measurement is old. */
-  expireWhenOld(now: number): void {
-    if (now - this.#measuredAt > oldMs) for (const metric of metrics) this.expire(metric)
+  /**
+   * Measures all again at the next opportunity, if the last measurement is old.
+   *
+   * @param isBusy whether searches need the processors: then it may grow older
+   */
+  expireWhenOld(now: number, isBusy: boolean): void {
+    if (now - this.#measuredAt > (isBusy ? veryOldMs : oldMs))
+      for (const metric of metrics) this.expire(metric)
   }
 
   /**
@@ -212,6 +217,7 @@ const tightShare = 0.25
 /** Beyond it a metric that nobody has searched with meanwhile is measured anew before its plan is believed. */
 const meaningfulGrowth = 4
 const oldMs = 600_000
+const veryOldMs = 3_600_000
 /** A sample's figure is a little off: what is just at the target in it may be below in truth. */
 const margin = 0.005
 const samples = 100

@@ -61,8 +61,6 @@ function isOperation(path: string): boolean {
 
 const healthPrefix = '/grpc.health.v1.Health/'
 
-/** proto/ stands beside src/ in a checkout and beside dist/ in the package. */
-
 /**
  * Serves the operations over gRPC, with reflection and the standard health service.
  *
