@@ -156,6 +156,8 @@ async function assemble(
     indexDirectory: indexDirectory(config),
     signal: stop.signal,
   })
+  // It may fail before anybody waits for it: `ready` tells.
+  opening.catch(() => {})
   closers.push(async () => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
     await (await opening.catch(() => undefined))?.close()

@@ -1,9 +1,10 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { readFile } from 'node:fs/promises'
+import { readFile, writeFile } from 'node:fs/promises'
 import { type ClientRequest, type IncomingMessage, request } from 'node:http'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 import { createServer } from 'node:net'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createBodyBudgets } from '../src/base/byte-budget.ts'
@@ -181,6 +182,28 @@ describe('a start', () => {
         `vicinal: ${transport} cannot listen on ${host} port ${taken.port} (${name}): listen EADDRINUSE: address already in use 127.0.0.1:${taken.port}\n`,
       )
     }
+  })
+
+  it('with a damaged vector names file, slot and byte', async () => {
+    await using directory = await temporaryDirectory()
+    {
+      await using server = await ServerProcess.start(directory.path)
+      await createHttpClient({ baseUrl: server.httpUrl }).insert(point)
+    }
+    const path = join(directory.path, 'vectors.rows')
+    const rows = await readFile(path)
+    rows[rows.length - 5]! ^= 1
+    await writeFile(path, rows)
+    const { code, stderr } = await run(['serve'], {
+      DATA_DIR: directory.path,
+      GRPC_PORT: '0',
+      HTTP_PORT: '0',
+    })
+    assert.equal(code, 1)
+    assert.match(
+      stderr,
+      /^vicinal: \S*vectors\.rows cannot be used: the row of slot 0 at byte 4096 is not what its checksum says[^\n]*\n$/,
+    )
   })
 
   it('with another DIMENSION than the stored one says both', async () => {
