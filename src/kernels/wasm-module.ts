@@ -67,6 +67,9 @@ function faultOf(kernels: KernelModule): string | undefined {
 
 /** Instantiates the kernels over `memory`, which must be shared and at most 65,536 pages. */
 export function instantiateKernels({ module }: KernelModule, memory: WebAssembly.Memory): KernelExports {
+  // V8 notes the length of a memory that comes from another thread before it asks to be told of its growing: what grows
+  // in between would be missing here, and reading it a fault. Growing by nothing makes it look again.
+  memory.grow(0)
   const abort = (): never => {
     throw new Error('a kernel called abort')
   }

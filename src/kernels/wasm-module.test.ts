@@ -1,0 +1,27 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { it } from 'node:test'
+import { Worker } from 'node:worker_threads'
+import { loadKernels } from './wasm-module.ts'
+
+it('a thread sees all of a memory that grows while it is being told of it', async () => {
+  const thread = new Worker(new URL('../../test/support/memory-thread.ts', import.meta.url), {
+    workerData: loadKernels(),
+  })
+  try {
+    await once(thread, 'message')
+    // Without looking again, one in thirty stays short.
+    for (let turn = 0; turn < 300; turn += 1) {
+      const memory = new WebAssembly.Memory({ initial: 2, maximum: 200, shared: true })
+      thread.postMessage({ memory })
+      const endMs = performance.now() + (turn % 30) * 0.005
+      while (performance.now() < endMs);
+      memory.grow(100)
+      thread.postMessage('length')
+      const [length] = await once(thread, 'message')
+      assert.equal(length, memory.buffer.byteLength, `turn ${turn}`)
+    }
+  } finally {
+    await thread.terminate()
+  }
+})
