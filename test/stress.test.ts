@@ -98,7 +98,7 @@ describe('many threads', () => {
     assert.ok(ledger.checked > 100, `only ${ledger.checked} searches beside the writes`)
     // A walk may miss a point for the moment in which the links around it are mended; a lost one would stay so.
     const missed = ledger.missed.length
-    assert.ok(missed <= ledger.checked / 100, `${missed} of ${ledger.checked} points not found`)
+    assert.ok(missed <= ledger.checked / 500, `${missed} of ${ledger.checked} points not found`)
     assert.ok(ledger.gone.size > 300, `only ${ledger.gone.size} deletions`)
 
     while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))
