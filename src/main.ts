@@ -80,7 +80,7 @@ export async function examineData(config: Config): Promise<Diagnosis> {
     logger: loggerOf({ ...config, logLevel: 'silent' }),
   })
   try {
-    return await examine(store, indexDirectory(config))
+    return examine(store, indexDirectory(config))
   } finally {
     await store.close()
   }

@@ -120,7 +120,7 @@ describe('many threads', () => {
       )
     }
     await engine.close()
-    const { points, damage, staleIndex } = await examine(store, indexDirectory)
+    const { points, damage, staleIndex } = examine(store, indexDirectory)
     assert.deepEqual([points, damage, staleIndex], [ledger.vectors.size, [], []])
   })
 })

@@ -25,11 +25,11 @@ for (const vector of vectors.slice(0, count)) fixture.insert(vector)
 await fixture.settled()
 while (fixture.indexer.route('Euclidean') === undefined) await sleep(20)
 
-console.log(`a walk alone: ${(await walkMicroseconds()).toFixed(0)} us`)
+console.log(`a walk alone: ${walkMicroseconds().toFixed(0)} us`)
 for (const atOnce of [1, 8, 64]) await measure(`${atOnce} at once`, atOnce, 1)
 await measure('a batch of 1,000', 1, 1000)
 
-async function walkMicroseconds(): Promise<number> {
+function walkMicroseconds(): number {
   const searcher = new Searcher(loadKernels(), 0)
   for (const segment of fixture.index.segments) searcher.attach(segment)
   const route = fixture.indexer.route('Euclidean')

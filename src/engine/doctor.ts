@@ -25,12 +25,11 @@ export interface Diagnosis {
  * has both and an id of its own, and of every graph file the checksums, links and that all points can be
  * reached. Changes nothing. The store must not be in use otherwise.
  */
-export async function examine(store: Store, indexDirectory: string): Promise<Diagnosis> {
+export function examine(store: Store, indexDirectory: string): Diagnosis {
   const damage: string[] = []
   const staleIndex: string[] = []
   const files = existsSync(indexDirectory) ? readdirSync(indexDirectory).filter(isGraphFile).sort() : []
-  const index =
-    store.dimension === undefined ? undefined : await indexFor(store.dimension, indexDirectory, files)
+  const index = store.dimension === undefined ? undefined : indexFor(store.dimension, indexDirectory, files)
   const points = readPoints(store, index, damage)
   index?.extend(store.slotCount)
   const graphs =
@@ -38,11 +37,7 @@ export async function examine(store: Store, indexDirectory: string): Promise<Dia
   return { points, graphs, damage, staleIndex }
 }
 
-async function indexFor(
-  dimension: number,
-  directory: string,
-  files: readonly string[],
-): Promise<VectorIndex> {
+function indexFor(dimension: number, directory: string, files: readonly string[]): VectorIndex {
   return new VectorIndex({
     dimension,
     kernels: loadKernels(),

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
@@ -161,7 +162,7 @@ async function recover(
 async function enterIds({ signal }: EngineOptions, index: VectorIndex, { ids, slots }: State): Promise<void> {
   for (let slot = 0; slot < index.slotCount; slot += 1) {
     if (slot % idsPerTurn === 0) {
-      await new Promise((resolve) => setImmediate(resolve))
+      await nextTurn()
       signal?.throwIfAborted()
     }
     if (index.isLive(slot)) ids.enter(slot)
@@ -381,7 +382,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       made += hits.length
       if (made < idsPerTurn) continue
       made = 0
-      await new Promise((resolve) => setImmediate(resolve))
+      await nextTurn()
     }
     return found
   }

@@ -77,9 +77,9 @@ it('recall is not measured where there is nothing to measure', () => {
   assert.deepEqual(plans.due(0, 0), [])
 })
 
-it('recall is measured on linked points, as many while others wait as when none does', async () => {
+it('recall is measured on linked points, as many while others wait as when none does', () => {
   const count = 6000
-  const index = await indexOf(Array.from({ length: count }, () => new Float32Array(4)))
+  const index = indexOf(Array.from({ length: count }, () => new Float32Array(4)))
   const { states } = index.linkQueue(0, 0).state
   const plans = new RecallPlans(options)
   for (const linked of [count / 2, count]) {
@@ -114,7 +114,7 @@ it('all are measured again after ten minutes, and after an hour while searches n
   assert.deepEqual(after(61, true), metrics)
 })
 
-it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', async () => {
+it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', () => {
   const graph = { points: 200, linkedBefore: 200 }
   for (const [spread, isWanted] of [
     [1, false],
@@ -122,7 +122,7 @@ it('Cosine wants a graph of its own where the other one serves it badly and leng
     [2, true],
   ] as const) {
     const vectors = Array.from({ length: 200 }, (_, at) => Float32Array.of(1 + ((spread - 1) * at) / 199, 0))
-    const index = await indexOf([new Float32Array(2), ...vectors])
+    const index = indexOf([new Float32Array(2), ...vectors])
     index.linkQueue(0, 0).state.states.fill(slotStates.linked, 0, vectors.length + 1)
     const plans = new RecallPlans(options)
     plans.request(index, metrics, [true, false], 0)
@@ -138,7 +138,7 @@ it('Cosine wants a graph of its own where the other one serves it badly and leng
   }
 })
 
-async function indexOf(vectors: readonly Float32Array[]): Promise<VectorIndex> {
+function indexOf(vectors: readonly Float32Array[]): VectorIndex {
   const index = new VectorIndex({
     dimension: vectors[0]!.length,
     kernels: loadKernels(),

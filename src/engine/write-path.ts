@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
@@ -282,8 +283,4 @@ function groupOf(prepared: readonly Prepared[]): WriteGroup {
   }
   assert(group.insertions.length + group.deletions.length > 0, 'a group has changes')
   return group
-}
-
-function nextTurn(): Promise<void> {
-  return new Promise((resolve) => setImmediate(resolve))
 }

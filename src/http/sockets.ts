@@ -2,7 +2,7 @@ import type { IncomingMessage, Server, ServerOptions } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { plainText } from './errors.ts'
 
-// Importing it would load all that it hands on, a whole HTTP client too: a tenth of a start.
+// Importing it would load all that it hands on, a whole HTTP client too: some 50 ms of a start.
 const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http')
 
 /**

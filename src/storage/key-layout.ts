@@ -105,7 +105,7 @@ export class RowView {
   }
 }
 
-/** Views of as many rows as a buffer has room for, at least one row's. */
+/** Views of as many rows as a buffer has room for. */
 export function rowViews(source: Buffer, dimension: number): RowView[] {
   const rowBytes = rowBytesOf(dimension)
   const count = Math.floor(source.length / rowBytes)

@@ -90,7 +90,7 @@ export class Collection implements AsyncDisposable {
   async restart(): Promise<Diagnosis> {
     await this.#close()
     const store = await openStore({ dataDir: this.#dataDir, logger })
-    const diagnosis = await examine(store, join(this.#dataDir, 'index'))
+    const diagnosis = examine(store, join(this.#dataDir, 'index'))
     await store.close()
     await this.#open()
     await this.settled()

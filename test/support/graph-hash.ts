@@ -8,12 +8,12 @@ import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
 
 /** Builds a graph by one thread from seeded vectors; gives a hash of all its links and of what searches find. */
-export async function graphHash(
+export function graphHash(
   build: { readonly variant: KernelVariant; readonly isWide: boolean },
   dimension: number,
   codeBits: CodeBits,
   seed: number,
-): Promise<string> {
+): string {
   const kernels = loadKernels(build.variant, build.isWide)
   const index = new VectorIndex({
     dimension,
