@@ -1,4 +1,3 @@
-import type { Metric } from '../base/point.ts'
 import type { AuditRequest } from '../index/audit.ts'
 import type { Route } from '../index/graph.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
@@ -47,7 +46,7 @@ export interface TaskResults {
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
   /** Reads the graph back; undefined when there is no file. */
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
-  /** Measures routes against the exact scan, metric by metric, on stored points. */
+  /** Measures the routes of a metric against the exact scan, on stored points. */
   audit: { task: AuditRequest; result: readonly RouteRecall[] }
 }
 
@@ -65,9 +64,8 @@ export interface LoadedGraph {
   readonly leaving: number
 }
 
-/** What a route was found to recall; of a metric's routes the first that reaches the target ends the search. */
+/** What a route was found to recall; the first that reaches the target ends the search. */
 export interface RouteRecall {
-  readonly metric: Metric
   readonly route: Route
   readonly recall: number
 }

@@ -490,10 +490,10 @@ export class Indexer {
       const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
       // One by one: whoever searches under the first need not scan until the last is measured.
       for (const metric of due) {
-        const request = this.#plans.request(index, [metric], ready, waiting)
+        const request = this.#plans.request(index, metric, ready, waiting)
         const found = await this.#submit({ kind: 'audit', ...request })
         // The next start should find another way, though no point has changed.
-        if (this.#plans.decide([metric], found, measured)) this.#unsaved += 1
+        if (this.#plans.decide(metric, found, measured)) this.#unsaved += 1
       }
       this.#options.logger.info({ plans: this.plans, points: index.liveCount }, 'measured recall')
     } catch (error) {

@@ -4,12 +4,13 @@ import { type Metric, metrics } from '../base/point.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
+import type { RouteRecall } from './index-messages.ts'
 import { RecallPlans } from './recall-plans.ts'
 
 const options = { recallTarget: 0.98, hnswEf: 128 }
 
 const euclidean = { graph: 0, measure: 0 }
-const good = { metric: 'Euclidean', route: { ...euclidean, widening: 1 }, recall: 1 } as const
+const good: RouteRecall = { route: { ...euclidean, widening: 1 }, recall: 1 }
 
 it('recall is measured when most points are linked, and again when the rest of them are', () => {
   const plans = new RecallPlans(options)
@@ -22,14 +23,14 @@ it('recall is measured when most points are linked, and again when the rest of t
     { ...good, recall: 0.97 },
     { ...good, route: { ...euclidean, widening: 2 }, recall: 0.99 },
   ]
-  plans.decide(['Euclidean'], tried, { points: 3000, linkedBefore: 3000 })
+  plans.decide('Euclidean', tried, { points: 3000, linkedBefore: 3000 })
   assert.equal(plans.of('Euclidean').route?.widening, 2)
   plans.linked(100)
   assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly what was measured')
   plans.linked(2900)
   assert.deepEqual(plans.due(6000, 0), metrics, 'half a graph does not speak for the whole')
 
-  plans.decide(metrics, [good], { points: 6000, linkedBefore: 6000 })
+  decideAll(plans, { Euclidean: [good] }, { points: 6000, linkedBefore: 6000 })
   assert.equal(plans.of('Euclidean').route?.widening, 1)
   assert.deepEqual(plans.due(6000, 0), [], 'it is as it was measured')
   plans.linked(1500)
@@ -43,7 +44,7 @@ it('while points wait, recall is measured for the metrics that somebody searches
   assert.equal(plans.routeFor('Cosine', 6000), undefined)
   assert.deepEqual(plans.due(6000, 100), ['Cosine'])
 
-  plans.decide(['Cosine'], [{ ...good, metric: 'Cosine' }], { points: 5900, linkedBefore: 5900 })
+  plans.decide('Cosine', [good], { points: 5900, linkedBefore: 5900 })
   plans.linked(14_000)
   assert.deepEqual(plans.due(20_000, 100), [], 'nobody has asked since')
   assert.equal(plans.routeFor('Cosine', 20_000)?.widening, 1)
@@ -56,7 +57,7 @@ it('while points wait, recall is measured for the metrics that somebody searches
 it('what an earlier run measured is believed, and measured again where it was measured otherwise', () => {
   const earlier = new RecallPlans(options)
   earlier.linked(6000)
-  earlier.decide(metrics, [good], { points: 6000, linkedBefore: 6000 })
+  decideAll(earlier, { Euclidean: [good] }, { points: 6000, linkedBefore: 6000 })
   const restored = (linked: number, by = options): RecallPlans => {
     const plans = new RecallPlans(by)
     plans.restore(earlier.kept, linked)
@@ -84,27 +85,21 @@ it('recall is measured on linked points, as many while others wait as when none 
   const plans = new RecallPlans(options)
   for (const linked of [count / 2, count]) {
     states.fill(slotStates.linked, 0, linked)
-    const { slots, fewest, candidates } = plans.request(
-      index,
-      ['Euclidean', 'Hamming'],
-      [true, false],
-      count - linked,
-    )
-    assert.ok(slots.length > 350 && slots.length <= 400, `${slots.length}, less what was drawn twice`)
-    assert.ok(slots.every((slot) => slot < linked))
-    const first = slots.slice(0, fewest)
-    assert.ok(first.some((slot) => slot >= 0.9 * linked) && first.some((slot) => slot < 0.1 * linked))
-    assert.deepEqual(
-      candidates.map(({ metric }) => metric),
-      ['Euclidean', 'Hamming'],
-    )
+    for (const asked of ['Euclidean', 'Hamming'] as const) {
+      const { slots, fewest, metric } = plans.request(index, asked, [true, false], count - linked)
+      assert.ok(slots.length > 350 && slots.length <= 400, `${slots.length}, less what was drawn twice`)
+      assert.ok(slots.every((slot) => slot < linked))
+      const first = slots.slice(0, fewest)
+      assert.ok(first.some((slot) => slot >= 0.9 * linked) && first.some((slot) => slot < 0.1 * linked))
+      assert.equal(metric, asked)
+    }
   }
 })
 
 it('all are measured again after ten minutes, and after an hour while searches need the processors', () => {
   const plans = new RecallPlans(options)
   const after = (minutes: number, isBusy: boolean): readonly Metric[] => {
-    plans.decide(metrics, [], { points: 200, linkedBefore: 0 })
+    decideAll(plans, {}, { points: 200, linkedBefore: 0 })
     plans.expireWhenOld(performance.now() + minutes * 60_000, isBusy)
     return plans.due(200, 0)
   }
@@ -125,18 +120,27 @@ it('Cosine wants a graph of its own where the other one serves it badly and leng
     const index = indexOf([new Float32Array(2), ...vectors])
     index.linkQueue(0, 0).state.states.fill(slotStates.linked, 0, vectors.length + 1)
     const plans = new RecallPlans(options)
-    plans.request(index, metrics, [true, false], 0)
+    plans.request(index, 'Cosine', [true, false], 0)
     assert.ok(!plans.isCosineGraphWanted, 'it was not measured')
-    plans.decide(metrics, [], graph)
+    decideAll(plans, {}, graph)
     assert.equal(
       plans.isCosineGraphWanted,
       isWanted,
       `the longest is ${spread} times as long as the shortest`,
     )
-    plans.decide(metrics, [{ ...good, metric: 'Cosine' }], graph)
+    decideAll(plans, { Cosine: [good] }, graph)
     assert.ok(!plans.isCosineGraphWanted, 'it is served well')
   }
 })
+
+/** By what was found of each metric; of the others nothing was. */
+function decideAll(
+  plans: RecallPlans,
+  found: Partial<Record<Metric, readonly RouteRecall[]>>,
+  graph: { readonly points: number; readonly linkedBefore: number },
+): void {
+  for (const metric of metrics) plans.decide(metric, found[metric] ?? [], graph)
+}
 
 function indexOf(vectors: readonly Float32Array[]): VectorIndex {
   const index = new VectorIndex({

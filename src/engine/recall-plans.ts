@@ -145,18 +145,12 @@ export class RecallPlans {
   }
 
   /**
-   * What to measure.
+   * What to measure of a metric.
    *
-   * @param due the metrics to measure
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
    */
-  request(
-    index: VectorIndex,
-    due: readonly Metric[],
-    ready: readonly boolean[],
-    waiting: number,
-  ): AuditRequest {
+  request(index: VectorIndex, metric: Metric, ready: readonly boolean[], waiting: number): AuditRequest {
     const slots = [...new Set(Array.from({ length: rounds }, () => sampleOf(index, ready, waiting)).flat())]
     this.#lengthSpread = spreadOf(slots.map((slot) => index.lengthOf(slot)))
     return {
@@ -167,32 +161,28 @@ export class RecallPlans {
       ef: this.#hnswEf,
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
-      candidates: due.map((metric) => ({ metric, routes: routesFor(metric, index.layout, ready) })),
+      metric,
+      routes: routesFor(metric, index.layout, ready),
     }
   }
 
   /**
-   * Decides by what was measured: of a metric's routes the last one tried is the first that was good enough.
+   * Decides by what was measured: the last route tried is the first that was good enough.
    *
-   * @param due the metrics that were asked about
    * @param graph what was measured: its points, and `linkedEver` at the time
-   * @returns whether searches under any metric go another way now
+   * @returns whether searches under the metric go another way now
    */
   decide(
-    due: readonly Metric[],
-    found: readonly RouteRecall[],
+    metric: Metric,
+    tried: readonly RouteRecall[],
     graph: Pick<Measured, 'points' | 'linkedBefore'>,
   ): boolean {
-    let isOther = false
-    for (const metric of due) {
-      const tried = found.filter((each) => each.metric === metric)
-      const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
-      const isEnough = best !== undefined && best.recall >= this.#recallTarget
-      const route = isEnough ? best.route : undefined
-      if (!isDeepStrictEqual(route, this.of(metric).route)) isOther = true
-      this.#measured.set(metric, { ...graph, route, recall: best?.recall, isOld: false })
-      this.#asked.delete(metric)
-    }
+    const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
+    const isEnough = best !== undefined && best.recall >= this.#recallTarget
+    const route = isEnough ? best.route : undefined
+    const isOther = !isDeepStrictEqual(route, this.of(metric).route)
+    this.#measured.set(metric, { ...graph, route, recall: best?.recall, isOld: false })
+    this.#asked.delete(metric)
     this.#measuredAt = performance.now()
     return isOther
   }

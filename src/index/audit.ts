@@ -18,12 +18,13 @@ export interface AuditRequest {
   readonly target: number
   /** A route below this recall is of no use: no more is asked of it than shows that it is. */
   readonly floor: number
-  readonly candidates: readonly { readonly metric: Metric; readonly routes: readonly Route[] }[]
+  readonly metric: Metric
+  readonly routes: readonly Route[]
 }
 
 /**
- * Measures, metric by metric, what share of the k nearest of stored points each route finds, against the exact
- * scan. Routes of a metric are tried in order until one reaches the target.
+ * Measures what share of the k nearest of stored points each route of a metric finds, against the exact scan. Routes are
+ * tried in order until one reaches the target.
  *
  * The point asked for is judged apart: it has to be found as surely as its neighbours, not to make up for them.
  * Where nearly all distances are equal, as under Hamming between vectors of continuous components, any ten points
@@ -33,16 +34,13 @@ export function auditRoutes(
   searcher: Pick<Searcher, 'search'>,
   segments: readonly SegmentHandle[],
   request: AuditRequest,
-): { readonly metric: Metric; readonly route: Route; readonly recall: number }[] {
-  const found: { metric: Metric; route: Route; recall: number }[] = []
-  for (const { metric, routes } of request.candidates) {
-    if (routes.length === 0) continue
-    const sample = new Sample(searcher, segments, request, metric, routes[0]!.graph)
-    for (const route of routes) {
-      const recall = sample.recallOf(route)
-      found.push({ metric, route, recall })
-      if (recall >= request.target) break
-    }
+): { readonly route: Route; readonly recall: number }[] {
+  const found: { route: Route; recall: number }[] = []
+  const sample = new Sample(searcher, segments, request)
+  for (const route of request.routes) {
+    const recall = sample.recallOf(route)
+    found.push({ route, recall })
+    if (recall >= request.target) break
   }
   return found
 }
@@ -52,26 +50,16 @@ class Sample {
   readonly #searcher: Pick<Searcher, 'search'>
   readonly #segments: readonly SegmentHandle[]
   readonly #request: AuditRequest
-  readonly #metric: Metric
-  readonly #graph: number
   readonly #ranges: readonly SlotRange[]
   /** In parts of `queriesPerScanMax`, as far as they were asked. */
   readonly #queries: (readonly IndexQuery[])[] = []
   /** The linked ones of the nearest, a list for each query, in the same parts. */
   readonly #truth: (readonly Hit[])[][] = []
 
-  constructor(
-    searcher: Pick<Searcher, 'search'>,
-    segments: readonly SegmentHandle[],
-    request: AuditRequest,
-    metric: Metric,
-    graph: number,
-  ) {
+  constructor(searcher: Pick<Searcher, 'search'>, segments: readonly SegmentHandle[], request: AuditRequest) {
     this.#searcher = searcher
     this.#segments = segments
     this.#request = request
-    this.#graph = graph
-    this.#metric = metric
     this.#ranges = rangesOf(segments, request.slotCount)
   }
 
@@ -97,17 +85,17 @@ class Sample {
   }
 
   #queriesAt(at: number): readonly IndexQuery[] {
-    const { slots, k, ef } = this.#request
+    const { slots, k, ef, metric } = this.#request
     this.#queries[at / queriesPerScanMax] ??= vectorsOf(
       this.#segments,
       slots.slice(at, at + queriesPerScanMax),
-    ).map((vector) => ({ vector, metric: this.#metric, k: k + 1, ef, route: undefined }))
+    ).map((vector) => ({ vector, metric, k: k + 1, ef, route: undefined }))
     return this.#queries[at / queriesPerScanMax]!
   }
 
   #truthAt(at: number): readonly (readonly Hit[])[] {
     this.#truth[at / queriesPerScanMax] ??= this.#search(this.#queriesAt(at)).map((hits) =>
-      hits.filter(({ slot }) => isLinked(this.#segments, slot, this.#graph)),
+      hits.filter(({ slot }) => isLinked(this.#segments, slot, this.#request.routes[0]!.graph)),
     )
     return this.#truth[at / queriesPerScanMax]!
   }
