@@ -1,8 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { clusteredVectors } from '../../test/support/clusters.ts'
 import { graphHash } from '../../test/support/graph-hash.ts'
-import { kernelVariants } from '../kernels/wasm-module.ts'
-import { codeBitsChoices } from './segment.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { kernelVariants, loadKernels } from '../kernels/wasm-module.ts'
+import { GraphThread } from './graph.ts'
+import { codeBitsChoices, laneAddress } from './segment.ts'
+import { VectorIndex } from './vector-index.ts'
 
 const seed = 7
 
@@ -22,4 +26,59 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
       })
     }
   }
+})
+
+describe(`a walk, seed ${seed}`, () => {
+  const kernels = loadKernels()
+  const index = new VectorIndex({
+    dimension: 64,
+    kernels,
+    maxThreads: 2,
+    maxLimit: 1000,
+    m: 16,
+    efConstruction: 64,
+    maxMemoryBytes: 0,
+    segmentSlots: 5000,
+  })
+  const vectors = clusteredVectors(seededRandom(seed), 5000, 64)
+  const queries = vectors.splice(4900)
+  for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
+  const [segment] = index.segments
+  const { layout, memory } = segment!
+  new GraphThread(segment!, kernels, 0, 0).link(vectors.keys())
+  const thread = new GraphThread(segment!, kernels, 1, 0)
+  let walks = 0
+
+  function search(vector: Float32Array, k: number, ef: number): number[] {
+    walks += 1
+    return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
+  }
+
+  /** Slots that the last walk came by: a walk marks them with its number. */
+  function seen(): number {
+    const at = laneAddress(layout, 1) + layout.lane.visited
+    return new Uint8Array(memory.buffer, at, layout.capacity).filter((mark) => mark === walks).length
+  }
+
+  it('ends where nothing is left within reach of the nearest, and finds those all the same', () => {
+    for (const vector of queries.slice(0, 40)) {
+      const all = search(vector, 400, 400)
+      const most = seen()
+      assert.deepEqual(search(vector, 4, 400), all.slice(0, 4))
+      assert.ok(seen() < most * 0.8, `${seen()} seen for 4, ${most} for 400`)
+    }
+  })
+
+  it('goes on past removed points that are nearer than all others', () => {
+    let kept = 0
+    for (const vector of queries.slice(40, 60)) {
+      const near = search(vector, 300, 300)
+      const gone = near.slice(0, 60)
+      for (const slot of gone) index.remove(slot)
+      const found = search(vector, 10, 64)
+      kept += near.slice(60, 70).filter((slot) => found.includes(slot)).length
+      for (const slot of gone) index.place(slot, vectors[slot]!, slot + 1)
+    }
+    assert.ok(kept >= 180, `${kept} of the 10 that are left nearest to 20 queries`)
+  })
 })

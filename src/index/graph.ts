@@ -85,20 +85,23 @@ export class GraphThread {
     const norm = this.#kernels.dot64(this.#lane, this.#lane, layout.paddedDimension)
     const pool = this.#lane + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
-    const query = { metric: metrics.indexOf(metric), norm, measure, ef, rerank, pool, k }
+    // Where codes stand for a metric that they do not carry, any of those that are measured exactly may be the nearest.
+    const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
+    const reach = reachOf(measure, ef / wanted)
+    const query = { metric: metrics.indexOf(metric), norm, measure, ef, wanted, reach, rerank, pool, k }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
     this.#kernels.sortPool(pool, k, count)
     return hitsOf(this.#segment, pool, k, count)
   }
 
-  #searchInMemory({ metric, measure, norm, ef, rerank, pool, k }: GraphQuery): number {
-    return this.#kernels.searchGraph(metric, measure, this.#lane, norm, ef, rerank, pool, k, 0)
+  #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k }: GraphQuery): number {
+    return this.#kernels.searchGraph(metric, measure, this.#lane, norm, ef, reach, rerank, pool, k, 0)
   }
 
   /** Walks by the codes, and reads the rows of the nearest from disk. */
-  #searchOnDisk({ metric, measure, norm, ef, rerank, pool, k }: GraphQuery): number {
+  #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
-    const found = this.#kernels.walkGraph(measure, this.#lane, norm, ef)
+    const found = this.#kernels.walkGraph(measure, this.#lane, norm, ef, reach, wanted)
     const keys = new Uint32Array(memory.buffer, this.#lane + layout.lane.beam, 2 * found)
     const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
     const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
@@ -162,9 +165,22 @@ interface GraphQuery {
   readonly norm: number
   readonly measure: number
   readonly ef: number
+  /** A walk ends when nothing is left within `reach` of so many of the nearest; see `beam` of the kernels. */
+  readonly wanted: number
+  readonly reach: number
   readonly rerank: number
   readonly pool: number
   readonly k: number
+}
+
+/**
+ * How many times as far as the last of the wanted points a candidate may be for a walk to go on from it. It grows with the
+ * breadth of the walk beside what is wanted, so that a wider one still finds more. The numbers are the least that lost
+ * nothing on the sets of docs/decisions/index.md, for measures that grow as the square of a distance, as all but one do.
+ */
+function reachOf(measure: number, breadth: number): number {
+  const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
+  return measure === measures.rows + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
 /** Beyond the k asked for, at least so many candidates are measured exactly: codes order the near ones roughly. */

@@ -54,12 +54,13 @@ export interface KernelExports {
     query: number,
     queryNorm: number,
     ef: number,
+    reach: number,
     rerank: number,
     nearest: number,
     k: number,
     count: number,
   ): number
-  walkGraph(measure: number, query: number, queryNorm: number, ef: number): number
+  walkGraph(measure: number, query: number, queryNorm: number, ef: number, reach: number, k: number): number
   encodeSlot(slot: number): void
   repairRange(from: number, to: number, measure: number): number
   releaseLeaving(): void

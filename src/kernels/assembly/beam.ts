@@ -130,8 +130,12 @@ function touchList(list: usize): void {
 /**
  * Algorithm 2, with one pool in order instead of two heaps: fills it with the `ef` nearest found at a level,
  * from the entries that stand in it already.
+ *
+ * @param k of which the nearest are wanted, if fewer than `ef`
+ * @param reach a walk ends at a candidate that is more than so many times as far as the k-th (Al-Jazzazi et al.,
+ *   arXiv:2505.15636), even if fewer than `ef` have been expanded
  */
-export function beam(level: i32, ef: i32): void {
+export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity): void {
   const length = lengthAt(level)
   const fresh = scratch + FRESH
   let next = 0
@@ -142,6 +146,7 @@ export function beam(level: i32, ef: i32): void {
       next++
       continue
     }
+    if (isBeyond(distanceOf(key), k, reach)) return
     store<u64>(place, key | 1)
     const list = listOf(slotOf(key), level)
     if (next + 1 < poolCount) touchList(listOf(slotOf(load<u64>(place, 8)), level))
@@ -156,6 +161,14 @@ export function beam(level: i32, ef: i32): void {
     }
     next = min(offerFresh(count, ef), next + 1)
   }
+}
+
+/** Whether a candidate is out of reach of the k-th; those without a point may all be nearer than it. */
+// @ts-ignore: decorator
+@inline
+function isBeyond(distance: f32, k: i32, reach: f32): bool {
+  const place = k + poolDead
+  return place <= poolCount && distance > reach * distanceOf(load<u64>(pool + (<usize>(place - 1) << 3)))
 }
 
 /**

@@ -35,6 +35,7 @@ import { askFor } from './measure'
  * The waiting slots come first: one that is linked meanwhile has then been seen already, and one that was
  * linked before is found by the graph.
  *
+ * @param reach see `beam`
  * @param rerank how many of the traversal's pool are measured exactly, the nearest first
  * @returns the number of entries in the pool of nearest slots afterwards
  */
@@ -44,6 +45,7 @@ export function searchGraph(
   query: usize,
   queryNorm: f64,
   ef: i32,
+  reach: f32,
   rerank: i32,
   nearest: usize,
   k: i32,
@@ -64,7 +66,7 @@ export function searchGraph(
   for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
   const offered = load<u8>(visited + <usize>at) == <u8>epoch ? at : NONE
   startPool(at)
-  beam(0, ef)
+  beam(0, ef, k, reach)
   let ranked = 0
   for (let i = 0; i < poolCount && ranked < rerank; i++) {
     const slot = slotOf(load<u64>(pool + (<usize>i << 3)))
@@ -82,7 +84,7 @@ export function searchGraph(
  *
  * @returns the number of keys in the pool
  */
-export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32): i32 {
+export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32, reach: f32, k: i32): i32 {
   forget()
   const head = atomic.load<i64>(header + RING_HEAD)
   const tail = atomic.load<i64>(header + RING_TAIL)
@@ -93,7 +95,7 @@ export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32): 
     let at = <u32>entry
     for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
     startPool(at)
-    beam(0, ef)
+    beam(0, ef, k, reach)
   }
   let count = 0
   for (let place = head; place < tail; place++) {
