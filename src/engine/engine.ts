@@ -255,15 +255,12 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     return payload && { id, payload, vector: this.#state.index!.read(slot) }
   }
 
-  async search(
-    queries: readonly SearchQuery[],
-    signal?: AbortSignal,
-  ): Promise<readonly (readonly string[])[]> {
+  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<IdLists> {
     const results = this.#admitResults(queries)
     this.#queuedResults += results
     const removals = this.#state.index?.removals ?? 0
     try {
-      return (await this.#idLists(await this.#executor.search(queries, signal), removals)).strings()
+      return await this.#idLists(await this.#executor.search(queries, signal), removals)
     } finally {
       this.#queuedResults -= results
     }
