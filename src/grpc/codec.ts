@@ -122,13 +122,18 @@ function readValues(message: WireReader, before: FloatList | undefined): FloatLi
  * copied whole to a worker. Values that come in one packed field, as nearly all do, are copied once.
  */
 class FloatList {
-  #values: Float32Array = new Float32Array(0)
+  #values = noValues
   #length = 0
 
   /** @param bytes little-endian floats */
   append(bytes: Buffer): void {
-    this.#reserve(bytes.length / 4)
-    new Uint8Array(this.#values.buffer).set(bytes, this.#length * 4)
+    if (this.#length === 0) {
+      // A copy, which is not filled with zeros first as fresh memory is, and which begins at a multiple of four.
+      this.#values = new Float32Array(new Uint8Array(bytes).buffer)
+    } else {
+      this.#reserve(bytes.length / 4)
+      new Uint8Array(this.#values.buffer).set(bytes, this.#length * 4)
+    }
     this.#length += bytes.length / 4
   }
 
@@ -150,6 +155,8 @@ class FloatList {
     this.#values = grown
   }
 }
+
+const noValues = new Float32Array(0)
 
 function decodePointId(bytes: Buffer): { id?: string } {
   const message = new WireReader(bytes)
