@@ -73,24 +73,20 @@ async function inProcessAccess(): Promise<Access> {
     async delete(id) {
       await operations.DeletePoint(opened.context, { id }, call)
     },
-    search: ({ vector, metric, ...rest }) =>
-      operations.SearchPoints(
-        opened.context,
-        { ...rest, similarity: metric, vector: Float32Array.from(vector) },
-        call,
-      ),
-    searchBatch: (queries) =>
-      operations.SearchPointsBatch(
-        opened.context,
-        {
-          queries: queries.map(({ vector, metric, ...rest }) => ({
-            ...rest,
-            similarity: metric,
-            vector: Float32Array.from(vector),
-          })),
-        },
-        call,
-      ),
+    async search({ vector, metric, ...rest }) {
+      const query = { ...rest, similarity: metric, vector: Float32Array.from(vector) }
+      const found = await operations.SearchPoints(opened.context, query, call)
+      assert.equal(found.length, 1)
+      return found.strings()[0]!
+    },
+    async searchBatch(all) {
+      const queries = all.map(({ vector, metric, ...rest }) => ({
+        ...rest,
+        similarity: metric,
+        vector: Float32Array.from(vector),
+      }))
+      return (await operations.SearchPointsBatch(opened.context, { queries }, call)).strings()
+    },
     async close() {},
   }
   return {

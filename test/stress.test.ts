@@ -60,7 +60,7 @@ async function searchUntil(
     const standing = [...ledger.vectors].filter(([id]) => !ledger.doomed.has(id))
     const asked = Array.from({ length: 6 }, () => standing[Math.floor(random() * standing.length)]!)
     const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 10, ef }) as const)
-    for (const [index, ids] of (await engine.search(queries)).entries()) {
+    for (const [index, ids] of (await engine.search(queries)).strings().entries()) {
       assert.equal(new Set(ids).size, ids.length, 'a point came twice')
       assert.ok(!ids.some((id) => goneBefore.has(id)), 'a point came after its deletion was acknowledged')
       const [id] = asked[index]!
@@ -107,11 +107,15 @@ describe('many threads', () => {
     for (const id of ledger.gone) assert.equal(engine.get(id), undefined)
     for (const id of ledger.missed.filter((each) => ledger.vectors.has(each))) {
       const query = { vector: ledger.vectors.get(id)!, metric: 'Euclidean', limit: 10, ef } as const
-      assert.deepEqual((await engine.search([query]))[0]![0], id, 'a point that was missed once stays lost')
+      assert.equal(
+        (await engine.search([query])).strings()[0]![0],
+        id,
+        'a point that was missed once stays lost',
+      )
     }
     for (const metric of metrics) {
-      const ask = (width: number) =>
-        engine.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))
+      const ask = async (width: number) =>
+        (await engine.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))).strings()
       const truth = await ask(1_000_000)
       const found = (await ask(ef)).flatMap((ids, query) => ids.filter((id) => truth[query]!.includes(id)))
       assert.ok(

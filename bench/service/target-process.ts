@@ -1,5 +1,7 @@
 import { randomUUID } from 'node:crypto'
 import type { ApiContext } from '../../src/api/call.ts'
+import { IdLists } from '../../src/base/id-lists.ts'
+import { idBytes } from '../../src/base/ids.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
 import { readConfig } from '../../src/config.ts'
 import { startTransports } from '../../src/front/transports.ts'
@@ -31,6 +33,8 @@ async function startVicinal(): Promise<Ports> {
 
 async function startEcho(): Promise<Ports> {
   const ids = Array.from({ length: 1000 }, () => randomUUID())
+  // The same ids over and over, as many as the service would bring at once: nothing is left to do for a search.
+  const found = Buffer.alloc(config.maxQueuedResults * idBytes, IdLists.of([ids]).bytes)
   const context: ApiContext = {
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
     database: {
@@ -38,7 +42,13 @@ async function startEcho(): Promise<Ports> {
       insert: async (points) => points.map((_, index) => ids[index % ids.length]!),
       remove: async () => true,
       get: () => undefined,
-      search: async (queries) => queries.map(({ limit }) => ids.slice(0, limit)),
+      search: async (queries) => {
+        let end = 0
+        return new IdLists(
+          found,
+          queries.map(({ limit }) => (end += Math.min(limit, ids.length))),
+        )
+      },
       snapshot: () => {
         throw new Error('an echo has nothing to keep')
       },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../base/errors.ts'
+import { IdLists } from '../base/id-lists.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { ApiContext, Call, Database } from './call.ts'
 import { insertVectorsBatch } from './insert-vectors-batch.ts'
@@ -27,9 +28,9 @@ class NotingDatabase {
     return points.map((_, index) => String(index))
   }
 
-  async search(queries: readonly unknown[]): Promise<readonly (readonly string[])[]> {
+  async search(queries: readonly unknown[]): Promise<IdLists> {
     this.searches += 1
-    return queries.map(() => [])
+    return IdLists.of(queries.map(() => []))
   }
 }
 

@@ -1,3 +1,4 @@
+import type { IdLists } from '../base/id-lists.ts'
 import type { Point } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
 import { deletePoint, type PointIdInput } from './delete-point.ts'
@@ -17,8 +18,9 @@ export interface OperationTypes {
   InsertVectorsBatch: { input: InsertVectorsBatchInput; output: readonly string[] }
   DeletePoint: { input: PointIdInput; output: boolean }
   GetPoint: { input: PointIdInput; output: Point }
-  SearchPoints: { input: SearchInput; output: readonly string[] }
-  SearchPointsBatch: { input: SearchPointsBatchInput; output: readonly (readonly string[])[] }
+  /** One list. */
+  SearchPoints: { input: SearchInput; output: IdLists }
+  SearchPointsBatch: { input: SearchPointsBatchInput; output: IdLists }
 }
 
 export type OperationName = keyof OperationTypes

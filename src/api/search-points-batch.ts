@@ -1,3 +1,4 @@
+import { IdLists } from '../base/id-lists.ts'
 import type { SearchQuery } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
 import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'
@@ -7,14 +8,14 @@ export interface SearchPointsBatchInput {
 }
 
 /**
- * Answers each query as a single search would, in the order of the queries; an empty batch has no answers.
+ * Answers each query as a single search would, with a list each in the order of the queries; an empty batch has none.
  * Fails with `invalid_argument`, naming the first bad query; then nothing is searched.
  */
 export async function searchPointsBatch(
   context: ApiContext,
   input: SearchPointsBatchInput,
   call: Call,
-): Promise<readonly (readonly string[])[]> {
+): Promise<IdLists> {
   const { database, limits } = context
   const { dimension } = database
   const { queryVector } = call.fields
@@ -22,5 +23,5 @@ export async function searchPointsBatch(
     checkQuery(item, dimension, limits, path, queryVector)
   const queries = await checkBatch(input.queries, 'queries', check, call.signal)
   recheckDimension(queries, dimension, database.dimension, (index) => `queries[${index}].${queryVector}`)
-  return queries.length === 0 ? [] : database.search(queries, call.signal)
+  return queries.length === 0 ? IdLists.of([]) : database.search(queries, call.signal)
 }

@@ -7,6 +7,9 @@ import { randomUUID } from 'node:crypto'
 
 export const idBytes = 16
 
+/** Characters of an id as text. */
+export const idLength = 36
+
 const wellFormed = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** A fresh random point id, lower-case UUID v4. */
@@ -16,13 +19,13 @@ export function newId(): string {
 
 /** Whether `text` is a UUID in its 36-character form, of any version and in either case. */
 export function isWellFormedId(text: string): boolean {
-  return text.length === 36 && wellFormed.test(text)
+  return text.length === idLength && wellFormed.test(text)
 }
 
 /** Writes the 16 bytes of a well-formed id to `target` at `offset`. */
 export function writeIdBytes(id: string, target: Uint8Array, offset: number): void {
   let at = offset
-  for (let index = 0; index < 36; index += 2) {
+  for (let index = 0; index < idLength; index += 2) {
     if (id.charCodeAt(index) === 45) index += 1
     target[at] = (hexDigit(id.charCodeAt(index)) << 4) | hexDigit(id.charCodeAt(index + 1))
     at += 1
@@ -38,20 +41,30 @@ export function idToBytes(id: string): Uint8Array {
 
 /** The lower-case string form of the 16 bytes at `offset`. */
 export function idFromBytes(bytes: Uint8Array, offset = 0): string {
-  for (let index = 0; index < idBytes; index += 1) {
-    const digits = digitsOfByte[bytes[offset + index]!]!
-    const at = digitsAt[index]!
-    spelled[at] = digits >> 8
-    spelled[at + 1] = digits & 0xff
-  }
+  spellId(bytes, offset, spelled, 0)
   return spelled.toString('latin1')
 }
 
-/** Where ids are spelled: a string put together from pieces takes three times as long until it is sent. */
-const spelled = Buffer.from('xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx')
+/** Writes the 36 lower-case characters of the 16 bytes at `offset` to `target` at `at`, as ASCII. */
+export function spellId(bytes: Uint8Array, offset: number, target: Uint8Array, at: number): void {
+  for (let index = 0; index < idBytes; index += 1) {
+    const digits = digitsOfByte[bytes[offset + index]!]!
+    const first = at + digitsAt[index]!
+    target[first] = digits >> 8
+    target[first + 1] = digits & 0xff
+  }
+  for (const hyphen of hyphensAt) target[at + hyphen] = 45
+}
 
-/** Where the two digits of each byte stand in it. */
-const digitsAt: readonly number[] = [...spelled.toString().matchAll(/xx/g)].map(({ index }) => index)
+const form = 'xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx'
+
+/** Where ids are spelled: a string put together from pieces takes three times as long until it is sent. */
+const spelled = Buffer.alloc(idLength)
+
+/** Where the two digits of each byte stand. */
+const digitsAt: readonly number[] = [...form.matchAll(/xx/g)].map(({ index }) => index)
+
+const hyphensAt: readonly number[] = [...form.matchAll(/-/g)].map(({ index }) => index)
 
 /** Both digits of a byte, as character codes. */
 const digitsOfByte: Uint16Array = Uint16Array.from({ length: 256 }, (_, byte) =>

@@ -1,3 +1,4 @@
+import type { IdLists } from '../base/id-lists.ts'
 import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
 import type { Snapshot } from '../storage/store.ts'
 
@@ -16,8 +17,8 @@ export interface Database {
   remove(id: string, signal?: AbortSignal): Promise<boolean>
   /** The point with this id, a lower-case UUID, as it was stored. At once where the engine's own thread asks. */
   get(id: string): Point | undefined | Promise<Point | undefined>
-  /** Ids of the nearest points per query, closest first, equal distances by insertion order. */
-  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly string[])[]>
+  /** Ids of the nearest points, a list a query: closest first, equal distances by insertion order. */
+  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<IdLists>
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *

@@ -80,7 +80,7 @@ function queriesOf(count: number, dimension: number, kind: VectorKind, limit: nu
 }
 
 async function slotsOf(executor: SearchExecutor, queries: readonly SearchQuery[]): Promise<number[][]> {
-  return (await executor.search(queries)).map((hits) => hits.map(({ slot }) => slot))
+  return (await executor.search(queries)).lists().map((hits) => hits.map(({ slot }) => slot))
 }
 
 function startExecutor(
@@ -215,7 +215,7 @@ describe('the queue of searches', () => {
         const controller = new AbortController()
         const search = executor.search(queries, controller.signal)
         if (number % 3 === 0) setTimeout(() => controller.abort(), number % 7)
-        return (await search).map((hits) => hits.map(({ slot }) => slot))
+        return (await search).lists().map((hits) => hits.map(({ slot }) => slot))
       }),
     )
     for (const [number, outcome] of outcomes.entries()) {

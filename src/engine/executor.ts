@@ -2,12 +2,12 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric, SearchQuery } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
-import type { Hit } from '../index/hit.ts'
 import { type IndexQuery, Searcher, type SlotRange } from '../index/searcher.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { Doorbell } from './doorbell.ts'
+import { HitLists } from './hit-lists.ts'
 import { type Piece, SearchRequest } from './search-request.ts'
 import { recordBytes } from './search-ring.ts'
 import { SearchThread } from './search-thread.ts'
@@ -80,10 +80,10 @@ export class SearchExecutor implements AsyncDisposable {
    * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole bound is
    *   let in when none does), `cancelled` when `signal` aborts, `shutting_down` after `close`
    */
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly Hit[])[]> {
+  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<HitLists> {
     if (this.#closed) throw new DatabaseError('shutting_down', 'the server is shutting down')
     if (signal?.aborted) throw cancellation(signal)
-    if (this.#index === undefined) return queries.map(() => [])
+    if (this.#index === undefined) return new HitLists(queries.length)
     this.#admit(queries.length)
     const scans = queries.map(({ vector, metric, limit, ef }) => ({
       vector,
@@ -93,7 +93,7 @@ export class SearchExecutor implements AsyncDisposable {
       k: Math.min(limit, Math.max(1, this.#index!.liveCount)),
     }))
     if (this.#bytesOf(scans.length) <= (this.#options.inlineBytesMax ?? inlineBytesMax)) {
-      return scans.map((scan) => this.#inline.search([scan], this.#ranges(), () => false)[0]!)
+      return HitLists.of(scans.map((scan) => this.#inline.search([scan], this.#ranges(), () => false)[0]!))
     }
     return this.#enqueue(scans, signal)
   }
@@ -118,17 +118,14 @@ export class SearchExecutor implements AsyncDisposable {
     )
   }
 
-  #enqueue(
-    queries: readonly IndexQuery[],
-    signal: AbortSignal | undefined,
-  ): Promise<readonly (readonly Hit[])[]> {
+  #enqueue(queries: readonly IndexQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
     return new Promise((resolve, reject) => {
-      const request = new SearchRequest(queries, this.#pieces(queries), (error) => {
+      const request = new SearchRequest(queries.length, this.#pieces(queries), (error) => {
         signal?.removeEventListener('abort', cancel)
         if (error !== undefined) this.#withdraw(request)
         this.#queuedQueries -= queries.length
         if (this.#queuedQueries === 0) this.#drained?.()
-        if (error === undefined) resolve(request.merged())
+        if (error === undefined) resolve(request.hits)
         else reject(error)
       })
       const cancel = (): void => request.fail(cancellation(signal!))

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
-import { idToBytes, newId } from '../base/ids.ts'
+import { idBytes, idFromBytes, idToBytes, newId } from '../base/ids.ts'
 import { IdTable } from './id-table.ts'
 
 describe('IdTable', () => {
@@ -11,10 +11,13 @@ describe('IdTable', () => {
     for (const [slot, id] of ids.entries()) table.set(slot, idToBytes(id))
 
     assert.equal(table.size, ids.length)
+    const copied = Buffer.alloc(2 * idBytes)
     for (const [slot, id] of ids.entries()) {
       assert.equal(table.find(id), slot)
-      assert.equal(table.idAt(slot), id)
+      table.copyId(slot, copied, 5)
+      assert.equal(idFromBytes(copied, 5), id)
     }
+    assert.deepEqual([copied[4], copied[5 + idBytes]], [0, 0], 'an id is 16 bytes and no more')
     assert.equal(table.find(ids[123]!.toUpperCase()), 123)
     assert.equal(table.find(newId()), -1)
   })

@@ -1,4 +1,4 @@
-import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { idBytes, idToBytes } from '../base/ids.ts'
 
 /**
  * Point ids in memory, both ways: slot to id for answers, id to slot for GET and DELETE.
@@ -68,9 +68,11 @@ export class IdTable {
     return position === -1 ? -1 : slots[position]! - 1
   }
 
-  /** The lower-case id of a slot that has one. */
-  idAt(slot: number): string {
-    return idFromBytes(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
+  /** Copies the 16 bytes of the id of a slot, which has one, to `target` at `at`. */
+  copyId(slot: number, target: Uint8Array, at: number): void {
+    const page = this.#pages[Math.floor(slot / slotsPerPage)]!
+    const from = (slot % slotsPerPage) * idBytes
+    for (let index = 0; index < idBytes; index += 1) target[at + index] = page[from + index]!
   }
 
   /** Takes the id of `slot` out of the table. The slot must have one. */

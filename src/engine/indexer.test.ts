@@ -185,9 +185,8 @@ describe(`the graph, seed ${seed}`, () => {
     for (const vector of vectors) fixture.insert(vector)
     await fixture.settled()
     for (const query of queries) {
-      const [near] = await fixture.executor.search([
-        { vector: query, metric: 'Euclidean', limit: 250, ef: 1_000_000 },
-      ])
+      const wide = { vector: query, metric: 'Euclidean', limit: 250, ef: 1_000_000 } as const
+      const [near] = (await fixture.executor.search([wide])).lists()
       const gone = near!.map(({ slot }) => fixture.points.get(slot)!)
       for (const { slot } of near!) fixture.remove(slot)
       const recall = await fixture.recall([query], 'Euclidean')

@@ -1,5 +1,4 @@
-import type { Hit } from '../index/hit.ts'
-import { type IndexQuery, mergeHits } from '../index/searcher.ts'
+import { HitLists, numbersPerHit, type PackedHits } from './hit-lists.ts'
 import type { SearchWork } from './search-ring.ts'
 
 /** Part of a request: some of its queries over some of the slots. */
@@ -10,21 +9,27 @@ export interface Piece extends SearchWork {
 
 /** A search under way: its pieces, handed out in order, and what came back of them. */
 export class SearchRequest {
-  readonly #queries: readonly IndexQuery[]
   readonly #pieces: readonly Piece[]
   readonly #settle: (error?: unknown) => void
-  /** By query: the hits of each piece that held it. */
-  readonly #found: (readonly Hit[])[][]
+  /** A list a query. */
+  readonly #hits: HitLists
   #handedOut = 0
   #done = 0
   #settled = false
 
-  /** @param settle called exactly once, with an error or without */
-  constructor(queries: readonly IndexQuery[], pieces: readonly Piece[], settle: (error?: unknown) => void) {
-    this.#queries = queries
+  /**
+   * @param queries how many there are in all pieces
+   * @param settle called exactly once, with an error or without
+   */
+  constructor(queries: number, pieces: readonly Piece[], settle: (error?: unknown) => void) {
     this.#pieces = pieces
     this.#settle = settle
-    this.#found = queries.map(() => [])
+    this.#hits = new HitLists(queries)
+  }
+
+  /** What was found, whole when the request has settled without an error. */
+  get hits(): HitLists {
+    return this.#hits
   }
 
   get isSettled(): boolean {
@@ -40,18 +45,19 @@ export class SearchRequest {
     this.#handedOut += 1
   }
 
-  complete({ positions }: Piece, hits: readonly (readonly Hit[])[]): void {
-    for (const [index, each] of hits.entries()) this.#found[positions[index]!]!.push(each)
+  complete({ queries, positions }: Piece, { numbers, counts }: PackedHits): void {
+    let start = 0
+    for (const [index, count] of counts.entries()) {
+      const end = start + numbersPerHit * count
+      this.#hits.add(positions[index]!, numbers, start, end, queries[index]!.k)
+      start = end
+    }
     this.#done += 1
     if (this.#done === this.#pieces.length) this.#end()
   }
 
   fail(error: unknown): void {
     this.#end(error)
-  }
-
-  merged(): readonly (readonly Hit[])[] {
-    return this.#queries.map(({ k }, index) => mergeHits(this.#found[index]!, k))
   }
 
   #end(error?: unknown): void {

@@ -2,6 +2,7 @@ import { assert } from '../base/assert.ts'
 import { metrics } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import type { IndexQuery, SlotRange } from '../index/searcher.ts'
+import { numbersPerHit, type PackedHits } from './hit-lists.ts'
 
 /** What a search thread is handed at once: queries over ranges of slots. */
 export interface SearchWork {
@@ -137,26 +138,34 @@ export class SearchRing {
     Atomics.add(this.#i32, words.completed, 1)
   }
 
-  /** Main thread: the hits of a completed record, by query. */
-  hits(at: number): Hit[][] {
+  /** Main thread: the hits of a completed record. */
+  hits(at: number): PackedHits {
     const i32 = this.#i32
     const word = at / 4
     const dimension = i32[word + head.dimension]!
-    let query = firstQueryAt(at, i32[word + head.ranges]!)
-    return Array.from({ length: i32[word + head.queries]! }, () => {
+    const firstQuery = firstQueryAt(at, i32[word + head.ranges]!)
+    const counts: number[] = []
+    let total = 0
+    let query = firstQuery
+    for (let index = 0; index < i32[word + head.queries]!; index += 1) {
+      const count = i32[query / 4 + field.found]!
+      counts.push(count)
+      total += count
+      query += queryBytes(dimension, i32[query / 4 + field.k]!)
+    }
+    // Of the right length from the start: one that grows leaves its smaller copies behind.
+    const numbers = new Array<number>(numbersPerHit * total)
+    let next = 0
+    query = firstQuery
+    for (const count of counts) {
       const first = (query + queryWords * 4 + vectorBytes(dimension)) / 8
-      const end = first + 3 * i32[query / 4 + field.found]!
-      const found: Hit[] = []
-      for (let next = first; next < end; next += 3) {
-        found.push({
-          slot: this.#f64[next]!,
-          sequence: this.#f64[next + 1]!,
-          distance: this.#f64[next + 2]!,
-        })
+      for (let from = first; from < first + numbersPerHit * count; from += 1) {
+        numbers[next] = this.#f64[from]!
+        next += 1
       }
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
-      return found
-    })
+    }
+    return { numbers, counts }
   }
 
   /** The worker's flag saves a system call for each record that comes while it is awake. */

@@ -111,10 +111,11 @@ export class Desk {
     if (request.kind === 'get') return this.#get(request.id)
     if (request.kind === 'search') {
       checkDimensions(request.queries, engine.dimension)
-      return { kind: 'ids', lists: await engine.search(request.queries, signal) }
+      return { kind: 'found', lists: await engine.search(request.queries, signal) }
     }
-    if (request.kind === 'insert')
-      return { kind: 'ids', lists: [await this.#insert(engine, request, signal)] }
+    if (request.kind === 'insert') {
+      return { kind: 'inserted', ids: await this.#insert(engine, request, signal) }
+    }
     return { kind: 'removed', removed: await engine.remove(request.id, signal) }
   }
 

@@ -1,6 +1,8 @@
+import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
+
 /**
- * Reading and writing of one record in shared memory: 32-bit integers, float32 vectors and text, one after the
- * other, each from a 4-byte boundary on. Both sides know the order.
+ * Reading and writing of one record in shared memory: 32-bit integers, float32 vectors, ids and text, one after
+ * the other, each from a 4-byte boundary on. Both sides know the order.
  */
 
 export class RecordMemory {
@@ -42,10 +44,16 @@ export class RecordWriter {
     this.#at += roundUp4(bytes)
   }
 
-  /** ASCII of a length that the reader knows: ids. */
-  ascii(text: string): void {
-    this.#memory.bytes.write(text, this.#at, 'latin1')
-    this.#at += roundUp4(text.length)
+  /** A well-formed id. */
+  id(id: string): void {
+    writeIdBytes(id, this.#memory.bytes, this.#at)
+    this.#at += idBytes
+  }
+
+  /** Ids in a number that the reader knows, 16 bytes each. */
+  ids(bytes: Uint8Array): void {
+    this.#memory.bytes.set(bytes, this.#at)
+    this.#at += bytes.length
   }
 }
 
@@ -54,7 +62,7 @@ export class RecordReader {
   readonly #copies: boolean
   #at: number
 
-  /** @param copies whether vectors are copied, because the record will be written over */
+  /** @param copies whether vectors and ids are copied, because the record will be written over */
   constructor(memory: RecordMemory, at: number, copies: boolean) {
     this.#memory = memory
     this.#copies = copies
@@ -83,10 +91,18 @@ export class RecordReader {
     return text
   }
 
-  ascii(length: number): string {
-    const text = this.#memory.bytes.toString('latin1', this.#at, this.#at + length)
-    this.#at += roundUp4(length)
-    return text
+  /** Lower-case. */
+  id(): string {
+    const id = idFromBytes(this.#memory.bytes, this.#at)
+    this.#at += idBytes
+    return id
+  }
+
+  /** So many ids, 16 bytes each. */
+  ids(count: number): Uint8Array {
+    const ids = this.#memory.bytes.subarray(this.#at, this.#at + count * idBytes)
+    this.#at += ids.length
+    return this.#copies ? Buffer.from(ids) : ids
   }
 }
 

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { randomVector, seededRandom } from '../../test/support/random.ts'
 import { DatabaseError, reasons } from '../base/errors.ts'
+import { IdLists } from '../base/id-lists.ts'
 import { newId } from '../base/ids.ts'
 import { contentTypes, metrics } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
@@ -55,8 +56,8 @@ describe('a record holds', () => {
     'a missing point': { kind: 'point', point: undefined },
     'a removal that was one': { kind: 'removed', removed: true },
     'a removal of nothing': { kind: 'removed', removed: false },
-    'no lists': { kind: 'ids', lists: [] },
-    'lists of ids': { kind: 'ids', lists: [[newId()], [], Array.from({ length: 3000 }, newId)] },
+    'no ids of an insertion': { kind: 'inserted', ids: [] },
+    'the ids of an insertion': { kind: 'inserted', ids: Array.from({ length: 3000 }, newId) },
     ...Object.fromEntries(
       contents.map((content) => [
         `a point with ${content.length} characters`,
@@ -77,6 +78,30 @@ describe('a record holds', () => {
       assert.deepEqual(await inTurns(readAnswer(record)), answer)
     })
   }
+
+  it('lists of ids', () => {
+    const many = Array.from({ length: 70_000 }, newId)
+    for (const lists of [[], [[]], [[newId()], [], many, []]]) {
+      const record = arriving(packAnswer(7, { kind: 'found', lists: IdLists.of(lists) }))
+      assert.equal(record.integer(), 7)
+      const answer = atOnce(readAnswer(record))
+      assert.ok(answer.kind === 'found')
+      assert.deepEqual(answer.lists.strings(), lists)
+    }
+  })
+
+  it('lists of ids, copied out of a record that is written over', () => {
+    const lists = [[newId()], [newId(), newId()]]
+    const { bytes, write } = packAnswer(7, { kind: 'found', lists: IdLists.of(lists) })
+    const memory = new RecordMemory(new SharedArrayBuffer(bytes))
+    atOnce(write(new RecordWriter(memory, 0)))
+    const record = new RecordReader(memory, 0, true)
+    record.integer()
+    const answer = atOnce(readAnswer(record))
+    memory.bytes.fill(0)
+    assert.ok(answer.kind === 'found')
+    assert.deepEqual(answer.lists.strings(), lists)
+  })
 
   it('errors of every reason, with what the log needs of their causes', () => {
     for (const reason of Object.keys(reasons) as (keyof typeof reasons)[]) {

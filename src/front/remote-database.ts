@@ -1,4 +1,5 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
+import { IdLists } from '../base/id-lists.ts'
 import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import type { Database, Snapshot } from '../engine/database.ts'
@@ -40,7 +41,8 @@ export class RemoteDatabase implements Database {
   }
 
   async insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
-    return (await this.#idLists({ kind: 'insert', points }, signal))[0]!
+    const answer = await this.#ask({ kind: 'insert', points }, signal)
+    return answer.kind === 'inserted' ? answer.ids : []
   }
 
   async remove(id: string, signal?: AbortSignal): Promise<boolean> {
@@ -53,8 +55,9 @@ export class RemoteDatabase implements Database {
     return answer.kind === 'point' && answer.point !== undefined ? { id, ...answer.point } : undefined
   }
 
-  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<readonly (readonly string[])[]> {
-    return this.#idLists({ kind: 'search', queries }, signal)
+  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<IdLists> {
+    const answer = await this.#ask({ kind: 'search', queries }, signal)
+    return answer.kind === 'found' ? answer.lists : IdLists.of([])
   }
 
   async snapshot(): Promise<Snapshot> {
@@ -77,11 +80,6 @@ export class RemoteDatabase implements Database {
     this.#asked.delete(number)
     const reading = readAnswer(record)
     asked.resolve(isLarge ? inTurns(reading) : atOnce(reading))
-  }
-
-  async #idLists(request: FrontRequest, signal?: AbortSignal): Promise<readonly (readonly string[])[]> {
-    const answer = await this.#ask(request, signal)
-    return answer.kind === 'ids' ? answer.lists : []
   }
 
   async #ask(request: FrontRequest, signal?: AbortSignal): Promise<FrontAnswer> {

@@ -1,3 +1,4 @@
+import { idBytes } from '../base/ids.ts'
 import { contentTypes, metrics, type NewPoint, type SearchQuery } from '../base/point.ts'
 import type { Parts } from './parts.ts'
 import { type RecordReader, type RecordWriter, textBytes, vectorBytes } from './record.ts'
@@ -31,7 +32,7 @@ const kinds = ['get', 'remove', 'search', 'insert'] as const
  * The bytes of a request's record:
  *
  *   number, kind                                          2 x i32
- *   get, remove:  id                                      36 ASCII characters
+ *   get, remove:  id                                      16 bytes
  *   search:       queries; each: metric, limit, ef        i32; 3 x i32
  *                   vector                                i32 length, f32 each
  *   insert:       points; each: content type              i32; i32
@@ -48,7 +49,7 @@ export function requestBytes(request: FrontRequest): number {
       head + 4,
     )
   }
-  return head + idLength
+  return head + idBytes
 }
 
 export function* writeRequest(number: number, request: FrontRequest, target: RecordWriter): Parts<void> {
@@ -61,7 +62,7 @@ export function* writeRequest(number: number, request: FrontRequest, target: Rec
     target.integer(request.points.length)
     for (const point of request.points) yield writePoint(target, point)
   } else {
-    target.ascii(request.id)
+    target.id(request.id)
   }
 }
 
@@ -70,7 +71,7 @@ export function* readRequest(record: RecordReader): Parts<FrontRequest> {
   const kind = kinds[record.integer()]!
   if (kind === 'search') return { kind, queries: yield* listOf(record, readQuery) }
   if (kind === 'insert') return { kind, points: yield* listOf(record, readPoint) }
-  return { kind, id: record.ascii(idLength) }
+  return { kind, id: record.id() }
 }
 
 /** Also in answers: content type, vector and content. */
@@ -84,9 +85,6 @@ export function readPoint(record: RecordReader): NewPoint {
   const contentType = contentTypes[record.integer()]!
   return { vector: record.vector(), payload: { contentType, content: record.text() } }
 }
-
-/** Characters of an id. */
-export const idLength = 36
 
 function writeQuery(target: RecordWriter, { vector, metric, limit, ef }: SearchQuery): void {
   target.integer(metrics.indexOf(metric))

@@ -16,6 +16,7 @@ import {
   WireType,
 } from '../../test/support/generated-messages.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { IdLists } from '../base/id-lists.ts'
 import { contentTypes } from '../base/point.ts'
 import { codecs } from './codec.ts'
 
@@ -413,12 +414,13 @@ async function assertRead(id: string, lists: readonly (readonly string[])[]): Pr
     inserted.ids.map((each) => each.id?.value),
     ids,
   )
-  const found = fromBinary(SearchResponseSchema, await codecs.SearchPoints.encode(ids))
+  const found = fromBinary(SearchResponseSchema, await codecs.SearchPoints.encode(IdLists.of([ids])))
   assert.deepEqual(
     found.resultPointIds.map((each) => each.id?.value),
     ids,
   )
-  const all = fromBinary(SearchPointsBatchResponseSchema, await codecs.SearchPointsBatch.encode(lists))
+  const packed = IdLists.of(lists)
+  const all = fromBinary(SearchPointsBatchResponseSchema, await codecs.SearchPointsBatch.encode(packed))
   assert.deepEqual(
     all.results.map(({ resultPointIds }) => resultPointIds.map((each) => each.id?.value)),
     lists,

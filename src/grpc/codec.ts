@@ -2,6 +2,8 @@ import { pointNotFound } from '../api/get-point.ts'
 import type { OperationName, OperationTypes } from '../api/operations.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { type IdLists, IdTexts, type SpellableIds } from '../base/id-lists.ts'
+import { idLength } from '../base/ids.ts'
 import { contentTypes, type Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import {
@@ -32,7 +34,10 @@ export const codecs: {
   readonly [Name in OperationName]: { readonly decode: Decode<Name>; readonly encode: Encode<Name> }
 } = {
   InsertVector: { decode: (bytes) => readPoint(new WireReader(bytes)), encode: encodePointId },
-  InsertVectorsBatch: { decode: (bytes) => ({ vectors: repeated(bytes, readPoint) }), encode: encodeIds },
+  InsertVectorsBatch: {
+    decode: (bytes) => ({ vectors: repeated(bytes, readPoint) }),
+    encode: (ids) => encodeIds(new IdTexts(ids)),
+  },
   DeletePoint: { decode: decodePointId, encode: encodeDeleted },
   GetPoint: { decode: decodePointId, encode: encodePoint },
   SearchPoints: { decode: (bytes) => readQuery(new WireReader(bytes)), encode: encodeIds },
@@ -117,13 +122,18 @@ function readValues(message: WireReader, before: FloatList | undefined): FloatLi
  * copied whole to a worker. Values that come in one packed field, as nearly all do, are copied once.
  */
 class FloatList {
-  #values: Float32Array = new Float32Array(0)
+  #values = noValues
   #length = 0
 
   /** @param bytes little-endian floats */
   append(bytes: Buffer): void {
-    this.#reserve(bytes.length / 4)
-    new Uint8Array(this.#values.buffer).set(bytes, this.#length * 4)
+    if (this.#length === 0) {
+      // A copy, which is not filled with zeros first as fresh memory is, and which begins at a multiple of four.
+      this.#values = new Float32Array(new Uint8Array(bytes).buffer)
+    } else {
+      this.#reserve(bytes.length / 4)
+      new Uint8Array(this.#values.buffer).set(bytes, this.#length * 4)
+    }
     this.#length += bytes.length / 4
   }
 
@@ -146,6 +156,8 @@ class FloatList {
   }
 }
 
+const noValues = new Float32Array(0)
+
 function decodePointId(bytes: Buffer): { id?: string } {
   const message = new WireReader(bytes)
   let id: string | undefined
@@ -166,13 +178,18 @@ function readUuid(message: WireReader, before: string | undefined): string {
 }
 
 /** An id is always 36 ASCII characters: UUID { value = 1 } is 38 bytes, PointID { id = 1 } is 40. */
-const uuidBytes = 38
-const pointIdBytes = 40
+const uuidBytes = fieldBytes(idLength)
+const pointIdBytes = fieldBytes(uuidBytes)
 const pointIdFieldBytes = fieldBytes(pointIdBytes)
 
 function writePointId(target: Buffer, at: number, id: string): number {
-  const value = writeHead(target, writeHead(target, at, 1, uuidBytes), 1, 36)
+  const value = writePointIdHead(target, at)
   return value + target.write(id, value, 'latin1')
+}
+
+/** What a PointID has before the characters of its id. */
+function writePointIdHead(target: Buffer, at: number): number {
+  return writeHead(target, writeHead(target, at, 1, uuidBytes), 1, idLength)
 }
 
 function encodePointId(id: string): Buffer {
@@ -188,45 +205,60 @@ function encodeDeleted(found: boolean): Buffer {
 }
 
 /** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. */
-function encodeIds(ids: readonly string[]): Buffer | Promise<Buffer> {
-  const target = Buffer.allocUnsafe(ids.length * pointIdFieldBytes)
-  if (ids.length > idsPerStep) return inTurns(idSteps(target, ids))
-  writeIds(target, 0, ids)
+function encodeIds(ids: SpellableIds): Buffer | Promise<Buffer> {
+  const target = Buffer.allocUnsafe(ids.total * pointIdFieldBytes)
+  if (ids.total > idsPerStep) return inTurns(idSteps(target, ids))
+  writeIds(target, 0, ids, 0, ids.total)
   return target
 }
 
-function* idSteps(target: Buffer, ids: readonly string[]): Generator<void, Buffer> {
-  yield* writeInSteps(target, 0, ids)
+function* idSteps(target: Buffer, ids: SpellableIds): Generator<void, Buffer> {
+  let at = 0
+  for (let first = 0; first < ids.total; first += idsPerStep) {
+    at = writeIds(target, at, ids, first, Math.min(first + idsPerStep, ids.total))
+    yield
+  }
   return target
 }
 
-function encodeResults(results: readonly (readonly string[])[]): Buffer | Promise<Buffer> {
+function encodeResults(results: IdLists): Buffer | Promise<Buffer> {
   return inTurns(resultSteps(results))
 }
 
-function* resultSteps(results: readonly (readonly string[])[]): Generator<void, Buffer> {
-  const size = results.reduce((sum, ids) => sum + fieldBytes(ids.length * pointIdFieldBytes), 0)
+/** A step goes through many short lists, or a part of a long one. */
+function* resultSteps(results: IdLists): Generator<void, Buffer> {
+  const size = results.ends.reduce((sum, _, list) => sum + fieldBytes(listBytes(results, list)), 0)
   const target = Buffer.allocUnsafe(size)
   let at = 0
-  for (const ids of results) {
-    at = writeHead(target, at, 1, ids.length * pointIdFieldBytes)
-    at = yield* writeInSteps(target, at, ids)
+  let written = 0
+  for (let list = 0; list < results.length; list += 1) {
+    at = writeHead(target, at, 1, listBytes(results, list))
+    let next = results.startOf(list)
+    do {
+      const first = next
+      next = Math.min(first + idsPerStep, results.endOf(list))
+      at = writeIds(target, at, results, first, next)
+      written += 1 + next - first
+      if (written < idsPerStep) continue
+      written = 0
+      yield
+    } while (next < results.endOf(list))
   }
   return target
 }
 
-function* writeInSteps(target: Buffer, at: number, ids: readonly string[]): Generator<void, number> {
-  let position = at
-  for (let first = 0; first < ids.length; first += idsPerStep) {
-    position = writeIds(target, position, ids.slice(first, first + idsPerStep))
-    yield
-  }
-  return position
+function listBytes(results: IdLists, list: number): number {
+  return results.lengthOf(list) * pointIdFieldBytes
 }
 
-function writeIds(target: Buffer, at: number, ids: readonly string[]): number {
+/** Writes the ids [first, end) as fields of PointID; gives the position behind them. */
+function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
   let position = at
-  for (const id of ids) position = writePointId(target, writeHead(target, position, 1, pointIdBytes), id)
+  for (let number = first; number < end; number += 1) {
+    const value = writePointIdHead(target, writeHead(target, position, 1, pointIdBytes))
+    ids.spell(number, target, value)
+    position = value + idLength
+  }
   return position
 }
 

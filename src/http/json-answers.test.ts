@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { IdLists, IdTexts } from '../base/id-lists.ts'
 import { encodeIdLists, encodeIds } from './json-answers.ts'
 
 const ids = Array.from({ length: 60_000 }, (_, index) => {
@@ -11,7 +12,9 @@ describe('JSON answers of ids', () => {
   it('are what JSON.stringify gives, whatever the number of ids', async () => {
     for (const count of [0, 1, 1023, 1024, 1025, 2048, 2049, 60_000]) {
       const some = ids.slice(0, count)
-      assert.equal(String(await encodeIds('point_ids', some)), JSON.stringify({ point_ids: some }))
+      for (const given of [new IdTexts(some), IdLists.of([some])]) {
+        assert.equal(String(await encodeIds('point_ids', given)), JSON.stringify({ point_ids: some }))
+      }
     }
   })
 
@@ -20,11 +23,12 @@ describe('JSON answers of ids', () => {
     await fc.assert(
       fc.asyncProperty(lengths, async (all) => {
         const lists = all.map((length) => ids.slice(0, length))
-        assert.equal(String(await encodeIdLists('results', lists)), JSON.stringify({ results: lists }))
+        const written = await encodeIdLists('results', IdLists.of(lists))
+        assert.equal(String(written), JSON.stringify({ results: lists }))
       }),
     )
     const large = [ids, [], ids]
-    const written = encodeIdLists('results', large)
+    const written = encodeIdLists('results', IdLists.of(large))
     assert.ok(written instanceof Promise)
     assert.equal(String(await written), JSON.stringify({ results: large }))
   })

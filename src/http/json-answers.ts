@@ -1,69 +1,100 @@
+import type { IdLists, SpellableIds } from '../base/id-lists.ts'
+import { idLength } from '../base/ids.ts'
 import { inTurns } from '../base/turns.ts'
 
 /**
- * Answers that hold ids, as JSON: where there are many, written in turns into bytes of the right size, because
- * one string of megabytes takes long to make and long to send. Ids need no escaping.
+ * Answers that hold ids, as JSON: spelled straight into bytes of the right size, in turns where there are many. Ids
+ * need no escaping.
  */
 
 export type JsonAnswer = string | Buffer
 
-/** `{"name":["…","…"]}` */
-export function encodeIds(name: string, ids: readonly string[]): JsonAnswer | Promise<JsonAnswer> {
-  if (ids.length <= idsPerStep) return JSON.stringify({ [name]: ids })
-  return inTurns(written(`{"${name}":}`.length + listBytes(ids), textsOfOne(name, ids)))
+/** `{"name":["…","…"]}` of all ids, as one list. */
+export function encodeIds(name: string, ids: SpellableIds): JsonAnswer | Promise<JsonAnswer> {
+  const { total } = ids
+  const target = Buffer.allocUnsafe(`{"${name}":}`.length + listBytes(total))
+  const at = target.write(`{"${name}":[`)
+  if (total > idsPerStep) return inTurns(stepsOfIds(target, at, ids))
+  closeList(target, writeIds(target, at, ids, 0, total), closingBrace)
+  // Node puts a text behind the head of the answer and sends both as one; bytes would be a second piece.
+  return target.toString('latin1')
 }
 
 /** `{"name":[["…","…"],["…"]]}` */
-export function encodeIdLists(
-  name: string,
-  lists: readonly (readonly string[])[],
-): JsonAnswer | Promise<JsonAnswer> {
-  const commas = Math.max(0, lists.length - 1)
-  const size = lists.reduce((sum, ids) => sum + listBytes(ids), `{"${name}":[]}`.length + commas)
-  return inTurns(written(size, textsOfLists(name, lists)))
+export function encodeIdLists(name: string, ids: IdLists): JsonAnswer | Promise<JsonAnswer> {
+  return inTurns(stepsOfLists(name, ids))
 }
 
-function* textsOfOne(name: string, ids: readonly string[]): Generator<string, void> {
-  yield `{"${name}":`
-  yield* textsOf(ids)
-  yield '}'
-}
-
-function* textsOfLists(name: string, lists: readonly (readonly string[])[]): Generator<string, void> {
-  yield `{"${name}":[`
-  for (const [index, ids] of lists.entries()) {
-    if (index > 0) yield ','
-    yield* textsOf(ids)
-  }
-  yield ']}'
-}
-
-/** One list, a piece at a time. */
-function* textsOf(ids: readonly string[]): Generator<string, void> {
-  if (ids.length === 0) yield '[]'
-  for (let first = 0; first < ids.length; first += idsPerStep) {
-    const end = first + idsPerStep
-    const text = `"${ids.slice(first, end).join('","')}"`
-    yield `${first === 0 ? '[' : ','}${text}${end >= ids.length ? ']' : ''}`
-  }
-}
-
-function* written(size: number, texts: Iterable<string>): Generator<void, Buffer> {
-  const target = Buffer.allocUnsafe(size)
-  let at = 0
-  for (const text of texts) {
-    at += target.write(text, at, 'latin1')
+function* stepsOfIds(target: Buffer, at: number, ids: SpellableIds): Generator<void, Buffer> {
+  let position = at
+  for (let first = 0; first < ids.total; first += idsPerStep) {
+    position = writeIds(target, position, ids, first, Math.min(first + idsPerStep, ids.total))
     yield
   }
+  closeList(target, position, closingBrace)
   return target
 }
 
-/** Each id in its quotes, commas between them, and brackets around. */
-function listBytes(ids: readonly string[]): number {
-  return ids.length === 0 ? 2 : ids.length * (idLength + 3) + 1
+/** A step goes through many short lists, or a part of a long one. */
+function* stepsOfLists(name: string, ids: IdLists): Generator<void, Buffer> {
+  const target = Buffer.allocUnsafe(listsBytes(name, ids))
+  let at = target.write(`{"${name}":[`)
+  let written = 0
+  for (let list = 0; list < ids.length; list += 1) {
+    target[at] = openingBracket
+    at += 1
+    let next = ids.startOf(list)
+    do {
+      const first = next
+      next = Math.min(first + idsPerStep, ids.endOf(list))
+      at = writeIds(target, at, ids, first, next)
+      written += 1 + next - first
+      if (written < idsPerStep) continue
+      written = 0
+      yield
+    } while (next < ids.endOf(list))
+    at = closeList(target, at, comma)
+  }
+  closeList(target, at, closingBrace)
+  return target
 }
 
-const idLength = 36
+/** Each id in its quotes, and a comma behind: there is always at least a bracket to come. */
+function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
+  let position = at
+  for (let number = first; number < end; number += 1) {
+    target[position] = quote
+    ids.spell(number, target, position + 1)
+    target[position + 1 + idLength] = quote
+    target[position + 2 + idLength] = comma
+    position += idLength + 3
+  }
+  return position
+}
+
+/** A bracket in the place of the last comma, if there is one, and what comes behind; gives the position behind that. */
+function closeList(target: Buffer, at: number, behind: number): number {
+  const end = target[at - 1] === comma ? at - 1 : at
+  target[end] = closingBracket
+  target[end + 1] = behind
+  return end + 2
+}
+
+function listsBytes(name: string, ids: IdLists): number {
+  const lists = ids.ends.reduce((sum, _, list) => sum + listBytes(ids.lengthOf(list)), 0)
+  return `{"${name}":[]}`.length + lists + Math.max(0, ids.length - 1)
+}
+
+/** Each id in its quotes, commas between them, and brackets around. */
+function listBytes(ids: number): number {
+  return ids === 0 ? 2 : ids * (idLength + 3) + 1
+}
+
+const quote = '"'.charCodeAt(0)
+const comma = ','.charCodeAt(0)
+const openingBracket = '['.charCodeAt(0)
+const closingBracket = ']'.charCodeAt(0)
+const closingBrace = '}'.charCodeAt(0)
 
 /** Writing so many takes well under a millisecond. */
 const idsPerStep = 1024

@@ -1,4 +1,5 @@
 import type { OperationName, OperationTypes } from '../api/operations.ts'
+import { IdTexts } from '../base/id-lists.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery, encodePoint } from './json-codec.ts'
 
@@ -26,7 +27,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/points/batch',
     status: 201,
     decode: decodePoints,
-    encode: (ids) => encodeIds('point_ids', ids),
+    encode: (ids) => encodeIds('point_ids', new IdTexts(ids)),
   },
   GetPoint: {
     method: 'GET',

@@ -48,7 +48,8 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
     const { engine } = points
     const vector = new Float32Array(engine.dimension ?? 1)
     const limit = engine.stats.points + 1
-    const found = await engine.search(metrics.map((metric) => ({ vector, metric, limit, ef: 64 })))
+    const queries = metrics.map((metric) => ({ vector, metric, limit, ef: 64 }))
+    const found = (await engine.search(queries)).strings()
     const read: Record<string, ProbedPoint> = {}
     for (const id of new Set([...ids, ...found.flat()])) {
       const point = readPoint(engine, id)

@@ -207,7 +207,7 @@ async function everyId(engine: Engine): Promise<Set<string>> {
     limit: points + 1,
     ef: 64,
   } as const
-  const [ids] = await engine.search([query])
+  const [ids] = (await engine.search([query])).strings()
   if (ids!.length !== points) throw new Error(`a search for all finds ${ids!.length} of ${points} points`)
   return new Set(ids)
 }

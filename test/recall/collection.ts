@@ -50,7 +50,7 @@ export class Collection implements AsyncDisposable {
     ef: number,
   ): Promise<(readonly number[])[]> {
     const found = await this.#engine.search(queries.map((vector) => ({ vector, metric, limit, ef })))
-    return found.map((ids) =>
+    return found.strings().map((ids) =>
       ids.map((id) => {
         const number = this.#numberOf.get(id)
         if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never there`)

@@ -175,7 +175,8 @@ export class IndexFixture implements AsyncDisposable {
     metric: Metric,
     width: number = ef,
   ): Promise<readonly (readonly Hit[])[]> {
-    return this.executor.search(vectors.map((vector) => ({ vector, metric, limit: k, ef: width })))
+    const queries = vectors.map((vector) => ({ vector, metric, limit: k, ef: width }))
+    return (await this.executor.search(queries)).lists()
   }
 
   /** Share of what is found that is no farther than the tenth nearest: among equals any will do. */

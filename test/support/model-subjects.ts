@@ -196,9 +196,13 @@ function directClient(context: ApiContext): VectorClient {
       const found = await operations.DeletePoint(context, { id }, call)
       if (!found) throw new DatabaseError('not_found', 'Point not found')
     },
-    search: async (query) => operations.SearchPoints(context, queryInput(query), call),
-    searchBatch: async (queries) =>
-      operations.SearchPointsBatch(context, { queries: queries.map(queryInput) }, call),
+    async search(query) {
+      return (await operations.SearchPoints(context, queryInput(query), call)).strings()[0]!
+    },
+    async searchBatch(queries) {
+      const input = { queries: queries.map(queryInput) }
+      return (await operations.SearchPointsBatch(context, input, call)).strings()
+    },
     async close() {},
   }
 }

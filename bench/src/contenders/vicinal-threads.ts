@@ -1,6 +1,6 @@
 import { createLogger } from '../../../src/base/log.ts'
 import { createExecutor, type SearchExecutor } from '../../../src/engine/executor.ts'
-import type { Hit } from '../../../src/index/hit.ts'
+import { HitLists } from '../../../src/engine/hit-lists.ts'
 import type { IndexQuery } from '../../../src/index/searcher.ts'
 import type { VectorIndex } from '../../../src/index/vector-index.ts'
 import type { KernelModule } from '../../../src/kernels/wasm-module.ts'
@@ -30,13 +30,15 @@ export class VicinalThreads {
   ): Promise<{ readonly slots: Uint32Array; readonly seconds: number }> {
     this.#route = asked[0]?.route
     const queries = asked.map(({ vector, metric, ef }) => ({ vector, metric, ef, limit: k }))
-    let found: readonly (readonly Hit[])[] = []
+    let found = new HitLists(0)
     const seconds = await timed(async () => {
       found = await this.#executor.search(queries)
     })
     const slots = new Uint32Array(asked.length * k).fill(noId)
-    for (const [place, hits] of found.entries()) {
-      for (const [rank, { slot }] of hits.entries()) slots[place * k + rank] = slot
+    for (let place = 0; place < found.length; place += 1) {
+      for (let rank = 0; rank < found.lengthOf(place); rank += 1) {
+        slots[place * k + rank] = found.slot(place, rank)
+      }
     }
     return { slots, seconds }
   }

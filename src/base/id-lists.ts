@@ -1,0 +1,96 @@
+import { idBytes, idFromBytes, spellId, writeIdBytes } from './ids.ts'
+
+/** Ids that can be spelled one by one, straight into the bytes of an answer. */
+export interface SpellableIds {
+  /** How many there are. */
+  readonly total: number
+  /** Writes the 36 ASCII characters of the id of this number, from 0 on, to `target` at `at`. */
+  spell(number: number, target: Buffer, at: number): void
+}
+
+/**
+ * Lists of point ids, one list after the other, 16 bytes an id: what searches answer with, from the engine to the
+ * bytes that a transport sends.
+ *
+ * A string an id would be a heap object an id, 100,000 of them for a batch of 10,000 queries, and each pass of the
+ * garbage collector while they wait to be sent would copy them all.
+ */
+export class IdLists implements SpellableIds {
+  /** Those of all ids, and behind them whatever there may be. */
+  readonly bytes: Uint8Array
+  /** Of each list, the number of ids up to its end: it begins where the one before it ends. */
+  readonly ends: readonly number[]
+
+  /** @param bytes at least 16 for each of the last of `ends`, which ascend */
+  constructor(bytes: Uint8Array, ends: readonly number[]) {
+    this.bytes = bytes
+    this.ends = ends
+  }
+
+  /** The same ids, packed; each a well-formed one. */
+  static of(lists: readonly (readonly string[])[]): IdLists {
+    const ids = lists.flat()
+    const bytes = new Uint8Array(ids.length * idBytes)
+    for (const [number, id] of ids.entries()) writeIdBytes(id, bytes, number * idBytes)
+    let end = 0
+    return new IdLists(
+      bytes,
+      lists.map(({ length }) => (end += length)),
+    )
+  }
+
+  /** How many lists there are. */
+  get length(): number {
+    return this.ends.length
+  }
+
+  /** How many ids there are in all lists. */
+  get total(): number {
+    return this.ends.at(-1) ?? 0
+  }
+
+  /** The number of a list's first id. */
+  startOf(list: number): number {
+    return list === 0 ? 0 : this.ends[list - 1]!
+  }
+
+  /** One past the number of a list's last id. */
+  endOf(list: number): number {
+    return this.ends[list]!
+  }
+
+  /** How many ids a list has. */
+  lengthOf(list: number): number {
+    return this.endOf(list) - this.startOf(list)
+  }
+
+  spell(number: number, target: Buffer, at: number): void {
+    spellId(this.bytes, number * idBytes, target, at)
+  }
+
+  /** The same ids as text, lower-case. */
+  strings(): string[][] {
+    return this.ends.map((_, list) =>
+      Array.from({ length: this.lengthOf(list) }, (_, rank) =>
+        idFromBytes(this.bytes, (this.startOf(list) + rank) * idBytes),
+      ),
+    )
+  }
+}
+
+/** Ids that are text already, lower-case: those of fresh points. */
+export class IdTexts implements SpellableIds {
+  readonly #ids: readonly string[]
+
+  constructor(ids: readonly string[]) {
+    this.#ids = ids
+  }
+
+  get total(): number {
+    return this.#ids.length
+  }
+
+  spell(number: number, target: Buffer, at: number): void {
+    target.write(this.#ids[number]!, at, 'latin1')
+  }
+}

@@ -1,0 +1,23 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import fc from 'fast-check'
+import { idBytes, idFromBytes, idLength, idToBytes, newId, spellId } from './ids.ts'
+
+describe('an id', () => {
+  it('is the same text again after it was 16 bytes, lower-case', () => {
+    fc.assert(
+      fc.property(fc.uuid(), (id) => {
+        assert.equal(idFromBytes(idToBytes(id)), id)
+        assert.equal(idFromBytes(idToBytes(id.toUpperCase())), id)
+      }),
+    )
+  })
+
+  it('is spelled where it is asked for, and nothing beside it is touched', () => {
+    const ids = Array.from({ length: 3 }, newId)
+    const bytes = Buffer.concat(ids.map(idToBytes))
+    const target = Buffer.alloc(idLength + 7, '#')
+    spellId(bytes, idBytes, target, 5)
+    assert.equal(target.toString(), `#####${ids[1]}##`)
+  })
+})

@@ -1,0 +1,129 @@
+import type { Hit } from '../index/hit.ts'
+
+/** The hits of some queries that were searched together, one query after the other. */
+export interface PackedHits {
+  /** Slot, sequence and distance of each hit. */
+  readonly numbers: readonly number[]
+  /** Of each query, how many hits. */
+  readonly counts: readonly number[]
+}
+
+/**
+ * What a search has found: for each of its queries a list of hits, ascending by (distance, sequence).
+ *
+ * The hits stay in the arrays in which the pieces of the search brought them, three numbers a hit: V8 keeps such an
+ * array as bare doubles, so the garbage collector has nothing to follow in it. An object a hit would be 100,000 of them
+ * for a batch of 10,000 queries, alive until the last is answered, and the collector would copy them one by one
+ * meanwhile. A typed array a piece would be an allocation outside of V8's heap, which costs more than the numbers.
+ */
+export class HitLists {
+  /** By list: the array that its hits are in, and where in it they begin and end. */
+  readonly #numbers: (readonly number[])[]
+  readonly #starts: number[]
+  readonly #ends: number[]
+
+  /** So many empty lists. */
+  constructor(length: number) {
+    this.#numbers = new Array<readonly number[]>(length).fill(noNumbers)
+    this.#starts = new Array<number>(length).fill(0)
+    this.#ends = new Array<number>(length).fill(0)
+  }
+
+  /** The same hits, packed; each list ascending. */
+  static of(lists: readonly (readonly Hit[])[]): HitLists {
+    const packed = new HitLists(lists.length)
+    for (const [list, hits] of lists.entries()) {
+      const numbers: number[] = []
+      for (const { slot, sequence, distance } of hits) numbers.push(slot, sequence, distance)
+      packed.add(list, numbers, 0, numbers.length, hits.length)
+    }
+    return packed
+  }
+
+  /** How many lists there are. */
+  get length(): number {
+    return this.#numbers.length
+  }
+
+  /** How many hits there are in all lists. */
+  get total(): number {
+    let numbers = 0
+    for (let list = 0; list < this.length; list += 1) numbers += this.#ends[list]! - this.#starts[list]!
+    return numbers / numbersPerHit
+  }
+
+  lengthOf(list: number): number {
+    return (this.#ends[list]! - this.#starts[list]!) / numbersPerHit
+  }
+
+  slot(list: number, rank: number): number {
+    return this.#numbers[list]![this.#starts[list]! + numbersPerHit * rank]!
+  }
+
+  sequence(list: number, rank: number): number {
+    return this.#numbers[list]![this.#starts[list]! + numbersPerHit * rank + 1]!
+  }
+
+  distance(list: number, rank: number): number {
+    return this.#numbers[list]![this.#starts[list]! + numbersPerHit * rank + 2]!
+  }
+
+  /**
+   * Adds hits to a list, which keeps the first `k` of all.
+   *
+   * @param numbers kept, not copied; the hits stand in [start, end) of it, ascending, at most `k` of them
+   */
+  add(list: number, numbers: readonly number[], start: number, end: number, k: number): void {
+    if (this.#ends[list] === this.#starts[list]) {
+      this.#numbers[list] = numbers
+      this.#starts[list] = start
+      this.#ends[list] = end
+    } else if (start < end) {
+      const merged = this.#merged(list, numbers.slice(start, end), numbersPerHit * k)
+      this.#numbers[list] = merged
+      this.#starts[list] = 0
+      this.#ends[list] = merged.length
+    }
+  }
+
+  /** The same as objects: for tests, and for whoever looks at few. */
+  lists(): Hit[][] {
+    return this.#numbers.map((_, list) =>
+      Array.from({ length: this.lengthOf(list) }, (_, rank) => ({
+        slot: this.slot(list, rank),
+        sequence: this.sequence(list, rank),
+        distance: this.distance(list, rank),
+      })),
+    )
+  }
+
+  /** The first numbers, `most` of them, of a list and others, hit by hit in their order. */
+  #merged(list: number, others: readonly number[], most: number): readonly number[] {
+    const own = this.#numbers[list]!
+    const ownEnd = this.#ends[list]!
+    const merged: number[] = []
+    let at = this.#starts[list]!
+    let other = 0
+    while (merged.length < most && (at < ownEnd || other < others.length)) {
+      if (other === others.length || (at < ownEnd && isBefore(own, at, others, other))) {
+        merged.push(own[at]!, own[at + 1]!, own[at + 2]!)
+        at += numbersPerHit
+      } else {
+        merged.push(others[other]!, others[other + 1]!, others[other + 2]!)
+        other += numbersPerHit
+      }
+    }
+    return merged
+  }
+}
+
+/** In `PackedHits`. */
+export const numbersPerHit = 3
+
+const noNumbers: readonly number[] = []
+
+/** Whether the hit at `a` of `these` comes before the one at `b` of `those`: by distance, then by sequence. */
+function isBefore(these: readonly number[], a: number, those: readonly number[], b: number): boolean {
+  const difference = these[a + 2]! - those[b + 2]!
+  return difference < 0 || (!(difference > 0) && these[a + 1]! < those[b + 1]!)
+}
