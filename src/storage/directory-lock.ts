@@ -23,10 +23,17 @@ export class DirectoryLock {
     chmodSync(path, 0o600)
     try {
       database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
+      // SQLite opens a file for reading where it cannot for writing, and several may hold that: only a change tells.
+      database.exec('PRAGMA user_version = 1')
     } catch (error) {
       database.close()
       if (/not a database|malformed/i.test(String(error))) {
         throw new Error(`${path} is damaged: it holds nothing but the lock, delete it and start again`, {
+          cause: error,
+        })
+      }
+      if (/readonly/i.test(String(error))) {
+        throw new Error(`${path} cannot be opened for writing: too many open files, or it is not ours`, {
           cause: error,
         })
       }

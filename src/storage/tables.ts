@@ -38,15 +38,20 @@ export async function openDatabase(dataDir: string): Promise<Tables> {
   tryToOpen(path)
   const fault = faultOfDatabase(path)
   if (fault !== undefined) throw damaged(path, fault)
-  return openTables(dataDir)
+  return openTablesAt(path)
 }
 
 /**
  * Opens the tables of a database that another thread of this process has opened: inside the process lmdb gives
- * them all the one environment.
+ * them all the one environment, which it knows by the file. If just then it cannot open that, it makes another environment
+ * over it, and what the two read is wrong: so it is tried before.
+ *
+ * @throws DatabaseError that says why it cannot be opened
  */
 export function openTables(dataDir: string): Tables {
-  return openTablesAt(databasePath(dataDir))
+  const path = databasePath(dataDir)
+  tryDescriptors(path)
+  return openTablesAt(path)
 }
 
 function openTablesAt(path: string): Tables {
@@ -98,19 +103,29 @@ function makeRoom(path: string): void {
 
 /** Does what LMDB will do: opens the file for writing, makes its lock file, and takes as many descriptors. */
 function tryToOpen(path: string): void {
-  const files: number[] = []
   try {
     // LMDB writes it through memory, which on a full disk ends the process: so it gets its blocks here. Nothing in it
     // outlives the process, and whoever is here holds the lock of the directory.
     writeFileSync(lockPath(path), Buffer.alloc(lockBytes), { mode: 0o600 })
+  } catch (error) {
+    throw cannotOpen(path, error)
+  }
+  tryDescriptors(path)
+}
+
+function tryDescriptors(path: string): void {
+  const files: number[] = []
+  try {
     while (files.length < descriptors) files.push(openSync(path, 'r+'))
   } catch (error) {
-    throw new DatabaseError('internal', `${path} cannot be opened: ${(error as Error).message}`, {
-      cause: error,
-    })
+    throw cannotOpen(path, error)
   } finally {
     for (const file of files) closeSync(file)
   }
+}
+
+function cannotOpen(path: string, cause: unknown): DatabaseError {
+  return new DatabaseError('internal', `${path} cannot be opened: ${(cause as Error).message}`, { cause })
 }
 
 function lockPath(path: string): string {
