@@ -4,6 +4,7 @@ import { IdLists } from '../base/id-lists.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
 import type { CodeBits } from '../index/segment.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
@@ -260,7 +261,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     this.#queuedResults += results
     const removals = this.#state.index?.removals ?? 0
     try {
-      return await this.#idLists(await this.#executor.search(queries, signal), removals)
+      return await inTurns(this.#idSteps(await this.#executor.search(queries, signal), removals))
     } finally {
       this.#queuedResults -= results
     }
@@ -365,44 +366,34 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
   }
 
   /**
-   * Makes way for other work every few thousand ids.
+   * The ids of all hits, in turns where there are many. A slot that was deleted, or deleted and filled anew, while the
+   * search ran is no longer what was found.
    *
    * @param removals those of the index before the search
    */
-  async #idLists(hits: HitLists, removals: number): Promise<IdLists> {
+  *#idSteps(hits: HitLists, removals: number): Generator<void, IdLists> {
+    const { index, ids } = this.#state
     const bytes = Buffer.allocUnsafe(hits.total * idBytes)
     const ends: number[] = []
-    let end = 0
+    let copied = 0
     let seen = 0
     for (let list = 0; list < hits.length; list += 1) {
-      end = this.#copyIds(hits, list, removals, bytes, end)
-      ends.push(end)
-      seen += hits.lengthOf(list)
-      if (seen < idsPerTurn) continue
-      seen = 0
-      await nextTurn()
+      const length = hits.lengthOf(list)
+      for (let rank = 0; rank < length; rank += 1) {
+        seen += 1
+        if (seen % idsPerStep === 0) yield
+        const slot = hits.slot(list, rank)
+        // Looking at every slot is two cache misses a hit.
+        const isFound =
+          index?.removals === removals ||
+          (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
+        if (!isFound) continue
+        ids.copyId(slot, bytes, copied * idBytes)
+        copied += 1
+      }
+      ends.push(copied)
     }
     return new IdLists(bytes, ends)
-  }
-
-  /**
-   * Copies the ids of a list's hits behind the first `count` ids of `bytes`, and gives how many those are then. A slot
-   * that was deleted, or deleted and filled anew, while the search ran is no longer what was found.
-   */
-  #copyIds(hits: HitLists, list: number, removals: number, bytes: Uint8Array, count: number): number {
-    const { index, ids } = this.#state
-    // Looking at every slot is two cache misses a hit.
-    const isUnchanged = index?.removals === removals
-    let copied = count
-    for (let rank = 0; rank < hits.lengthOf(list); rank += 1) {
-      const slot = hits.slot(list, rank)
-      const isFound =
-        isUnchanged || (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
-      if (!isFound) continue
-      ids.copyId(slot, bytes, copied * idBytes)
-      copied += 1
-    }
-    return copied
   }
 }
 
@@ -414,7 +405,10 @@ interface State {
   index: VectorIndex | undefined
 }
 
-/** About a millisecond of copying, where each id is one that memory has to be waited for. */
+/** Copying so many takes a tenth of a millisecond, as memory has to be waited for with each. */
+const idsPerStep = 512
+
+/** Entering so many takes about two milliseconds. */
 const idsPerTurn = 8192
 
 const idScratch = new Uint8Array(idBytes)

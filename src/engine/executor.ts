@@ -2,6 +2,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Metric, SearchQuery } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
+import type { Hit } from '../index/hit.ts'
 import { type IndexQuery, Searcher, type SlotRange } from '../index/searcher.ts'
 import { efMax, poolEntryBytes, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -85,17 +86,12 @@ export class SearchExecutor implements AsyncDisposable {
     if (signal?.aborted) throw cancellation(signal)
     if (this.#index === undefined) return new HitLists(queries.length)
     this.#admit(queries.length)
-    const scans = queries.map(({ vector, metric, limit, ef }) => ({
-      vector,
-      metric,
-      ef,
-      route: this.#routeOf(metric, Math.max(ef, limit)),
-      k: Math.min(limit, Math.max(1, this.#index!.liveCount)),
-    }))
-    if (this.#bytesOf(scans.length) <= (this.#options.inlineBytesMax ?? inlineBytesMax)) {
-      return HitLists.of(scans.map((scan) => this.#inline.search([scan], this.#ranges(), () => false)[0]!))
+    if (this.#bytesOf(queries.length) <= (this.#options.inlineBytesMax ?? inlineBytesMax)) {
+      const search = (query: SearchQuery): readonly Hit[] =>
+        this.#inline.search([this.#asked(query)], this.#ranges(), () => false)[0]!
+      return HitLists.of(queries.map(search))
     }
-    return this.#enqueue(scans, signal)
+    return this.#enqueue(queries, signal)
   }
 
   /** Lets what runs and waits end, then stops the threads. */
@@ -118,7 +114,7 @@ export class SearchExecutor implements AsyncDisposable {
     )
   }
 
-  #enqueue(queries: readonly IndexQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
+  #enqueue(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
     return new Promise((resolve, reject) => {
       const request = new SearchRequest(queries.length, this.#pieces(queries), (error) => {
         signal?.removeEventListener('abort', cancel)
@@ -166,6 +162,12 @@ export class SearchExecutor implements AsyncDisposable {
     }
   }
 
+  /** A query as the index takes it, with the way that it goes from now on. */
+  #asked({ vector, metric, limit, ef }: SearchQuery): IndexQuery {
+    const route = this.#routeOf(metric, Math.max(ef, limit))
+    return { vector, metric, ef, route, k: Math.min(limit, Math.max(1, this.#index!.liveCount)) }
+  }
+
   /** Where there is a graph wide enough for the query, and the query is not so wide that a scan costs less. */
   #routeOf(metric: Metric, ef: number): Route | undefined {
     const route = this.#options.routeOf?.(metric)
@@ -175,31 +177,39 @@ export class SearchExecutor implements AsyncDisposable {
 
   /**
    * Queries that walk through a graph go a few together; of those that scan, several go through the rows
-   * together, and a single one is cut by slots.
+   * together, and a single one is cut by slots. Made one by one, as making thousands would hold the event loop.
    */
-  #pieces(queries: readonly IndexQuery[]): Piece[] {
-    if (queries.length === 1 && queries[0]!.route !== undefined) return [this.#walk(queries, [0])]
-    const positions = [...queries.keys()]
-    const walking = positions.filter((at) => queries[at]!.route !== undefined)
-    const scanning = positions.filter((at) => queries[at]!.route === undefined)
-    const walks = chunksOf(walking, () => walksPerPiece).map((chunk) => this.#walk(queries, chunk))
-    if (scanning.length === 1) {
-      return [...walks, ...this.#sharesOfSlots().map((ranges) => this.#scan(queries, scanning, ranges))]
+  *#pieces(queries: readonly SearchQuery[]): Generator<Piece, void> {
+    const scanning: Placed[] = []
+    let walking: Placed[] = []
+    for (let at = 0; at < queries.length; at += 1) {
+      const query = this.#asked(queries[at]!)
+      if (query.route === undefined) {
+        scanning.push({ at, query })
+        continue
+      }
+      walking.push({ at, query })
+      if (walking.length < walksPerPiece) continue
+      yield walkOf(walking)
+      walking = []
     }
-    const scans = chunksOf(scanning, (rest) => this.#scansTogether(rest.map((at) => queries[at]!)))
-    return [...walks, ...scans.map((chunk) => this.#scan(queries, chunk, this.#ranges()))]
+    if (walking.length > 0) yield walkOf(walking)
+    if (scanning.length === 1) {
+      for (const ranges of this.#sharesOfSlots()) yield this.#scan(scanning, ranges)
+      return
+    }
+    for (let first = 0; first < scanning.length; ) {
+      const rest = scanning.slice(first, first + queriesPerScanMax)
+      const together = rest.slice(0, this.#scansTogether(rest.map(({ query }) => query)))
+      yield this.#scan(together, this.#ranges())
+      first += together.length
+    }
   }
 
-  #walk(queries: readonly IndexQuery[], positions: readonly number[]): Piece {
-    const walking = positions.map((at) => queries[at]!)
-    const cost = walking.reduce((sum, { ef, route }) => sum + walkMicroseconds * ef * route!.widening, 0)
-    return { positions, queries: walking, ranges: [], cost }
-  }
-
-  #scan(queries: readonly IndexQuery[], positions: readonly number[], ranges: readonly SlotRange[]): Piece {
+  #scan(placed: readonly Placed[], ranges: readonly SlotRange[]): Piece {
     const slots = ranges.reduce((sum, { from, to }) => sum + to - from, 0)
-    const cost = (positions.length * slots * this.#rowBytes) / bytesPerMicrosecond
-    return { positions, queries: positions.map((at) => queries[at]!), ranges, cost }
+    const cost = (placed.length * slots * this.#rowBytes) / bytesPerMicrosecond
+    return { ...partsOf(placed), ranges, cost }
   }
 
   /** How many of the first queries can go through the rows together. */
@@ -278,16 +288,20 @@ function recordBytesMax(index: VectorIndex): number {
 /** About 100 microseconds of scanning: below, a second thread saves less than the transport's own work. */
 const inlineBytesMax = 1024 * 1024
 
-/** Cuts a list into runs, each as long as `lengthOf` says of what is left. */
-function chunksOf<Item>(
-  items: readonly Item[],
-  lengthOf: (rest: readonly Item[]) => number,
-): (readonly Item[])[] {
-  const chunks: (readonly Item[])[] = []
-  for (let first = 0; first < items.length; first += chunks.at(-1)!.length) {
-    chunks.push(items.slice(first, first + lengthOf(items.slice(first, first + queriesPerScanMax))))
-  }
-  return chunks
+/** A query, and where it stands in its request. */
+interface Placed {
+  readonly at: number
+  readonly query: IndexQuery
+}
+
+function walkOf(placed: readonly Placed[]): Piece {
+  let cost = 0
+  for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.widening
+  return { ...partsOf(placed), ranges: [], cost }
+}
+
+function partsOf(placed: readonly Placed[]): Pick<Piece, 'positions' | 'queries'> {
+  return { positions: placed.map(({ at }) => at), queries: placed.map(({ query }) => query) }
 }
 
 /** A walk of a beam of ef measures some twenty vectors a place, out of order: a scan of so many costs less. */

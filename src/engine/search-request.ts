@@ -7,24 +7,27 @@ export interface Piece extends SearchWork {
   readonly positions: readonly number[]
 }
 
-/** A search under way: its pieces, handed out in order, and what came back of them. */
+/** A search under way: its pieces, made as they are handed out, and what came back of them. */
 export class SearchRequest {
-  readonly #pieces: readonly Piece[]
+  readonly #pieces: Iterator<Piece, void>
   readonly #settle: (error?: unknown) => void
   /** A list a query. */
   readonly #hits: HitLists
+  #next: Piece | undefined
   #handedOut = 0
   #done = 0
   #settled = false
 
   /**
    * @param queries how many there are in all pieces
+   * @param pieces one at least
    * @param settle called exactly once, with an error or without
    */
-  constructor(queries: number, pieces: readonly Piece[], settle: (error?: unknown) => void) {
-    this.#pieces = pieces
+  constructor(queries: number, pieces: Iterable<Piece>, settle: (error?: unknown) => void) {
+    this.#pieces = pieces[Symbol.iterator]()
     this.#settle = settle
     this.#hits = new HitLists(queries)
+    this.#make()
   }
 
   /** What was found, whole when the request has settled without an error. */
@@ -38,11 +41,12 @@ export class SearchRequest {
 
   /** The next piece to be handed out; undefined when all are. */
   get next(): Piece | undefined {
-    return this.#pieces[this.#handedOut]
+    return this.#next
   }
 
   handOut(): void {
     this.#handedOut += 1
+    this.#make()
   }
 
   complete({ queries, positions }: Piece, { numbers, counts }: PackedHits): void {
@@ -53,11 +57,16 @@ export class SearchRequest {
       start = end
     }
     this.#done += 1
-    if (this.#done === this.#pieces.length) this.#end()
+    if (this.#done === this.#handedOut && this.#next === undefined) this.#end()
   }
 
   fail(error: unknown): void {
     this.#end(error)
+  }
+
+  #make(): void {
+    const made = this.#pieces.next()
+    this.#next = made.done ? undefined : made.value
   }
 
   #end(error?: unknown): void {

@@ -33,15 +33,21 @@ export type Encode<Name extends OperationName> = (
 export const codecs: {
   readonly [Name in OperationName]: { readonly decode: Decode<Name>; readonly encode: Encode<Name> }
 } = {
-  InsertVector: { decode: (bytes) => readPoint(new WireReader(bytes)), encode: encodePointId },
+  InsertVector: { decode: (bytes) => single(bytes, readPoint), encode: encodePointId },
   InsertVectorsBatch: {
     decode: (bytes) => ({ vectors: repeated(bytes, readPoint) }),
     encode: (ids) => encodeIds(new IdTexts(ids)),
   },
   DeletePoint: { decode: decodePointId, encode: encodeDeleted },
   GetPoint: { decode: decodePointId, encode: encodePoint },
-  SearchPoints: { decode: (bytes) => readQuery(new WireReader(bytes)), encode: encodeIds },
+  SearchPoints: { decode: (bytes) => single(bytes, readQuery), encode: encodeIds },
   SearchPointsBatch: { decode: (bytes) => ({ queries: repeated(bytes, readQuery) }), encode: encodeResults },
+}
+
+type Read<Item> = (message: WireReader, space: VectorSpace) => Item
+
+function single<Item>(bytes: Buffer, read: Read<Item>): Item {
+  return read(new WireReader(bytes), new VectorSpace(bytes.length))
 }
 
 /**
@@ -49,15 +55,13 @@ export const codecs: {
  * two bytes on the wire and a hundred in memory, so those behind a bad one are better never made. An undefined
  * stands where many fields have been passed over without one.
  */
-function* repeated<Item>(
-  bytes: Buffer,
-  read: (message: WireReader) => Item,
-): Generator<Item | undefined, void, void> {
+function* repeated<Item>(bytes: Buffer, read: Read<Item>): Generator<Item | undefined, void, void> {
   const reader = new WireReader(bytes)
+  const space = new VectorSpace(bytes.length)
   let skipped = 0
   while (reader.next()) {
     if (reader.is(1, wireLength)) {
-      yield read(reader.message())
+      yield read(reader.message(), space)
       continue
     }
     reader.skip()
@@ -69,11 +73,11 @@ function* repeated<Item>(
 /** Passing over so many fields takes well under a millisecond. */
 const skippedPerTurn = 4096
 
-function readPoint(message: WireReader): PointInput {
+function readPoint(message: WireReader, space: VectorSpace): PointInput {
   let vector: FloatList | undefined
   let payload: PayloadInput | undefined
   while (message.next()) {
-    if (message.is(1, wireLength)) vector = readValues(message.message(), vector)
+    if (message.is(1, wireLength)) vector = readValues(message.message(), vector ?? new FloatList(space))
     else if (message.is(2, wireLength)) payload = readPayload(message.message(), payload)
     else message.skip()
   }
@@ -91,13 +95,13 @@ function readPayload(message: WireReader, before: PayloadInput | undefined): Pay
   return { contentType, content }
 }
 
-function readQuery(message: WireReader): SearchInput {
+function readQuery(message: WireReader, space: VectorSpace): SearchInput {
   let vector: FloatList | undefined
   let similarity = 0
   let limit: number | bigint = 0
   let ef: number | bigint = 0
   while (message.next()) {
-    if (message.is(1, wireLength)) vector = readValues(message.message(), vector)
+    if (message.is(1, wireLength)) vector = readValues(message.message(), vector ?? new FloatList(space))
     else if (message.is(2, wireVarint)) similarity = message.int32()
     else if (message.is(3, wireVarint)) limit = message.uint64()
     else if (message.is(4, wireVarint)) ef = message.uint64()
@@ -107,8 +111,7 @@ function readQuery(message: WireReader): SearchInput {
 }
 
 /** `values` of a DenseVector: packed, one by one, or split into any mixture of the two. */
-function readValues(message: WireReader, before: FloatList | undefined): FloatList {
-  const values = before ?? new FloatList()
+function readValues(message: WireReader, values: FloatList): FloatList {
   while (message.next()) {
     if (message.is(1, wireLength)) values.append(message.packed32())
     else if (message.is(1, wireFixed32)) values.push(message.float())
@@ -118,21 +121,55 @@ function readValues(message: WireReader, before: FloatList | undefined): FloatLi
 }
 
 /**
- * Collects the values of a vector. They own their bytes: a view would keep the whole request alive, and be
- * copied whole to a worker. Values that come in one packed field, as nearly all do, are copied once.
+ * Memory for the vectors of one request, many in a piece: a piece of its own for each, outside of V8's heap, takes longer to
+ * get and to give back than its vector to copy. A view of the request would not do: it may begin at any byte.
  */
+class VectorSpace {
+  /** Of the request that may still be vectors. */
+  #expected: number
+  #piece: Float32Array<ArrayBuffer> = noValues
+  #taken = 0
+
+  /** @param requestBytes at least those of all vectors */
+  constructor(requestBytes: number) {
+    this.#expected = requestBytes
+  }
+
+  /** @param bytes little-endian floats, which are copied */
+  keep(bytes: Buffer): Float32Array<ArrayBuffer> {
+    if (bytes.length > this.#piece.byteLength - this.#taken) {
+      this.#piece = new Float32Array(Math.max(bytes.length, Math.min(this.#expected, spaceBytes)) >> 2)
+      this.#taken = 0
+    }
+    new Uint8Array(this.#piece.buffer).set(bytes, this.#taken)
+    const kept = this.#piece.subarray(this.#taken >> 2, (this.#taken + bytes.length) >> 2)
+    this.#taken += bytes.length
+    this.#expected -= bytes.length
+    return kept
+  }
+}
+
+const noValues = new Float32Array(0)
+
+/** What a vector that outlives the others of its request keeps alive at most. */
+const spaceBytes = 65_536
+
+/** Collects the values of a vector. Those that come in one packed field, as nearly all do, are copied once. */
 class FloatList {
+  readonly #space: VectorSpace
   #values = noValues
   #length = 0
 
+  constructor(space: VectorSpace) {
+    this.#space = space
+  }
+
   /** @param bytes little-endian floats */
   append(bytes: Buffer): void {
-    if (this.#length === 0) {
-      // A copy, which is not filled with zeros first as fresh memory is, and which begins at a multiple of four.
-      this.#values = new Float32Array(new Uint8Array(bytes).buffer)
-    } else {
+    if (this.#length === 0) this.#values = this.#space.keep(bytes)
+    else {
       this.#reserve(bytes.length / 4)
-      new Uint8Array(this.#values.buffer).set(bytes, this.#length * 4)
+      new Uint8Array(this.#values.buffer, this.#values.byteOffset).set(bytes, this.#length * 4)
     }
     this.#length += bytes.length / 4
   }
@@ -155,8 +192,6 @@ class FloatList {
     this.#values = grown
   }
 }
-
-const noValues = new Float32Array(0)
 
 function decodePointId(bytes: Buffer): { id?: string } {
   const message = new WireReader(bytes)
