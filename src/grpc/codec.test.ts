@@ -39,15 +39,32 @@ const requests = {
     },
   },
   SearchRequest: {
-    ours: (bytes: Buffer): unknown => codecs.SearchPoints.decode(bytes),
+    ours: (bytes: Buffer): unknown => alone(bytes, (own) => codecs.SearchPoints.decode(own)),
     theirs: (bytes: Buffer): unknown => queryOf(fromBinary(SearchRequestSchema, bytes)),
   },
   SearchPointsBatchRequest: {
-    ours: (bytes: Buffer): unknown => [...codecs.SearchPointsBatch.decode(bytes).queries!],
+    ours: (bytes: Buffer): unknown =>
+      alone(bytes, (own) => [...codecs.SearchPointsBatch.decode(own).queries!]),
     theirs: (bytes: Buffer): unknown =>
       fromBinary(SearchPointsBatchRequestSchema, bytes).queries.map(queryOf),
   },
 } as const
+
+let turn = 0
+
+/** Decodes bytes that are nobody else's, as queries may take theirs over: at any alignment, with others' beside them. */
+function alone<Value>(bytes: Buffer, decode: (own: Buffer) => Value): Value {
+  turn += 1
+  const from = 4 + (turn % 4)
+  const memory = Buffer.alloc(from + bytes.length + 4, 0xee)
+  memory.set(bytes, from)
+  try {
+    return decode(memory.subarray(from, from + bytes.length))
+  } finally {
+    const beside = Buffer.concat([memory.subarray(0, from), memory.subarray(from + bytes.length)])
+    assert.ok(beside.every((byte) => byte === 0xee))
+  }
+}
 
 type RequestName = keyof typeof requests
 const requestNames = Object.keys(requests) as RequestName[]
