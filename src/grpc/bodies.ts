@@ -3,6 +3,7 @@ import { Metadata, type ServerInterceptingCallInterface, type StatusObject, stat
 import { assert } from '../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
 import { DatabaseError, reasons } from '../base/errors.ts'
+import type { Intake } from '../base/intake.ts'
 import { MessageReader } from './message-reader.ts'
 
 /**
@@ -18,6 +19,7 @@ export interface BodyBounds {
   /** Time a client has to send a whole request, and to take in a whole answer. */
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
+  readonly intake: Intake
 }
 
 /** A request as handlers of operations get it. */
@@ -76,7 +78,10 @@ export class CallBody implements ReceivedRequest {
     this.#bounds = bounds
     openWindows(call.stream.session)
     call.stream.on('close', letGo)
-    call.decoder = new MessageReader((bytes, isCompressed) => this.#admit(bytes, isCompressed))
+    call.decoder = new MessageReader(
+      (bytes, isCompressed) => this.#admit(bytes, isCompressed),
+      () => bounds.intake.note(),
+    )
     const send = call.sendStatus.bind(call)
     call.sendStatus = (outcome) => {
       if (this.#refusal === undefined) return send(reword(outcome))

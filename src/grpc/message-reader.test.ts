@@ -18,7 +18,10 @@ describe('the reader of gRPC messages', () => {
     fc.assert(
       fc.property(messages, fc.array(fc.nat(50), { minLength: 1 }), (sent, lengths) => {
         const admitted: [number, boolean][] = []
-        const reader = new MessageReader((bytes, isCompressed) => admitted.push([bytes, isCompressed]))
+        const reader = new MessageReader(
+          (bytes, isCompressed) => admitted.push([bytes, isCompressed]),
+          () => {},
+        )
         const frames = sent.map(([bytes, flag]) => frame(bytes, flag))
         const stream = Buffer.concat(frames)
         const received: Buffer[] = []
@@ -38,11 +41,29 @@ describe('the reader of gRPC messages', () => {
   })
 
   it('asks for leave as soon as the head is there, and passes a refusal on', () => {
-    const reader = new MessageReader((bytes) => {
-      throw new Error(`no room for ${bytes}`)
-    })
+    const reader = new MessageReader(
+      (bytes) => {
+        throw new Error(`no room for ${bytes}`)
+      },
+      () => {},
+    )
     const [head] = [frame(new Uint8Array(70_000)).subarray(0, 5)]
     assert.deepEqual(reader.write(head.subarray(0, 4)), [])
     assert.throws(() => reader.write(head.subarray(4)), /no room for 70000/)
+  })
+
+  it('tells of every piece of a message that does not come whole', () => {
+    let pieces = 0
+    const reader = new MessageReader(
+      () => {},
+      () => {
+        pieces += 1
+      },
+    )
+    const whole = frame(new Uint8Array(1000))
+    assert.equal(reader.write(whole).length, 1)
+    assert.equal(pieces, 0)
+    for (let at = 0; at < whole.length; at += 300) reader.write(whole.subarray(at, at + 300))
+    assert.equal(pieces, 4)
   })
 })

@@ -7,6 +7,7 @@
  */
 export class MessageReader {
   readonly #admit: (bytes: number, isCompressed: boolean) => void
+  readonly #onPiece: () => void
   /** Made when a message comes in pieces. */
   #head: Buffer | undefined
   #headLength = 0
@@ -14,9 +15,13 @@ export class MessageReader {
   #frame: Buffer | undefined
   #frameLength = 0
 
-  /** @param admit told the length of each message by its head; what it throws refuses the call */
-  constructor(admit: (bytes: number, isCompressed: boolean) => void) {
+  /**
+   * @param admit told the length of each message by its head; what it throws refuses the call
+   * @param onPiece told of every piece of a message that does not come whole
+   */
+  constructor(admit: (bytes: number, isCompressed: boolean) => void, onPiece: () => void) {
     this.#admit = admit
+    this.#onPiece = onPiece
   }
 
   /** The messages that `data` completes, with their heads. */
@@ -60,6 +65,7 @@ export class MessageReader {
   }
 
   #takeBody(frame: Buffer, data: Buffer, at: number): number {
+    this.#onPiece()
     const taken = data.copy(frame, this.#frameLength, at)
     this.#frameLength += taken
     return taken
