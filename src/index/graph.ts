@@ -110,11 +110,14 @@ export class GraphThread {
     const row = new Float32Array(memory.buffer, at, layout.paddedDimension)
     let count = 0
     let ranked = 0
+    let last = -1
     for (let place = 0; place < found && ranked < rerank; place += 1) {
       // A key is the distance above, the slot and a mark below; see beam.ts of the kernels.
       const slot = keys[2 * place]! >>> 1
       if (Atomics.load(live, slot) === 0) continue
-      ranked += 1
+      // Copies are measured with the first of them.
+      if (last === -1 || this.#kernels.haveSameCodes(slot, last) === 0) ranked += 1
+      last = slot
       const sequence = sequences[slot]!
       this.#reader!.read(firstSlot + slot, 1, row, layout.paddedDimension)
       const { offerRow } = this.#kernels

@@ -62,6 +62,8 @@ export interface KernelExports {
   ): number
   walkGraph(measure: number, query: number, queryNorm: number, ef: number, reach: number, k: number): number
   encodeSlot(slot: number): void
+  /** 1 where they have. */
+  haveSameCodes(a: number, b: number): number
   repairRange(from: number, to: number, measure: number): number
   releaseLeaving(): void
   adopt(slot: number, measure: number): void

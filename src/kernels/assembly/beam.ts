@@ -13,19 +13,24 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { CACHE_LINE, score1, score4, touchCodes } from './measure'
+import { CACHE_LINE, haveSameCodes, score1, score4, touchCodes } from './measure'
 
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
  *
  * Slots whose points were removed are walked through and take no place: the pool of `ef` grows by one for each.
- * So a search finds its way out of a neighbourhood that has just been emptied.
+ * So a search finds its way out of a neighbourhood that has just been emptied. Nor do copies of what is in the pool: of a
+ * neighbourhood that was stored twenty times over, a beam would else be as wide as a twentieth of it.
  */
 
 export let poolCount: i32 = 0
 
 /** Slots without a point that have come into the pool. */
 let poolDead: i32 = 0
+
+/** Copies of what was in the pool that have come into it, and for how many of them it may grow. */
+let poolCopies: i32 = 0
+let copiesMax: i32 = 0
 
 /** Keys that a lane has room for: `efMax` of src/index/segment.ts. */
 const POOL_MAX: i32 = 4096
@@ -134,8 +139,10 @@ function touchList(list: usize): void {
  * @param k of which the nearest are wanted, if fewer than `ef`
  * @param reach a walk ends at a candidate that is more than so many times as far as the k-th (Al-Jazzazi et al.,
  *   arXiv:2505.15636), even if fewer than `ef` have been expanded
+ * @param copies for how many the pool grows at most; none while linking, where they cost time and bring no better links
  */
-export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity): void {
+export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, copies: i32 = 0): void {
+  copiesMax = copies
   const length = lengthAt(level)
   const fresh = scratch + FRESH
   let next = 0
@@ -163,11 +170,14 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity): v
   }
 }
 
-/** Whether a candidate is out of reach of the k-th; those without a point may all be nearer than it. */
+/**
+ * Whether a candidate is out of reach of the k-th. Slots without a point may all be nearer than it, and copies count once: the
+ * copies of one vector say no more of what is near than it alone.
+ */
 // @ts-ignore: decorator
 @inline
 function isBeyond(distance: f32, k: i32, reach: f32): bool {
-  const place = k + poolDead
+  const place = k + poolDead + poolCopies
   return place <= poolCount && distance > reach * distanceOf(load<u64>(pool + (<usize>(place - 1) << 3)))
 }
 
@@ -195,23 +205,42 @@ export function offerFresh(count: i32, ef: i32): i32 {
     for (let j = 0; j < end; j++) {
       const score = load<f32>(scratch + SCORES + (<usize>j << 2))
       const slot = slotAt(four, j)
-      const at = insertKey(keyOf(score, slot), min(ef + poolDead, POOL_MAX))
+      const at = insertKey(keyOf(score, slot), min(ef + poolDead + min(poolCopies, copiesMax), POOL_MAX))
       if (at < 0) continue
       if (at < lowest) lowest = at
       if (!isLive(slot)) poolDead++
+      else if (isCopyAt(at)) poolCopies++
     }
   }
   return lowest
+}
+
+/** Whether the entry at a place is a copy of the one before or behind it. */
+// @ts-ignore: decorator
+@inline
+function isCopyAt(at: i32): bool {
+  const key = load<u64>(pool + (<usize>at << 3))
+  if (at > 0 && isCopyOf(key, load<u64>(pool + (<usize>(at - 1) << 3)))) return true
+  return at + 1 < poolCount && isCopyOf(key, load<u64>(pool + (<usize>(at + 1) << 3)))
+}
+
+/** Whether two entries are as far and of equal codes; distances alone are often equal where components are whole numbers. */
+// @ts-ignore: decorator
+@inline
+export function isCopyOf(key: u64, other: u64): bool {
+  return key >>> 32 == other >>> 32 && haveSameCodes(slotOf(key), slotOf(other))
 }
 
 export function startPool(slot: u32): void {
   store<u64>(pool, keyOf(score1(slot), slot))
   poolCount = 1
   poolDead = i32(!isLive(slot))
+  poolCopies = 0
   visit(slot)
 }
 
 export function emptyPool(): void {
   poolCount = 0
   poolDead = 0
+  poolCopies = 0
 }

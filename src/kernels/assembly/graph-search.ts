@@ -1,5 +1,5 @@
 import { offerSlot } from './scan'
-import { beam, descend, emptyPool, offerFresh, poolCount, slotOf, startPool } from './beam'
+import { beam, descend, emptyPool, isCopyOf, offerFresh, poolCount, slotOf, startPool } from './beam'
 import {
   ENTRY,
   epoch,
@@ -28,6 +28,9 @@ import {
 } from './graph-memory'
 import { askFor } from './measure'
 
+/** Of a vector that is stored millions of times, a walk goes by so many for each place of its beam, and not by all. */
+const COPIES_PER_PLACE: i32 = 8
+
 /**
  * Searches the graph, and the slots that wait to be linked, and offers what it finds to the query's pool of
  * its k nearest (scan.ts), each by its exact distance.
@@ -36,7 +39,7 @@ import { askFor } from './measure'
  * linked before is found by the graph.
  *
  * @param reach see `beam`
- * @param rerank how many of the traversal's pool are measured exactly, the nearest first
+ * @param rerank how many of the traversal's pool are measured exactly, the nearest first, copies with the first of them
  * @returns the number of entries in the pool of nearest slots afterwards
  */
 export function searchGraph(
@@ -66,12 +69,15 @@ export function searchGraph(
   for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
   const offered = load<u8>(visited + <usize>at) == <u8>epoch ? at : NONE
   startPool(at)
-  beam(0, ef, k, reach)
+  beam(0, ef, k, reach, COPIES_PER_PLACE * ef)
   let ranked = 0
+  let last: u64 = u64.MAX_VALUE
   for (let i = 0; i < poolCount && ranked < rerank; i++) {
-    const slot = slotOf(load<u64>(pool + (<usize>i << 3)))
+    const key = load<u64>(pool + (<usize>i << 3))
+    const slot = slotOf(key)
     if (slot == offered || !isLive(slot)) continue
-    ranked++
+    if (!isCopyOf(key, last)) ranked++
+    last = key
     count = offer(slot, metric, query, queryNorm, nearest, k, count)
   }
   return count
@@ -95,7 +101,7 @@ export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32, r
     let at = <u32>entry
     for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
     startPool(at)
-    beam(0, ef, k, reach)
+    beam(0, ef, k, reach, COPIES_PER_PLACE * ef)
   }
   let count = 0
   for (let place = head; place < tail; place++) {

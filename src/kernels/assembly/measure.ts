@@ -88,6 +88,18 @@ function askByQueryCode(zero: i32): void {
   setFactors(queryCode)
 }
 
+/** Whether two slots are alike to every measure by codes, or as rows where there are no codes. */
+export function haveSameCodes(a: u32, b: u32): bool {
+  const hasCodes = codeStride > 0
+  const one = hasCodes ? codeOf(a) : rowOf(a)
+  const other = hasCodes ? codeOf(b) : rowOf(b)
+  const bytes = hasCodes ? codeStride : <usize>rowLength << 2
+  for (let at: usize = 0; at < bytes; at += 8) {
+    if (load<u64>(one + at) != load<u64>(other + at)) return false
+  }
+  return true
+}
+
 /** Codes a slot by its row, for storing. */
 export function encodeSlot(slot: u32): void {
   if (codeBits == 4) encodeNibbles(rowOf(slot), rowLength, width, codeOf(slot))
