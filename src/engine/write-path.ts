@@ -1,8 +1,8 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { newId } from '../base/ids.ts'
 import type { NewPoint } from '../base/point.ts'
+import { Turn } from '../base/turns.ts'
 import type { Deletion, Insertion, Store, WriteGroup } from '../storage/store.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 
@@ -30,7 +30,6 @@ export class WritePath {
   #sequence: number
   #running: Promise<void> | undefined
   #closed = false
-  #unyieldedBytes = 0
   #fault: Error | undefined
 
   constructor(options: {
@@ -153,17 +152,19 @@ export class WritePath {
       for (const { request } of prepared) request.reject(error)
       return
     }
-    for (const request of prepared) await this.#apply(request)
+    const turn = new Turn()
+    for (const request of prepared) await this.#apply(request, turn)
   }
 
   /** Gives the requests that can go to the disk their slots, ids and sequence numbers; answers the others. */
   async #prepare(requests: readonly Request[]): Promise<Prepared[]> {
     const prepared: Prepared[] = []
+    const turn = new Turn()
     for (const request of requests) {
       try {
         if (request.signal?.aborted) throw cancellation(request.signal)
         const ready =
-          request.kind === 'insert' ? await this.#prepareInsert(request) : this.#prepareRemove(request)
+          request.kind === 'insert' ? await this.#prepareInsert(request, turn) : this.#prepareRemove(request)
         if (ready !== undefined) prepared.push(ready)
       } catch (error) {
         request.reject(error)
@@ -172,13 +173,13 @@ export class WritePath {
     return prepared
   }
 
-  async #prepareInsert(request: InsertRequest): Promise<Prepared> {
+  async #prepareInsert(request: InsertRequest, turn: Turn): Promise<Prepared> {
     this.#target.reserve(this.#slots.slotCountAfter(request.points.length))
     const insertions: Insertion[] = []
     for (const point of request.points) {
       this.#sequence += 1
       insertions.push({ slot: this.#slots.take(), id: newId(), sequence: this.#sequence, point })
-      if (this.#isTurnOver(0)) await nextTurn()
+      if (turn.isOver) await turn.next()
     }
     return { request, insertions, deletions: [] }
   }
@@ -197,24 +198,16 @@ export class WritePath {
     for (const { slot } of prepared.insertions) this.#slots.release(slot)
   }
 
-  async #apply({ request, insertions, deletions }: Prepared): Promise<void> {
+  async #apply({ request, insertions, deletions }: Prepared, turn: Turn): Promise<void> {
     for (const insertion of insertions) {
       this.#target.applyInsertion(insertion)
-      if (this.#isTurnOver(insertion.point.vector.byteLength)) await nextTurn()
+      if (turn.isOver) await turn.next()
     }
     for (const deletion of deletions) {
       this.#target.applyDeletion(deletion)
     }
     if (request.kind === 'insert') request.resolve(insertions.map(({ id }) => id))
     else request.resolve(true)
-  }
-
-  /** Whether, with one more point and so many bytes of it copied, other work should get its turn. */
-  #isTurnOver(copiedBytes: number): boolean {
-    this.#unyieldedBytes += pointWorkBytes + copiedBytes
-    if (this.#unyieldedBytes < bytesPerTurn) return false
-    this.#unyieldedBytes = 0
-    return true
   }
 }
 
@@ -265,12 +258,6 @@ const requestOverheadBytes = 256
 
 /** A group stops growing here: about 10 ms of a disk that writes 1.6 GB/s, so that no group waits long. */
 const groupBytes = 16 * 1024 * 1024
-
-/** Copying this much takes about a millisecond; then other work gets its turn. */
-const bytesPerTurn = 2 * 1024 * 1024
-
-/** What a point costs besides copying its vector, in bytes that could be copied meanwhile: half a microsecond. */
-const pointWorkBytes = 1024
 
 function pointBytes(point: NewPoint): number {
   return point.vector.byteLength + point.payload.content.length * 2 + requestOverheadBytes
