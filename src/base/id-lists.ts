@@ -94,3 +94,39 @@ export class IdTexts implements SpellableIds {
     target.write(this.#ids[number]!, at, 'latin1')
   }
 }
+
+/** What writes lists of ids into an answer, part by part. */
+export interface ListWriter {
+  /** Before the ids of a list. */
+  begin?(list: number): void
+  /** The ids [first, end), by number: all of a list's, or so many of a long one. */
+  ids(first: number, end: number): void
+  /** Behind the ids of a list. */
+  end?(): void
+}
+
+/**
+ * Has lists written in steps: each goes through many short lists, or a part of a long one.
+ *
+ * @param ends those of `IdLists`
+ */
+export function* listSteps(ends: readonly number[], writer: ListWriter): Generator<void, void> {
+  let first = 0
+  let written = 0
+  for (const [list, end] of ends.entries()) {
+    writer.begin?.(list)
+    do {
+      const next = Math.min(first + idsPerStep, end)
+      writer.ids(first, next)
+      written += 1 + next - first
+      first = next
+      if (written < idsPerStep) continue
+      written = 0
+      yield
+    } while (first < end)
+    writer.end?.()
+  }
+}
+
+/** Writing so many takes well under a millisecond. */
+export const idsPerStep = 1024

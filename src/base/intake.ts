@@ -1,13 +1,13 @@
 import type { Socket } from 'node:net'
 
 /**
- * Lets calls in for a few milliseconds at a time, however many come or large they are: then all the connections that have brought
- * any rest, and are read again one by one, one more in each round of the event loop.
+ * Lets calls in for a few milliseconds at a time, however many come or large they are: then all the connections
+ * that have brought any rest, and are read again one by one, one more in each round of the event loop.
  *
  * libuv reads a socket until it is empty, every socket that has bytes in one round, and each call in them
  * is begun within that round: 16,000 calls over 40 connections would hold the loop for more than a second, and
- * everybody else with it, health checks too; and two megabytes of a large request, which are read at once, hold it for 10 ms.
- * What is not read yet waits in the kernel's buffers, and TCP or HTTP/2 tells the sender to wait.
+ * everybody else with it, health checks too; and two megabytes of a large request, which are read at once, hold it
+ * for 10 ms. What is not read yet waits in the kernel's buffers, and TCP or HTTP/2 tells the sender to wait.
  */
 export class Intake {
   /** Connections that have not asked for anything yet: what will come of them is not known. */

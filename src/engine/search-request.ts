@@ -11,8 +11,8 @@ export interface Piece extends SearchWork {
 export class SearchRequest {
   readonly #pieces: Iterator<Piece, void>
   readonly #settle: (error?: unknown) => void
-  /** A list a query. */
-  readonly #hits: HitLists
+  /** What was found, a list a query: whole when the request has settled without an error. */
+  readonly hits: HitLists
   #next: Piece | undefined
   #handedOut = 0
   #done = 0
@@ -26,13 +26,8 @@ export class SearchRequest {
   constructor(queries: number, pieces: Iterable<Piece>, settle: (error?: unknown) => void) {
     this.#pieces = pieces[Symbol.iterator]()
     this.#settle = settle
-    this.#hits = new HitLists(queries)
+    this.hits = new HitLists(queries)
     this.#make()
-  }
-
-  /** What was found, whole when the request has settled without an error. */
-  get hits(): HitLists {
-    return this.#hits
   }
 
   get isSettled(): boolean {
@@ -53,7 +48,7 @@ export class SearchRequest {
     let start = 0
     for (const [index, count] of counts.entries()) {
       const end = start + numbersPerHit * count
-      this.#hits.add(positions[index]!, numbers, start, end, queries[index]!.k)
+      this.hits.add(positions[index]!, numbers, start, end, queries[index]!.k)
       start = end
     }
     this.#done += 1

@@ -2,7 +2,7 @@ import { pointNotFound } from '../api/get-point.ts'
 import type { OperationName, OperationTypes } from '../api/operations.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { type IdLists, IdTexts, type SpellableIds } from '../base/id-lists.ts'
+import { type IdLists, IdTexts, idsPerStep, listSteps, type SpellableIds } from '../base/id-lists.ts'
 import { idLength } from '../base/ids.ts'
 import { contentTypes, type Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
@@ -266,10 +266,11 @@ function encodeIds(ids: SpellableIds): Buffer | Promise<Buffer> {
 
 function* idSteps(target: Buffer, ids: SpellableIds): Generator<void, Buffer> {
   let at = 0
-  for (let first = 0; first < ids.total; first += idsPerStep) {
-    at = writeIds(target, at, ids, first, Math.min(first + idsPerStep, ids.total))
-    yield
-  }
+  yield* listSteps([ids.total], {
+    ids(first, end) {
+      at = writeIds(target, at, ids, first, end)
+    },
+  })
   return target
 }
 
@@ -277,25 +278,18 @@ function encodeResults(results: IdLists): Buffer | Promise<Buffer> {
   return inTurns(resultSteps(results))
 }
 
-/** A step goes through many short lists, or a part of a long one. */
 function* resultSteps(results: IdLists): Generator<void, Buffer> {
   const size = results.ends.reduce((sum, _, list) => sum + fieldBytes(listBytes(results, list)), 0)
   const target = Buffer.allocUnsafe(size)
   let at = 0
-  let written = 0
-  for (let list = 0; list < results.length; list += 1) {
-    at = writeHead(target, at, 1, listBytes(results, list))
-    let next = results.startOf(list)
-    do {
-      const first = next
-      next = Math.min(first + idsPerStep, results.endOf(list))
-      at = writeIds(target, at, results, first, next)
-      written += 1 + next - first
-      if (written < idsPerStep) continue
-      written = 0
-      yield
-    } while (next < results.endOf(list))
-  }
+  yield* listSteps(results.ends, {
+    begin(list) {
+      at = writeHead(target, at, 1, listBytes(results, list))
+    },
+    ids(first, end) {
+      at = writeIds(target, at, results, first, end)
+    },
+  })
   return target
 }
 
@@ -313,9 +307,6 @@ function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, 
   }
   return position
 }
-
-/** Writing so many takes well under a millisecond. */
-const idsPerStep = 1024
 
 function encodePoint({ id, payload, vector }: Point): Buffer {
   const contentBytes = Buffer.byteLength(payload.content)

@@ -1,4 +1,4 @@
-import type { IdLists, SpellableIds } from '../base/id-lists.ts'
+import { type IdLists, idsPerStep, listSteps, type SpellableIds } from '../base/id-lists.ts'
 import { idLength } from '../base/ids.ts'
 import { inTurns } from '../base/turns.ts'
 
@@ -27,34 +27,30 @@ export function encodeIdLists(name: string, ids: IdLists): JsonAnswer | Promise<
 
 function* stepsOfIds(target: Buffer, at: number, ids: SpellableIds): Generator<void, Buffer> {
   let position = at
-  for (let first = 0; first < ids.total; first += idsPerStep) {
-    position = writeIds(target, position, ids, first, Math.min(first + idsPerStep, ids.total))
-    yield
-  }
+  yield* listSteps([ids.total], {
+    ids(first, end) {
+      position = writeIds(target, position, ids, first, end)
+    },
+  })
   closeList(target, position, closingBrace)
   return target
 }
 
-/** A step goes through many short lists, or a part of a long one. */
 function* stepsOfLists(name: string, ids: IdLists): Generator<void, Buffer> {
   const target = Buffer.allocUnsafe(listsBytes(name, ids))
   let at = target.write(`{"${name}":[`)
-  let written = 0
-  for (let list = 0; list < ids.length; list += 1) {
-    target[at] = openingBracket
-    at += 1
-    let next = ids.startOf(list)
-    do {
-      const first = next
-      next = Math.min(first + idsPerStep, ids.endOf(list))
-      at = writeIds(target, at, ids, first, next)
-      written += 1 + next - first
-      if (written < idsPerStep) continue
-      written = 0
-      yield
-    } while (next < ids.endOf(list))
-    at = closeList(target, at, comma)
-  }
+  yield* listSteps(ids.ends, {
+    begin() {
+      target[at] = openingBracket
+      at += 1
+    },
+    ids(first, end) {
+      at = writeIds(target, at, ids, first, end)
+    },
+    end() {
+      at = closeList(target, at, comma)
+    },
+  })
   closeList(target, at, closingBrace)
   return target
 }
@@ -95,6 +91,3 @@ const comma = ','.charCodeAt(0)
 const openingBracket = '['.charCodeAt(0)
 const closingBracket = ']'.charCodeAt(0)
 const closingBrace = '}'.charCodeAt(0)
-
-/** Writing so many takes well under a millisecond. */
-const idsPerStep = 1024
