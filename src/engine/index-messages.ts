@@ -46,8 +46,11 @@ export interface TaskResults {
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
   /** Reads the graph back; undefined when there is no file. */
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
-  /** Measures the routes of a metric against the exact scan, on stored points. */
-  audit: { task: AuditRequest; result: readonly RouteRecall[] }
+  /** Measures the routes of a metric against the exact scan, on stored points; undefined where `stop` has become 1. */
+  audit: {
+    task: AuditRequest & { readonly stop: Int32Array }
+    result: readonly RouteRecall[] | undefined
+  }
 }
 
 export interface FilledSlots {

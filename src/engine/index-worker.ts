@@ -49,7 +49,9 @@ function answer(task: Task): void {
 }
 
 function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
-  if (task.kind === 'audit') return auditRoutes(searcher, segments, task)
+  if (task.kind === 'audit') {
+    return auditRoutes(searcher, segments, task, () => Atomics.load(task.stop, 0) === 1)
+  }
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(segment, task)
   const thread = searcher.graph(task.ordinal, task.graph)

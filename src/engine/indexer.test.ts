@@ -8,7 +8,7 @@ import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { type RecallSet, recallSets } from '../../test/support/recall-sets.ts'
-import { metrics } from '../base/point.ts'
+import { type Metric, metrics } from '../base/point.ts'
 
 const seed = 20260101
 
@@ -147,6 +147,36 @@ describe(`the graph, seed ${seed}`, () => {
       await new Promise((resolve) => setImmediate(resolve))
     }
     assert.ok(stages.has('Cosine'), `${[...stages]}`)
+  })
+
+  it('puts off measuring what nobody searches with, once writers would have to wait', async () => {
+    const vectors = clusteredVectors(seededRandom(seed), 3200, 64)
+    await using fixture = new IndexFixture(64, { quietMs: 3_600_000, maxUnindexedBytes: 20_000 })
+    const { indexer } = fixture
+    const until = async (isReached: () => boolean): Promise<void> => {
+      while (!isReached()) await new Promise((resolve) => setImmediate(resolve))
+    }
+    const measured = (): readonly Metric[] =>
+      metrics.filter((metric) => indexer.plans[metric].recall !== undefined)
+    for (const vector of vectors.splice(0, 3000)) fixture.insert(vector)
+    await until(() => measured().length > 0)
+    assert.deepEqual(measured(), ['Euclidean'])
+    for (const vector of vectors) fixture.insert(vector)
+    indexer.route('Cosine')
+    await until(() => measured().length > 1)
+    assert.deepEqual(measured(), ['Euclidean', 'Cosine'], 'no other, until points have stopped coming')
+    assert.ok(indexer.isSettling)
+  })
+
+  it('measures what was put off when points have stopped coming', async () => {
+    const vectors = clusteredVectors(seededRandom(seed), 3200, 64)
+    await using fixture = new IndexFixture(64, { quietMs: 100, maxUnindexedBytes: 20_000 })
+    for (const vector of vectors) {
+      fixture.insert(vector)
+      if (fixture.indexer.unindexed > 100) await sleep(1)
+    }
+    await fixture.settled()
+    for (const metric of metrics) assert.ok(fixture.indexer.plans[metric].recall !== undefined, metric)
   })
 
   it('serves points in several segments', async () => {

@@ -9,7 +9,7 @@ import { graphsPerSegment } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
 import type { IdPages } from './id-table.ts'
-import type { GraphPlace, LoadedGraph, Task, TaskKind, TaskResults } from './index-messages.ts'
+import type { GraphPlace, LoadedGraph, RouteRecall, Task, TaskKind, TaskResults } from './index-messages.ts'
 import type { IndexThread } from './index-thread.ts'
 import { type MetricPlan, RecallPlans } from './recall-plans.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
@@ -66,6 +66,10 @@ export class Indexer {
   #job: Promise<void> | undefined
   #linking = 0
   #isAuditing = false
+  /** Ends the measuring that is under way, where it can wait. */
+  #stopAudit: (() => void) | undefined
+  /** Measuring gave way to points that came, and has not been taken up again. */
+  #isAuditPutOff = false
   #isRepairDue = false
   /** Slots that were linked or removed since the graphs were last written. */
   #unsaved = 0
@@ -159,7 +163,7 @@ export class Indexer {
 
   /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */
   get isSettling(): boolean {
-    return this.#isAuditing || this.#waiting() > 0
+    return this.#isAuditing || this.#isAuditPutOff || this.#waiting() > 0
   }
 
   /** Resolves when no graph holds a removed point any more and every linked one can be reached. */
@@ -193,6 +197,7 @@ export class Indexer {
     } else {
       for (const [graph, isActive] of this.#active.entries()) if (isActive) this.#enqueue(slot, graph)
     }
+    if (this.#stopAudit !== undefined && !this.#hasRoom()) this.#stopAudit()
     this.#dispatch()
   }
 
@@ -472,9 +477,38 @@ export class Indexer {
   #auditWhenDue(): void {
     const index = this.#index
     if (index === undefined || !this.#active[0] || this.#isAuditing || this.#isClosing) return
-    if (this.#plans.due(index.liveCount, this.#waiting()).length === 0) return
+    const waiting = this.#waiting()
+    if (this.#plans.due(index.liveCount, waiting, this.#isCalm(waiting)).length === 0) return
     if (this.#active.some((isActive, graph) => isActive && !this.#isCaughtUp(graph))) return
     void this.#audit()
+  }
+
+  /** Whether there is time to measure what nobody searches with: where points come again and again, when they have ended. */
+  #isCalm(waiting: number): boolean {
+    return waiting === 0 && (!this.#isAuditPutOff || this.#isQuiet())
+  }
+
+  #isQuiet(): boolean {
+    return performance.now() - this.#lastChange > this.#quietMs
+  }
+
+  /** What was found of each route; undefined where writers had to wait, and nobody for the metric. */
+  async #measure(
+    metric: Metric,
+    ready: readonly boolean[],
+    waiting: number,
+  ): Promise<readonly RouteRecall[] | undefined> {
+    const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
+    if (!this.#plans.isAsked(metric)) {
+      if (!this.#hasRoom()) return undefined
+      this.#stopAudit = () => Atomics.store(stop, 0, 1)
+    }
+    const request = this.#plans.request(this.#index!, metric, ready, waiting)
+    try {
+      return await this.#submit({ kind: 'audit', ...request, stop })
+    } finally {
+      this.#stopAudit = undefined
+    }
   }
 
   async #audit(): Promise<void> {
@@ -485,13 +519,18 @@ export class Indexer {
       await this.#runJob(() => this.#adopt())
       const waiting = this.#waiting()
       const measured = { points: index.liveCount - waiting, linkedBefore: this.#plans.linkedEver }
-      const due = this.#plans.due(index.liveCount, waiting)
+      const isCalm = this.#isCalm(waiting)
+      const due = this.#plans.due(index.liveCount, waiting, isCalm)
       if (this.#isBroken || this.#isClosing || due.length === 0) return
+      if (isCalm) this.#isAuditPutOff = false
       const ready = this.#active.map((_, graph) => this.#isCaughtUp(graph))
       // One by one: whoever searches under the first need not scan until the last is measured.
       for (const metric of due) {
-        const request = this.#plans.request(index, metric, ready, waiting)
-        const found = await this.#submit({ kind: 'audit', ...request })
+        const found = await this.#measure(metric, ready, waiting)
+        if (found === undefined) {
+          this.#isAuditPutOff = true
+          break
+        }
         // The next start should find another way, though no point has changed.
         if (this.#plans.decide(metric, found, measured)) this.#unsaved += 1
       }
@@ -515,15 +554,14 @@ export class Indexer {
     const isBusy = this.#asked - this.#askedBefore > (busyQueriesPerSecond * this.#quietMs) / 4000
     this.#askedBefore = this.#asked
     if (this.#index === undefined || this.#isBroken || !this.#active.includes(true)) return
-    const now = performance.now()
-    const isQuiet = now - this.#lastChange > this.#quietMs
+    const isQuiet = this.#isQuiet()
     if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
     const isMuch = this.#unsaved > Math.max(saveMin, this.#index.liveCount * saveShare)
     // The file keeps the plans too: written while they are being made, it would not be written again with them.
     if (this.#unsaved > 0 && this.#jobs.length === 0 && (isMuch || (isQuiet && !this.isSettling))) {
       this.#jobs.push(() => this.#save())
     }
-    if (isQuiet) this.#plans.expireWhenOld(now, isBusy)
+    if (isQuiet) this.#plans.expireWhenOld(performance.now(), isBusy)
     this.#dispatch()
   }
 

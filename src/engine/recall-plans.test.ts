@@ -52,6 +52,7 @@ it('while points wait, recall is measured for the metrics that somebody searches
   assert.equal(plans.routeFor('Cosine', 24_000), undefined, 'the graph is not the one that was measured')
   const others = metrics.filter((metric) => metric !== 'Cosine')
   assert.deepEqual(plans.due(20_000, 0), ['Cosine', ...others], 'all, when none waits')
+  assert.deepEqual(plans.due(20_000, 0, false), ['Cosine'], 'there is no time for the others')
 })
 
 it('what an earlier run measured is believed, and measured again where it was measured otherwise', () => {

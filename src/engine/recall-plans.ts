@@ -114,18 +114,24 @@ export class RecallPlans {
    * still missing that come with the other half, would be believed of the whole one.
    *
    * @param waiting points that are not linked yet
+   * @param isCalm whether there is time for metrics that nobody searches with
    */
-  due(points: number, waiting: number): Metric[] {
+  due(points: number, waiting: number, isCalm: boolean = waiting === 0): Metric[] {
     const linked = points - waiting
     if (linked === 0 || waiting > points / 2) return []
     const inTurn = metrics.toSorted((a, b) => Number(this.#asked.has(b)) - Number(this.#asked.has(a)))
     return inTurn.filter((metric) => {
-      if (waiting > 0 && !this.#asked.has(metric)) return false
+      if (!isCalm && !this.#asked.has(metric)) return false
       const measured = this.#measured.get(metric)
       if (measured === undefined || measured.isOld) return true
       const isTight = waiting === 0 || (measured.route?.widening ?? 1) > 1
       return this.#linkedEver - measured.linkedBefore >= measured.points * (isTight ? tightShare : usualShare)
     })
+  }
+
+  /** Whether somebody has searched with a metric since it was measured. */
+  isAsked(metric: Metric): boolean {
+    return this.#asked.has(metric)
   }
 
   /** Measures a metric again at the next opportunity. */

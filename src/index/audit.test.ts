@@ -44,12 +44,12 @@ it(`an audit asks no more of a route than shows that it is of no use, seed ${see
   }
   const slots = Array.from({ length: 100 }, (_, place) => place * 10)
   const recallUnder = (metric: Metric): number => {
-    const [found] = auditRoutes(counting, index.segments, {
+    const found = auditRoutes(counting, index.segments, {
       ...{ slots, fewest: 100, slotCount: index.slotCount, k: 10, ef: 64, target: 0.98, floor: 0.97 },
       metric,
       routes: routesFor(metric, index.layout, [true, false]).slice(0, 1),
     })
-    return found!.recall
+    return found![0]!.recall
   }
   const recalls = { Euclidean: recallUnder('Euclidean'), Hamming: recallUnder('Hamming') }
   assert.ok(recalls.Euclidean >= 0.98, `Euclidean ${recalls.Euclidean}`)
@@ -80,7 +80,7 @@ it(`an audit asks more of a route where the first answers leave it in doubt, see
       metric: 'Euclidean',
       routes,
     })
-    return { asked, recall: found[0]!.recall }
+    return { asked, recall: found![0]!.recall }
   }
   const good = audited(() => false)
   assert.equal(good.asked, 112, 'the first hundred, in whole parts')
@@ -90,6 +90,32 @@ it(`an audit asks more of a route where the first answers leave it in doubt, see
   const near = audited((query) => query % 70 === 0)
   assert.equal(near.asked, 400, 'all, where it is hardly better than asked')
   assert.ok(near.recall > 0.98 && near.recall < 0.995, String(near.recall))
+})
+
+it(`an audit that is stopped says nothing, and asks no more, seed ${seed}`, async () => {
+  await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
+  const searcher = await searcherOver(fixture)
+  const { index } = fixture
+  const request = {
+    ...{ slots: [...Array(400).keys()], fewest: 100, slotCount: index.slotCount, k: 10, ef: 64 },
+    ...{ target: 1, floor: 0, metric: 'Euclidean' as const },
+    routes: routesFor('Euclidean', index.layout, [true, false]),
+  }
+  for (const stoppedAfter of [0, 1, 2, 5]) {
+    let searches = 0
+    const counting: Pick<Searcher, 'search'> = {
+      search(...asked) {
+        searches += 1
+        return searcher.search(...asked)
+      },
+    }
+    assert.equal(
+      auditRoutes(counting, index.segments, request, () => searches >= stoppedAfter),
+      undefined,
+    )
+    // The scan that says what is true and the walks that are held against it go together.
+    assert.ok(searches <= stoppedAfter + 1, `${searches} searches, stopped after ${stoppedAfter}`)
+  }
 })
 
 /** Over a thousand points that are linked. */

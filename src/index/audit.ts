@@ -29,16 +29,22 @@ export interface AuditRequest {
  * The point asked for is judged apart: it has to be found as surely as its neighbours, not to make up for them.
  * Where nearly all distances are equal, as under Hamming between vectors of continuous components, any ten points
  * are as near as any others, and only the point itself tells that no way led there.
+ *
+ * @param isStopped asked every few milliseconds; once true, nothing has been measured
+ * @returns the routes that were tried, in order; undefined where it was stopped
  */
 export function auditRoutes(
   searcher: Pick<Searcher, 'search'>,
   segments: readonly SegmentHandle[],
   request: AuditRequest,
-): { readonly route: Route; readonly recall: number }[] {
+  isStopped: () => boolean = () => false,
+): { readonly route: Route; readonly recall: number }[] | undefined {
   const found: { route: Route; recall: number }[] = []
-  const sample = new Sample(searcher, segments, request)
+  const sample = new Sample(searcher, segments, request, isStopped)
   for (const route of request.routes) {
     const recall = sample.recallOf(route)
+    // Of a search that was broken off the answer is short.
+    if (isStopped()) return undefined
     found.push({ route, recall })
     if (recall >= request.target) break
   }
@@ -51,12 +57,19 @@ class Sample {
   readonly #segments: readonly SegmentHandle[]
   readonly #request: AuditRequest
   readonly #ranges: readonly SlotRange[]
+  readonly #isStopped: () => boolean
   /** In parts of `queriesPerScanMax`, as far as they were asked. */
   readonly #queries: (readonly IndexQuery[])[] = []
   /** The linked ones of the nearest, a list for each query, in the same parts. */
   readonly #truth: (readonly Hit[])[][] = []
 
-  constructor(searcher: Pick<Searcher, 'search'>, segments: readonly SegmentHandle[], request: AuditRequest) {
+  constructor(
+    searcher: Pick<Searcher, 'search'>,
+    segments: readonly SegmentHandle[],
+    request: AuditRequest,
+    isStopped: () => boolean,
+  ) {
+    this.#isStopped = isStopped
     this.#searcher = searcher
     this.#segments = segments
     this.#request = request
@@ -69,7 +82,7 @@ class Sample {
     const fewest = Math.min(this.#request.fewest, slots.length)
     const own = new Tally()
     const others = new Tally()
-    for (let at = 0; at < slots.length; at += queriesPerScanMax) {
+    for (let at = 0; at < slots.length && !this.#isStopped(); at += queriesPerScanMax) {
       // Before the answers: see what counts as missed.
       const truth = this.#truthAt(at)
       const queries = this.#queriesAt(at)
@@ -101,7 +114,7 @@ class Sample {
   }
 
   #search(queries: readonly IndexQuery[]): readonly (readonly Hit[])[] {
-    return this.#searcher.search(queries, this.#ranges, () => false)
+    return this.#searcher.search(queries, this.#ranges, this.#isStopped)
   }
 }
 

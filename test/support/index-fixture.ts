@@ -45,6 +45,8 @@ export class IndexFixture implements AsyncDisposable {
       codeBits?: CodeBits
       /** Without a change for so long, graphs are written: the service's time unless given. */
       quietMs?: number
+      /** Beyond it writers would wait: a gibibyte unless given. */
+      maxUnindexedBytes?: number
     } = {},
   ) {
     const { searchThreads = 2, indexThreads = 2, onDisk } = options
@@ -67,7 +69,7 @@ export class IndexFixture implements AsyncDisposable {
     this.indexer = new Indexer({
       threads: startIndexThreads(kernels, indexThreads, 1 + searchThreads),
       directory: options.directory,
-      maxUnindexedBytes: 1024 * 1024 * 1024,
+      maxUnindexedBytes: options.maxUnindexedBytes ?? 1024 * 1024 * 1024,
       recallTarget: 0.98,
       hnswEf: ef,
       graphBytesMin: 0,
