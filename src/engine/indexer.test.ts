@@ -136,6 +136,28 @@ describe(`the graph, seed ${seed}`, () => {
     assert.equal(route?.widening, 1, `recall ${recall}`)
   })
 
+  it('leads to every copy of a vector that is stored thousands of times, as copies go and come', async () => {
+    const random = seededRandom(seed)
+    const vectors = clusteredVectors(random, 2000, 64)
+    await using fixture = new IndexFixture(64)
+    for (const vector of vectors) fixture.insert(vector)
+    let copies = [0]
+    for (const share of [0, 0.3, 0.5, 0.9]) {
+      const [first, ...others] = copies
+      // The first, which the others were linked to, goes in every round but one.
+      const gone = share === 0 ? [] : [first!, ...others.filter(() => random() < share)]
+      for (const slot of gone) fixture.remove(slot)
+      copies = copies.filter((slot) => !gone.includes(slot))
+      for (let copy = 0; copy < 2000; copy += 1) copies.push(fixture.insert(vectors[0]!))
+      await fixture.settled()
+      await fixture.indexer.mended()
+      assert.deepEqual(fixture.faults(), [])
+      const [near] = await fixture.search([vectors[0]!], 'Euclidean')
+      assert.ok(near!.length === 10 && near!.every(({ distance }) => distance === 0))
+      assert.ok((await fixture.recall(vectors.slice(1, 200), 'Euclidean')) >= 0.99)
+    }
+  })
+
   it('measures first what somebody searches with, and uses it at once', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
     await using fixture = new IndexFixture(64)

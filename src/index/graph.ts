@@ -101,7 +101,7 @@ export class GraphThread {
   /** Walks by the codes, and reads the rows of the nearest from disk. */
   #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
-    const found = this.#kernels.walkGraph(measure, this.#lane, norm, ef, reach, wanted)
+    const found = this.#kernels.walkGraph(measure, this.#lane, norm, ef, reach, rerank, wanted)
     const keys = new Uint32Array(memory.buffer, this.#lane + layout.lane.beam, 2 * found)
     const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
     const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)

@@ -60,7 +60,15 @@ export interface KernelExports {
     k: number,
     count: number,
   ): number
-  walkGraph(measure: number, query: number, queryNorm: number, ef: number, reach: number, k: number): number
+  walkGraph(
+    measure: number,
+    query: number,
+    queryNorm: number,
+    ef: number,
+    reach: number,
+    rerank: number,
+    k: number,
+  ): number
   encodeSlot(slot: number): void
   /** 1 where they have. */
   haveSameCodes(a: number, b: number): number

@@ -20,7 +20,8 @@ import { CACHE_LINE, haveSameCodes, score1, score4, touchCodes } from './measure
  *
  * Slots whose points were removed are walked through and take no place: the pool of `ef` grows by one for each.
  * So a search finds its way out of a neighbourhood that has just been emptied. Nor do copies of what is in the pool: of a
- * neighbourhood that was stored twenty times over, a beam would else be as wide as a twentieth of it.
+ * neighbourhood that was stored twenty times over, a beam would else be as wide as a twentieth of it. More copies of one
+ * vector than can be wanted are turned away: links to what lies beyond go from the first of them.
  */
 
 export let poolCount: i32 = 0
@@ -28,9 +29,8 @@ export let poolCount: i32 = 0
 /** Slots without a point that have come into the pool. */
 let poolDead: i32 = 0
 
-/** Copies of what was in the pool that have come into it, and for how many of them it may grow. */
+/** Copies of what was in the pool that have come into it. */
 let poolCopies: i32 = 0
-let copiesMax: i32 = 0
 
 /** Keys that a lane has room for: `efMax` of src/index/segment.ts. */
 const POOL_MAX: i32 = 4096
@@ -84,20 +84,19 @@ export function descend(from: u32, level: i32): u32 {
 }
 
 /**
- * Puts an entry into the pool of at most `ef`, in order; gives its place, or -1 where it is too far.
+ * The place of an entry in the pool of at most `ef`, or -1 where it is too far.
  *
  * Where it belongs cannot be foreseen: a search without branches costs less than one that takes them wrongly.
  */
 // @ts-ignore: decorator
 @inline
-function insertKey(key: u64, ef: i32): i32 {
-  let last = poolCount
+function placeOf(key: u64, ef: i32): i32 {
+  let left = poolCount
   if (poolCount == ef) {
-    last = ef - 1
-    if (key >= load<u64>(pool + (<usize>last << 3))) return -1
+    left = ef - 1
+    if (key >= load<u64>(pool + (<usize>left << 3))) return -1
   }
   let at = pool
-  let left = last
   while (left > 1) {
     const half = left >> 1
     const middle = at + (<usize>half << 3)
@@ -105,10 +104,18 @@ function insertKey(key: u64, ef: i32): i32 {
     left -= half
   }
   if (left == 1 && load<u64>(at) < key) at += 8
+  return <i32>((at - pool) >> 3)
+}
+
+/** Puts an entry where it belongs; the last one goes where the pool holds `ef`. */
+// @ts-ignore: decorator
+@inline
+function insertAt(place: i32, key: u64, ef: i32): void {
+  const last = min(poolCount, ef - 1)
+  const at = pool + (<usize>place << 3)
   makeRoom(at, pool + (<usize>last << 3))
   store<u64>(at, key)
   poolCount = last + 1
-  return <i32>((at - pool) >> 3)
 }
 
 /** Moves the keys from `at` up to `end` one place on. */
@@ -139,10 +146,10 @@ function touchList(list: usize): void {
  * @param k of which the nearest are wanted, if fewer than `ef`
  * @param reach a walk ends at a candidate that is more than so many times as far as the k-th (Al-Jazzazi et al.,
  *   arXiv:2505.15636), even if fewer than `ef` have been expanded
- * @param copies for how many the pool grows at most; none while linking, where they cost time and bring no better links
+ * @param copies how many of one vector there may be in the pool besides it, if it is one of the `near` nearest; of others there
+ *   is one
  */
-export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, copies: i32 = 0): void {
-  copiesMax = copies
+export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, copies: i32 = 0, near: i32 = ef): void {
   const length = lengthAt(level)
   const fresh = scratch + FRESH
   let next = 0
@@ -166,7 +173,7 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
       count += i32(load<u8>(mark) != <u8>epoch)
       store<u8>(mark, <u8>epoch)
     }
-    next = min(offerFresh(count, ef), next + 1)
+    next = min(offerFresh(count, ef, copies, near), next + 1)
   }
 }
 
@@ -184,11 +191,12 @@ function isBeyond(distance: f32, k: i32, reach: f32): bool {
 /**
  * Scores the first `count` slots of FRESH and puts them into the pool.
  *
+ * @param copies see `beam`, as for `near`
  * @returns the foremost place that was filled, or a place past every pool
  */
 // @ts-ignore: decorator
 @inline
-export function offerFresh(count: i32, ef: i32): i32 {
+export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): i32 {
   const fresh = scratch + FRESH
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
@@ -205,30 +213,65 @@ export function offerFresh(count: i32, ef: i32): i32 {
     for (let j = 0; j < end; j++) {
       const score = load<f32>(scratch + SCORES + (<usize>j << 2))
       const slot = slotAt(four, j)
-      const at = insertKey(keyOf(score, slot), min(ef + poolDead + min(poolCopies, copiesMax), POOL_MAX))
+      const key = keyOf(score, slot)
+      const places = min(ef + poolDead + poolCopies, POOL_MAX)
+      const at = placeOf(key, places)
       if (at < 0) continue
+      const isDead = !isLive(slot)
+      const others = isDead ? 0 : copiesBeside(at, key)
+      if (others > 0 && others > (at < near + poolDead + poolCopies ? copies : 0)) continue
+      insertAt(at, key, places)
       if (at < lowest) lowest = at
-      if (!isLive(slot)) poolDead++
-      else if (isCopyAt(at)) poolCopies++
+      poolDead += i32(isDead)
+      poolCopies += i32(others > 0)
     }
   }
   return lowest
 }
 
-/** Whether the entry at a place is a copy of the one before or behind it. */
+/**
+ * How many live copies of an entry there are around the place where it belongs. All that are as far stand together; where
+ * those are thousands of vectors, as under Hamming, no more than a few are looked at.
+ */
 // @ts-ignore: decorator
 @inline
-function isCopyAt(at: i32): bool {
-  const key = load<u64>(pool + (<usize>at << 3))
-  if (at > 0 && isCopyOf(key, load<u64>(pool + (<usize>(at - 1) << 3)))) return true
-  return at + 1 < poolCount && isCopyOf(key, load<u64>(pool + (<usize>(at + 1) << 3)))
+function copiesBeside(place: i32, key: u64): i32 {
+  const first = pool + (<usize>place << 3)
+  const end = pool + (<usize>poolCount << 3)
+  let copies = 0
+  let others = 0
+  for (let at = first; at < end && others < TIES_MAX && isAsFar(key, load<u64>(at)); at += 8) {
+    if (isLiveCopy(key, load<u64>(at))) copies++
+    else others++
+  }
+  others = 0
+  for (let at = first; at > pool && others < TIES_MAX && isAsFar(key, load<u64>(at - 8)); at -= 8) {
+    if (isLiveCopy(key, load<u64>(at - 8))) copies++
+    else others++
+  }
+  return copies
+}
+
+/** Entries that are as far and no copies, on each side. */
+const TIES_MAX: i32 = 2
+
+// @ts-ignore: decorator
+@inline
+function isAsFar(key: u64, other: u64): bool {
+  return key >>> 32 == other >>> 32
+}
+
+// @ts-ignore: decorator
+@inline
+function isLiveCopy(key: u64, other: u64): bool {
+  return isLive(slotOf(other)) && haveSameCodes(slotOf(key), slotOf(other))
 }
 
 /** Whether two entries are as far and of equal codes; distances alone are often equal where components are whole numbers. */
 // @ts-ignore: decorator
 @inline
 export function isCopyOf(key: u64, other: u64): bool {
-  return key >>> 32 == other >>> 32 && haveSameCodes(slotOf(key), slotOf(other))
+  return isAsFar(key, other) && haveSameCodes(slotOf(key), slotOf(other))
 }
 
 export function startPool(slot: u32): void {

@@ -1,5 +1,5 @@
 import { beam, descend, emptyPool, offerFresh, poolCount, startPool } from './beam'
-import { nameInPool, selectNeighbours, writeList } from './graph'
+import { followCopy, nameInPool, selectNeighbours, writeList } from './graph'
 import {
   ABSENT,
   efConstruction,
@@ -115,7 +115,7 @@ function offerList(list: usize, level: i32): void {
     store<u32>(fresh + (<usize>count << 2), slot)
     count++
   }
-  offerFresh(count, efConstruction)
+  offerFresh(count, efConstruction, i32.MAX_VALUE, efConstruction)
 }
 
 /** Ends the stay of the slots that are LEAVING, and gives the graph another entry point if it was one of them. */
@@ -148,5 +148,5 @@ export function adopt(slot: u32, measure: i32): void {
   startPool(at)
   visit(slot)
   beam(0, efConstruction)
-  nameInPool(slot)
+  if (!followCopy(slot, measure)) nameInPool(slot)
 }

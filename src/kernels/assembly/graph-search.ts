@@ -28,8 +28,8 @@ import {
 } from './graph-memory'
 import { askFor } from './measure'
 
-/** Of a vector that is stored millions of times, a walk goes by so many for each place of its beam, and not by all. */
-const COPIES_PER_PLACE: i32 = 8
+/** Of a vector's copies, a walk takes as many as are wanted, and so many at least: each has links of its own. */
+const COPIES_MIN: i32 = 8
 
 /**
  * Searches the graph, and the slots that wait to be linked, and offers what it finds to the query's pool of
@@ -69,7 +69,7 @@ export function searchGraph(
   for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
   const offered = load<u8>(visited + <usize>at) == <u8>epoch ? at : NONE
   startPool(at)
-  beam(0, ef, k, reach, COPIES_PER_PLACE * ef)
+  beam(0, ef, k, reach, max(k, COPIES_MIN), rerank)
   let ranked = 0
   let last: u64 = u64.MAX_VALUE
   for (let i = 0; i < poolCount && ranked < rerank; i++) {
@@ -88,9 +88,18 @@ export function searchGraph(
  * for rows that are not in memory. The waiting slots join the pool at its end, those that were linked
  * meanwhile and not met among them.
  *
+ * @param rerank how many of them will be measured exactly, as `searchGraph` does
  * @returns the number of keys in the pool
  */
-export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32, reach: f32, k: i32): i32 {
+export function walkGraph(
+  measure: i32,
+  query: usize,
+  queryNorm: f64,
+  ef: i32,
+  reach: f32,
+  rerank: i32,
+  k: i32,
+): i32 {
   forget()
   const head = atomic.load<i64>(header + RING_HEAD)
   const tail = atomic.load<i64>(header + RING_TAIL)
@@ -101,7 +110,7 @@ export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32, r
     let at = <u32>entry
     for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
     startPool(at)
-    beam(0, ef, k, reach, COPIES_PER_PLACE * ef)
+    beam(0, ef, k, reach, max(k, COPIES_MIN), rerank)
   }
   let count = 0
   for (let place = head; place < tail; place++) {
@@ -111,10 +120,10 @@ export function walkGraph(measure: i32, query: usize, queryNorm: f64, ef: i32, r
     store<u32>(scratch + FRESH + (<usize>count << 2), slot)
     count++
     if (count < m0) continue
-    offerFresh(count, ef)
+    offerFresh(count, ef, max(k, COPIES_MIN), rerank)
     count = 0
   }
-  offerFresh(count, ef)
+  offerFresh(count, ef, max(k, COPIES_MIN), rerank)
   return poolCount
 }
 

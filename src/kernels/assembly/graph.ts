@@ -29,7 +29,7 @@ import {
   uppers,
   visit,
 } from './graph-memory'
-import { askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measure'
+import { askFrom, encodeSlot, haveSameCodes, ROWS, score1, scoreFrom } from './measure'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
@@ -84,13 +84,10 @@ export function selectNeighbours(
   return copies == 0 ? kept : keepCopies(candidates, copies, min(limit, kept + COPIES_MAX), into, self, kept)
 }
 
-/** Copies that a list keeps: two ways on and two back along a chain of them. */
+/** Copies that a list keeps at most. */
 const COPIES_MAX: i32 = 4
 
-/**
- * Keeps the copies whose slots are next to `self`: what every copy does makes one chain of all of them, which a
- * search walks along, while outsiders name only one or two.
- */
+/** Keeps the copies whose slots are next to `self`, so that the lists of several copies name others, not all the same. */
 function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, self: u32, kept: i32): i32 {
   let nearest: u32 = 0
   for (; kept < limit; kept++) {
@@ -132,8 +129,12 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
   }
 }
 
-/** Adds `slot` to the list of `to`, which is chosen anew when it is full; gives whether `slot` stands in it then. */
+/**
+ * Adds `slot` to the list of `to`, which is chosen anew when it is full; gives whether `slot` stands in it then.
+ * A copy joins those that `to` leads to already.
+ */
 export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
+  if (haveSameCodes(to, slot) && joinCopies(to, slot, level)) return true
   const length = lengthAt(level)
   const list = listOf(to, level)
   lock(to)
@@ -152,6 +153,51 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
   }
   unlock(to)
   return known
+}
+
+/**
+ * Puts a slot between another one and the copy of both that this one names: so every slot names a few copies of itself at
+ * most, and they are one chain that a walk can follow, however many there are.
+ *
+ * @returns whether there was such a copy
+ */
+function joinCopies(to: u32, slot: u32, level: i32): bool {
+  const list = listOf(to, level)
+  let at = placeOfCopy(list, lengthAt(level), to, slot)
+  while (at >= 0) {
+    const next = slotAt(list, at)
+    // First the way on, then the way to it: whoever walks along meanwhile misses nothing. One lock at a time, as two
+    // copies may join each other.
+    nameBeside(slot, next, level)
+    lock(to)
+    const isUnchanged = slotAt(list, at) == next
+    if (isUnchanged) atomic.store<u32>(list + (<usize>at << 2), slot)
+    unlock(to)
+    if (isUnchanged) return true
+    at = placeOfCopy(list, lengthAt(level), to, slot)
+  }
+  return false
+}
+
+/** Where a list names a copy of the slot that it belongs to, other than `but`; -1 where it does not. */
+function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
+  for (let i = 0; i < length; i++) {
+    const each = slotAt(list, i)
+    if (each == NONE) return -1
+    if (each != but && haveSameCodes(each, owner)) return i
+  }
+  return -1
+}
+
+/** Adds an entry to a list, in place of the last one where it is full. */
+function nameBeside(slot: u32, entry: u32, level: i32): void {
+  const list = listOf(slot, level)
+  const last = lengthAt(level) - 1
+  lock(slot)
+  let at = 0
+  while (at < last && slotAt(list, at) != NONE && slotAt(list, at) != entry) at++
+  atomic.store<u32>(list + (<usize>at << 2), entry)
+  unlock(slot)
 }
 
 function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32): bool {
@@ -233,6 +279,7 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     visit(slot)
     beam(each, efConstruction)
     at = slotOf(load<u64>(pool))
+    if (level == 0 && followCopy(slot, measure)) return
     let named = false
     const own = scratch + KEPT_FOR_SELF
     const kept = selectNeighbours(pool, poolCount, m, own, measure, slot)
@@ -247,6 +294,27 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     }
     if (each == 0 && !named) nameInPool(slot)
   }
+}
+
+/**
+ * Links a slot to the copy of it that stands in the pool, and to nothing else: what is near one is near the other, and the
+ * links of one will do. So a vector that is stored a thousand times over takes no more room in the lists of others than
+ * one that is stored once, and leads a walk no thousand times to the same places.
+ *
+ * @returns whether there is one
+ */
+export function followCopy(slot: u32, measure: i32): bool {
+  const alike = score1(slot)
+  for (let i = 0; i < poolCount; i++) {
+    const key = load<u64>(pool + (<usize>i << 3))
+    if (distanceOf(key) > alike) return false
+    const copy = slotOf(key)
+    if (copy == slot || !isLive(copy) || !haveSameCodes(copy, slot)) continue
+    nameBeside(slot, copy, 0)
+    linkBack(copy, slot, 0, measure)
+    return true
+  }
+  return false
 }
 
 /**
