@@ -48,5 +48,6 @@ function blends(rows: readonly Float32Array[], dimension: number): Float32Array[
   })
 }
 
-const insertCount = 8000
+/** What goes in within seconds: the same few again and again would be a collection of copies. */
+const insertCount = 40_000
 const insertSeed = 20_261_121

@@ -80,7 +80,7 @@ export function pressures({ name, size }: Workload, transport: Transport): reado
 /** The vectors of each of the workload's requests, and whether it inserts. */
 export function requestsOf({ kind, size, inserts, queries, points }: Workload): Asked[] {
   const some = kind === 'insert' ? points : queries
-  const count = Math.max(2, Math.ceil(Math.min(some.length, requestedMax) / size))
+  const count = Math.max(2, Math.ceil(some.length / size))
   return Array.from({ length: count }, (_, number) => {
     const isInsert = kind === 'insert' || number % 10 < inserts
     const from = isInsert ? points : queries
@@ -90,9 +90,6 @@ export function requestsOf({ kind, size, inserts, queries, points }: Workload): 
     }
   })
 }
-
-/** Vectors over all requests of a workload that are not made twice. */
-const requestedMax = 4000
 
 export interface Asked {
   readonly isInsert: boolean
