@@ -16,7 +16,8 @@ import type { CodeBits, SegmentHandle } from './segment.ts'
  * synced and renamed over it: after a crash the old or the new one stands, whole.
  */
 const magic = 'VICGRAPH'
-const formatVersion = 1
+/** 2: copies of a vector are linked to each other alone. */
+const formatVersion = 2
 
 /** What is kept with a graph for the engine. */
 export interface CheckpointMeta {

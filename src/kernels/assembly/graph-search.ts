@@ -28,9 +28,6 @@ import {
 } from './graph-memory'
 import { askFor } from './measure'
 
-/** Of a vector's copies, a walk takes as many as are wanted, and so many at least: each has links of its own. */
-const COPIES_MIN: i32 = 8
-
 /**
  * Searches the graph, and the slots that wait to be linked, and offers what it finds to the query's pool of
  * its k nearest (scan.ts), each by its exact distance.
@@ -69,7 +66,7 @@ export function searchGraph(
   for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
   const offered = load<u8>(visited + <usize>at) == <u8>epoch ? at : NONE
   startPool(at)
-  beam(0, ef, k, reach, max(k, COPIES_MIN), rerank)
+  beam(0, ef, k, reach, k, rerank)
   let ranked = 0
   let last: u64 = u64.MAX_VALUE
   for (let i = 0; i < poolCount && ranked < rerank; i++) {
@@ -110,7 +107,7 @@ export function walkGraph(
     let at = <u32>entry
     for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
     startPool(at)
-    beam(0, ef, k, reach, max(k, COPIES_MIN), rerank)
+    beam(0, ef, k, reach, k, rerank)
   }
   let count = 0
   for (let place = head; place < tail; place++) {
@@ -120,10 +117,10 @@ export function walkGraph(
     store<u32>(scratch + FRESH + (<usize>count << 2), slot)
     count++
     if (count < m0) continue
-    offerFresh(count, ef, max(k, COPIES_MIN), rerank)
+    offerFresh(count, ef, k, rerank)
     count = 0
   }
-  offerFresh(count, ef, max(k, COPIES_MIN), rerank)
+  offerFresh(count, ef, k, rerank)
   return poolCount
 }
 
