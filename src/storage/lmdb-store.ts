@@ -1,4 +1,5 @@
 import { resolve } from 'node:path'
+import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
 import { damaged, databasePath, makeDirectory, rowFilePath, syncDirectory } from './data-directory.ts'
@@ -65,6 +66,8 @@ class LmdbStore implements Store {
   readonly #snapshots = new Set<Snapshot>()
   #tables: Tables
   #isClosed = false
+  /** After a failed write: see `#reopen`. */
+  #isReopened = false
 
   private constructor(
     options: StoreOptions,
@@ -138,6 +141,17 @@ class LmdbStore implements Store {
   }
 
   payload(slot: number, id: string): Payload | undefined {
+    try {
+      return this.#payload(slot, id)
+    } catch (error) {
+      if (this.#writer.isBroken && !this.#isReopened) {
+        throw new DatabaseError('not_ready', 'the disk failed, and payloads are being opened anew: try again')
+      }
+      throw error
+    }
+  }
+
+  #payload(slot: number, id: string): Payload | undefined {
     const record = this.#readPayload(slot)
     if (record?.id === id) return record.payload
     // The read transaction can be older than the last commit: one look with a fresh one settles it.
@@ -172,6 +186,7 @@ class LmdbStore implements Store {
     for (const snapshot of this.#snapshots) snapshot.close()
     await this.#tables.root.close()
     this.#tables = await openDatabase(this.#dataDir)
+    this.#isReopened = true
   }
 
   #readPayload(slot: number): { id: string; payload: Payload } | undefined {

@@ -13,7 +13,9 @@ import type { Insertion, WriteGroup } from './store.ts'
  *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as it comes
  *   GroupPart with isLast ─────────────────────────> fdatasync, LMDB transaction and its fsync
  *        <────────────────────────────────────────── CommittedMessage, or FailedMessage
- *   CloseMessage ──────────────────────────────────> closes its files and ends; comes after a fault, too
+ *   CloseMessage ──────────────────────────────────> closes its files and ends
+ *   ReleaseMessage, after a fault ─────────────────> closes its files and stays
+ *        <────────────────────────────────────────── ReleasedMessage
  *
  * One group at a time. A group goes over in parts so that neither side holds up its event loop for long: the
  * main thread packs the next part while the writer writes the last one. Rows are handed over, not copied
@@ -46,7 +48,15 @@ export interface CloseMessage {
   readonly kind: 'close'
 }
 
-export type ToWriter = GroupPart | CloseMessage
+/**
+ * The package `lmdb` 3.5 writes a few bytes past a buffer when a page cannot be written (`sprintf` of about 105 characters into 100
+ * in `mdb_page_flush`). The process has been seen to go on from there, and to abort when the thread frees its memory.
+ */
+export interface ReleaseMessage {
+  readonly kind: 'release'
+}
+
+export type ToWriter = GroupPart | CloseMessage | ReleaseMessage
 
 /** What is on disk, as of the last commit. */
 export interface StoredState {
@@ -73,7 +83,11 @@ export interface FailedMessage {
   readonly error: unknown
 }
 
-export type FromWriter = OpenedMessage | RefusedMessage | CommittedMessage | FailedMessage
+export interface ReleasedMessage {
+  readonly kind: 'released'
+}
+
+export type FromWriter = OpenedMessage | RefusedMessage | CommittedMessage | FailedMessage | ReleasedMessage
 
 /** Cuts a group into parts of about `partBytesMax`, packing each only when it is asked for. */
 export function* partsOf({ insertions, deletions }: WriteGroup): Generator<GroupPart> {

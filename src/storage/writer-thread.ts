@@ -35,7 +35,8 @@ function serve(writer: GroupWriter): void {
   port.on('message', async (message: ToWriter) => {
     if (message.kind === 'part') return add(message)
     await writer.close()
-    port.close()
+    if (message.kind === 'release') say({ kind: 'released' })
+    else port.close()
   })
 }
 

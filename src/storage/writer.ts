@@ -15,7 +15,7 @@ import {
 
 export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
-  /** Told when the thread has ended because of a failure: nothing will be written any more. */
+  /** Told when the thread has closed its files because of a failure: nothing will be written any more. */
   readonly onBroken: () => void
   /** Node's options for the thread: the seam where tests make its disk fail. */
   readonly execArgv?: readonly string[]
@@ -26,7 +26,7 @@ export interface WriterOptions extends WriterSetup {
  *
  * A full disk passes, once there is space. After anything else, above all a failed fsync, what the disk holds
  * is unknown: trying again would report success for data that the kernel has already dropped. So the first
- * such failure poisons the writer: its thread closes its files and ends, and every later group is refused.
+ * such failure poisons the writer: its thread closes its files, and every later group is refused.
  */
 export class Writer {
   readonly #options: WriterOptions
@@ -38,6 +38,7 @@ export class Writer {
   #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined
   #isClosing = false
+  #hasEnded = false
 
   private constructor(options: WriterOptions) {
     this.#options = options
@@ -52,8 +53,7 @@ export class Writer {
     this.#worker.on('exit', (code) => {
       if (!this.#isClosing)
         this.#fail('the storage writer failed', new Error(`its thread ended with code ${code}`))
-      this.#ended.resolve()
-      if (this.#poison !== undefined) options.onBroken()
+      this.#end()
     })
   }
 
@@ -67,6 +67,11 @@ export class Writer {
       throw error
     }
     return writer
+  }
+
+  /** Whether nothing will be written any more. */
+  get isBroken(): boolean {
+    return this.#poison !== undefined
   }
 
   /** What is on disk, as of the last commit. */
@@ -99,7 +104,7 @@ export class Writer {
     // A commit that fails has told its caller; here only its end matters.
     await this.#outcome?.promise.catch(() => {})
     this.#isClosing = true
-    this.#post({ kind: 'close' })
+    if (this.#poison === undefined) this.#post({ kind: 'close' })
     await this.#ended.promise
   }
 
@@ -110,6 +115,10 @@ export class Writer {
     } else if (message.kind === 'failed') {
       if (message.isDiskFull) this.#settle(diskFull(this.#options.dataDir, message.error))
       else this.#fail('the disk failed', message.error)
+    } else if (message.kind === 'released') {
+      this.#worker.unref()
+      this.#isClosing = true
+      this.#end()
     } else {
       this.#state = { meta: message.meta, rowFileBytes: message.rowFileBytes }
       this.#opened.resolve()
@@ -125,10 +134,18 @@ export class Writer {
         { cause },
       )
       this.#options.logger.fatal({ err: cause }, this.#poison.message)
-      this.#post({ kind: 'close' })
+      this.#post({ kind: 'release' })
     }
     this.#opened.reject(cause)
     this.#settle(this.#poison)
+  }
+
+  /** The thread holds no files any more. */
+  #end(): void {
+    if (this.#hasEnded) return
+    this.#hasEnded = true
+    this.#ended.resolve()
+    if (this.#poison !== undefined) this.#options.onBroken()
   }
 
   #settle(error?: DatabaseError): void {

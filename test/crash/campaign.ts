@@ -78,6 +78,7 @@ export class Campaign implements AsyncDisposable {
   }
   #recallMin: number | undefined
   #server: CrashServer | undefined
+  #death: Death | undefined
   #startMs = 1000
 
   private constructor(options: CampaignOptions, directory: string) {
@@ -100,8 +101,15 @@ export class Campaign implements AsyncDisposable {
     return { ...this.#counts, kills, acknowledged: this.#oracle.acknowledged, recallMin: this.#recallMin }
   }
 
+  /** How the last life of the service was to end, and the last that it said. */
+  get lastLife(): string {
+    const said = this.#server?.output.trimEnd().split('\n').slice(-20).join('\n')
+    return `${JSON.stringify(this.#death)}\n${said ?? ''}`
+  }
+
   /** A start and a comparison, load, an end, and maybe further ends while the next start recovers. */
   async round(death: Death = this.#anyDeath()): Promise<void> {
+    this.#death = death
     const recoveryKills = this.#random() < 0.3 ? 1 + Math.floor(this.#random() * 2) : 0
     this.#options.report?.(
       `${describe(death)}${recoveryKills > 0 ? `, then ${recoveryKills} in recovery` : ''}`,
@@ -109,7 +117,7 @@ export class Campaign implements AsyncDisposable {
     using held = death.kind === 'at a call' ? new HeldCall(this.#dataDir, death) : undefined
     using failing = death.kind === 'after a failed call' ? this.#failing(death) : undefined
     await using process = this.#spawn((held ?? failing)?.wrapper)
-    if (await this.#isReady(process, held)) await this.#live(process, death, held ?? failing)
+    if (await this.#isReady(process, held ?? failing)) await this.#live(process, death, held ?? failing)
     else this.#count(`${describe(death)}, in a start`)
     for (let kill = 0; kill < recoveryKills; kill += 1) await this.#dieInRecovery()
   }
@@ -128,11 +136,18 @@ export class Campaign implements AsyncDisposable {
     await rm(this.#directory, { recursive: true, force: true })
   }
 
-  /** False when the service is held at a call before it serves anybody. */
-  async #isReady(process: CrashServer, held: HeldCall | undefined): Promise<boolean> {
+  /** False when the service is held at a call, or a call of it fails, before it serves anybody. */
+  async #isReady(process: CrashServer, traced: HeldCall | FailingCalls | undefined): Promise<boolean> {
     const started = performance.now()
     let isOver = false
-    const isReady = process.ready.then(() => true)
+    const isReady = process.ready.then(
+      () => true,
+      (error: unknown) => {
+        if (traced instanceof FailingCalls && traced.hasFailed) return false
+        throw error
+      },
+    )
+    const held = traced instanceof HeldCall ? traced : undefined
     const isHeld = held?.reached(() => isOver).then((isReached) => !isReached)
     const isServing = await Promise.race(isHeld === undefined ? [isReady] : [isReady, isHeld])
     isOver = true
@@ -325,7 +340,7 @@ export class Campaign implements AsyncDisposable {
 }
 
 /** What callers are told when the disk fails. */
-const refusals = /the disk failed: writes are stopped|is full: free some space/
+const refusals = /the disk failed: writes are stopped|payloads are being opened anew|is full: free some space/
 
 function describe(death: Death): string {
   return death.kind === 'at a call' ? `${death.side} ${death.call}` : death.kind

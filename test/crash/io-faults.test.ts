@@ -90,7 +90,11 @@ class Story implements AsyncDisposable {
 }
 
 describe('a disk that fails at the n-th time', { skip: !canTrace() && noStrace, concurrency: 2 }, () => {
-  for (const fault of ['fdatasync:error=EIO:when=6', 'writev:error=EIO:when=4']) {
+  for (const fault of [
+    'fdatasync:error=EIO:when=6',
+    'writev:error=EIO:when=4',
+    'pwrite64:error=EIO:when=6',
+  ]) {
     it(`${fault}: writes stop, reads go on, nothing is synced again as if nothing had happened`, async () => {
       await using story = await Story.begin(await temporaryPath())
       using failing = new FailingCalls(filesOf(story.dataDir), fault)

@@ -37,6 +37,7 @@ async function run(size: Size, index: number): Promise<void> {
     await campaign.finish()
   } catch (error) {
     console.error(`FAILED after ${campaign.killCount} kills, ${size} collection, seed ${seed}`)
+    console.error(campaign.lastLife)
     throw error
   }
   const { kills, ...figures } = campaign.summary
