@@ -32,13 +32,13 @@ export class Writer {
   readonly #options: WriterOptions
   readonly #worker: Worker
   readonly #opened: PromiseWithResolvers<void> = Promise.withResolvers()
+  /** When the thread holds no files any more. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
   #state: StoredState = { meta: emptyMeta, rowFileBytes: 0 }
   /** Of the group that is on its way. */
   #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined
   #isClosing = false
-  #hasEnded = false
 
   private constructor(options: WriterOptions) {
     this.#options = options
@@ -53,7 +53,10 @@ export class Writer {
     this.#worker.on('exit', (code) => {
       if (!this.#isClosing)
         this.#fail('the storage writer failed', new Error(`its thread ended with code ${code}`))
-      this.#end()
+      this.#ended.resolve()
+    })
+    this.#ended.promise.then(() => {
+      if (this.#poison !== undefined) options.onBroken()
     })
   }
 
@@ -117,8 +120,7 @@ export class Writer {
       else this.#fail('the disk failed', message.error)
     } else if (message.kind === 'released') {
       this.#worker.unref()
-      this.#isClosing = true
-      this.#end()
+      this.#ended.resolve()
     } else {
       this.#state = { meta: message.meta, rowFileBytes: message.rowFileBytes }
       this.#opened.resolve()
@@ -138,14 +140,6 @@ export class Writer {
     }
     this.#opened.reject(cause)
     this.#settle(this.#poison)
-  }
-
-  /** The thread holds no files any more. */
-  #end(): void {
-    if (this.#hasEnded) return
-    this.#hasEnded = true
-    this.#ended.resolve()
-    if (this.#poison !== undefined) this.#options.onBroken()
   }
 
   #settle(error?: DatabaseError): void {

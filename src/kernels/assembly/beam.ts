@@ -54,8 +54,15 @@ export function distanceOf(key: u64): f32 {
   return reinterpret<f32>(<u32>(key >>> 32))
 }
 
+/** Goes down from an entry point, through the levels above one; gives where to begin on that. */
+export function descendTo(level: i32, entry: i64): u32 {
+  let at = <u32>entry
+  for (let each = <i32>(entry >> 32); each > level; each--) at = descend(at, each)
+  return at
+}
+
 /** Steps greedily to the nearest slot of one level. */
-export function descend(from: u32, level: i32): u32 {
+function descend(from: u32, level: i32): u32 {
   let best = from
   let bestDistance = score1(from)
   let moved = true
@@ -236,17 +243,18 @@ export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): i32 {
 // @ts-ignore: decorator
 @inline
 function copiesBeside(place: i32, key: u64): i32 {
-  const first = pool + (<usize>place << 3)
-  const end = pool + (<usize>poolCount << 3)
+  return copiesFrom(place, 1, key) + copiesFrom(place - 1, -1, key)
+}
+
+// @ts-ignore: decorator
+@inline
+function copiesFrom(place: i32, step: i32, key: u64): i32 {
   let copies = 0
   let others = 0
-  for (let at = first; at < end && others < TIES_MAX && isAsFar(key, load<u64>(at)); at += 8) {
-    if (isLiveCopy(key, load<u64>(at))) copies++
-    else others++
-  }
-  others = 0
-  for (let at = first; at > pool && others < TIES_MAX && isAsFar(key, load<u64>(at - 8)); at -= 8) {
-    if (isLiveCopy(key, load<u64>(at - 8))) copies++
+  for (; place >= 0 && place < poolCount && others < TIES_MAX; place += step) {
+    const other = load<u64>(pool + (<usize>place << 3))
+    if (!isAsFar(key, other)) break
+    if (isLive(slotOf(other)) && haveSameCodes(slotOf(key), slotOf(other))) copies++
     else others++
   }
   return copies
@@ -259,12 +267,6 @@ const TIES_MAX: i32 = 2
 @inline
 function isAsFar(key: u64, other: u64): bool {
   return key >>> 32 == other >>> 32
-}
-
-// @ts-ignore: decorator
-@inline
-function isLiveCopy(key: u64, other: u64): bool {
-  return isLive(slotOf(other)) && haveSameCodes(slotOf(key), slotOf(other))
 }
 
 /** Whether two entries are as far and of equal codes; distances alone are often equal where components are whole numbers. */

@@ -1,4 +1,4 @@
-import { beam, descend, emptyPool, offerFresh, poolCount, startPool } from './beam'
+import { beam, descendTo, emptyPool, offerFresh, poolCount, startPool } from './beam'
 import { followCopy, nameInPool, selectNeighbours, writeList } from './graph'
 import {
   ABSENT,
@@ -142,8 +142,7 @@ export function releaseLeaving(): void {
 export function adopt(slot: u32, measure: i32): void {
   askFrom(slot, measure)
   const entry = atomic.load<i64>(header + ENTRY)
-  let at = <u32>entry
-  for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
+  const at = descendTo(0, entry)
   forget()
   startPool(at)
   visit(slot)

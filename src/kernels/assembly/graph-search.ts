@@ -1,8 +1,7 @@
 import { offerSlot } from './scan'
-import { beam, descend, emptyPool, isCopyOf, offerFresh, poolCount, slotOf, startPool } from './beam'
+import { beam, descendTo, emptyPool, isCopyOf, offerFresh, poolCount, slotOf, startPool } from './beam'
 import {
   ENTRY,
-  epoch,
   forget,
   FRESH,
   header,
@@ -24,7 +23,6 @@ import {
   sequences,
   stateOf,
   visit,
-  visited,
 } from './graph-memory'
 import { askFor } from './measure'
 
@@ -62,9 +60,8 @@ export function searchGraph(
   const entry = atomic.load<i64>(header + ENTRY)
   if (entry < 0) return count
   askFor(query, queryNorm, measure)
-  let at = <u32>entry
-  for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
-  const offered = load<u8>(visited + <usize>at) == <u8>epoch ? at : NONE
+  const at = descendTo(0, entry)
+  const offered = isVisited(at) ? at : NONE
   startPool(at)
   beam(0, ef, k, reach, k, rerank)
   let ranked = 0
@@ -104,9 +101,7 @@ export function walkGraph(
   emptyPool()
   const entry = atomic.load<i64>(header + ENTRY)
   if (entry >= 0) {
-    let at = <u32>entry
-    for (let level = <i32>(entry >> 32); level > 0; level--) at = descend(at, level)
-    startPool(at)
+    startPool(descendTo(0, entry))
     beam(0, ef, k, reach, k, rerank)
   }
   let count = 0

@@ -1,4 +1,4 @@
-import { beam, descend, distanceOf, keyOf, poolCount, slotOf, startPool } from './beam'
+import { beam, descendTo, distanceOf, keyOf, poolCount, slotOf, startPool } from './beam'
 import {
   CANDIDATES,
   efConstruction,
@@ -138,21 +138,19 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
   const length = lengthAt(level)
   const list = listOf(to, level)
   lock(to)
-  let count = 0
-  let known = false
-  while (count < length) {
-    const each = slotAt(list, count)
-    if (each == NONE) break
-    if (each == slot) known = true
-    count++
-  }
-  if (!known) {
-    known = true
-    if (count < length) atomic.store<u32>(list + (<usize>count << 2), slot)
-    else known = chooseAnew(to, slot, list, length, measure)
-  }
+  const at = placeIn(list, length, slot)
+  let named = true
+  if (at < length) atomic.store<u32>(list + (<usize>at << 2), slot)
+  else named = chooseAnew(to, slot, list, length, measure)
   unlock(to)
-  return known
+  return named
+}
+
+/** Where a list names a slot, or else could; its length where it is full of others. */
+function placeIn(list: usize, length: i32, slot: u32): i32 {
+  let at = 0
+  while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
+  return at
 }
 
 /**
@@ -163,8 +161,8 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
  */
 function joinCopies(to: u32, slot: u32, level: i32): bool {
   const list = listOf(to, level)
-  let at = placeOfCopy(list, lengthAt(level), to, slot)
-  while (at >= 0) {
+  const length = lengthAt(level)
+  for (let at = placeOfCopy(list, length, to, slot); at >= 0; at = placeOfCopy(list, length, to, slot)) {
     const next = slotAt(list, at)
     // First the way on, then the way to it: whoever walks along meanwhile misses nothing. One lock at a time, as two
     // copies may join each other.
@@ -174,7 +172,6 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
     if (isUnchanged) atomic.store<u32>(list + (<usize>at << 2), slot)
     unlock(to)
     if (isUnchanged) return true
-    at = placeOfCopy(list, lengthAt(level), to, slot)
   }
   return false
 }
@@ -192,10 +189,9 @@ function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
 /** Adds an entry to a list, in place of the last one where it is full. */
 function nameBeside(slot: u32, entry: u32, level: i32): void {
   const list = listOf(slot, level)
-  const last = lengthAt(level) - 1
+  const length = lengthAt(level)
   lock(slot)
-  let at = 0
-  while (at < last && slotAt(list, at) != NONE && slotAt(list, at) != entry) at++
+  const at = min(placeIn(list, length, entry), length - 1)
   atomic.store<u32>(list + (<usize>at << 2), entry)
   unlock(slot)
 }
@@ -269,10 +265,8 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
 
 function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
   askFrom(slot, measure)
-  let at = <u32>entry
-  const top = <i32>(entry >> 32)
-  for (let each = top; each > level; each--) at = descend(at, each)
-  for (let each = min(top, level); each >= 0; each--) {
+  let at = descendTo(level, entry)
+  for (let each = min(<i32>(entry >> 32), level); each >= 0; each--) {
     forget()
     askFrom(slot, measure)
     startPool(at)
@@ -328,21 +322,14 @@ export function nameInPool(slot: u32): void {
     const list = listOf(parent, 0)
     if (parent == slot || !isLive(parent) || load<u32>(list + last) != NONE) continue
     lock(parent)
-    let at = 0
     // A parent that was cut off together with the slot, and is linked again by now, may name it already.
-    while (at < m0 && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
+    const at = placeIn(list, m0, slot)
     if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
     unlock(parent)
     if (at < m0) return
   }
   const nearest = slotOf(load<u64>(pool))
-  const list = listOf(nearest, 0)
-  if (nearest != slot && !names(list, m0, slot)) atomic.store<u32>(list + last, slot)
-}
-
-function names(list: usize, length: i32, slot: u32): bool {
-  for (let i = 0; i < length; i++) if (slotAt(list, i) == slot) return true
-  return false
+  if (nearest != slot) nameBeside(nearest, slot, 0)
 }
 
 /** Makes sure that a slot has room for its upper lists. */
