@@ -101,27 +101,17 @@ export class GraphThread {
   /** Walks by the codes, and reads the rows of the nearest from disk. */
   #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
-    const found = this.#kernels.walkGraph(measure, this.#lane, norm, ef, reach, rerank, wanted)
-    const keys = new Uint32Array(memory.buffer, this.#lane + layout.lane.beam, 2 * found)
-    const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
+    const { walkGraph, nextRanked, offerRow } = this.#kernels
+    walkGraph(metric, measure, this.#lane, norm, ef, reach, rerank, wanted)
     const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
     const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
+    const n = layout.paddedDimension
     const at = this.#lane + layout.lane.block
-    const row = new Float32Array(memory.buffer, at, layout.paddedDimension)
+    const row = new Float32Array(memory.buffer, at, n)
     let count = 0
-    let ranked = 0
-    let last = -1
-    for (let place = 0; place < found && ranked < rerank; place += 1) {
-      // A key is the distance above, the slot and a mark below; see beam.ts of the kernels.
-      const slot = keys[2 * place]! >>> 1
-      if (Atomics.load(live, slot) === 0) continue
-      // Copies are measured with the first of them.
-      if (last === -1 || this.#kernels.haveSameCodes(slot, last) === 0) ranked += 1
-      last = slot
+    for (let slot = nextRanked(pool, k, count); slot >= 0; slot = nextRanked(pool, k, count)) {
       const sequence = sequences[slot]!
-      this.#reader!.read(firstSlot + slot, 1, row, layout.paddedDimension)
-      const { offerRow } = this.#kernels
-      const n = layout.paddedDimension
+      this.#reader!.read(firstSlot + slot, 1, row, n)
       count = offerRow(metric, this.#lane, norm, n, at, norms[slot]!, sequence, slot, pool, k, count)
     }
     return count

@@ -61,6 +61,7 @@ export interface KernelExports {
     count: number,
   ): number
   walkGraph(
+    metric: number,
     measure: number,
     query: number,
     queryNorm: number,
@@ -68,10 +69,10 @@ export interface KernelExports {
     reach: number,
     rerank: number,
     k: number,
-  ): number
+  ): void
+  /** A slot, or -1. */
+  nextRanked(nearest: number, k: number, count: number): number
   encodeSlot(slot: number): void
-  /** 1 where they have. */
-  haveSameCodes(a: number, b: number): number
   repairRange(from: number, to: number, measure: number): number
   releaseLeaving(): void
   adopt(slot: number, measure: number): void

@@ -138,12 +138,16 @@ function makeRoom(at: usize, end: usize): void {
   for (; end > at; end -= 8) store<u64>(end, load<u64>(end - 8))
 }
 
-/** As `touchCodes` of measure.ts: a list, two cache lines of it, that will be walked through soon. */
+/** As `touchCodes` of measure.ts: the lists, two cache lines each, that will likely be walked through next. */
 // @ts-ignore: decorator
 @inline
-function touchList(list: usize): void {
-  load<u32>(list)
-  load<u32>(list, CACHE_LINE)
+function touchLists(next: i32, level: i32): void {
+  const end = min(next + ABREAST, poolCount)
+  for (; next < end; next++) {
+    const list = listOf(slotOf(load<u64>(pool + (<usize>next << 3))), level)
+    load<u32>(list)
+    load<u32>(list, CACHE_LINE)
+  }
 }
 
 /**
@@ -157,31 +161,51 @@ function touchList(list: usize): void {
  *   is one
  */
 export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, copies: i32 = 0, near: i32 = ef): void {
-  const length = lengthAt(level)
-  const fresh = scratch + FRESH
   let next = 0
   while (next < poolCount) {
-    const place = pool + (<usize>next << 3)
-    const key = load<u64>(place)
-    if (key & 1) {
-      next++
-      continue
-    }
-    if (isBeyond(distanceOf(key), k, reach)) return
-    store<u64>(place, key | 1)
-    const list = listOf(slotOf(key), level)
-    if (next + 1 < poolCount) touchList(listOf(slotOf(load<u64>(place, 8)), level))
     let count = 0
-    for (let i = 0; i < length; i++) {
-      const slot = slotAt(list, i)
-      if (slot == NONE) break
-      const mark = visited + <usize>slot
-      store<u32>(fresh + (<usize>count << 2), slot)
-      count += i32(load<u8>(mark) != <u8>epoch)
-      store<u8>(mark, <u8>epoch)
+    let abreast = 0
+    for (; next < poolCount; next++) {
+      const place = pool + (<usize>next << 3)
+      const key = load<u64>(place)
+      if (key & EXPANDED) continue
+      if (abreast == ABREAST || isBeyond(distanceOf(key), k, reach)) break
+      store<u64>(place, key | EXPANDED)
+      count = gatherFresh(slotOf(key), level, count)
+      abreast++
     }
-    next = min(offerFresh(count, ef, copies, near), next + 1)
+    if (abreast == 0) return
+    touchCodes(scratch + FRESH, count)
+    touchLists(next, level)
+    next = min(offerTouched(count, ef, copies, near), next)
   }
+}
+
+/** The lowest bit of a key. */
+const EXPANDED: u64 = 1
+
+/**
+ * So many candidates are expanded together: what the second leads to is on its way from memory while the first is dealt
+ * with. Nearly all of a pool is expanded in the end, so hardly any is for nothing.
+ */
+const ABREAST: i32 = 2
+
+/** Adds to the `count` slots of FRESH those that a node leads to and nobody has visited, and marks them. */
+// @ts-ignore: decorator
+@inline
+function gatherFresh(node: u32, level: i32, count: i32): i32 {
+  const list = listOf(node, level)
+  const length = lengthAt(level)
+  const fresh = scratch + FRESH
+  for (let i = 0; i < length; i++) {
+    const slot = slotAt(list, i)
+    if (slot == NONE) break
+    const mark = visited + <usize>slot
+    store<u32>(fresh + (<usize>count << 2), slot)
+    count += i32(load<u8>(mark) != <u8>epoch)
+    store<u8>(mark, <u8>epoch)
+  }
+  return count
 }
 
 /**
@@ -195,15 +219,16 @@ function isBeyond(distance: f32, k: i32, reach: f32): bool {
   return place <= poolCount && distance > reach * distanceOf(load<u64>(pool + (<usize>(place - 1) << 3)))
 }
 
-/**
- * Scores the first `count` slots of FRESH and puts them into the pool.
- *
- * @param copies see `beam`, as for `near`
- * @returns the foremost place that was filled, or a place past every pool
- */
+/** Scores the first `count` slots of FRESH and puts them into the pool; see `beam` for the rest. */
+export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): void {
+  touchCodes(scratch + FRESH, count)
+  offerTouched(count, ef, copies, near)
+}
+
+/** @returns the foremost place that was filled, or a place past every pool */
 // @ts-ignore: decorator
 @inline
-export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): i32 {
+function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   const fresh = scratch + FRESH
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
@@ -212,7 +237,6 @@ export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): i32 {
   store<u32>(fresh + (<usize>count << 2), filler)
   store<u32>(fresh + (<usize>count << 2), filler, 4)
   store<u32>(fresh + (<usize>count << 2), filler, 8)
-  touchCodes(fresh, count)
   for (let i = 0; i < count; i += 4) {
     const four = fresh + (<usize>i << 2)
     score4(load<u32>(four), load<u32>(four, 4), load<u32>(four, 8), load<u32>(four, 12))

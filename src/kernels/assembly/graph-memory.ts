@@ -18,10 +18,10 @@ export const EPOCH: usize = 176
 export const SPILL: usize = 0
 export const SCORES: usize = 128
 export const QUARTET: usize = 144
-/** Slots to score: m0 and three of filling. */
+/** Slots to score: two lists of m0 and three of filling, for m up to 64. */
 export const FRESH: usize = 192
 /** Keys of candidates for one list: m0 + 1 and three of filling, for m up to 64. */
-export const CANDIDATES: usize = FRESH + 768
+export const CANDIDATES: usize = FRESH + 1088
 export const KEPT_FOR_OTHER: usize = CANDIDATES + 1280
 export const KEPT_FOR_SELF: usize = KEPT_FOR_OTHER + 768
 export const QUERY_CODE: usize = KEPT_FOR_SELF + 576

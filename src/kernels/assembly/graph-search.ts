@@ -1,5 +1,4 @@
-import { offerSlot } from './scan'
-import { beam, descendTo, emptyPool, isCopyOf, offerFresh, poolCount, slotOf, startPool } from './beam'
+import { beam, descendTo, distanceOf, emptyPool, isCopyOf, offerFresh, poolCount, slotOf, startPool } from './beam'
 import {
   ENTRY,
   forget,
@@ -24,7 +23,8 @@ import {
   stateOf,
   visit,
 } from './graph-memory'
-import { askFor } from './measure'
+import { askFor, measuresAs } from './measure'
+import { measured, offerSlot } from './scan'
 
 /**
  * Searches the graph, and the slots that wait to be linked, and offers what it finds to the query's pool of
@@ -64,28 +64,22 @@ export function searchGraph(
   const offered = isVisited(at) ? at : NONE
   startPool(at)
   beam(0, ef, k, reach, k, rerank)
-  let ranked = 0
-  let last: u64 = u64.MAX_VALUE
-  for (let i = 0; i < poolCount && ranked < rerank; i++) {
-    const key = load<u64>(pool + (<usize>i << 3))
-    const slot = slotOf(key)
-    if (slot == offered || !isLive(slot)) continue
-    if (!isCopyOf(key, last)) ranked++
-    last = key
+  startRanking(metric, measure, rerank, offered)
+  for (let slot = nextRanked(nearest, k, count); slot != NONE; slot = nextRanked(nearest, k, count)) {
     count = offer(slot, metric, query, queryNorm, nearest, k, count)
   }
   return count
 }
 
 /**
- * Walks through the graph and leaves what it finds in the thread's pool of keys, slots by their codes alone:
- * for rows that are not in memory. The waiting slots join the pool at its end, those that were linked
+ * Walks through the graph and leaves what it finds in the thread's pool of keys, slots by their codes alone, for
+ * `nextRanked`: the rows are not in memory. The waiting slots join the pool at its end, those that were linked
  * meanwhile and not met among them.
  *
- * @param rerank how many of them will be measured exactly, as `searchGraph` does
- * @returns the number of keys in the pool
+ * @param rerank how many of them are measured exactly at most, as `searchGraph` does
  */
 export function walkGraph(
+  metric: i32,
   measure: i32,
   query: usize,
   queryNorm: f64,
@@ -93,7 +87,7 @@ export function walkGraph(
   reach: f32,
   rerank: i32,
   k: i32,
-): i32 {
+): void {
   forget()
   const head = atomic.load<i64>(header + RING_HEAD)
   const tail = atomic.load<i64>(header + RING_TAIL)
@@ -116,8 +110,71 @@ export function walkGraph(
     count = 0
   }
   offerFresh(count, ef, k, rerank)
-  return poolCount
+  startRanking(metric, measure, rerank, NONE)
 }
+
+/** Where the measuring of the pool's entries stands, and for how many more there is room. */
+let place: i32 = 0
+let room: i32 = 0
+/** A slot to be left out. */
+let without: u32 = NONE
+let last: u64 = 0
+/** What the walk took the last entry's distance for, where it measures what the metric does. */
+let estimate: f64 = NaN
+let isEstimated: bool = false
+/** Of how far it was out: how often that was seen, and the sum of its squares. */
+let seen: i32 = 0
+let squares: f64 = 0
+
+function startRanking(metric: i32, measure: i32, rerank: i32, except: u32): void {
+  place = 0
+  room = rerank
+  without = except
+  last = u64.MAX_VALUE
+  estimate = NaN
+  isEstimated = measuresAs(measure, metric)
+  seen = 0
+  squares = 0
+}
+
+/**
+ * The next slot of the pool that is to be measured exactly and offered, NONE at the end: when `rerank` have been, or all that
+ * follow are farther by their codes than the k-th nearest by more than codes are out. How far they are out is what the
+ * measured ones show: it depends on the vectors, and no bound that holds for all would end anything.
+ *
+ * @param nearest the pool of the k nearest, `count` of them
+ */
+export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
+  const error = estimate - measured
+  // Not where nothing was estimated, or overflowed.
+  if (abs<f64>(error) < Infinity) {
+    seen++
+    squares += error * error
+  }
+  estimate = NaN
+  for (; place < poolCount && room > 0; place++) {
+    const key = load<u64>(pool + (<usize>place << 3))
+    const slot = slotOf(key)
+    if (slot == without || !isLive(slot)) continue
+    const distance = <f64>distanceOf(key)
+    if (isEstimated && count == k && seen >= SEEN_MIN) {
+      const beyond = distance - load<f64>(nearest)
+      if (beyond > 0 && beyond * beyond * <f64>seen > ERRORS * ERRORS * squares) return NONE
+    }
+    if (!isCopyOf(key, last)) room--
+    last = key
+    place++
+    if (isEstimated) estimate = distance
+    return slot
+  }
+  return NONE
+}
+
+/** So many standard errors beyond the k-th nearest, an entry is not among them. */
+const ERRORS: f64 = 4
+
+/** Fewer entries do not show how far codes are out. */
+const SEEN_MIN: i32 = 8
 
 // @ts-ignore: decorator
 @inline

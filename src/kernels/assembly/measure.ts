@@ -35,6 +35,13 @@ export const CODES_EUCLIDEAN: i32 = 0
 export const CODES_COSINE: i32 = 1
 export const ROWS: i32 = 2
 
+/** Whether a measure estimates a metric's distances, and not only orders much as they do. */
+export function measuresAs(measure: i32, metric: i32): bool {
+  if (measure == CODES_EUCLIDEAN) return metric == EUCLIDEAN
+  if (measure == CODES_COSINE) return metric == COSINE
+  return measure - ROWS == metric
+}
+
 let order: i32 = 0
 let queryCodes: usize = 0
 let queryRow: usize = 0
@@ -152,13 +159,25 @@ export const CACHE_LINE: usize = 64
 
 /**
  * Reads from the codes of slots and does nothing with it: WebAssembly has no prefetch, but a load that nobody
- * waits for is under way beside the next ones, so that all rows of a list come from memory at once.
+ * waits for is under way beside the next ones, so that all rows of a list come from memory at once. The fewer
+ * instructions between two loads, the more of them the processor looks ahead to.
  */
 // @ts-ignore: decorator
 @inline
 export function touchCodes(slots: usize, count: i32): void {
   if (order >= ROWS) return
   const bytes = min(codeStride, TOUCHED_MAX)
+  if (bytes > 4 * CACHE_LINE) {
+    for (let i = 0; i < count; i++) {
+      const code = codeOf(load<u32>(slots + (<usize>i << 2)))
+      load<u32>(code)
+      load<u32>(code, CACHE_LINE)
+      load<u32>(code, 2 * CACHE_LINE)
+      load<u32>(code, 3 * CACHE_LINE)
+      load<u32>(code, 4 * CACHE_LINE)
+    }
+    return
+  }
   for (let i = 0; i < count; i++) {
     const code = codeOf(load<u32>(slots + (<usize>i << 2)))
     for (let at: usize = 0; at < bytes; at += CACHE_LINE) load<u32>(code + at)

@@ -66,6 +66,9 @@ export function scan(
   return count
 }
 
+/** The distance of the row that was last offered; in float32, where that was enough to pass it over. */
+export let measured: f64 = 0
+
 /** Offers one slot, if it is live; parameters and result as of `scan`. */
 // @ts-ignore: decorator
 @inline
@@ -113,15 +116,18 @@ export function offerRow(
     distance = <f64>hamming(query, row, n)
   } else if (metric == EUCLIDEAN || metric == MANHATTAN) {
     const filter = <f64>(metric == EUCLIDEAN ? euclidean32(query, row, n) : manhattan32(query, row, n))
+    measured = filter
     if (filter < Infinity && filter > worst * (1 + slack) + <f64>n * LEAST_F32 * 2) return count
     distance = metric == EUCLIDEAN ? euclidean64(query, row, n) : manhattan64(query, row, n)
   } else {
     const normProduct = queryNorm * norm
     const root = sqrt<f64>(normProduct)
     const filter = <f64>dot32(query, row, n)
-    if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && 1 - filter / root > worst + slack) return count
+    measured = 1 - filter / root
+    if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && measured > worst + slack) return count
     distance = cosineOf(dot64(query, row, n), normProduct)
   }
+  measured = distance
   return offer(pool, k, count, distance, sequence, <u32>slot)
 }
 
