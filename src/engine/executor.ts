@@ -311,7 +311,7 @@ const scanFactor = 4
 const walksPerPiece = 4
 
 /** For each place of the beam, over 512 dimensions. */
-const walkMicroseconds = 1.2
+const walkMicroseconds = 0.8
 
 /** Of rows that a thread scans. */
 const bytesPerMicrosecond = 10_000

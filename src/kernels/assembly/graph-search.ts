@@ -171,7 +171,7 @@ export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
 }
 
 /** So many standard errors beyond the k-th nearest, an entry is not among them. */
-const ERRORS: f64 = 4
+const ERRORS: f64 = 5
 
 /** Fewer entries do not show how far codes are out. */
 const SEEN_MIN: i32 = 8
