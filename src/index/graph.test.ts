@@ -139,3 +139,48 @@ describe(`a walk, seed ${seed}`, () => {
     assert.ok(found >= 0.95 * wanted, `${found} of ${wanted}`)
   })
 })
+
+describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
+  const random = seededRandom(seed)
+  const vectors = clusteredVectors(random, 5000, 64)
+  const queries = vectors.splice(4960)
+  const { index, thread } = graphOf(vectors)
+  const { layout, memory } = index.segments[0]!
+  const rowOf = (slot: number): Float32Array =>
+    new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension)
+  const search = (vector: Float32Array, k: number, ef: number): number[] =>
+    thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
+
+  it('ends where codes leave no doubt', () => {
+    let looked = 0
+    for (const vector of queries) {
+      const near = search(vector, 42, 128)
+      // What is far by its code and at no distance by its row is found by those who look at the row.
+      const beyond = near.slice(32)
+      for (const slot of beyond) rowOf(slot).set(vector)
+      looked += search(vector, 10, 128).filter((slot) => beyond.includes(slot)).length
+      for (const slot of beyond) rowOf(slot).set(vectors[slot]!)
+    }
+    assert.ok(looked <= queries.length, `looked at ${looked} of ${10 * queries.length}`)
+  })
+
+  it('goes on where codes are far out', () => {
+    const farthest = scalarDistance('Euclidean', queries[0]!, vectors[search(queries[0]!, 42, 128).at(-1)!]!)
+    const spread = Math.sqrt(farthest / 64) / 4
+    const nearest = queries.map((vector) => search(vector, 36, 128))
+    const noisy = vectors.map((vector) => vector.map((value) => value + spread * normal(random)))
+    for (const [slot, vector] of noisy.entries()) rowOf(slot).set(vector)
+    let found = 0
+    let wanted = 0
+    for (const [at, vector] of queries.entries()) {
+      const hits = search(vector, 10, 128)
+      const distanceOf = (slot: number): number => scalarDistance('Euclidean', vector, noisy[slot]!)
+      const last = distanceOf(hits.at(-1)!)
+      const near = nearest[at]!.filter((slot) => distanceOf(slot) <= last)
+      wanted += near.length
+      found += near.filter((slot) => hits.includes(slot)).length
+    }
+    for (const [slot, vector] of vectors.entries()) rowOf(slot).set(vector)
+    assert.ok(found >= 0.99 * wanted, `${found} of ${wanted}`)
+  })
+})
