@@ -4,6 +4,7 @@ import { assert } from '../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
 import { DatabaseError, reasons } from '../base/errors.ts'
 import type { Intake } from '../base/intake.ts'
+import { frameOf } from './frames.ts'
 import { MessageReader } from './message-reader.ts'
 
 /**
@@ -34,10 +35,12 @@ export interface ReceivedRequest {
 
 /**
  * What there is of grpc-js's own call beyond its interface. No public hook sees a message before it is whole,
- * nor can end a stream whose client does not read; the version is pinned, and tests fail when this changes.
+ * takes one that is framed already, or can end a stream whose client does not read; the version is pinned, and tests
+ * fail when this changes.
  */
 interface OwnCall extends ServerInterceptingCallInterface {
   decoder: { write(data: Buffer): Buffer[] }
+  serializeMessage(message: Buffer): Buffer
   readonly stream: ServerHttp2Stream
 }
 
@@ -56,9 +59,12 @@ export function boundBody(
   isOperation: boolean,
   reword: (outcome: OutgoingStatus) => OutgoingStatus,
 ): CallBody {
-  return isOperation
-    ? new CallBody(call as OwnCall, bounds, reword)
-    : new OtherBody(call as OwnCall, { ...bounds, maxRequestBytes: otherBytesMax }, reword)
+  const own = call as OwnCall
+  if (!isOperation) return new OtherBody(own, { ...bounds, maxRequestBytes: otherBytesMax }, reword)
+  assert('serializeMessage' in own, 'grpc-js lets us frame messages')
+  // The codec leaves room for the frame: grpc-js would copy the answer behind one.
+  own.serializeMessage = frameOf
+  return new CallBody(own, bounds, reword)
 }
 
 /** The memory of one call. */

@@ -6,6 +6,7 @@ import { type IdLists, IdTexts, idsPerStep, listSteps, type SpellableIds } from 
 import { idLength } from '../base/ids.ts'
 import { contentTypes, type Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
+import { allocateMessage } from './frames.ts'
 import {
   fieldBytes,
   WireReader,
@@ -245,7 +246,7 @@ function writePointIdHead(target: Buffer, at: number): number {
 }
 
 function encodePointId(id: string): Buffer {
-  const target = Buffer.allocUnsafe(pointIdBytes)
+  const target = allocateMessage(pointIdBytes)
   writePointId(target, 0, id)
   return target
 }
@@ -253,12 +254,12 @@ function encodePointId(id: string): Buffer {
 /** gRPC tells a missing point from a deleted one; HTTP's DELETE is idempotent. */
 function encodeDeleted(found: boolean): Buffer {
   if (!found) throw new DatabaseError('not_found', pointNotFound)
-  return Buffer.alloc(0)
+  return allocateMessage(0)
 }
 
 /** InsertVectorsBatchResponse and SearchResponse have the same bytes: `repeated PointID = 1`. */
 function encodeIds(ids: SpellableIds): Buffer | Promise<Buffer> {
-  const target = Buffer.allocUnsafe(ids.total * pointIdFieldBytes)
+  const target = allocateMessage(ids.total * pointIdFieldBytes)
   if (ids.total > idsPerStep) return inTurns(idSteps(target, ids))
   writeIds(target, 0, ids, 0, ids.total)
   return target
@@ -280,7 +281,7 @@ function encodeResults(results: IdLists): Buffer | Promise<Buffer> {
 
 function* resultSteps(results: IdLists): Generator<void, Buffer> {
   const size = results.ends.reduce((sum, _, list) => sum + fieldBytes(listBytes(results, list)), 0)
-  const target = Buffer.allocUnsafe(size)
+  const target = allocateMessage(size)
   let at = 0
   yield* listSteps(results.ends, {
     begin(list) {
@@ -312,7 +313,7 @@ function encodePoint({ id, payload, vector }: Point): Buffer {
   const contentBytes = Buffer.byteLength(payload.content)
   const payloadBytes = 2 + fieldBytes(contentBytes)
   const vectorBytes = fieldBytes(vector.byteLength)
-  const target = Buffer.allocUnsafe(pointIdFieldBytes + fieldBytes(payloadBytes) + fieldBytes(vectorBytes))
+  const target = allocateMessage(pointIdFieldBytes + fieldBytes(payloadBytes) + fieldBytes(vectorBytes))
   let at = writePointId(target, writeHead(target, 0, 1, pointIdBytes), id)
   at = writeHead(target, at, 2, payloadBytes)
   at = writeVarint(target, writeVarint(target, at, 8), contentTypes.indexOf(payload.contentType))
