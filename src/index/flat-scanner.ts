@@ -4,8 +4,8 @@ import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hit } from './hit.ts'
 import { RowReader } from './row-reader.ts'
-import { hitsOf, placeQuery } from './scratch.ts'
-import { blockBytes, laneAddress, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
+import { Lane } from './scratch.ts'
+import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
 /** One query of a scan. `k` is at most the segment's MAX_LIMIT. */
 export interface ScanQuery {
@@ -24,7 +24,7 @@ export interface ScanQuery {
 export class FlatScanner {
   readonly #segment: SegmentHandle
   readonly #kernels: KernelExports
-  readonly #lane: number
+  readonly #lane: Lane
   readonly #reader: RowReader | undefined
   #running: Running[] = []
 
@@ -32,7 +32,7 @@ export class FlatScanner {
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number) {
     this.#segment = segment
     this.#kernels = instantiateKernels(kernels, segment.memory)
-    this.#lane = laneAddress(segment.layout, thread)
+    this.#lane = new Lane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
   }
 
@@ -45,10 +45,10 @@ export class FlatScanner {
   begin(queries: readonly ScanQuery[]): void {
     assert(this.fits(queries), 'the queries of a scan fit into its lane')
     const { layout } = this.#segment
-    let pool = this.#lane + layout.lane.pool
+    let pool = this.#lane.address + layout.lane.pool
     this.#running = queries.map(({ vector, metric, k }, index) => {
-      const query = this.#lane + index * layout.rowBytes
-      placeQuery(this.#segment, query, vector)
+      const query = this.#lane.address + index * layout.rowBytes
+      this.#lane.placeQuery(query, vector)
       const running = {
         metric: metrics.indexOf(metric),
         query,
@@ -94,7 +94,7 @@ export class FlatScanner {
   /** Reads rows from disk; gives the address at which row 0 would stand if all of them were there. */
   #readBlock(from: number, to: number): number {
     const { memory, layout, firstSlot } = this.#segment
-    const at = this.#lane + layout.lane.block
+    const at = this.#lane.address + layout.lane.block
     const reader = this.#reader!
     for (let slot = from; slot < to; slot += reader.rowsPerRead) {
       const count = Math.min(reader.rowsPerRead, to - slot)
@@ -112,7 +112,7 @@ export class FlatScanner {
   finish(): Hit[][] {
     return this.#running.map(({ pool, k, count }) => {
       this.#kernels.sortPool(pool, k, count)
-      return hitsOf(this.#segment, pool, k, count)
+      return this.#lane.hitsOf(pool, k, count)
     })
   }
 

@@ -6,8 +6,8 @@ import { unreachedSlots } from './graph-check.ts'
 import type { Hit } from './hit.ts'
 import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
-import { hitsOf, placeQuery } from './scratch.ts'
-import { laneAddress, type SegmentHandle, type SegmentLayout } from './segment.ts'
+import { Lane } from './scratch.ts'
+import type { SegmentHandle, SegmentLayout } from './segment.ts'
 
 /** How a query goes through the index: by which graph, and how much wider than its ef asks. */
 export interface Route {
@@ -55,7 +55,7 @@ export class GraphThread {
   readonly #segment: SegmentHandle
   readonly #graph: number
   readonly #kernels: KernelExports
-  readonly #lane: number
+  readonly #lane: Lane
   readonly #reader: RowReader | undefined
   /** What the links are chosen by. */
   readonly measure: number
@@ -66,13 +66,13 @@ export class GraphThread {
     this.#graph = graph
     this.#kernels = instantiateKernels(kernels, segment.memory)
     const { layout } = segment
-    this.#lane = laneAddress(layout, thread)
+    this.#lane = new Lane(segment, thread)
     const { lane, graphs } = layout
     this.#kernels.attachGraph(
       graphs[graph]!.header,
-      this.#lane + lane.graph,
-      this.#lane + lane.beam,
-      this.#lane + lane.visited,
+      this.#lane.address + lane.graph,
+      this.#lane.address + lane.beam,
+      this.#lane.address + lane.visited,
     )
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
     this.measure = measureOf(graphMetrics[graph]!, layout)
@@ -81,9 +81,10 @@ export class GraphThread {
   /** What the graph finds, the waiting slots included, ascending by (distance, sequence). */
   search({ vector, metric, k }: ScanQuery, ef: number, measure: number): Hit[] {
     const { layout } = this.#segment
-    placeQuery(this.#segment, this.#lane, vector)
-    const norm = this.#kernels.dot64(this.#lane, this.#lane, layout.paddedDimension)
-    const pool = this.#lane + layout.lane.pool
+    const { address } = this.#lane
+    this.#lane.placeQuery(address, vector)
+    const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
+    const pool = address + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
     // Where codes stand for a metric that they do not carry, any of those that are measured exactly may be the nearest.
     const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
@@ -91,28 +92,29 @@ export class GraphThread {
     const query = { metric: metrics.indexOf(metric), norm, measure, ef, wanted, reach, rerank, pool, k }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
     this.#kernels.sortPool(pool, k, count)
-    return hitsOf(this.#segment, pool, k, count)
+    return this.#lane.hitsOf(pool, k, count)
   }
 
   #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k }: GraphQuery): number {
-    return this.#kernels.searchGraph(metric, measure, this.#lane, norm, ef, reach, rerank, pool, k, 0)
+    return this.#kernels.searchGraph(metric, measure, this.#lane.address, norm, ef, reach, rerank, pool, k, 0)
   }
 
   /** Walks by the codes, and reads the rows of the nearest from disk. */
   #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
     const { walkGraph, nextRanked, offerRow } = this.#kernels
-    walkGraph(metric, measure, this.#lane, norm, ef, reach, rerank, wanted)
+    const { address } = this.#lane
+    walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted)
     const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
     const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
     const n = layout.paddedDimension
-    const at = this.#lane + layout.lane.block
+    const at = address + layout.lane.block
     const row = new Float32Array(memory.buffer, at, n)
     let count = 0
     for (let slot = nextRanked(pool, k, count); slot >= 0; slot = nextRanked(pool, k, count)) {
       const sequence = sequences[slot]!
       this.#reader!.read(firstSlot + slot, 1, row, n)
-      count = offerRow(metric, this.#lane, norm, n, at, norms[slot]!, sequence, slot, pool, k, count)
+      count = offerRow(metric, address, norm, n, at, norms[slot]!, sequence, slot, pool, k, count)
     }
     return count
   }

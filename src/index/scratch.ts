@@ -1,21 +1,48 @@
 import type { Hit } from './hit.ts'
-import type { SegmentHandle } from './segment.ts'
+import { laneAddress, type SegmentHandle } from './segment.ts'
 
-/** Writes a query's vector, with the zero padding of a row, to an address of a lane. */
-export function placeQuery({ memory, layout }: SegmentHandle, at: number, vector: Float32Array): void {
-  const row = new Float32Array(memory.buffer, at, layout.paddedDimension)
-  row.set(vector)
-  row.fill(0, layout.dimension)
-}
+/**
+ * A thread's lane of scratch in a segment. Its views are made once: the buffer of a shared memory and a view of it
+ * cost more to come by than what a query writes and reads through them.
+ */
+export class Lane {
+  readonly address: number
+  readonly #segment: SegmentHandle
+  readonly #f32: Float32Array
+  readonly #f64: Float64Array
+  readonly #u32: Uint32Array
 
-/** The hits of a sorted pool of `k` places, with slots as the whole index numbers them. */
-export function hitsOf({ memory, firstSlot }: SegmentHandle, pool: number, k: number, count: number): Hit[] {
-  const distances = new Float64Array(memory.buffer, pool, count)
-  const sequences = new Float64Array(memory.buffer, pool + k * 8, count)
-  const slots = new Uint32Array(memory.buffer, pool + k * 16, count)
-  return Array.from({ length: count }, (_, index) => ({
-    slot: firstSlot + slots[index]!,
-    sequence: sequences[index]!,
-    distance: distances[index]!,
-  }))
+  constructor(segment: SegmentHandle, thread: number) {
+    const { memory, layout } = segment
+    const { buffer } = memory
+    this.#segment = segment
+    this.address = laneAddress(layout, thread)
+    this.#f32 = new Float32Array(buffer, this.address, layout.laneBytes / 4)
+    this.#f64 = new Float64Array(buffer, this.address, layout.laneBytes / 8)
+    this.#u32 = new Uint32Array(buffer, this.address, layout.laneBytes / 4)
+  }
+
+  /** Writes a query's vector, with the zero padding of a row, to an address of the lane. */
+  placeQuery(at: number, vector: Float32Array): void {
+    const { dimension, paddedDimension } = this.#segment.layout
+    const first = (at - this.address) / 4
+    this.#f32.set(vector, first)
+    this.#f32.fill(0, first + dimension, first + paddedDimension)
+  }
+
+  /** The hits of a sorted pool of `k` places, with slots as the whole index numbers them. */
+  hitsOf(pool: number, k: number, count: number): Hit[] {
+    const { firstSlot } = this.#segment
+    const distances = (pool - this.address) / 8
+    const slots = (pool - this.address) / 4 + 4 * k
+    const hits: Hit[] = []
+    for (let place = 0; place < count; place += 1) {
+      hits.push({
+        slot: firstSlot + this.#u32[slots + place]!,
+        sequence: this.#f64[distances + k + place]!,
+        distance: this.#f64[distances + place]!,
+      })
+    }
+    return hits
+  }
 }

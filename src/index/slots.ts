@@ -1,7 +1,7 @@
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { RowReader } from './row-reader.ts'
-import { placeQuery } from './scratch.ts'
-import { laneAddress, type SegmentHandle } from './segment.ts'
+import { Lane } from './scratch.ts'
+import type { SegmentHandle } from './segment.ts'
 
 /**
  * One thread's way to what stands in the slots of a segment. Different threads may fill different slots at once;
@@ -10,15 +10,15 @@ import { laneAddress, type SegmentHandle } from './segment.ts'
 export class Slots {
   readonly #segment: SegmentHandle
   readonly #kernels: KernelExports
-  /** Address of the lane of scratch that is this thread's own. */
-  readonly #lane: number
+  /** This thread's own. */
+  readonly #lane: Lane
   readonly #reader: RowReader | undefined
   #columns: Columns
 
   constructor(segment: SegmentHandle, kernels: KernelExports, thread: number) {
     this.#segment = segment
     this.#kernels = kernels
-    this.#lane = laneAddress(segment.layout, thread)
+    this.#lane = new Lane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
     this.#columns = columnsOf(segment)
   }
@@ -75,9 +75,10 @@ export class Slots {
   #keep(local: number, vector: Float32Array): number {
     const { rows, rowBytes } = this.#segment.layout
     if (rows === 0) {
-      placeQuery(this.#segment, this.#lane, vector)
-      this.#encode(local, this.#lane)
-      return this.#lane
+      const { address } = this.#lane
+      this.#lane.placeQuery(address, vector)
+      this.#encode(local, address)
+      return address
     }
     this.#columns.rows.set(vector, (local * rowBytes) / 4)
     return rows + local * rowBytes
