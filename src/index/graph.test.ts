@@ -183,4 +183,29 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
     for (const [slot, vector] of vectors.entries()) rowOf(slot).set(vector)
     assert.ok(found >= 0.99 * wanted, `${found} of ${wanted}`)
   })
+
+  it('does not take codes for as good as those of copies of the query are', () => {
+    const random = seededRandom(seed)
+    const copies = queries.flatMap((vector) => Array.from({ length: 9 }, () => vector))
+    const { index, thread } = graphOf([...copies, ...vectors.slice(0, 4000)])
+    const { layout, memory } = index.segments[0]!
+    let right = 0
+    for (const vector of queries) {
+      const find = (k: number): number[] =>
+        thread.search({ vector, metric: 'Euclidean', k }, 128, thread.measure).map(({ slot }) => slot)
+      const near = find(40).filter((slot) => slot >= copies.length)
+      const rows = near.map((slot) => {
+        const row = new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension)
+        const stored = row.slice()
+        const stretch = Math.sqrt(Math.max(0.1, 1 + 0.2 * normal(random)))
+        row.set(row.map((value, at) => vector[at]! + (value - vector[at]!) * stretch))
+        return { row, stored }
+      })
+      const found = near.indexOf(find(10)[9]!)
+      const distances = rows.map(({ row }) => scalarDistance('Euclidean', vector, row))
+      if (found === distances.indexOf(Math.min(...distances))) right += 1
+      for (const { row, stored } of rows) row.set(stored)
+    }
+    assert.ok(right >= 0.9 * queries.length, `${right} of ${queries.length}`)
+  })
 })

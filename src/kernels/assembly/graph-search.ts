@@ -122,9 +122,10 @@ let last: u64 = 0
 /** What the walk took the last entry's distance for, where it measures what the metric does. */
 let estimate: f64 = NaN
 let isEstimated: bool = false
-/** Of how far it was out: how often that was seen, and the sum of its squares. */
+/** Of how far it was out, from `first` on: how often that was seen, and the sum of its squares. */
 let seen: i32 = 0
 let squares: f64 = 0
+let first: f64 = -1
 
 function startRanking(metric: i32, measure: i32, rerank: i32, except: u32): void {
   place = 0
@@ -133,8 +134,7 @@ function startRanking(metric: i32, measure: i32, rerank: i32, except: u32): void
   last = u64.MAX_VALUE
   estimate = NaN
   isEstimated = measuresAs(measure, metric)
-  seen = 0
-  squares = 0
+  first = -1
 }
 
 /**
@@ -148,6 +148,12 @@ export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
   const error = estimate - measured
   // Not where nothing was estimated, or overflowed.
   if (abs<f64>(error) < Infinity) {
+    // Codes are out by less where they are near: copies of the query say nothing of what is farther.
+    if (estimate > FAR * first) {
+      first = estimate
+      seen = 0
+      squares = 0
+    }
     seen++
     squares += error * error
   }
@@ -175,6 +181,9 @@ const ERRORS: f64 = 5
 
 /** Fewer entries do not show how far codes are out. */
 const SEEN_MIN: i32 = 8
+
+/** Entries that are so many times as far are out by more. */
+const FAR: f64 = 4
 
 // @ts-ignore: decorator
 @inline
