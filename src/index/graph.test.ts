@@ -208,4 +208,31 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
     }
     assert.ok(right >= 0.9 * queries.length, `${right} of ${queries.length}`)
   })
+
+  it('measures some whatever the search before has seen', () => {
+    const stored = vectors.slice(0, 4000)
+    const { index, thread } = graphOf(stored)
+    const { layout, memory } = index.segments[0]!
+    const [vector] = queries
+    const find = (k: number): number[] =>
+      thread.search({ vector: vector!, metric: 'Euclidean', k }, 128, thread.measure).map(({ slot }) => slot)
+    const near = find(42).slice(0, 5)
+    // Ten that wait to be linked and are nearer than all others by their codes.
+    for (let number = 0; number < 10; number += 1) {
+      const slot = stored.length + number
+      index.place(
+        slot,
+        stored[near[0]!]!.map((value, at) => 0.1 * vector![at]! + 0.9 * value),
+        slot + 1,
+      )
+      index.linkQueue(0, 0).push(slot)
+    }
+    for (const slot of near) {
+      new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension).set(vector!)
+    }
+    assert.deepEqual(
+      find(10).slice(0, 5),
+      near.toSorted((a, b) => a - b),
+    )
+  })
 })

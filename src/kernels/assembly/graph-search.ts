@@ -134,6 +134,7 @@ function startRanking(metric: i32, measure: i32, rerank: i32, except: u32): void
   last = u64.MAX_VALUE
   estimate = NaN
   isEstimated = measuresAs(measure, metric)
+  seen = 0
   first = -1
 }
 
@@ -158,8 +159,9 @@ export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
     squares += error * error
   }
   estimate = NaN
-  for (; place < poolCount && room > 0; place++) {
+  while (place < poolCount && room > 0) {
     const key = load<u64>(pool + (<usize>place << 3))
+    place++
     const slot = slotOf(key)
     if (slot == without || !isLive(slot)) continue
     const distance = <f64>distanceOf(key)
@@ -169,7 +171,6 @@ export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
     }
     if (!isCopyOf(key, last)) room--
     last = key
-    place++
     if (isEstimated) estimate = distance
     return slot
   }
