@@ -307,7 +307,7 @@ function partsOf(placed: readonly Placed[]): Pick<Piece, 'positions' | 'queries'
 /** A walk of a beam of ef measures some twenty vectors a place, out of order: a scan of so many costs less. */
 const scanFactor = 4
 
-/** Half a millisecond of walking: what the hand-over costs vanishes in it. */
+/** Nearly half a millisecond of walking: what the hand-over costs vanishes in it. */
 const walksPerPiece = 4
 
 /** For each place of the beam, over 512 dimensions. */

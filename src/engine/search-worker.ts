@@ -54,7 +54,7 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
   }
 }
 
-/** What is done waits no longer than this for company: four walks of the usual breadth. */
+/** What is done waits no longer than this for company: five walks of the usual breadth. */
 const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {

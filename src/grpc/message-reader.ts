@@ -1,3 +1,5 @@
+import { headBytes } from './frames.ts'
+
 /**
  * Puts the messages of a gRPC call together from its data frames: a flag, four bytes of length, the message.
  *
@@ -79,5 +81,3 @@ export class MessageReader {
     return frame
   }
 }
-
-const headBytes = 5

@@ -48,6 +48,17 @@ function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread
   return { index, thread: new GraphThread(segment!, kernels, 1, 0) }
 }
 
+/** Slots that a search brings, the nearest first. */
+function slotsNear(thread: GraphThread, vector: Float32Array, k: number, ef = 128): number[] {
+  return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
+}
+
+/** A slot's row, where it stands. */
+function rowOf(index: VectorIndex, slot: number): Float32Array {
+  const { memory, layout } = index.segments[0]!
+  return new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension)
+}
+
 describe(`a walk, seed ${seed}`, () => {
   const vectors = clusteredVectors(seededRandom(seed), 5000, 64)
   const queries = vectors.splice(4900)
@@ -57,7 +68,7 @@ describe(`a walk, seed ${seed}`, () => {
 
   function search(vector: Float32Array, k: number, ef: number): number[] {
     walks += 1
-    return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
+    return slotsNear(thread, vector, k, ef)
   }
 
   /** Slots that the last walk came by: a walk marks them with its number. */
@@ -145,42 +156,41 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
   const vectors = clusteredVectors(random, 5000, 64)
   const queries = vectors.splice(4960)
   const { index, thread } = graphOf(vectors)
-  const { layout, memory } = index.segments[0]!
-  const rowOf = (slot: number): Float32Array =>
-    new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension)
-  const search = (vector: Float32Array, k: number, ef: number): number[] =>
-    thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
 
   it('ends where codes leave no doubt', () => {
     let looked = 0
     for (const vector of queries) {
-      const near = search(vector, 42, 128)
+      const near = slotsNear(thread, vector, 42)
       // What is far by its code and at no distance by its row is found by those who look at the row.
       const beyond = near.slice(32)
-      for (const slot of beyond) rowOf(slot).set(vector)
-      looked += search(vector, 10, 128).filter((slot) => beyond.includes(slot)).length
-      for (const slot of beyond) rowOf(slot).set(vectors[slot]!)
+      for (const slot of beyond) rowOf(index, slot).set(vector)
+      looked += slotsNear(thread, vector, 10).filter((slot) => beyond.includes(slot)).length
+      for (const slot of beyond) rowOf(index, slot).set(vectors[slot]!)
     }
     assert.ok(looked <= queries.length, `looked at ${looked} of ${10 * queries.length}`)
   })
 
   it('goes on where codes are far out', () => {
-    const farthest = scalarDistance('Euclidean', queries[0]!, vectors[search(queries[0]!, 42, 128).at(-1)!]!)
+    const farthest = scalarDistance(
+      'Euclidean',
+      queries[0]!,
+      vectors[slotsNear(thread, queries[0]!, 42).at(-1)!]!,
+    )
     const spread = Math.sqrt(farthest / 64) / 4
-    const nearest = queries.map((vector) => search(vector, 36, 128))
+    const nearest = queries.map((vector) => slotsNear(thread, vector, 36))
     const noisy = vectors.map((vector) => vector.map((value) => value + spread * normal(random)))
-    for (const [slot, vector] of noisy.entries()) rowOf(slot).set(vector)
+    for (const [slot, vector] of noisy.entries()) rowOf(index, slot).set(vector)
     let found = 0
     let wanted = 0
     for (const [at, vector] of queries.entries()) {
-      const hits = search(vector, 10, 128)
+      const hits = slotsNear(thread, vector, 10)
       const distanceOf = (slot: number): number => scalarDistance('Euclidean', vector, noisy[slot]!)
       const last = distanceOf(hits.at(-1)!)
       const near = nearest[at]!.filter((slot) => distanceOf(slot) <= last)
       wanted += near.length
       found += near.filter((slot) => hits.includes(slot)).length
     }
-    for (const [slot, vector] of vectors.entries()) rowOf(slot).set(vector)
+    for (const [slot, vector] of vectors.entries()) rowOf(index, slot).set(vector)
     assert.ok(found >= 0.99 * wanted, `${found} of ${wanted}`)
   })
 
@@ -188,20 +198,17 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
     const random = seededRandom(seed)
     const copies = queries.flatMap((vector) => Array.from({ length: 9 }, () => vector))
     const { index, thread } = graphOf([...copies, ...vectors.slice(0, 4000)])
-    const { layout, memory } = index.segments[0]!
     let right = 0
     for (const vector of queries) {
-      const find = (k: number): number[] =>
-        thread.search({ vector, metric: 'Euclidean', k }, 128, thread.measure).map(({ slot }) => slot)
-      const near = find(40).filter((slot) => slot >= copies.length)
+      const near = slotsNear(thread, vector, 40).filter((slot) => slot >= copies.length)
       const rows = near.map((slot) => {
-        const row = new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension)
+        const row = rowOf(index, slot)
         const stored = row.slice()
         const stretch = Math.sqrt(Math.max(0.1, 1 + 0.2 * normal(random)))
         row.set(row.map((value, at) => vector[at]! + (value - vector[at]!) * stretch))
         return { row, stored }
       })
-      const found = near.indexOf(find(10)[9]!)
+      const found = near.indexOf(slotsNear(thread, vector, 10)[9]!)
       const distances = rows.map(({ row }) => scalarDistance('Euclidean', vector, row))
       if (found === distances.indexOf(Math.min(...distances))) right += 1
       for (const { row, stored } of rows) row.set(stored)
@@ -212,26 +219,21 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
   it('measures some whatever the search before has seen', () => {
     const stored = vectors.slice(0, 4000)
     const { index, thread } = graphOf(stored)
-    const { layout, memory } = index.segments[0]!
-    const [vector] = queries
-    const find = (k: number): number[] =>
-      thread.search({ vector: vector!, metric: 'Euclidean', k }, 128, thread.measure).map(({ slot }) => slot)
-    const near = find(42).slice(0, 5)
+    const vector = queries[0]!
+    const near = slotsNear(thread, vector, 42).slice(0, 5)
     // Ten that wait to be linked and are nearer than all others by their codes.
     for (let number = 0; number < 10; number += 1) {
       const slot = stored.length + number
       index.place(
         slot,
-        stored[near[0]!]!.map((value, at) => 0.1 * vector![at]! + 0.9 * value),
+        stored[near[0]!]!.map((value, at) => 0.1 * vector[at]! + 0.9 * value),
         slot + 1,
       )
       index.linkQueue(0, 0).push(slot)
     }
-    for (const slot of near) {
-      new Float32Array(memory.buffer, layout.rows + slot * layout.rowBytes, layout.dimension).set(vector!)
-    }
+    for (const slot of near) rowOf(index, slot).set(vector)
     assert.deepEqual(
-      find(10).slice(0, 5),
+      slotsNear(thread, vector, 10).slice(0, 5),
       near.toSorted((a, b) => a - b),
     )
   })
