@@ -1,20 +1,34 @@
 /**
  * Packs the project, installs the package into an empty one and uses it there as a stranger would: command
- * line, service, search threads, client and its types. Under node_modules Node strips no types and nothing
- * of src/ is there, so this finds what a checkout forgives. Needs the npm registry: `npm run verify:package`.
+ * line, service, search threads, client and its types, on the Node of the machine, which may be an older one, and
+ * through npx. Under node_modules Node strips no types and nothing of src/ is there, so this finds what a checkout
+ * forgives. Needs the npm registry: `npm run verify:package`.
  */
 import assert from 'node:assert/strict'
-import { execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { delimiter, join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { setTimeout as delay } from 'node:timers/promises'
 
 const root = join(import.meta.dirname, '..')
 const project = mkdtempSync(join(tmpdir(), 'vicinal-package-'))
 const data = join(root, 'demo/data')
 const query = join(root, 'demo/queries/beaked-whale.json')
+/** The environment without what npm added to it for this script, the checkout's Node above all. */
+const stranger: NodeJS.ProcessEnv = {
+  ...Object.fromEntries(
+    Object.entries(process.env).filter(
+      ([name]) => !name.startsWith('npm_') || name === 'npm_config_registry',
+    ),
+  ),
+  PATH: process.env
+    .PATH!.split(delimiter)
+    .filter((directory) => !directory.includes('node_modules'))
+    .join(delimiter),
+}
 
 try {
   install()
@@ -22,6 +36,7 @@ try {
   assert.equal(vicinal('--version'), `${version}\n`)
   assert.match(vicinal('--help'), /Usage: vicinal/)
   await useService()
+  await stopWithNpx()
   checkTypes()
   console.log(`the package of ${version} works`)
 } finally {
@@ -32,24 +47,20 @@ function install(): void {
   run('npm', ['pack', '--pack-destination', project], root)
   const archive = readdirSync(project).find((name) => name.endsWith('.tgz'))!
   writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'stranger', private: true }))
-  run('npm', ['install', '--no-audit', '--no-fund', archive], project)
+  const { status, stderr } = spawnSync('npm', ['install', '--no-audit', '--no-fund', archive], {
+    cwd: project,
+    encoding: 'utf8',
+    env: stranger,
+  })
+  assert.equal(status, 0, stderr)
+  assert.doesNotMatch(stderr, /EBADENGINE/)
 }
 
 async function useService(): Promise<void> {
-  const environment = { ...process.env, DATA_DIR: join(project, 'data'), GRPC_PORT: '0', HTTP_PORT: '0' }
-  // Without npx between: npm does not pass a SIGTERM on to what it runs.
-  const service = spawn(process.execPath, ['node_modules/vicinal/dist/cli/main.js'], {
-    cwd: project,
-    env: environment,
-    stdio: ['ignore', 'pipe', 'inherit'],
-  })
+  const environment = { DATA_DIR: join(project, 'data'), GRPC_PORT: '0', HTTP_PORT: '0' }
+  const service = start(join(project, 'node_modules/.bin/vicinal'), ['serve'], environment)
   const ended = once(service, 'exit')
-  const lines: { msg: string; port?: number; url?: string }[] = []
-  for await (const line of createInterface(service.stdout)) {
-    lines.push(JSON.parse(line) as { msg: string })
-    if (lines.at(-1)!.msg === 'ready') break
-  }
-  assert.equal(lines.at(-1)?.msg, 'ready', 'the service has ended')
+  const lines = await ready(service)
   const grpc = `localhost:${lines.find(({ msg }) => msg === 'gRPC listens')!.port}`
   const http = lines.find(({ msg }) => msg === 'HTTP listens')!.url!
   try {
@@ -66,6 +77,53 @@ async function useService(): Promise<void> {
     service.kill('SIGTERM')
     assert.deepEqual(await ended, [0, null])
   }
+}
+
+/** What npx has started ends with it, and leaves port and data to the next. */
+async function stopWithNpx(): Promise<void> {
+  const environment = { DATA_DIR: join(project, 'data-npx'), GRPC_PORT: '0', HTTP_PORT: '0' }
+  const port = await startAndStop(environment)
+  await startAndStop({ ...environment, HTTP_PORT: port })
+}
+
+/** Resolves with the port that the service had, when its data directory is free. */
+async function startAndStop(environment: Record<string, string>): Promise<string> {
+  const npx = start('npx', ['--no-install', 'vicinal', 'serve'], environment)
+  const { url } = (await ready(npx)).find(({ msg }) => msg === 'HTTP listens')!
+  npx.kill('SIGTERM')
+  const lock = join(environment.DATA_DIR!, 'lock.pid')
+  const startedMs = performance.now()
+  while (existsSync(lock)) {
+    assert.ok(performance.now() - startedMs < 60_000, 'the service goes on without the npx that started it')
+    await delay(50)
+  }
+  return new URL(url!).port
+}
+
+function start(command: string, args: readonly string[], environment: Record<string, string>): ChildProcess {
+  return spawn(command, args, {
+    cwd: project,
+    env: { ...stranger, ...environment },
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+}
+
+interface Line {
+  readonly msg: string
+  readonly port?: number
+  readonly url?: string
+}
+
+/** What a service has logged until it is ready. */
+async function ready(service: ChildProcess): Promise<Line[]> {
+  const lines: Line[] = []
+  for await (const line of createInterface(service.stdout!)) {
+    lines.push(JSON.parse(line) as Line)
+    if (lines.at(-1)!.msg === 'ready') break
+  }
+  assert.equal(lines.at(-1)?.msg, 'ready', 'the service has ended')
+  service.stdout!.resume()
+  return lines
 }
 
 /** A program of the stranger's that searches over gRPC and reads what it found over HTTP. */
@@ -108,6 +166,7 @@ function run(command: string, args: readonly string[], directory: string): strin
   return execFileSync(command, args, {
     cwd: directory,
     encoding: 'utf8',
+    env: directory === project ? stranger : process.env,
     stdio: ['ignore', 'pipe', 'inherit'],
   })
 }

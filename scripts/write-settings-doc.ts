@@ -21,7 +21,8 @@ const introduction = `<!-- Made by \`npm run docs:settings\` from src/config.ts:
 
 Every setting is an environment variable and a flag of \`vicinal serve\`; the flag wins. A variable that is set but
 empty counts as unset. A value that cannot be used stops the start with a message that names the setting, the value and
-what is allowed. The settings are read once, when the service starts.
+what is allowed; a variable whose name is nearly a setting's is warned of. The settings are read once, when the service
+starts. A size is a number of bytes, or one with K, M, G or T, each 1024 times the one before: 4G, 4GB and 4GiB are the same.
 
 \`\`\`sh
 DATA_DIR=/var/lib/vicinal HNSW_EF=200 npm start

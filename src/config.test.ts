@@ -27,6 +27,35 @@ function numbers(fallback: number | undefined, least: number, most: number): Exp
   }
 }
 
+function sizes(fallback: number, least: number, most: number): Expectation {
+  const limit = `is not a size from ${least} to ${most} bytes, like 65536, 64K, 512M or 4G`
+  const refused = [
+    ...(least > 0 ? ['0'] : []),
+    '1.5G',
+    '1e6',
+    '0x10',
+    ' 7',
+    '-1',
+    'G',
+    '4 G',
+    '4X',
+    '4Gi',
+    '9999T',
+  ]
+  return {
+    default: fallback,
+    valid: {
+      [least]: least,
+      [most]: most,
+      '64K': 65_536,
+      '3m': 3 * mebibyte,
+      '1GB': 1024 * mebibyte,
+      '1GiB': 1024 * mebibyte,
+    },
+    invalid: Object.fromEntries(refused.map((each) => [each, limit])),
+  }
+}
+
 const text: Pick<Expectation, 'invalid'> = { invalid: { ' ': 'is empty' } }
 const key: Omit<Expectation, 'default'> = {
   valid: { 'a-key': 'a-key', '!~': '!~' },
@@ -67,10 +96,13 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   grpcHost: { default: 'localhost', valid: { '0.0.0.0': '0.0.0.0', '::1': '::1' }, ...text },
   grpcPort: numbers(50_051, 0, 65_535),
   grpcRootPassword: { default: undefined, ...key },
+  grpcRootPasswordNext: { default: undefined, ...key },
+  apiKeysFile: { default: undefined, valid: { '/run/keys': '/run/keys' }, ...text },
   httpHost: { default: '127.0.0.1', valid: { '::': '::' }, ...text },
   httpPort: numbers(3000, 0, 65_535),
   disableHttp: isOff,
   httpApiKey: { default: undefined, ...key },
+  httpApiKeyNext: { default: undefined, ...key },
   allowedHosts: {
     default: [],
     valid: { 'db.example.org': ['db.example.org'], 'a.example, b': ['a.example', 'b'] },
@@ -82,14 +114,16 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
     ),
   },
   maxLimit: numbers(16_384, 1, 1_000_000),
-  maxRequestBytes: numbers(64 * mebibyte, 1024, 1024 * mebibyte),
-  maxBufferedRequestBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
-  maxBufferedAnswerBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
+  maxBufferedRequestBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxBufferedAnswerBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
   maxQueuedQueries: numbers(20_000, 1, 10_000_000),
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
-  maxQueuedWriteBytes: numbers(256 * mebibyte, 1, 64 * 1024 * mebibyte),
-  maxMemoryBytes: numbers(0, 0, Number.MAX_SAFE_INTEGER),
-  maxUnindexedBytes: numbers(2 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxQueuedWriteBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
+  maxUnindexedBytes: sizes(2 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
+  idempotencyKeyLifeMs: numbers(86_400_000, 1000, 31_536_000_000),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
   grpcKeepaliveMs: numbers(60_000, 100, 3_600_000),
   frontThreads: numbers(frontThreadsFor(availableParallelism()), 0, 64),

@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { idempotencyKeyLifeMs } from './base/idempotency-key.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
 
@@ -38,10 +39,13 @@ export interface Config {
   readonly grpcHost: string
   readonly grpcPort: number
   readonly grpcRootPassword: string | undefined
+  readonly grpcRootPasswordNext: string | undefined
+  readonly apiKeysFile: string | undefined
   readonly httpHost: string
   readonly httpPort: number
   readonly disableHttp: boolean
   readonly httpApiKey: string | undefined
+  readonly httpApiKeyNext: string | undefined
   readonly allowedHosts: readonly string[]
   readonly maxLimit: number
   readonly maxRequestBytes: number
@@ -52,6 +56,8 @@ export interface Config {
   readonly maxQueuedWriteBytes: number
   readonly maxMemoryBytes: number
   readonly maxUnindexedBytes: number
+  readonly maxIdempotencyKeys: number
+  readonly idempotencyKeyLifeMs: number
   readonly requestTimeoutMs: number
   readonly grpcKeepaliveMs: number
   readonly frontThreads: number
@@ -188,13 +194,34 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     doc: 'API key that gRPC callers present as `authorization` metadata. Prefer the environment: a flag shows in the process list.',
     parse: headerValue,
   },
+  grpcRootPasswordNext: {
+    env: 'GRPC_ROOT_PASSWORD_NEXT',
+    flag: 'grpc-root-password-next',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'key',
+    group: 'grpc',
+    secret: true,
+    doc: 'A second key that gRPC callers may present, while the first one is being replaced.',
+    parse: headerValue,
+  },
+  apiKeysFile: {
+    env: 'API_KEYS_FILE',
+    flag: 'api-keys-file',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'grpc',
+    doc: 'File of further keys for both transports: a line each with a role (`read` or `write`), a name and a key. Others must not be able to read it (mode 600 or 640). Read again within a second of a change. With it, HTTP demands a key too.',
+    parse: nonEmpty,
+  },
   httpHost: {
     env: 'HTTP_HOST',
     flag: 'http-host',
     default: '127.0.0.1',
     placeholder: 'host',
     group: 'http',
-    doc: 'Address the HTTP server listens on. HTTP has no authentication unless HTTP_API_KEY is set.',
+    doc: 'Address the HTTP server listens on. HTTP has no authentication unless HTTP_API_KEY or API_KEYS_FILE is set.',
     parse: nonEmpty,
   },
   httpPort: {
@@ -226,6 +253,17 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     doc: 'When set, HTTP demands it as `authorization` on everything but /health, /readyz, / and the docs. Prefer the environment: a flag shows in the process list.',
     parse: headerValue,
   },
+  httpApiKeyNext: {
+    env: 'HTTP_API_KEY_NEXT',
+    flag: 'http-api-key-next',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'key',
+    group: 'http',
+    secret: true,
+    doc: 'A second key that HTTP takes, while the first one is being replaced. Set alone, it is demanded as HTTP_API_KEY is.',
+    parse: headerValue,
+  },
   allowedHosts: {
     env: 'ALLOWED_HOSTS',
     flag: 'allowed-hosts',
@@ -250,30 +288,30 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     flag: 'max-request-bytes',
     default: 64 * mebibyte,
     defaultText: '67108864 (64 MiB)',
-    placeholder: 'bytes',
+    placeholder: 'size',
     group: 'limits',
     doc: 'Largest request on either transport.',
-    parse: integer(1024, 1024 * mebibyte),
+    parse: bytes(1024, 1024 * mebibyte),
   },
   maxBufferedRequestBytes: {
     env: 'MAX_BUFFERED_REQUEST_BYTES',
     flag: 'max-buffered-request-bytes',
     default: 256 * mebibyte,
     defaultText: '268435456 (256 MiB)',
-    placeholder: 'bytes',
+    placeholder: 'size',
     group: 'limits',
     doc: 'Requests of both transports that are arriving, being decoded or searched for, in bytes together; more are refused as overload. Three quarters are for requests larger than 1 MiB, one of which is always let in when no other is there.',
-    parse: integer(1, 64 * 1024 * mebibyte),
+    parse: bytes(1, 64 * 1024 * mebibyte),
   },
   maxBufferedAnswerBytes: {
     env: 'MAX_BUFFERED_ANSWER_BYTES',
     flag: 'max-buffered-answer-bytes',
     default: 256 * mebibyte,
     defaultText: '268435456 (256 MiB)',
-    placeholder: 'bytes',
+    placeholder: 'size',
     group: 'limits',
     doc: 'Answers that clients have not taken in yet, in bytes together; what would pass it is refused as overload. Shared out as MAX_BUFFERED_REQUEST_BYTES is.',
-    parse: integer(1, 64 * 1024 * mebibyte),
+    parse: bytes(1, 64 * 1024 * mebibyte),
   },
   maxQueuedQueries: {
     env: 'MAX_QUEUED_QUERIES',
@@ -298,30 +336,49 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     flag: 'max-queued-write-bytes',
     default: 256 * mebibyte,
     defaultText: '268435456 (256 MiB)',
-    placeholder: 'bytes',
+    placeholder: 'size',
     group: 'limits',
     doc: 'Inserts and deletes, in bytes, that may be waiting for the disk; more are refused as overload.',
-    parse: integer(1, 64 * 1024 * mebibyte),
+    parse: bytes(1, 64 * 1024 * mebibyte),
   },
   maxMemoryBytes: {
     env: 'MAX_MEMORY_BYTES',
     flag: 'max-memory-bytes',
     default: 0,
     defaultText: '0 (no limit)',
-    placeholder: 'bytes',
+    placeholder: 'size',
     group: 'limits',
-    doc: 'Memory that points may take: vectors, index, ids. An insert that would pass it is refused. What the process takes without points, some 200 MiB, comes on top. 0 sets no limit.',
-    parse: integer(0, Number.MAX_SAFE_INTEGER),
+    doc: 'Memory that points may take: vectors, index, ids. An insert that would pass it is refused; a start with more stored than that is not. What the process takes without points, some 200 MiB, comes on top. 0 sets no limit.',
+    parse: bytes(0, Number.MAX_SAFE_INTEGER),
   },
   maxUnindexedBytes: {
     env: 'MAX_UNINDEXED_BYTES',
     flag: 'max-unindexed-bytes',
     default: 2 * mebibyte,
     defaultText: '2097152 (2 MiB)',
-    placeholder: 'bytes',
+    placeholder: 'size',
     group: 'limits',
     doc: 'Vectors, in bytes, that may be stored and not yet linked into the index. Every search scans them, so inserts wait while there are more.',
-    parse: integer(1, 64 * 1024 * mebibyte),
+    parse: bytes(1, 64 * 1024 * mebibyte),
+  },
+  maxIdempotencyKeys: {
+    env: 'MAX_IDEMPOTENCY_KEYS',
+    flag: 'max-idempotency-keys',
+    default: 1_000_000,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Idempotency keys that are kept, about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones.',
+    parse: integer(1, 1_000_000_000),
+  },
+  idempotencyKeyLifeMs: {
+    env: 'IDEMPOTENCY_KEY_LIFE_MS',
+    flag: 'idempotency-key-life-ms',
+    default: idempotencyKeyLifeMs,
+    defaultText: '86400000 (24 hours)',
+    placeholder: 'ms',
+    group: 'limits',
+    doc: 'Time after an insert in which a repetition under its idempotency key is recognized.',
+    parse: integer(1_000, 31_536_000_000),
   },
   requestTimeoutMs: {
     env: 'REQUEST_TIMEOUT_MS',
@@ -357,7 +414,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     default: 5_000,
     placeholder: 'ms',
     group: 'process',
-    doc: 'After SIGTERM or SIGINT, time that running requests have to end.',
+    doc: 'After SIGTERM or SIGINT, time that running requests have to end. HTTP connections on which nothing runs stay open for a tenth of it, at most 2 s: requests that come on them are refused with 503, not cut off.',
     parse: integer(0, 600_000),
   },
   logLevel: {
@@ -414,9 +471,24 @@ export function readConfig(
   return Object.freeze(Object.fromEntries(entries) as Config)
 }
 
+/** Whether HTTP asks for no key. */
+export function isHttpOpen({ httpApiKey, httpApiKeyNext, apiKeysFile }: Config): boolean {
+  return httpApiKey === undefined && httpApiKeyNext === undefined && apiKeysFile === undefined
+}
+
 /** The default of a setting as help and docs print it. */
 export function defaultText(row: { readonly default: unknown; readonly defaultText?: string }): string {
   return row.defaultText ?? String(row.default)
+}
+
+/** What is in force, by the names of the variables, for the log: of secrets only whether they are set. */
+export function effectiveSettings(config: Config): Readonly<Record<string, unknown>> {
+  const entries = Object.entries(settings).map(([name, row]: [string, Setting<unknown>]) => {
+    const value = config[name as SettingName]
+    if (value === undefined) return [row.env, row.defaultText ?? 'unset']
+    return [row.env, row.secret ? 'set' : value]
+  })
+  return Object.fromEntries(entries)
 }
 
 function nonEmpty(text: string): string {
@@ -429,6 +501,18 @@ function integer(least: number, most: number): (text: string) => number {
     const value = Number(text)
     if (!/^\d+$/.test(text) || value < least || value > most) {
       throw new Error(`is not a whole number from ${least} to ${most}`)
+    }
+    return value
+  }
+}
+
+/** A number of bytes, or one with a unit. Every unit is a multiple of 1024, as for Docker and the JVM: `4G`, `4GB` and `4GiB` alike. */
+function bytes(least: number, most: number): (text: string) => number {
+  return (text) => {
+    const [, digits, unit = ''] = /^(\d+)([kmgt]?)(?:(?<=[kmgt])i?b)?$/i.exec(text) ?? []
+    const value = Number(digits) * 1024 ** ' kmgt'.indexOf(unit.toLowerCase() || ' ')
+    if (!(value >= least && value <= most)) {
+      throw new Error(`is not a size from ${least} to ${most} bytes, like 65536, 64K, 512M or 4G`)
     }
     return value
   }

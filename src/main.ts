@@ -1,23 +1,29 @@
-import { existsSync } from 'node:fs'
+import { existsSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
+import type { ApiKey, ServiceKeys } from './base/api-key.ts'
 import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { canSharePorts } from './base/ports.ts'
-import type { Config } from './config.ts'
+import { version } from './base/version.ts'
+import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
+import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
 import { type Engine, openEngine, startEngineThreads, stopEngineThreads } from './engine/engine.ts'
-import type { MetricPlan } from './engine/recall-plans.ts'
+import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
 import { FrontThreads } from './front/front-threads.ts'
 import type { Ports } from './front/messages.ts'
-import { loadOrCreateApiKey } from './storage/api-key-file.ts'
+import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
+import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
+import { repair } from './storage/repair.ts'
 import type { SnapshotHeader } from './storage/snapshot-format.ts'
 import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
 import type { Store } from './storage/store.ts'
+import { Survey } from './storage/survey.ts'
 
 export { writeWholeFile } from './storage/whole-file.ts'
 export { type SnapshotHeader, SnapshotReader }
@@ -51,9 +57,12 @@ export interface Address {
  */
 export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
-  const closers: (() => Promise<void>)[] = []
+  const { node } = process.versions
+  logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
+  const closers: Closer[] = []
   const close = async (): Promise<void> => {
-    for (const closer of closers.splice(0).reverse()) await closer()
+    const deadlineMs = performance.now() + config.shutdownTimeoutMs
+    for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
     return await assemble(config, logger, closers, close)
@@ -75,15 +84,33 @@ export function loggerOf({ logLevel, logFormat }: Config): Logger {
  * @throws Error that says what is wrong: the data directory is in use, or so damaged that it cannot be opened
  */
 export async function examineData(config: Config): Promise<Diagnosis> {
-  const store = await openStore({
-    dataDir: config.dataDir,
-    logger: loggerOf({ ...config, logLevel: 'silent' }),
-  })
-  try {
-    return examine(store, indexDirectory(config))
-  } finally {
-    await store.close()
+  return (await examineAnd(config)).diagnosis
+}
+
+/**
+ * The same, and takes damaged points out, so that the rest can be served.
+ *
+ * @returns what was found, and the file with what is left of the points that were set aside
+ * @throws Error as `examineData`; or what kept the repair from being written, which can be repeated then
+ */
+export async function repairData(
+  config: Config,
+): Promise<{ readonly diagnosis: Diagnosis; readonly file: string | undefined }> {
+  return await examineAnd(config, repair)
+}
+
+async function examineAnd(
+  config: Config,
+  act?: typeof repair,
+): Promise<{ readonly diagnosis: Diagnosis; readonly file: string | undefined }> {
+  await using survey = await Survey.open(config.dataDir)
+  if (survey === undefined) {
+    const diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
+    return { diagnosis, file: undefined }
   }
+  const { findings, ...diagnosis } = examine(survey, indexDirectory(config))
+  const file = diagnosis.damageCount > 0 ? await act?.(survey, findings) : undefined
+  return { diagnosis, file }
 }
 
 /**
@@ -117,6 +144,12 @@ export async function restoreData(
   return reader.header
 }
 
+/** Closes a part; `deadlineMs`, by `performance.now()`, is when all should be closed. */
+type Closer = (deadlineMs: number) => Promise<void>
+
+/** What the index has to be written to disk, however long the requests under way have taken to end. */
+const indexCloseMinMs = 2_000
+
 function indexDirectory({ dataDir }: Config): string {
   return join(dataDir, 'index')
 }
@@ -124,21 +157,34 @@ function indexDirectory({ dataDir }: Config): string {
 async function assemble(
   config: Config,
   logger: Logger,
-  closers: (() => Promise<void>)[],
+  closers: Closer[],
   close: () => Promise<void>,
 ): Promise<Service> {
   const started = performance.now()
   const threads = startEngineThreads({ ...config, logger })
   closers.push(() => stopEngineThreads(threads))
   let metrics: ServiceMetrics | undefined
+  let entrance: Entrance | undefined
+  let writesBlocked: WritesBlocked | undefined
   const store = await openStore({
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
+    maxIdempotencyKeys: config.maxIdempotencyKeys,
+    idempotencyKeyLifeMs: config.idempotencyKeyLifeMs,
     logger,
     onCommit: (seconds) => metrics?.commit(seconds),
+    onWritesBlocked: (reason) => {
+      writesBlocked = reason
+      entrance?.setWritesBlocked(reason)
+    },
   })
   closers.push(() => store.close())
-  const key = await grpcKey(config, logger)
+  const generated = await generatedKey(config, logger)
+  const keysFile = config.apiKeysFile === undefined ? undefined : readKeysFile(config.apiKeysFile)
+  const keysWith = (fileKeys: readonly ApiKey[] = []): ServiceKeys =>
+    keysInForce(config, generated?.key, fileKeys)
+  const keys = keysWith(keysFile?.keys)
+  logKeys(keys, logger)
 
   let loaded: Engine | undefined
   const engine = (): Engine => {
@@ -158,24 +204,48 @@ async function assemble(
   })
   // It may fail before anybody waits for it: `ready` tells.
   opening.catch(() => {})
-  closers.push(async () => {
+  closers.push(async (deadlineMs) => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
-    await (await opening.catch(() => undefined))?.close()
+    await (await opening.catch(() => undefined))?.close(
+      Math.max(indexCloseMinMs, deadlineMs - performance.now()),
+    )
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
-  const parts = { config, engine, metrics, logger, apiKey: key.key, isReady }
-  const entrance = (await hasFronts(config, logger))
+  const parts = {
+    config,
+    engine,
+    metrics,
+    logger,
+    keys,
+    isReady,
+    writesBlocked: () => writesBlocked,
+  }
+  registerSystem(parts, threads.kernels.variant)
+  const opened = (await hasFronts(config, logger))
     ? await openFronts(parts, closers)
     : await openTransports(parts, closers)
-  const { ports } = entrance
+  entrance = opened
+  const { ports } = opened
   logPorts(config, ports, logger)
+  if (keysFile !== undefined) {
+    const file = config.apiKeysFile!
+    const onKeys = (fileKeys: readonly ApiKey[]): void => {
+      opened.setKeys(keysWith(fileKeys))
+      logger.info({ file }, 'API_KEYS_FILE has changed')
+      logKeys(keysWith(fileKeys), logger)
+    }
+    const onFault = (err: unknown): void =>
+      logger.error({ err, file }, 'API_KEYS_FILE cannot be used: the keys read before stay in force')
+    const unwatch = watchKeysFile(file, keysFile, onKeys, onFault)
+    closers.push(async () => unwatch())
+  }
 
-  const ready = opening.then(async (opened) => {
-    loaded = opened
-    registerGauges(parts.metrics, opened, store)
-    await entrance.serve(opened)
-    const { points, dimension } = opened.stats
+  const ready = opening.then(async (engine) => {
+    loaded = engine
+    registerGauges(parts.metrics, engine, store)
+    await opened.serve(engine)
+    const { points, dimension } = engine.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
   // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
@@ -184,9 +254,9 @@ async function assemble(
   return {
     grpcAddress: { host: config.grpcHost, port: ports.grpc },
     httpAddress: ports.http === undefined ? undefined : { host: config.httpHost, port: ports.http },
-    apiKeyPath: key.path,
+    apiKeyPath: generated?.path,
     ready,
-    failed: entrance.failed,
+    failed: opened.failed,
     close,
   }
 }
@@ -197,16 +267,19 @@ interface EntranceParts {
   readonly engine: () => Engine
   readonly metrics: ServiceMetrics
   readonly logger: Logger
-  readonly apiKey: string
+  readonly keys: ServiceKeys
   readonly isReady: () => boolean
+  readonly writesBlocked: () => WritesBlocked | undefined
 }
 
 /** Where callers come in. */
 interface Entrance {
   readonly ports: Ports
   readonly failed: Promise<never>
+  setKeys(keys: ServiceKeys): void
   /** The stored points are loaded. */
   serve(engine: Engine): Promise<void> | void
+  setWritesBlocked(reason: WritesBlocked | undefined): void
 }
 
 async function hasFronts({ frontThreads }: Config, logger: Logger): Promise<boolean> {
@@ -219,14 +292,20 @@ async function hasFronts({ frontThreads }: Config, logger: Logger): Promise<bool
 }
 
 /** Opens both transports on threads of their own, and registers one closer that drains them. */
-async function openFronts(parts: EntranceParts, closers: (() => Promise<void>)[]): Promise<Entrance> {
+async function openFronts(parts: EntranceParts, closers: Closer[]): Promise<Entrance> {
   const fronts = new FrontThreads(parts)
   closers.push(() => fronts.close(parts.config.shutdownTimeoutMs))
-  return { ports: await fronts.listen(), failed: fronts.death, serve: (engine) => fronts.serve(engine) }
+  return {
+    ports: await fronts.listen(),
+    failed: fronts.death,
+    setKeys: (keys) => fronts.setKeys(keys),
+    serve: (engine) => fronts.serve(engine),
+    setWritesBlocked: (reason) => fronts.setWritesBlocked(reason),
+  }
 }
 
 /** Opens both transports on this thread, and registers one closer that drains them. */
-async function openTransports(parts: EntranceParts, closers: (() => Promise<void>)[]): Promise<Entrance> {
+async function openTransports(parts: EntranceParts, closers: Closer[]): Promise<Entrance> {
   const { config, engine } = parts
   const context: ApiContext = {
     get database() {
@@ -242,7 +321,10 @@ async function openTransports(parts: EntranceParts, closers: (() => Promise<void
   return {
     ports: transports.ports,
     failed: new Promise(() => {}),
+    setKeys: (keys) => transports.setKeys(keys),
     serve: () => transports.setServing(true),
+    // They ask for it themselves.
+    setWritesBlocked: () => {},
   }
 }
 
@@ -251,14 +333,56 @@ function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger:
   if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
 }
 
-async function grpcKey(config: Config, logger: Logger): Promise<{ key: string; path: string | undefined }> {
-  if (config.grpcRootPassword !== undefined) return { key: config.grpcRootPassword, path: undefined }
-  const { key, path, created } = await loadOrCreateApiKey(config.dataDir)
+/** The key of the data directory; undefined where GRPC_ROOT_PASSWORD gives one. */
+async function generatedKey(
+  { dataDir, grpcRootPassword, grpcRootPasswordNext }: Config,
+  logger: Logger,
+): Promise<{ readonly key: string; readonly path: string } | undefined> {
+  if (grpcRootPassword !== undefined) {
+    const unused = await setAsideApiKey(dataDir, [grpcRootPassword, grpcRootPasswordNext ?? ''])
+    if (unused !== undefined) {
+      logger.warn(
+        { path: unused },
+        'GRPC_ROOT_PASSWORD is in force: the generated key is not, and was renamed',
+      )
+    }
+    return undefined
+  }
+  const { key, path, created } = await loadOrCreateApiKey(dataDir)
   logger.info(
     { path },
     created ? 'made a new gRPC API key: read it from this file' : 'the gRPC API key stands in this file',
   )
   return { key, path }
+}
+
+/** All keys of both transports; a key of the settings allows everything. */
+function keysInForce(
+  config: Config,
+  generated: string | undefined,
+  fileKeys: readonly ApiKey[],
+): ServiceKeys {
+  const { grpcRootPassword, grpcRootPasswordNext, httpApiKey, httpApiKeyNext } = config
+  const own = (name: string, key: string | undefined): ApiKey[] =>
+    key === undefined ? [] : [{ name, key, role: 'write' }]
+  return {
+    grpc: [
+      ...own('GRPC_ROOT_PASSWORD', grpcRootPassword),
+      ...own('DATA_DIR/api-key', generated),
+      ...own('GRPC_ROOT_PASSWORD_NEXT', grpcRootPasswordNext),
+      ...fileKeys,
+    ],
+    http: isHttpOpen(config)
+      ? undefined
+      : [...own('HTTP_API_KEY', httpApiKey), ...own('HTTP_API_KEY_NEXT', httpApiKeyNext), ...fileKeys],
+  }
+}
+
+/** Which keys are in force, by their names. */
+function logKeys({ grpc, http }: ServiceKeys, logger: Logger): void {
+  const named = (keys: readonly ApiKey[]): string[] =>
+    keys.map(({ name, role }) => (role === 'read' ? `${name} (read)` : name))
+  logger.info({ grpc: named(grpc), http: http === undefined ? 'open' : named(http) }, 'API keys in force')
 }
 
 function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): void {
@@ -290,12 +414,24 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): 
     'Removed points whose links are not repaired yet.',
     () => engine.stats.tombstones,
   )
+  metrics.gauge(
+    'vicinal_index_settling',
+    '1 while a graph is being built or repaired after a start, or recall is being measured; searches may be exact, and slower, meanwhile.',
+    () => Number(engine.stats.isSettling),
+  )
+  metrics.gauges(
+    'vicinal_index_measured_on',
+    'By the metric of the graph, what its distances are measured on: 0 no graph yet, 1 codes, 2 vectors, 3 no graph, as neither tells the points apart.',
+    'graph',
+    () =>
+      Object.entries(engine.stats.measuredOn).map(([graph, on]) => [graph, measuredOnNumbers[on ?? 'none']]),
+  )
   const plans = (): [string, MetricPlan][] => Object.entries(engine.stats.plans)
   metrics.gauges(
     'vicinal_index_recall',
-    'Share of the ten nearest that a search at the default ef found, measured on stored points.',
+    'Share of the ten nearest that searches at the default ef find: 1 where they are exact, else measured on stored points.',
     'metric',
-    () => plans().map(([metric, { recall }]) => [metric, recall]),
+    () => plans().map(([metric, plan]) => [metric, recallInForce(plan)]),
   )
   metrics.gauges(
     'vicinal_index_widening',
@@ -315,5 +451,28 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): 
     'Bytes of changes that wait for the disk.',
     () => engine.stats.queuedWriteBytes,
   )
+  metrics.gauge(
+    'vicinal_idempotency_keys',
+    'Idempotency keys on disk, those included that are too old to be recognized.',
+    () => store.keyedRequestCount,
+  )
   metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => store.diskBytes)
 }
+
+function registerSystem({ metrics, config, writesBlocked }: EntranceParts, simd: string): void {
+  const { platform, arch } = process
+  const labels = { version: version(), node: process.versions.node, platform, arch, simd }
+  metrics.info('vicinal_build_info', 'Always 1: what is running, by its labels.', labels)
+  metrics.gauge('vicinal_disk_free_bytes', 'Bytes that the disk of the data directory has left.', () => {
+    const { bavail, bsize } = statfsSync(config.dataDir)
+    return bavail * bsize
+  })
+  metrics.gauges(
+    'vicinal_writes_blocked',
+    'Whether changes are refused, by reason: 1 from the first refusal to the next insert that is stored.',
+    'reason',
+    () => Object.keys(writesBlockedTexts).map((reason) => [reason, reason === writesBlocked() ? 1 : 0]),
+  )
+}
+
+const measuredOnNumbers = { none: 0, codes: 1, rows: 2, nothing: 3 } as const

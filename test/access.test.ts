@@ -9,7 +9,7 @@ import { syncBuiltinESMExports } from 'node:module'
 import { networkInterfaces } from 'node:os'
 import { join } from 'node:path'
 import { after, before, describe, it, mock } from 'node:test'
-import { createKeyCheck } from '../src/base/api-key.ts'
+import { type ApiKey, Keyring } from '../src/base/api-key.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { readConfig } from '../src/config.ts'
@@ -19,7 +19,8 @@ import { apiKey, startTestService, type TestService } from './support/service.ts
 const main = join(import.meta.dirname, '../src/cli/main.ts')
 
 describe('the comparison of keys', () => {
-  const isKey = createKeyCheck(apiKey)
+  const keyring = new Keyring([{ name: 'only', key: apiKey, role: 'write' }])
+  const isKey = (presented: string | undefined): boolean => keyring.find(presented)?.name === 'only'
 
   it('takes the key, bare and as a bearer token, and nothing else', () => {
     for (const right of [apiKey, `Bearer ${apiKey}`, `bearer   ${apiKey}`])
@@ -56,6 +57,46 @@ describe('the comparison of keys', () => {
         )
         const { length } = Buffer.from(apiKey)
         assert.deepEqual(lengths, [length, length, length, length])
+      }
+    } finally {
+      compare.mock.restore()
+      syncBuiltinESMExports()
+    }
+  })
+})
+
+describe('several keys', () => {
+  const keys: readonly ApiKey[] = [
+    { name: 'first', key: 'the-first-key', role: 'write' },
+    { name: 'second', key: 'a-second-key-that-is-longer', role: 'read' },
+    { name: 'again', key: 'the-first-key', role: 'read' },
+  ]
+
+  it('are told apart, the first where two are the same, and their calls are counted', () => {
+    const keyring = new Keyring(keys)
+    assert.equal(keyring.find('the-first-key'), keys[0])
+    assert.equal(keyring.find('Bearer a-second-key-that-is-longer'), keys[1])
+    assert.equal(keyring.find('a-second-key-that-is-longer'), keys[1])
+    for (const wrong of ['the-first-key-', 'the-first-ke', '', undefined])
+      assert.equal(keyring.find(wrong), undefined)
+    keyring.replace(keys.slice(1, 2))
+    assert.equal(keyring.find('the-first-key'), undefined)
+    assert.deepEqual(keyring.calls, [['second', 2]])
+  })
+
+  it('are all compared, whichever is presented', () => {
+    const keyring = new Keyring(keys)
+    const compare = mock.method(crypto, 'timingSafeEqual')
+    syncBuiltinESMExports()
+    try {
+      for (const presented of ['', ...keys.map(({ key }) => key), 'Bearer the-first-key', 'x'.repeat(9999)]) {
+        compare.mock.resetCalls()
+        keyring.find(presented)
+        const lengths = compare.mock.calls.map(({ arguments: [given] }) => given.byteLength)
+        assert.deepEqual(
+          lengths,
+          keys.flatMap(({ key }) => [key.length, key.length]),
+        )
       }
     } finally {
       compare.mock.restore()

@@ -1,12 +1,15 @@
 import assert from 'node:assert/strict'
+import { type ChildProcessWithoutNullStreams, spawn, spawnSync } from 'node:child_process'
+import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
-import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { readFileSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { hashPoint } from '../src/base/point-hash.ts'
 import { Progress } from '../src/cli/progress.ts'
 import { createHttpClient, type Point, type VectorClient } from '../src/client/index.ts'
 import { defaultText, settings } from '../src/config.ts'
@@ -98,6 +101,36 @@ function assertEnded(ended: Ended, code: number, stderr: RegExp | '' = ''): void
   else assert.match(ended.stderr, stderr)
 }
 
+function idsIn(path: string): string[] {
+  return readFileSync(path, 'utf8').trim().split('\n')
+}
+
+/**
+ * Sets the journal of an import of `linesOf` back, to what it is when the process is killed with some batches stored
+ * up to a record and others sent up to the given ones.
+ */
+function asIfKilled(
+  file: string,
+  { done, sent, sentMs = Date.now() }: { done: number; sent: readonly number[]; sentMs?: number },
+): void {
+  const path = `${file}.vicinal-import`
+  const state = JSON.parse(readFileSync(path, 'utf8')) as { readonly done: object }
+  const digestOf = (after: number, end: number): string => {
+    const hash = createHash('sha256')
+    for (const { vector, content } of linesOf(end).slice(after)) {
+      hashPoint(hash, { vector: Float32Array.from(vector), payload: { contentType: 'Text', content } })
+    }
+    return hash.digest('hex')
+  }
+  const batches = sent.map((end, index) => {
+    const after = sent[index - 1] ?? done
+    return { after, end, digest: digestOf(after, end), sentMs }
+  })
+  const idsBytes = done * `${randomUUID()}\n`.length
+  const doneState = { records: done, points: done, digest: digestOf(0, done), idsBytes }
+  writeFileSync(path, JSON.stringify({ ...state, done: { ...state.done, ...doneState }, sent: batches }))
+}
+
 describe('vicinal import', () => {
   it('stores JSON lines over either transport, and says how it went', async () => {
     await using desk = await Desk.open()
@@ -106,7 +139,6 @@ describe('vicinal import', () => {
     const ended = await desk.vicinal('import', file, '--ids', desk.path('ids'))
     assertEnded(ended, 0)
     assert.match(ended.stdout, /^2501 points in \d+\.\d s \(\d+ points\/s, \d+\.\d MB\/s of vectors\)\n$/)
-    assert.equal(existsSync(`${file}.vicinal-import`), false)
     const ids = (await readFile(desk.path('ids'), 'utf8')).trim().split('\n')
     assert.equal(ids.length, 2501)
     assert.equal((await desk.client.get(ids[0]!)).payload.contentType, 'Image')
@@ -240,21 +272,22 @@ describe('vicinal import', () => {
         /two.i8 has 1 rows, .*more has more lines/,
       ],
       [[desk.file('x.fvecs', Buffer.alloc(12))], 1, /x.fvecs is no .fvecs file: a row of 0 components/],
-      [[desk.path('missing')], 1, /missing/],
-      [[desk.path('.')], 1, /EISDIR/],
+      [[desk.path('missing')], 2, /missing is not there/],
+      [[desk.path('.')], 2, /is a directory, it must be a file/],
       [[five, '--scale', 'x'], 2, /--scale <factor>' argument 'x' is invalid/],
     ]
     for (const [args, code, stderr] of cases) assertEnded(await desk.vicinal('import', ...args), code, stderr)
   })
 
-  it('stores every point exactly once however often it is killed', async () => {
+  it('stores every point exactly once however often it is killed, beside the same points of an earlier import', async () => {
     await using desk = await Desk.open()
     const seed = Math.floor(Math.random() * 2 ** 32)
     const random = seededRandom(seed)
     const count = 3000
     const file = desk.file('many.jsonl', jsonLines(linesOf(count)))
-    const args = ['import', file, '--batch-size', '5', '--ids', desk.path('ids'), ...desk.overGrpc]
-    let storedBefore = 0
+    assertEnded(await desk.vicinal('import', file, '--ids', desk.path('first-ids')), 0)
+    const args = ['import', file, '--again', '--batch-size', '5', '--ids', desk.path('ids'), ...desk.overGrpc]
+    let storedBefore = count
     for (let kill = 0; kill < 3; kill += 1) {
       const importer = new Command(args)
       const goal = storedBefore + 50 + Math.floor(random() * 400)
@@ -267,45 +300,138 @@ describe('vicinal import', () => {
     assert.match(last.stderr, /going on after record \d+, as the journal says/)
     assert.equal(last.code, 0)
     const expected = linesOf(count).map(({ content }) => content)
-    assert.deepEqual(await contentsIn(desk.client), [...expected].sort(), `seed ${seed}`)
-    const ids = (await readFile(desk.path('ids'), 'utf8')).trim().split('\n')
-    assert.equal(new Set(ids).size, count)
+    assert.deepEqual(await contentsIn(desk.client), [...expected, ...expected].sort(), `seed ${seed}`)
+    const ids = idsIn(desk.path('ids'))
+    assert.equal(new Set([...ids, ...idsIn(desk.path('first-ids'))]).size, 2 * count)
     assert.equal((await desk.client.get(ids[count - 1]!)).payload.content, expected[count - 1])
   })
 
-  it('asks after the batches whose answers were lost: stored ones are found, others are sent', async () => {
+  it('sends batches again whose answers were lost, under their keys, and says so', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.jsonl', `${jsonLines(linesOf(30))}no JSON\n`)
     const args = ['import', file, '--batch-size', '10', '--ids', desk.path('ids')]
     assertEnded(await desk.vicinal(...args), 1, /points.jsonl:31: not JSON/)
-    const ids = readFileSync(desk.path('ids'), 'utf8').trim().split('\n')
-    for (const id of ids.slice(20)) await desk.client.delete(id)
-    const journal = `${file}.vicinal-import`
-    const state = JSON.parse(readFileSync(journal, 'utf8')) as { readonly done: number }
-    assert.equal(state.done, 30)
-    // As if killed after the second batch was stored, before its answer came, and before the third was sent.
-    const idsBytes = 10 * `${ids[0]}\n`.length
-    writeFileSync(journal, JSON.stringify({ ...state, done: 10, underWay: [20, 30], idsBytes }))
+    const ids = idsIn(desk.path('ids'))
+    // One that was deleted meanwhile does not come back, and its id stays in its place.
+    await desk.client.delete(ids[15]!)
+    asIfKilled(file, { done: 10, sent: [20, 30] })
 
-    assertEnded(await desk.vicinal(...args, '--skip-invalid'), 0, /going on after record 10/)
-    const again = readFileSync(desk.path('ids'), 'utf8').trim().split('\n')
-    assert.deepEqual(again.slice(0, 20), ids.slice(0, 20))
-    assert.equal(again.length, 30)
-    assert.deepEqual(
-      (await contentsIn(desk.client)).sort(),
-      linesOf(30)
-        .map(({ content }) => content)
-        .sort(),
+    const resumed = await desk.vicinal(...args, '--skip-invalid')
+    assertEnded(resumed, 0, /going on after record 10, as the journal says/)
+    assert.match(
+      resumed.stderr,
+      /2 batches \(of records 11 to 30\) were sent and not answered: they are sent again under the same keys/,
     )
+    assert.match(resumed.stderr, /the batches without an answer are stored, each once/)
+    assert.deepEqual(idsIn(desk.path('ids')), ids)
+    assert.equal(await pointsStored(desk.service.httpUrl), 29)
   })
 
-  it('does not go on with the journal of another import', async () => {
+  it('goes on behind a line that was mended, and not behind lines that were changed', async () => {
+    await using desk = await Desk.open()
+    const lines = linesOf(30).map((line) => JSON.stringify(line))
+    const write = (changes: Readonly<Record<number, string>>): string =>
+      desk.file('points.jsonl', lines.map((line, index) => `${changes[index] ?? line}\n`).join(''))
+    const file = write({ 25: '{"vector": [1, 2' })
+    const args = ['import', file, '--batch-size', '10', '--ids', desk.path('ids')]
+    assertEnded(await desk.vicinal(...args), 1, /points.jsonl:26: not JSON/)
+
+    write({ 25: '{"vector": [1, 2', 5: '{"vector":[7,7],"content":"other"}' })
+    assertEnded(await desk.vicinal(...args), 1, /the file has changed in the part that is stored/)
+    write({ 25: '{"vector":[1,2,3],"content":"mended wrongly"}' })
+    assertEnded(await desk.vicinal(...args), 1, /points.jsonl:26: vector has 3 dimensions/)
+
+    asIfKilled(write({}), { done: 10, sent: [20] })
+    write({ 12: '{"vector":[7,7],"content":"other"}' })
+    assertEnded(
+      await desk.vicinal(...args),
+      1,
+      /records 11 to 20 were sent before and not answered, but they have changed: .*--resend-uncertain/,
+    )
+    writeFileSync(
+      file,
+      lines
+        .slice(0, 15)
+        .map((line) => `${line}\n`)
+        .join(''),
+    )
+    assertEnded(await desk.vicinal(...args), 1, /records 11 to 20 were sent .*but they have changed/)
+
+    write({ 25: '{"vector":[1,2],"content":"mended"}' })
+    assertEnded(await desk.vicinal(...args), 0, /going on after record 10/)
+    assert.equal(new Set(idsIn(desk.path('ids'))).size, 30)
+    assert.equal(await pointsStored(desk.service.httpUrl), 30)
+    assert.equal((await desk.client.get(idsIn(desk.path('ids'))[25]!)).payload.content, 'mended')
+  })
+
+  it('sends batches again that nobody can be sure of any more only when it is told to', async () => {
+    await using desk = await Desk.open()
+    const file = desk.file('points.jsonl', `${jsonLines(linesOf(30))}no JSON\n`)
+    const args = ['import', file, '--batch-size', '10', '--skip-invalid']
+    assertEnded(await desk.vicinal('import', file, '--batch-size', '10'), 1, /not JSON/)
+    asIfKilled(file, { done: 10, sent: [20, 30], sentMs: Date.now() - 24 * 3_600_000 })
+    assertEnded(
+      await desk.vicinal(...args),
+      1,
+      /2 batches with 20 records \(records 11 to 20, records 21 to 30\) were sent about a day ago.*--resend-uncertain/,
+    )
+    const told = await desk.vicinal(...args, '--resend-uncertain')
+    assertEnded(told, 0, /WARNING: 2 batches with 20 records/)
+  })
+
+  it('takes other flags, and another service, while nothing is stored', async () => {
+    await using desk = await Desk.open()
+    await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'first' } })
+    const file = desk.file('rows.i8', Buffer.of(1, 2, 3, 4))
+    const port = await freePort()
+    const nowhere = ['--grpc', `localhost:${port}`, '--api-key', 'k']
+    assertEnded(await run(['import', file, '--dimension', '2', ...nowhere]), 1, /no gRPC service answers/)
+    const nowhereHttp = ['--http', `http://127.0.0.1:${port}`]
+    assertEnded(await run(['import', file, '--dimension', '2', ...nowhereHttp]), 1, /no HTTP service answers/)
+    assertEnded(await desk.vicinal('import', file, '--dimension', '4'), 1, /row 0: vector has 4 dimensions/)
+    assertEnded(await desk.vicinal('import', file, '--dimension', '2', '--scale', '2'), 0)
+    assert.equal(await pointsStored(desk.service.httpUrl), 3)
+  })
+
+  it('says that a file was imported already, and imports it again only when it is told to', async () => {
+    await using desk = await Desk.open()
+    const file = desk.file('points.jsonl', jsonLines(linesOf(3)))
+    assertEnded(await desk.vicinal('import', file), 0)
+    assertEnded(
+      await desk.vicinal('import', file),
+      2,
+      /points.jsonl was already imported into localhost:\d+: 3 points, finished 20.*--again imports it once more/,
+    )
+    // Nothing of it is stored: the journal of the finished one stays.
+    const port = await freePort()
+    const nowhere = ['--grpc', `localhost:${port}`, '--api-key', 'k']
+    assertEnded(await run(['import', file, '--again', ...nowhere]), 1, /no gRPC service answers/)
+    assertEnded(await desk.vicinal('import', file), 2, /was already imported/)
+    assert.equal(await pointsStored(desk.service.httpUrl), 3)
+    assertEnded(await desk.vicinal('import', file, '--again'), 0)
+    assert.equal(await pointsStored(desk.service.httpUrl), 6)
+  })
+
+  it('does not go on with the journal of another import, or of an earlier version', async () => {
     await using desk = await Desk.open()
     const file = desk.file('points.jsonl', `${jsonLines(linesOf(3))}no JSON\n`)
     assertEnded(await desk.vicinal('import', file, '--batch-size', '1'), 1, /3 points are stored/)
-    assertEnded(await desk.vicinal('import', file, '--normalize'), 1, /is of another import/)
-    await writeFile(`${file}.vicinal-import`, '{}')
-    assertEnded(await desk.vicinal('import', file), 1, /is no journal of an import/)
+    assertEnded(
+      await desk.vicinal('import', file, '--normalize'),
+      2,
+      /begun with no flags that change points, not with --normalize: 3 points of it are stored/,
+    )
+    const overHttp = ['import', file, ...desk.overHttp]
+    assertEnded(await run(overHttp), 2, /begun into localhost:\d+, not http:.*: 3 points of it are stored/)
+    const journal = `${file}.vicinal-import`
+    await writeFile(journal, '{}')
+    assertEnded(await desk.vicinal('import', file), 2, /is no journal of an import/)
+    await writeFile(journal, '{"source":"{}","done":20,"underWay":[30,40],"idsBytes":0}')
+    assertEnded(
+      await desk.vicinal('import', file),
+      2,
+      /journal of an earlier version .*up to record 20 everything is stored, and 2 batches behind it may be/,
+    )
   })
 
   it('slows down to what the service takes, and loses nothing', async () => {
@@ -348,7 +474,15 @@ describe('the progress of an import', () => {
     progress.advance(60, 500)
     progress.stop()
     assert.match(terminal.written, /█+░+ 75% \| 90 points \| \d+ points\/s \| \S+ left/)
-    assert.ok(terminal.written.includes('\r\x1b[Ka line\n'))
+    const lineEnd = terminal.written.indexOf('a line\n') + 'a line\n'.length
+    assert.ok(
+      terminal.written.slice(0, lineEnd).endsWith('\x1b[1G\x1b[2Ka line\n'),
+      'the bar makes way for it',
+    )
+    assert.match(terminal.written.slice(lineEnd), /^\S+█+░+ 25% \|/, 'and comes back below it')
+    // Neither leads back to an earlier line, which would then be written over.
+    for (const back of ['\x1b7', '\x1b8']) assert.ok(!terminal.written.includes(back))
+    assert.ok(terminal.written.endsWith('\n'))
   })
 
   it('counts where the size of the input is unknown', () => {
@@ -360,6 +494,83 @@ describe('the progress of an import', () => {
     assert.doesNotMatch(terminal.written, /%/)
   })
 })
+
+const hasScript = spawnSync('script', ['--version']).error === undefined
+
+describe('an import on a terminal', {
+  skip: hasScript ? false : '`script` of util-linux is not installed',
+}, () => {
+  it('that is stopped by Ctrl-C gives the terminal back and says how to go on, which the next call does', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await ServerProcess.start(join(directory.path, 'data'), {
+      GRPC_ROOT_PASSWORD: apiKey,
+    })
+    const file = join(directory.path, 'points.jsonl')
+    const count = 20_000
+    await writeFile(file, jsonLines(linesOf(count)))
+    const args = ['import', file, '--grpc', server.grpcAddress, '--api-key', apiKey]
+    const first = new TerminalSession([...args, '--batch-size', '5'])
+    await first.shows(/ [1-9]\d* points \|/)
+    // Requests are under way then that will not be answered before it is stopped.
+    server.command.kill('SIGSTOP')
+    first.type('\x03')
+    assert.equal(await first.ended, 130)
+    server.command.kill('SIGCONT')
+    assert.ok(first.shown.includes('\x1b[?25l'), 'the cursor was hidden')
+    assert.ok(
+      first.shown.lastIndexOf('\x1b[?25h') > first.shown.lastIndexOf('\x1b[?25l'),
+      'and is shown again',
+    )
+    assert.match(
+      first.shown,
+      /\n\d+ points are stored, \d+ batches are sent and not answered; the same command goes on behind them\r\nvicinal: interrupted\r\n$/,
+    )
+
+    const second = new TerminalSession(args)
+    assert.equal(await second.ended, 0)
+    assert.match(second.shown, /going on after record \d+, as the journal says\r\n/)
+    assert.match(
+      second.shown,
+      /batches \(of records \d+ to \d+\) were sent and not answered: they are sent again/,
+    )
+    assert.match(second.shown, /the batches without an answer are stored, each once\r\n/)
+    // The bar ends on a line of its own, and the summary begins on the next.
+    assert.match(second.shown, / 100% \| \d+ points \|[^\n]*\r\n\d+ points in [^\n]*\r\n$/)
+    assert.equal(await pointsStored(server.httpUrl), count)
+  })
+})
+
+/** `vicinal` at a terminal of its own, of 200 columns. */
+class TerminalSession {
+  readonly #child: ChildProcessWithoutNullStreams
+  readonly ended: Promise<number | null>
+  shown = ''
+
+  constructor(args: readonly string[]) {
+    const main = join(import.meta.dirname, '../src/cli/main.ts')
+    const command = [process.execPath, main, ...args].map((word) => `'${word}'`).join(' ')
+    this.#child = spawn('script', ['-qefc', `stty cols 200; exec ${command}`, '/dev/null'], {
+      env: { PATH: process.env.PATH, TERM: 'xterm', SHELL: '/bin/sh' },
+    })
+    this.#child.stdout.setEncoding('utf8').on('data', (text: string) => {
+      this.shown += text
+    })
+    this.ended = once(this.#child, 'close').then(([code]) => code as number | null)
+  }
+
+  type(keys: string): void {
+    this.#child.stdin.write(keys)
+  }
+
+  async shows(pattern: RegExp): Promise<void> {
+    while (!pattern.test(this.shown)) {
+      const more = once(this.#child.stdout, 'data').then(() => true)
+      const isAlive = await Promise.race([more, this.ended.then(() => false)])
+      if (!isAlive && !pattern.test(this.shown))
+        assert.fail(`ended without showing ${pattern}:\n${this.shown}`)
+    }
+  }
+}
 
 /** What is written to a terminal of 100 columns. */
 class Terminal {
@@ -417,6 +628,9 @@ describe('vicinal query, get and delete', () => {
     )
     assert.match(row.stdout, /far/)
     assert.match((await desk.vicinal('query', '--like', near, '--limit', '1')).stdout, /near/)
+    for (const vector of ['8,8', ' 8 8 ']) {
+      assert.match((await desk.vicinal('query', '--vector', vector, '--limit', '1')).stdout, /far/)
+    }
 
     assert.deepEqual(await desk.vicinal('delete', far), { code: 0, stdout: '', stderr: '' })
     assertEnded(await desk.vicinal('get', far), 1, /^vicinal: Point not found\n$/)
@@ -451,8 +665,12 @@ describe('vicinal query, get and delete', () => {
     await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'x' } })
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
       [['query'], 2, /give the query as one of --vector, --vector-file and --like/],
-      [['query', '--vector', '[1'], 2, /--vector: /],
-      [['query', '--vector', '["1"]'], 2, /--vector is not a JSON array of numbers/],
+      [['query', '--vector', '[1'], 2, /--vector is no vector like \[1, 2, 3\] or 1,2,3: /],
+      [
+        ['query', '--vector', '["1"]'],
+        2,
+        /--vector is not a vector, an array of numbers like \[1, 2, 3\] or 1,2,3/,
+      ],
       [['query', '--vector', '[1,2]', '--row', '1'], 2, /--row needs --vector-file/],
       [['query', '--vector', '[1,2]', '--limit', '0'], 2, /'--limit <n>' argument '0' is invalid/],
       [['query', '--vector', '[1,2]', '--metric', 'Taxicab'], 2, /Allowed choices are Euclidean/],
@@ -483,7 +701,7 @@ describe('a service that cannot be reached', () => {
       [
         [...vector, '--grpc', desk.service.grpcAddress, '--api-key', 'wrong'],
         1,
-        /invalid API key .*\(see --api-key-file\)/,
+        /invalid API key .*\(the key came from --api-key; --api-key-file names another\)/,
       ],
       [[...vector, '--api-key-file', desk.path('none')], 2, /--api-key-file: .*none is not there/],
       [
@@ -534,6 +752,8 @@ describe('vicinal stats', () => {
     const text = await run(['stats', ...desk.overHttp, '--api-key', 'http-key'])
     assert.match(text.stdout, /^state +ready$/m)
     assert.match(text.stdout, /^points +3$/m)
+    assert.match(text.stdout, /^index_measured_on_Euclidean +no graph yet$/m)
+    assert.match(text.stdout, /^index_recall_Cosine +1$/m)
     const json = await run(['stats', ...desk.overHttp, '--json'], { HTTP_API_KEY: 'http-key' })
     const figures = JSON.parse(json.stdout) as Record<string, unknown>
     assert.deepEqual([figures.state, figures.points, figures.dimension], ['ready', 3, 2])
@@ -554,7 +774,7 @@ describe('vicinal', () => {
     assert.deepEqual([overview.code, code], [0, 0])
     const words = stdout.replace(/\s+/g, ' ')
     for (const row of Object.values(settings)) {
-      assert.ok(overview.stdout.includes(row.env), row.env)
+      assert.ok(overview.stdout.includes(`\n  ${row.env}  `), `${row.env} with room behind it`)
       assert.ok(stdout.includes(`--${row.flag} `), row.flag)
       assert.ok(words.includes(`${row.doc} (env: ${row.env}, default: ${defaultText(row)})`), row.doc)
     }

@@ -469,4 +469,23 @@ describe('decisions about starting', () => {
     assert.equal((await both.http('POST', '/points', httpPoint([1, 4]))).status, 201)
     both.grpc[Symbol.dispose]()
   })
+
+  it('memory that was lowered below what is stored lets the service start: only inserts are refused', async () => {
+    await using service = await startTestService()
+    const ids: string[] = []
+    for (const component of [1, 2, 3]) {
+      const { text } = await new Both(service).http('POST', '/points', httpPoint([component, 1]))
+      ids.push(JSON.parse(text).point_id)
+    }
+    await service.restart({ MAX_MEMORY_BYTES: '100' })
+    const both = new Both(service)
+    assertHttp(await both.http('POST', '/points', httpPoint([1, 4])), 507, /MAX_MEMORY_BYTES/)
+    assertGrpc(await both.grpc.call('InsertVector', grpcPoint([1, 4])), resourceExhausted, /MAX_MEMORY_BYTES/)
+    assert.equal((await both.http('GET', `/points/${ids[0]}`)).status, 200)
+    const query = { vector: [3, 1], similarity: 'Euclidean', limit: 3 }
+    const found = await both.http('POST', '/points/search', query)
+    assert.deepEqual(JSON.parse(found.text).results, ids.toReversed())
+    for (const id of ids) assert.equal((await both.http('DELETE', `/points/${id}`)).status, 204)
+    both.grpc[Symbol.dispose]()
+  })
 })

@@ -5,8 +5,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { metaKeys } from '../src/storage/key-layout.ts'
+import { openDatabase } from '../src/storage/tables.ts'
 import { ChildService } from './support/child-service.ts'
 import { type DiskFault, FailingDisk } from './support/failing-disk.ts'
+import { temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { apiKey, startTestService } from './support/service.ts'
 import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
@@ -183,29 +186,58 @@ describe('a broken disk', () => {
       if (!canInjectFaults())
         return context.skip('making system calls fail needs strace and the right to trace')
       await stopsWritesAndLosesNothing((dataDir) => {
-        const inject = `inject=${call}:error=EIO:when=${nth}`
-        const path = join(dataDir, 'points.mdb')
-        // -D keeps the service our own child, so that signals reach it and not strace.
-        return ChildService.start(dataDir, {
-          wrapper: [
-            'strace',
-            '-D',
-            '-f',
-            '-qq',
-            '-o',
-            '/dev/null',
-            '-P',
-            path,
-            '-e',
-            `trace=${call}`,
-            '-e',
-            inject,
-          ],
-        })
+        return ChildService.start(dataDir, { wrapper: failing(dataDir, call, `error=EIO:when=${nth}`) })
       })
     })
   }
 })
+
+describe('a database of an earlier program', () => {
+  it('starts on a full disk, and the next commit that succeeds stores the database id', async (context) => {
+    if (!canInjectFaults())
+      return context.skip('making system calls fail needs strace and the right to trace')
+    await using directory = await temporaryDirectory()
+    const dataDir = directory.path
+    const ids = new Set<string>()
+    const storedId = async (): Promise<Buffer | undefined> => {
+      const { root, meta } = await openDatabase(dataDir)
+      const id = meta.getBinary(metaKeys.databaseId)
+      await root.close()
+      return id
+    }
+    {
+      await using service = await startTestService({ DATA_DIR: dataDir })
+      using caller = new Caller(service)
+      ids.add((await caller.insertHttp('old')).id)
+    }
+    const { root, meta } = await openDatabase(dataDir)
+    root.transactionSync(() => meta.removeSync(metaKeys.databaseId))
+    await root.close()
+    // A start writes the id and nothing else.
+    const start = (): Promise<ChildService> =>
+      ChildService.start(dataDir, { wrapper: failing(dataDir, 'writev', 'error=ENOSPC:when=1') })
+    {
+      await using service = await start()
+      using caller = new Caller(service)
+      await caller.assertServes(ids)
+    }
+    assert.equal(await storedId(), undefined)
+    {
+      await using service = await start()
+      using caller = new Caller(service)
+      ids.add((await caller.insertHttp('new')).id)
+      await caller.assertServes(ids)
+    }
+    assert.equal((await storedId())?.length, 20)
+  })
+})
+
+/** Makes calls on points.mdb fail. -D keeps the service our own child, so that signals reach it and not strace. */
+function failing(dataDir: string, call: string, how: string): string[] {
+  const path = join(dataDir, 'points.mdb')
+  const inject = ['-P', path, '-e', `trace=${call}`, '-e', `inject=${call}:${how}`]
+  return ['strace', '-D', '-f', '-qq', '-o', '/dev/null', ...inject]
+}
 
 /** The story of every fault: some points are stored, then the disk breaks, then the service starts anew. */
 async function stopsWritesAndLosesNothing(
@@ -231,6 +263,9 @@ async function stopsWritesAndLosesNothing(
       const [first] = ids
       assert.equal(await caller.deleteHttp(first!), internal.http)
       assert.equal(await caller.deleteGrpc(first!), internal.grpc)
+      const readiness = await fetch(`${faulty.httpUrl}/readyz`)
+      assert.equal(readiness.status, 200)
+      assert.match(await readiness.text(), /^ready, but the disk failed: changes are refused until a restart/)
       await caller.untilReadable(first!)
       await caller.assertServes(ids)
     }

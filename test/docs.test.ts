@@ -7,6 +7,8 @@ import { promisify } from 'node:util'
 import { status } from '@grpc/grpc-js'
 import { settingsDoc } from '../scripts/write-settings-doc.ts'
 import { settings } from '../src/config.ts'
+import { formatVersion } from '../src/storage/key-layout.ts'
+import { snapshotVersion } from '../src/storage/snapshot-format.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -21,6 +23,19 @@ const pages = [
 describe('docs', () => {
   it('list the settings as the program has them', () => {
     assert.equal(text('docs/settings.md'), settingsDoc(), 'run `npm run docs:settings`')
+  })
+
+  it('name the formats on disk as the program has them', () => {
+    const rows = [...text('docs/upgrading.md').matchAll(/^\| (data|index|snapshots)\b.*?\| +(\d+)\b.*?\|/gm)]
+    const graphVersion = Number(/^const formatVersion = (\d+)$/m.exec(text('src/index/graph-file.ts'))![1])
+    assert.deepEqual(
+      rows.map(([, what, version]) => [what, Number(version)]),
+      [
+        ['data', formatVersion],
+        ['index', graphVersion],
+        ['snapshots', snapshotVersion],
+      ],
+    )
   })
 
   it('name npm scripts that exist', () => {
@@ -115,7 +130,7 @@ describe('the README', { skip: spawnSync('curl', ['--version']).error && 'curl i
 })
 
 /** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
-const othersInCapitals = ['VICINAL_API_KEY']
+const othersInCapitals = ['VICINAL_API_KEY', 'VICINAL_USER', 'VICINAL_PASSWORD', 'NODE_EXTRA_CA_CERTS']
 
 interface Found {
   readonly page: string

@@ -55,7 +55,7 @@ async function fill(dataDir: string): Promise<readonly string[]> {
   }))
   return await withEngine(dataDir, async (engine) => {
     const ids = await engine.insert(points)
-    while (engine.stats.unindexed > 0) await new Promise((resolve) => setTimeout(resolve, 10))
+    while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
     return ids
   })
 }

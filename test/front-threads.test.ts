@@ -330,7 +330,8 @@ describe('front threads without an engine', () => {
       if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
       return loaded
     }
-    const fronts = new FrontThreads({ config, apiKey, engine, metrics: new ServiceMetrics(), logger })
+    const keys = { grpc: [{ name: 'test', key: apiKey, role: 'write' as const }], http: undefined }
+    const fronts = new FrontThreads({ config, keys, engine, metrics: new ServiceMetrics(), logger })
     closers.defer(() => fronts.close(100))
     const { grpc, http } = await fronts.listen()
     const url = `http://127.0.0.1:${http}`

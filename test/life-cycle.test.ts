@@ -7,13 +7,17 @@ import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { crc32 } from 'node:zlib'
 import { createBodyBudgets } from '../src/base/byte-budget.ts'
 import { Intake } from '../src/base/intake.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
+import { RefusedKeys } from '../src/base/refused-keys.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
 import { startHttpServer } from '../src/http/server.ts'
+import { databasePath } from '../src/storage/data-directory.ts'
+import { formatVersion } from '../src/storage/key-layout.ts'
 import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
 const apiKey = 'a-key-that-is-nowhere-else'
@@ -99,7 +103,7 @@ class UnfinishedGrpcInsert {
 
 for (const signal of ['SIGTERM', 'SIGINT'] as const) {
   describe(`after ${signal}`, () => {
-    it('running requests of both transports end well, new ones are refused, the process exits 0', async () => {
+    it('running requests of both transports end well, new ones get 503 or no connection, the process exits 0', async () => {
       await using directory = await temporaryDirectory()
       await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: apiKey })
       const overHttp = await UnfinishedHttpInsert.begin(server.httpUrl)
@@ -107,7 +111,8 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
       server.command.kill(signal)
       await server.command.says(/"msg":"stopping/)
 
-      await assert.rejects(fetch(`${server.httpUrl}/health`))
+      const late = await fetch(`${server.httpUrl}/health`).catch(() => undefined)
+      if (late !== undefined) assert.deepEqual([late.status, late.headers.get('connection')], [503, 'close'])
       assert.equal(await overHttp.finish(), 201)
       assert.equal(await overGrpc.finish(), 0)
       assert.equal((await server.command.ended).code, 0)
@@ -206,6 +211,29 @@ describe('a start', () => {
     )
   })
 
+  it('on data of a newer format names both numbers and changes nothing', async () => {
+    await using directory = await temporaryDirectory()
+    {
+      await using server = await ServerProcess.start(directory.path)
+      await createHttpClient({ baseUrl: server.httpUrl }).insert(point)
+      server.command.kill('SIGTERM')
+      await server.command.ended
+    }
+    const path = join(directory.path, 'vectors.rows')
+    const rows = await readFile(path)
+    rows.writeUInt32LE(formatVersion + 1, 8)
+    rows.writeUInt32LE(crc32(rows.subarray(0, 16)), 16)
+    await writeFile(path, rows)
+    const database = await readFile(databasePath(directory.path))
+    const settings = { DATA_DIR: directory.path, GRPC_PORT: '0', HTTP_PORT: '0' }
+    const { code, stderr } = await run(['serve'], settings)
+    assert.equal(code, 1)
+    const numbers = `format version ${formatVersion + 1}, this program reads ${formatVersion}`
+    assert.match(stderr, new RegExp(`^vicinal: \\S*vectors\\.rows .*${numbers}\\.`))
+    assert.deepEqual(await readFile(path), rows)
+    assert.deepEqual(await readFile(databasePath(directory.path)), database)
+  })
+
   it('with another DIMENSION than the stored one says both', async () => {
     await using directory = await temporaryDirectory()
     {
@@ -216,6 +244,41 @@ describe('a start', () => {
     const { code, stderr } = await run(['serve'], { DATA_DIR: directory.path, DIMENSION: '4' })
     assert.equal(code, 1)
     assert.match(stderr, /^vicinal: .*\b4\b.*\b3\b|^vicinal: .*\b3\b.*\b4\b/)
+  })
+})
+
+describe('a start that is probably not meant so', () => {
+  it('names variables that are nearly settings, in the log and to whoever starts it, and not their values', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { HTTP_APIKEY: 'a-secret', HTTP_PROXY: 'http://proxy', NODE_ENV: 'production' }
+    await using server = await ServerProcess.start(directory.path, settings)
+    server.command.kill('SIGTERM')
+    const { stdout, stderr } = await server.command.ended
+    assert.match(stdout, /"level":40,.*"msg":"HTTP_APIKEY is not a setting .*did you mean HTTP_API_KEY\?/)
+    assert.match(stderr, /^vicinal: WARNING: HTTP_APIKEY is not a setting [^\n]*\n$/)
+    assert.doesNotMatch(stdout + stderr, /a-secret|HTTP_PROXY|NODE_ENV/)
+  })
+
+  it('warns of HTTP that other machines reach without a key, whatever the log level', async () => {
+    await using directory = await temporaryDirectory()
+    for (const [settings, isOpen] of [
+      [{ HTTP_HOST: '0.0.0.0' }, true],
+      [{ HTTP_HOST: '0.0.0.0', HTTP_API_KEY: apiKey }, false],
+      [{ HTTP_HOST: 'localhost' }, false],
+    ] as const) {
+      await using server = await ServerProcess.start(directory.path, settings)
+      server.command.kill('SIGTERM')
+      const { stdout, stderr } = await server.command.ended
+      assert.equal(/"level":40,.*HTTP IS OPEN: it listens on 0\.0\.0\.0 .*HTTP_API_KEY/.test(stdout), isOpen)
+      assert.equal(/^vicinal: WARNING: HTTP IS OPEN/.test(stderr), isOpen)
+    }
+    const quiet = { DATA_DIR: directory.path, GRPC_PORT: '0', HTTP_PORT: '0', LOG_LEVEL: 'silent' }
+    const command = new Command(['serve'], { ...quiet, HTTP_HOST: '::' })
+    await once(command.child.stderr, 'data')
+    command.kill('SIGKILL')
+    const { stdout, stderr } = await command.ended
+    assert.equal(stdout, '')
+    assert.match(stderr, /HTTP IS OPEN: it listens on ::/)
   })
 })
 
@@ -324,6 +387,7 @@ async function freePort(): Promise<number> {
 async function listenWithoutData(
   isReady: () => boolean,
 ): Promise<AsyncDisposable & { readonly url: string }> {
+  const logger = createLogger({ level: 'silent', pretty: false })
   const server = await startHttpServer({
     context: {
       get database(): never {
@@ -333,15 +397,17 @@ async function listenWithoutData(
     },
     host: '127.0.0.1',
     port: 0,
-    apiKey: undefined,
+    keys: undefined,
     allowedHosts: [],
     maxRequestBytes: 1_000_000,
     requestTimeoutMs: 10_000,
     budgets: createBodyBudgets(readConfig({}), 1),
     intake: new Intake(),
+    refusedKeys: new RefusedKeys(logger),
     metrics: new ServiceMetrics(),
-    logger: createLogger({ level: 'silent', pretty: false }),
+    logger,
     isReady,
+    writesBlocked: () => undefined,
   })
   return {
     url: `http://127.0.0.1:${server.port}`,

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { type ChildProcess, execFileSync, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { request as httpsRequest } from 'node:https'
@@ -11,7 +12,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { VectorDB } from '../src/client/generated/vectordb_pb.js'
-import { temporaryDirectory } from './support/process.ts'
+import { run, temporaryDirectory } from './support/process.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
 const example = join(import.meta.dirname, '../docs/examples/nginx.conf')
@@ -32,6 +33,10 @@ class Proxied implements AsyncDisposable {
   readonly #certificate: Buffer
   readonly httpsPort: number
   readonly grpcsPort: number
+
+  get path(): string {
+    return this.#directory.path
+  }
 
   private constructor(
     service: TestService,
@@ -133,8 +138,9 @@ async function changed(
     ['127.0.0.1:50051', `127.0.0.1:${service.service.grpcAddress.port}`],
     ['listen 443 ', `listen 127.0.0.1:${httpsPort} `],
     ['listen 50052 ', `listen 127.0.0.1:${grpcsPort} `],
-    ['    listen [::]:443 ssl http2;\n', ''],
-    ['    listen [::]:50052 ssl http2;\n', ''],
+    ['    listen [::]:443 ssl;\n', ''],
+    ['    listen [::]:50052 ssl;\n', ''],
+    ...(hasHttp2Directive() ? [] : olderNginx),
     ['/etc/nginx/vicinal/', `${directory}/`],
   ]
   let text = await readFile(example, 'utf8')
@@ -143,6 +149,18 @@ async function changed(
     text = text.replaceAll(from, to)
   }
   return text
+}
+
+/** What the example says of nginx before 1.25.1. */
+const olderNginx: readonly (readonly [string, string])[] = [
+  ['    http2 on;\n', ''],
+  [' ssl;\n', ' ssl http2;\n'],
+]
+
+function hasHttp2Directive(): boolean {
+  const { stderr } = spawnSync('nginx', ['-v'], { encoding: 'utf8' })
+  const [major, minor, patch] = /(\d+)\.(\d+)\.(\d+)/.exec(stderr)!.slice(1).map(Number)
+  return major! > 1 || minor! > 25 || (minor === 25 && patch! >= 1)
 }
 
 /** The commands of the README. */
@@ -224,7 +242,7 @@ describe('the nginx example', {
 
   it('asks for user and password on everything but /health', async () => {
     for (const user of [undefined, 'alice:wrong', 'mallory:secret']) {
-      for (const path of ['/', '/docs/openapi.yaml', '/points/search']) {
+      for (const path of ['/', '/docs/openapi.yaml', '/points/search', '/metrics', '/snapshots']) {
         const { status, headers } = await proxied.https(path, user === undefined ? {} : { user })
         assert.equal(status, 401, path)
         assert.match(headers['www-authenticate']!, /^Basic/)
@@ -233,8 +251,85 @@ describe('the nginx example', {
     assert.deepEqual((await proxied.https('/health')).text, 'OK')
   })
 
-  it('hides /metrics', async () => {
-    assert.equal((await proxied.https('/metrics', { user: alice })).status, 404)
+  it('is taken by nginx without a warning', () => {
+    const { stderr, status } = spawnSync(
+      'nginx',
+      ['-t', '-p', proxied.path, '-c', 'nginx.conf', '-e', 'stderr'],
+      { encoding: 'utf8' },
+    )
+    assert.equal(status, 0, stderr)
+    assert.doesNotMatch(stderr, /\[(warn|error|emerg)\]/)
+  })
+
+  it('is used by every command, over either port', async () => {
+    const { path, httpsPort, grpcsPort } = proxied
+    const file = (name: string, text: string): string => {
+      writeFileSync(join(path, name), text)
+      return join(path, name)
+    }
+    const ca = ['--ca-file', join(path, 'cert.pem')]
+    const byPassword = ['--user', 'alice', '--password-file', file('password', 'secret\n')]
+    const https = ['--http', `https://localhost:${httpsPort}`, ...ca]
+    const grpc = ['--grpc', `localhost:${grpcsPort}`, ...ca, '--api-key-file', file('key', apiKey)]
+    const points = file('points.jsonl', '{"vector":[9,8],"content":"from a file"}\n')
+    const done = async (args: readonly string[], environment = {}): Promise<string> => {
+      const { code, stdout, stderr } = await run(args, environment)
+      assert.equal(code, 0, `${args.join(' ')}: ${stderr}`)
+      return stdout
+    }
+    for (const connection of [[...https, ...byPassword], grpc]) {
+      const idsFile = join(path, `ids-${connection.length}`)
+      await done(['import', points, '--ids', idsFile, '--journal', `${idsFile}.journal`, ...connection])
+      const id = readFileSync(idsFile, 'utf8').trim()
+      assert.match(await done(['query', '--vector', '[9,8]', ...connection]), /from a file/)
+      assert.match(await done(['get', id, ...connection]), /"vector":\[9,8\]/)
+      await done(['delete', id, ...connection])
+    }
+    const environment = { VICINAL_USER: 'alice', VICINAL_PASSWORD: 'secret' }
+    assert.match(await done(['stats', ...https], environment), /^state +ready$/m)
+    assert.match(await done(['export', ...https], environment), /^(\{"id".*\}\n)*$/)
+    mkdirSync(join(path, 'backups'))
+    await done(['snapshot', 'create', join(path, 'backups'), ...https, ...byPassword])
+    assert.equal(readdirSync(join(path, 'backups')).length, 1)
+  })
+
+  it('is told from a service that does not answer, with what to do', async () => {
+    const { path, httpsPort } = proxied
+    const https = `https://localhost:${httpsPort}`
+    const place = join(path, 'untrusted.snapshot')
+    const cases: readonly (readonly [readonly string[], Readonly<Record<string, string>>, RegExp])[] = [
+      [['snapshot', 'create', place, '--http', https], {}, /certificate of \S+ is not trusted: .*--ca-file/],
+      [['stats', '--http', https], {}, /certificate of \S+ is not trusted: .*--ca-file/],
+      [['query', '--vector', '[1,2]', '--http', https], {}, /certificate of \S+ is not trusted: .*--ca-file/],
+      [
+        ['stats', '--http', `https://127.0.0.2:${httpsPort}`, '--ca-file', join(path, 'cert.pem')],
+        {},
+        /no answer from|is for other names/,
+      ],
+      [
+        ['query', '--vector', '[1,2]', '--http', https, '--ca-file', join(path, 'cert.pem')],
+        {},
+        /proxy in front of the service answered: 401 .*--user, --password-file\)$/m,
+      ],
+      [
+        ['stats', '--http', https, '--ca-file', join(path, 'cert.pem')],
+        { VICINAL_USER: 'alice', VICINAL_PASSWORD: 'wrong' },
+        /answered 401: the proxy .*--user/,
+      ],
+      [['stats', '--http', https, '--user', 'alice'], {}, /no password of user alice: give --password-file/],
+      [['stats', '--http', 'https://a:b@localhost'], {}, /not in the address/],
+      [['stats', '--http', https, '--ca-file', join(path, 'password')], {}, /has no certificate in PEM/],
+      [
+        ['stats', '--http', https, '--user', 'alice', '--api-key', 'k'],
+        { VICINAL_PASSWORD: 'secret' },
+        /--user and --api-key exclude each other/,
+      ],
+    ]
+    for (const [args, environment, message] of cases) {
+      const { code, stderr } = await run(args, environment)
+      assert.notEqual(code, 0)
+      assert.match(stderr, message)
+    }
   })
 
   it('serves the whole HTTP interface over TLS, batches larger than nginx takes of its own accord too', async () => {

@@ -21,6 +21,7 @@ interface Description {
   readonly tags: readonly { readonly name: string }[]
   readonly paths: Readonly<Record<string, PathItem>>
   readonly components: {
+    readonly parameters: Readonly<Record<string, Parameter>>
     readonly schemas: Readonly<Record<string, unknown>>
     readonly responses: Readonly<Record<string, Response>>
     readonly securitySchemes: Readonly<Record<string, unknown>>
@@ -45,7 +46,7 @@ interface Operation {
   readonly operationId: string
   readonly tags: readonly string[]
   readonly summary: string
-  readonly parameters?: readonly Parameter[]
+  readonly parameters?: readonly (Parameter | Reference)[]
   readonly security?: readonly Readonly<Record<string, unknown>>[]
   readonly requestBody?: { readonly required?: boolean; readonly content: Content }
   readonly responses: Readonly<Record<string, Response | Reference>>
@@ -57,7 +58,7 @@ interface Reference {
 
 interface Response {
   readonly description: string
-  readonly headers?: Readonly<Record<string, { readonly schema: unknown }>>
+  readonly headers?: Readonly<Record<string, { readonly schema: unknown } | Reference>>
   readonly content?: Content
 }
 
@@ -142,10 +143,18 @@ describe('the OpenAPI description', () => {
   it('declares exactly the parameters of each path', () => {
     for (const { path, operation } of operations) {
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
-      const declared = [...(description.paths[path]!.parameters ?? []), ...(operation.parameters ?? [])]
+      const declared = description.paths[path]!.parameters ?? []
       assert.deepEqual(declared.map(({ name }) => name).sort(), inPath.sort(), path)
       assert.ok(
         declared.every((parameter) => parameter.in === 'path' && parameter.required === true),
+        path,
+      )
+      // Which operations take which headers is tested where they do.
+      const headers = (operation.parameters ?? []).map((each) =>
+        '$ref' in each ? (resolve(each.$ref) as Parameter) : each,
+      )
+      assert.ok(
+        headers.every((parameter) => parameter.in === 'header' && parameter.required !== true),
         path,
       )
     }
@@ -159,7 +168,7 @@ describe('the OpenAPI description', () => {
       assert.notEqual(resolve(String(object.$ref)), undefined, `${path} refers to ${object.$ref}`)
     }
     const used = new Set(references.map(({ object }) => object.$ref))
-    for (const kind of ['schemas', 'responses'] as const) {
+    for (const kind of ['parameters', 'schemas', 'responses'] as const) {
       for (const name of Object.keys(description.components[kind])) {
         assert.ok(used.has(`#/components/${kind}/${name}`), `${name} is not used`)
       }
@@ -241,6 +250,7 @@ describe('the OpenAPI description and the server', () => {
       readonly body?: unknown
       readonly type?: string
       readonly key?: string
+      readonly idempotencyKey?: string
     } = {},
   ): Promise<string> {
     const { operation } = operations.find((each) => each.path === path && each.method === method)!
@@ -249,14 +259,17 @@ describe('the OpenAPI description and the server', () => {
       headers: {
         ...(request.body === undefined ? {} : { 'content-type': request.type ?? 'application/json' }),
         ...(request.key === undefined ? {} : { authorization: request.key }),
+        ...(request.idempotencyKey === undefined ? {} : { 'idempotency-key': request.idempotencyKey }),
       },
       ...(request.body === undefined ? {} : { body: JSON.stringify(request.body) }),
     })
     const text = await response.text()
     assert.equal(response.status, status, text)
     const { content, headers } = responseOf(operation, String(status))
-    for (const name of Object.keys(headers ?? {}))
-      assert.ok(response.headers.has(name), `${name} of ${status}`)
+    for (const [name, header] of Object.entries(headers ?? {})) {
+      // The one that several answers share is there only when there is something to say.
+      if (!('$ref' in header)) assert.ok(response.headers.has(name), `${name} of ${status}`)
+    }
     if (content === undefined) {
       assert.equal(text, '')
       return text
@@ -317,6 +330,13 @@ describe('the OpenAPI description and the server', () => {
       await check(service.httpUrl, 'post', path, 400, { body: {} })
       await check(service.httpUrl, 'post', path, 413, { body: 'x'.repeat(3000) })
       await check(service.httpUrl, 'post', path, 415, { body: {}, type: 'text/plain' })
+    }
+    const idempotencyKey = 'k'
+    await check(service.httpUrl, 'post', '/points', 201, { body: point, idempotencyKey })
+    for (const path of ['/points', '/points/batch']) {
+      const body = path === '/points' ? { ...point, vector: [7, 8] } : bodies[path]
+      await check(service.httpUrl, 'post', path, 422, { body, idempotencyKey })
+      await check(service.httpUrl, 'post', path, 400, { body, idempotencyKey: 'k'.repeat(256) })
     }
     for (const method of ['get', 'delete']) {
       await check(service.httpUrl, method, '/points/{id}', 400, { path: '/points/x' })

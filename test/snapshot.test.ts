@@ -1,22 +1,28 @@
 import assert from 'node:assert/strict'
-import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { existsSync, mkdirSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
+import { basename, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { isDeepStrictEqual } from 'node:util'
 import { crc32 } from 'node:zlib'
-import { newId } from '../src/base/ids.ts'
+import { idToBytes, newId } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
 import { metrics, type NewPoint } from '../src/base/point.ts'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
 import { type Engine, openEngine } from '../src/engine/engine.ts'
-import { rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
+import { metaKeys, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
-import { snapshotHeaderBytes } from '../src/storage/snapshot-format.ts'
+import {
+  encodePoint,
+  encodeTrailer,
+  SnapshotChecksum,
+  snapshotHeaderBytes,
+} from '../src/storage/snapshot-format.ts'
 import { SnapshotReader } from '../src/storage/snapshot-reader.ts'
 import { restoreSnapshot } from '../src/storage/snapshot-restore.ts'
 import type { Insertion } from '../src/storage/store.ts'
+import { openDatabase } from '../src/storage/tables.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
@@ -296,13 +302,12 @@ describe('a restored service', () => {
     const dataDir = join(directory.path, 'restored')
     const created = await run(['snapshot', 'create', file, '--http', original.httpUrl])
     assert.deepEqual([created.code, created.stderr], [0, ''])
-    assert.equal(created.stdout, `109 points of 5 dimensions, sequence 191\n${file}\n`)
+    const [summary, path] = created.stdout.split('\n')
+    assert.match(summary!, /^109 points of 5 dimensions, sequence 191 of database [-0-9a-f]{36}$/)
+    assert.equal(path, file)
     assert.equal(statSync(file).mode & 0o777, 0o600)
     const verified = await run(['snapshot', 'verify', file])
-    assert.equal(
-      verified.stdout,
-      '109 points of 5 dimensions, sequence 191: every byte is as it was written\n',
-    )
+    assert.equal(verified.stdout, `${summary}: every byte is as it was written\n`)
     const restored = await run(['snapshot', 'restore', file, '--data-dir', dataDir])
     assert.deepEqual([restored.code, restored.stderr], [0, ''])
 
@@ -323,7 +328,7 @@ describe('a restored service', () => {
     assert.equal((await take(copy.httpUrl)).headers.get('vicinal-sequence'), '192')
   })
 
-  it('gives the same snapshot again, byte for byte', async () => {
+  it('gives the same snapshot again, but for the database id', async () => {
     await using directory = await temporaryDirectory()
     const [from, to] = [join(directory.path, 'from'), join(directory.path, 'to')]
     await withEngine(from, async (engine) => {
@@ -335,7 +340,12 @@ describe('a restored service', () => {
     })
     const first = await snapshotOf(from)
     await restoreSnapshot(await SnapshotReader.open(pieces(first)), to, logger)
-    assert.ok(first.equals(await snapshotOf(to)))
+    const second = await snapshotOf(to)
+    assert.equal(second.length, first.length)
+    const [was, is] = [await readSnapshot(pieces(first)), await readSnapshot(pieces(second))]
+    assert.deepEqual([...is.points], [...was.points])
+    assert.notEqual(is.header.databaseId, was.header.databaseId)
+    assert.deepEqual({ ...is.header, databaseId: '' }, { ...was.header, databaseId: '' })
   })
 })
 
@@ -389,9 +399,9 @@ describe('a snapshot file', () => {
 
   it('of another format version is refused by its number', async () => {
     const other = await smallSnapshot()
-    other.writeUInt32LE(2, 8)
-    other.writeUInt32LE(crc32(other.subarray(0, 32)), 32)
-    await assert.rejects(readSnapshot(pieces(other)), /format version 2, this program reads 1/)
+    other.writeUInt32LE(3, 8)
+    other.writeUInt32LE(crc32(other.subarray(0, 48)), 48)
+    await assert.rejects(readSnapshot(pieces(other)), /format version 3, this program reads 1 to 2/)
   })
 
   it('of points that nobody could have stored is refused, whatever its checksums say', async () => {
@@ -406,7 +416,7 @@ describe('a snapshot file', () => {
     for (const forge of forgeries) {
       const forged = Buffer.from(sound)
       forge(forged)
-      const afterHeader = crc32(forged.subarray(0, 32))
+      const afterHeader = crc32(forged.subarray(0, 48))
       const afterHead = crc32(forged.subarray(head, head + 32), afterHeader)
       forged.writeUInt32LE(afterHead, head + 32)
       forged.writeUInt32LE(crc32(forged.subarray(head + 36, head + 48), afterHead), head + 48)
@@ -431,6 +441,108 @@ describe('a snapshot file', () => {
     assert.deepEqual(readdirSync(directory.path), ['copy'])
   })
 })
+
+describe('the database id', () => {
+  const idOf = async (dataDir: string): Promise<string | undefined> =>
+    (await readSnapshot(pieces(await snapshotOf(dataDir)))).header.databaseId
+  const insertOne = (dataDir: string, content: string): Promise<unknown> =>
+    withEngine(dataDir, (engine) =>
+      engine.insert([{ vector: Float32Array.of(1, 2), payload: { contentType: 'Text', content } }]),
+    )
+  const create = async (dataDir: string, place: string): Promise<string> => {
+    const { code, stdout, stderr } = await run(['snapshot', 'create', place, '--data-dir', dataDir])
+    assert.equal(code, 0, stderr)
+    return stdout.trim().split('\n').at(-1)!
+  }
+
+  it('keeps the snapshots of two databases at one sequence number apart, and those of a restored one', async () => {
+    await using directory = await temporaryDirectory()
+    const backups = join(directory.path, 'backups')
+    mkdirSync(backups)
+    const [one, two, three] = ['one', 'two', 'three'].map((name) => join(directory.path, name))
+    for (const dataDir of [one!, two!]) await insertOne(dataDir, dataDir)
+    const first = await create(one!, backups)
+    const second = await create(two!, backups)
+    const restored = await run(['snapshot', 'restore', first, '--data-dir', three!])
+    assert.equal(restored.code, 0, restored.stderr)
+    // The same points at the same sequence number, and from here on a history of its own.
+    const third = await create(three!, backups)
+    for (const dataDir of [one!, three!]) await insertOne(dataDir, `more in ${dataDir}`)
+    const files = [first, second, third, await create(one!, backups), await create(three!, backups)]
+    assert.equal(new Set(files).size, 5)
+    assert.equal(readdirSync(backups).length, 5)
+    assert.equal(basename(first), `vicinal-${await idOf(one!)}-1.snapshot`)
+    for (const file of files) assert.equal((await run(['snapshot', 'verify', file])).code, 0)
+  })
+
+  it('comes to a database of an earlier program at its first start, and stays', async () => {
+    await using directory = await temporaryDirectory()
+    await insertOne(directory.path, 'old')
+    const made = await idOf(directory.path)
+    const tables = await openDatabase(directory.path)
+    const before = tables.meta.getBinary(metaKeys.state)
+    tables.root.transactionSync(() => tables.meta.removeSync(metaKeys.databaseId))
+    await tables.root.close()
+    const given = await idOf(directory.path)
+    assert.match(given!, /^[-0-9a-f]{36}$/)
+    assert.notEqual(given, made)
+    assert.equal(await idOf(directory.path), given)
+    const after = await openDatabase(directory.path)
+    // What an earlier program reads is what it was.
+    assert.deepEqual(after.meta.getBinary(metaKeys.state), before)
+    await after.root.close()
+  })
+
+  it('leaves a snapshot that is there already, and never replaces another file', async () => {
+    await using directory = await temporaryDirectory()
+    const [dataDir, backups] = [join(directory.path, 'data'), join(directory.path, 'backups')]
+    mkdirSync(backups)
+    await insertOne(dataDir, 'one')
+    const file = await create(dataDir, backups)
+    assert.equal(await create(dataDir, backups), file)
+    const other = readFileSync(file)
+    other[other.length - 1]! ^= 1
+    writeFileSync(file, other)
+    const refused = await run(['snapshot', 'create', backups, '--data-dir', dataDir])
+    assert.equal(refused.code, 1)
+    assert.match(refused.stderr, /vicinal-[-0-9a-f]{36}-1\.snapshot is there already, with other content/)
+    assert.deepEqual(readFileSync(file), other)
+    assert.deepEqual(readdirSync(backups), [basename(file)])
+  })
+
+  it('is not in a snapshot of version 1, which is verified and restored as ever', async () => {
+    await using directory = await temporaryDirectory()
+    const file = join(directory.path, 'old.snapshot')
+    const id = newId()
+    writeFileSync(file, oldSnapshot(id))
+    const verified = await run(['snapshot', 'verify', file])
+    assert.equal(verified.stdout, '1 points of 2 dimensions, sequence 7: every byte is as it was written\n')
+    const dataDir = join(directory.path, 'data')
+    assert.equal((await run(['snapshot', 'restore', file, '--data-dir', dataDir])).code, 0)
+    const { header, points } = await readSnapshot(pieces(await snapshotOf(dataDir)))
+    assert.deepEqual([header.sequence, [...points.keys()]], [7, [id]])
+    const cut = oldSnapshot(id).subarray(0, 30)
+    await assert.rejects(readSnapshot(pieces(cut)), /cut off at byte 30/)
+  })
+})
+
+/** One point, as version 1 of the format had it. */
+function oldSnapshot(id: string): Buffer {
+  const checksum = new SnapshotChecksum()
+  const header = Buffer.alloc(36)
+  header.write('VICNSNAP')
+  header.writeUInt32LE(1, 8)
+  header.writeUInt32LE(2, 12)
+  header.writeDoubleLE(7, 16)
+  header.writeDoubleLE(1, 24)
+  checksum.seal(header, 0, 32)
+  const content = Buffer.from('old')
+  const vector = new Uint8Array(Float32Array.of(1, 2).buffer)
+  const point = Buffer.alloc(36 + 8 + content.length + 4)
+  const head = { id: idToBytes(id), sequence: 3, contentBytes: content.length, contentType: 1 }
+  encodePoint(point, 0, { ...head, vector, content }, checksum)
+  return Buffer.concat([header, point, encodeTrailer(1, checksum)])
+}
 
 describe('POST /snapshots', () => {
   it('takes one at a time, and lets go of everything when its client goes', async () => {
@@ -494,7 +606,7 @@ describe('POST /snapshots', () => {
     const environment = { HTTP_API_KEY: 'http-key-for-tests' }
     const keyed = await run(['snapshot', 'create', directory.path, '--http', service.httpUrl], environment)
     assert.equal(keyed.code, 0, keyed.stderr)
-    assert.deepEqual(readdirSync(directory.path), ['vicinal-0.snapshot'])
+    assert.match(readdirSync(directory.path).join(), /^vicinal-[-0-9a-f]{36}-0\.snapshot$/)
   })
 })
 

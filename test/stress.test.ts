@@ -4,8 +4,8 @@ import { describe, it } from 'node:test'
 import { createLogger } from '../src/base/log.ts'
 import { metrics } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
-import { examine } from '../src/engine/doctor.ts'
 import { type Engine, openEngine } from '../src/engine/engine.ts'
+import { examineData } from '../src/main.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -83,7 +83,7 @@ describe('many threads', () => {
     const store = await openStore({ dataDir: directory.path, logger })
     cleanup.defer(() => store.close())
     const engine = await openEngine({ ...options, store })
-    // A second time does no harm; a test that fails would go on for as long as its threads do.
+    // A test that fails would go on for as long as its threads do.
     cleanup.defer(() => engine.close())
     const ledger = new Ledger()
     const first = vectors.splice(0, 2000)
@@ -123,8 +123,8 @@ describe('many threads', () => {
         `${metric}: ${found.length} of ${10 * queries.length}`,
       )
     }
-    await engine.close()
-    const { points, damage, staleIndex } = examine(store, indexDirectory)
+    await cleanup.disposeAsync()
+    const { points, damage, staleIndex } = await examineData(readConfig({ DATA_DIR: directory.path }))
     assert.deepEqual([points, damage, staleIndex], [ledger.vectors.size, [], []])
   })
 })

@@ -82,6 +82,11 @@ describe('sources', () => {
     assert.deepEqual(scripts.start.match(/--\S+/g), options)
   })
 
+  it('are run by npm without a shell between, which would keep signals for itself', () => {
+    const { scripts } = JSON.parse(text('package.json')) as { scripts: Record<string, string> }
+    for (const name of ['start', 'vicinal', 'demo']) assert.match(scripts[name]!, /^exec node /, name)
+  })
+
   it('leave no work behind in comments', () => {
     const faults = sources.filter((file) => /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)))
     assert.deepEqual(faults, [])
@@ -102,9 +107,46 @@ describe('the lock file', () => {
   it('names no registry host', () => {
     assert.doesNotMatch(text('package-lock.json'), /"resolved"/)
   })
+
+  it("has no package that npm warns of on the README's Node", () => {
+    const node = Number(/Node (\d+) or later/.exec(text('README.md'))![1])
+    const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }
+    const faults = Object.entries(packages)
+      .filter(([, { engines }]) => engines?.node !== undefined && !allows(engines.node, node))
+      .map(([path, { engines }]) => `${path} wants Node ${engines!.node}`)
+    assert.deepEqual(faults, [])
+    assert.deepEqual(
+      ['>= 18', '^18 || >=20', '20 || >=22', '*', '>=22', '^18.0.0 || ^22', '>=20.19'].map((range) =>
+        allows(range, 20),
+      ),
+      [true, true, true, true, false, false, false],
+    )
+  })
+
+  it('has no package with an install script that package.json does not decide on', () => {
+    const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }
+    const { allowScripts } = JSON.parse(text('package.json')) as { allowScripts: Record<string, boolean> }
+    const withScripts = Object.keys(packages).filter((path) => packages[path]!.hasInstallScript)
+    assert.deepEqual(
+      withScripts.map((path) => path.replace(/.*node_modules\//, '')).sort(),
+      Object.keys(allowScripts).sort(),
+    )
+  })
 })
 
+/** Whether the first release of a major version is within a range of npm's, as far as engines use them. */
+function allows(range: string, major: number): boolean {
+  return range.split('||').some((part) => {
+    const [, operator, from, rest = ''] = /^\s*(>=|\^|)\s*v?(\d+)([.\dx*]*)\s*$/.exec(part) ?? []
+    if (from === undefined) return part.trim() === '*'
+    if (operator === '>=' && major > Number(from)) return true
+    return major === Number(from) && !/[1-9]/.test(rest)
+  })
+}
+
 interface LockedPackage {
+  readonly engines?: { readonly node?: string }
+  readonly hasInstallScript?: boolean
   readonly optionalDependencies?: Readonly<Record<string, string>>
 }
 

@@ -59,8 +59,9 @@ async function startEcho(): Promise<Ports> {
     context,
     metrics: new ServiceMetrics(),
     logger: loggerOf(config),
-    apiKey,
+    keys: { grpc: [{ name: 'bench', key: apiKey, role: 'write' }], http: undefined },
     isReady: () => true,
+    writesBlocked: () => undefined,
     ports: { grpc: 0, http: 0 },
   })
   return { grpc: ports.grpc, http: ports.http! }

@@ -21,6 +21,8 @@ export interface ApiContext {
  */
 export interface Call {
   readonly fields: { readonly queryVector: 'query_vector' | 'vector' }
+  /** What came as `idempotency-key`, header or metadata. */
+  readonly idempotencyKey?: string | undefined
   /** Aborts when the caller has gone or its deadline has passed. */
   readonly signal?: AbortSignal
   /**

@@ -34,18 +34,32 @@ export async function runOperation<Name extends OperationName, Answer>(
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
     const answer = await encode(await operation(runner.context, decode(), call))
-    runner.metrics.request(name, runner.transport, 'ok', (performance.now() - started) / 1000)
+    noteRequest(runner, name, 'ok', performance.now() - started)
     return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
-    runner.metrics.request(name, runner.transport, error.reason, (performance.now() - started) / 1000)
+    noteRequest(runner, name, error.reason, performance.now() - started)
     logFault(runner, name, error)
     throw error
   }
 }
 
+/** Counts a call, of an operation or of what a transport has besides; says nothing of what it held. */
+export function noteRequest(
+  { metrics, logger, transport }: Omit<OperationRunner, 'context'>,
+  operation: string,
+  outcome: string,
+  ms: number,
+): void {
+  metrics.request(operation, transport, outcome, ms / 1000)
+  if (logger.isLevelEnabled('debug')) {
+    logger.debug({ operation, transport, outcome, ms: Math.round(ms * 100) / 100 }, 'request')
+  }
+}
+
+/** A full disk is told of by the storage, once. */
 function logFault(runner: OperationRunner, operation: OperationName, error: DatabaseError): void {
-  if (error.reason === 'internal' || error.reason === 'disk_full') {
+  if (error.reason === 'internal') {
     runner.logger.error({ operation, transport: runner.transport, err: error.cause ?? error }, error.message)
   }
 }

@@ -1,6 +1,8 @@
 export type Reason =
   | 'invalid_argument'
+  | 'key_reused'
   | 'unauthenticated'
+  | 'permission_denied'
   | 'misdirected'
   | 'not_found'
   | 'route_not_found'
@@ -23,7 +25,9 @@ export type Reason =
  */
 export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly http: number }>> = {
   invalid_argument: { grpc: 3, http: 400 },
+  key_reused: { grpc: 3, http: 422 },
   unauthenticated: { grpc: 16, http: 401 },
+  permission_denied: { grpc: 7, http: 403 },
   misdirected: { grpc: 7, http: 421 },
   not_found: { grpc: 5, http: 404 },
   route_not_found: { grpc: 12, http: 404 },

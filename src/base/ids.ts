@@ -1,4 +1,4 @@
-import { randomUUID } from 'node:crypto'
+import { createCipheriv, randomUUID } from 'node:crypto'
 
 /**
  * Point ids: UUIDs in string form at the edges, 16 bytes inside. Ids are assigned as lower-case version 4;
@@ -15,6 +15,22 @@ const wellFormed = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 /** A fresh random point id, lower-case UUID v4. */
 export function newId(): string {
   return randomUUID()
+}
+
+/** Bytes of a seed of ids. */
+export const idSeedBytes = 16
+
+/**
+ * Ids that follow from a random seed, 16 bytes each: whoever keeps the seed has them all. As random as `newId`'s to
+ * everybody else: the blocks of AES in counter mode, under the seed as its key.
+ */
+export function idsFromSeed(seed: Uint8Array, count: number): Buffer {
+  const ids = createCipheriv('aes-128-ctr', seed, Buffer.alloc(idBytes)).update(Buffer.alloc(count * idBytes))
+  for (let at = 0; at < ids.length; at += idBytes) {
+    ids[at + 6] = (ids[at + 6]! & 0x0f) | 0x40
+    ids[at + 8] = (ids[at + 8]! & 0x3f) | 0x80
+  }
+  return ids
 }
 
 /** Whether `text` is a UUID in its 36-character form, of any version and in either case. */

@@ -70,6 +70,11 @@ export class ServiceMetrics {
     })
   }
 
+  /** A gauge that is always 1, for what its labels say. */
+  info(name: string, help: string, labels: Readonly<Record<string, string>>): void {
+    new Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.#registry] }).set(labels, 1)
+  }
+
   /** A gauge for each value of a label; a value that is not known yet is left out. */
   gauges(
     name: string,

@@ -1,6 +1,6 @@
 import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
-import { createServer, type ListenOptions } from 'node:net'
+import { BlockList, createServer, type ListenOptions } from 'node:net'
 
 /**
  * How a port is listened on when several threads of this process share it: the system deals connections out to
@@ -35,6 +35,16 @@ export async function checkPortIsFree(host: string, port: number): Promise<void>
       if (!isNoAddressHere(error as NodeJS.ErrnoException)) throw error
     }
   }
+}
+
+const loopback = new BlockList()
+loopback.addSubnet('127.0.0.0', 8)
+loopback.addAddress('::1', 'ipv6')
+
+/** Whether a host, an address or a name, is this machine's loopback on every address that it has. @throws what `lookup` throws */
+export async function isLoopback(host: string): Promise<boolean> {
+  const found = await lookup(host, { all: true })
+  return found.every(({ address, family }) => loopback.check(address, family === 6 ? 'ipv6' : 'ipv4'))
 }
 
 function isNoAddressHere({ code }: NodeJS.ErrnoException): boolean {

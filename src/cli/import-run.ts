@@ -1,11 +1,14 @@
+import { createHash, type Hash } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
-import type { PointToInsert, VectorClient } from '../client/client.ts'
-import type { Journal } from './journal.ts'
+import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
+import type { NewPoint } from '../base/point.ts'
+import { hashPoint } from '../base/point-hash.ts'
+import type { VectorClient } from '../client/client.ts'
+import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 import type { Item } from './readers.ts'
-import { findStored } from './stored.ts'
 
 /** How the points of a file are sent. */
 export interface RunOptions {
@@ -16,23 +19,30 @@ export interface RunOptions {
   /** File that the new ids are appended to, in input order. */
   readonly ids?: string
   readonly skipInvalid?: boolean
+  /** Sends batches again of which nobody can tell any more whether they are stored. */
+  readonly resendUncertain?: boolean
 }
 
 interface FileRecord {
   readonly where: string
-  readonly point: PointToInsert
+  readonly point: NewPoint
 }
 
 interface Batch {
-  readonly records: FileRecord[]
-  /** Records of the file up to the end of this batch. */
+  /** Records of the file before this batch, and up to its end. */
+  readonly after: number
   end: number
+  readonly records: FileRecord[]
+  readonly hash: Hash
+  /** Of all records up to its end. */
+  doneDigest: string
   /** About what the request takes. */
   bytes: number
   /** What the batch takes in the file. */
   fileBytes: number
-  /** Whether it was sent before, and the answer was lost. */
-  uncertain: boolean
+  key: string
+  /** Whether it was sent, and nobody knows what became of it. */
+  isUncertain: boolean
   ids?: readonly string[]
 }
 
@@ -44,60 +54,82 @@ export class ImportRun {
   readonly #client: VectorClient
   readonly #options: RunOptions
   readonly #journal: Journal | undefined
+  readonly #importId: string
   readonly #progress: Progress
+  /** Of all records that have been read. */
+  readonly #readHash = createHash('sha256')
   /** Batches in file order, of which the first is not acknowledged yet. */
   readonly #window: Batch[] = []
-  /** Ends of the batches that an earlier run sent and had no answer to. */
-  readonly #uncertainEnds: number[]
+  /** Batches that an earlier run sent and had no answer to. */
+  readonly #uncertain: SentBatch[]
+  /** Where the last of these ends, until they are stored. */
+  #uncertainEnd: number | undefined
+  #points: number
   #idsBytes: number
   #lastStoredMs: number = performance.now()
+  #isWaiting = false
   #failure: unknown
   stored = 0
   skipped = 0
   vectorBytes = 0
 
+  /** @param parts.importId what the idempotency keys of the batches begin with */
   constructor(parts: {
     readonly client: VectorClient
     readonly options: RunOptions
     readonly journal: Journal | undefined
+    readonly importId: string
     readonly progress: Progress
   }) {
     this.#client = parts.client
     this.#options = parts.options
     this.#journal = parts.journal
+    this.#importId = parts.importId
     this.#progress = parts.progress
-    this.#uncertainEnds = [...(parts.journal?.underWay ?? [])]
-    this.#idsBytes = parts.journal?.idsBytes ?? 0
+    this.#uncertain = [...(parts.journal?.sent ?? [])]
+    this.#uncertainEnd = this.#uncertain.at(-1)?.end
+    this.#points = parts.journal?.done.points ?? 0
+    this.#idsBytes = parts.journal?.done.idsBytes ?? 0
   }
 
+  /** @throws Error when it cannot be known any more whether batches are stored, and nobody said to send them again */
   async all(items: AsyncIterable<Item>): Promise<void> {
+    this.#checkAge()
     const underWay = new Set<Promise<void>>()
     const start = (batch: Batch): void => {
-      this.#journal?.begin(batch.end)
+      this.#begin(batch)
       this.#window.push(batch)
       const sending = this.#send(batch).finally(() => underWay.delete(sending))
       underWay.add(sending)
     }
-    const skip = this.#journal?.done ?? 0
+    const skip = this.#journal?.done.records ?? 0
     let record = 0
-    let batch = emptyBatch()
+    let batch = emptyBatch(skip)
     try {
       for await (const item of items) {
         record += 1
         batch.fileBytes += item.bytes
+        hashItem(this.#readHash, item)
+        if (record === skip) this.#checkDone()
         if (record <= skip) continue
         batch.end = record
         this.#add(batch, item)
         if (!this.#isComplete(batch)) continue
         start(batch)
-        batch = emptyBatch()
+        batch = emptyBatch(record)
         // Waiting for the first of the window too: others may have overtaken it, and they are kept for it.
         while (this.#window.length >= this.#options.concurrency && underWay.size > 0) {
           await Promise.race(underWay)
         }
         if (this.#failure !== undefined) break
       }
-      if (batch.records.length > 0 && this.#failure === undefined) start(batch)
+      if (this.#failure === undefined) {
+        if (record < skip) throw changedBefore(`has ${record} records, ${skip} were done with`)
+        const isEmpty = batch.records.length === 0
+        const missing = this.#uncertain.find(({ after }) => isEmpty || after !== batch.after)
+        if (missing !== undefined) this.#doubt(`the file ends at record ${record}`, missing)
+        if (!isEmpty) start(batch)
+      }
     } finally {
       // Also when reading has failed: what is under way is stored, and to be counted.
       await Promise.all(underWay)
@@ -105,7 +137,57 @@ export class ImportRun {
     if (this.#failure !== undefined) throw this.#failure
   }
 
-  #add(batch: Batch, { where, point, fault }: Item): void {
+  /** A key is forgotten after its life, and with it whether its batch was stored. */
+  #checkAge(): void {
+    const before = Date.now() - idempotencyKeyLifeMs + clockDifferenceMs
+    const old = this.#uncertain.filter(({ sentMs }) => sentMs < before)
+    if (old.length === 0) return
+    const records = old.reduce((sum, { after, end }) => sum + end - after, 0)
+    const what = `${old.length} batches with ${records} records (${old.map(spelled).slice(0, 10).join(', ')}${old.length > 10 ? ', …' : ''}) were sent about a day ago or earlier and not answered`
+    if (this.#options.resendUncertain) {
+      this.#progress.note(`WARNING: ${what}: they are sent again, and may then be stored twice`)
+      return
+    }
+    throw new Error(
+      `${what}. The service keeps the keys by which it recognizes them for a day, so nobody knows any more whether they are stored. Look at what is stored; --resend-uncertain sends them again, and what was stored is then there twice`,
+    )
+  }
+
+  /** What is done is recognized by its records; the rest may have been mended. */
+  #checkDone(): void {
+    if (this.#readHash.copy().digest('hex') === this.#journal!.done.digest) return
+    throw changedBefore('has changed in the part that is stored')
+  }
+
+  /** A batch whose records are no more what was sent cannot be recognized by the service. */
+  #doubt(change: string, sent: SentBatch): void {
+    const what = `${spelled(sent)} were sent before and not answered, but ${change}`
+    if (!this.#options.resendUncertain) {
+      throw new Error(
+        `${what}: nobody knows whether they are stored as they were. Put them back as they were to go on; --resend-uncertain sends them as they are now, and what was stored is then there too`,
+      )
+    }
+    this.#progress.note(`WARNING: ${what}: they are sent as they are now, and may be stored as they were too`)
+  }
+
+  /** Gives a complete batch its key, and notes that it is about to be sent. */
+  #begin(batch: Batch): void {
+    const { after, end } = batch
+    const digest = batch.hash.digest('hex')
+    batch.doneDigest = this.#readHash.copy().digest('hex')
+    batch.key = `${this.#importId}/${after + 1}-${end}/${digest.slice(0, 32)}`
+    const [sent] = this.#uncertain
+    if (sent?.after === after) {
+      this.#uncertain.shift()
+      batch.isUncertain = true
+      if (sent.digest !== digest) this.#doubt('they have changed', sent)
+    }
+    this.#journal?.begin({ after, end, digest })
+  }
+
+  #add(batch: Batch, item: Item): void {
+    const { where, point, fault } = item
+    hashItem(batch.hash, item)
     if (point !== undefined) {
       batch.records.push({ where, point })
       batch.bytes += point.vector.length * 4 + Buffer.byteLength(point.payload.content)
@@ -118,16 +200,11 @@ export class ImportRun {
     this.#progress.note(message)
   }
 
-  /** A batch that was sent before is made again as it was; only then can it be found. */
-  #isComplete(batch: Batch): boolean {
-    const [end] = this.#uncertainEnds
-    if (end === undefined) {
-      return batch.records.length >= this.#options.batchSize || batch.bytes >= batchBytesMax
-    }
-    if (batch.end < end) return false
-    this.#uncertainEnds.shift()
-    batch.uncertain = true
-    return true
+  /** A batch that was sent before is made again as it was: only then is it recognized. */
+  #isComplete({ after, end, records, bytes }: Batch): boolean {
+    const [sent] = this.#uncertain
+    if (sent?.after === after) return end === sent.end
+    return records.length >= this.#options.batchSize || bytes >= batchBytesMax || end === sent?.after
   }
 
   /** Never rejects: the first failure stops the run, after what is under way has ended. */
@@ -135,22 +212,26 @@ export class ImportRun {
     try {
       batch.ids = await this.#storePatiently(batch)
       this.#lastStoredMs = performance.now()
+      this.#isWaiting = false
       this.#settle()
     } catch (error) {
       this.#failure ??= error
+      if (!batch.isUncertain) this.#journal?.withdraw(batch.after)
     }
   }
 
   async #storePatiently(batch: Batch): Promise<readonly string[]> {
     for (let attempt = 1; ; attempt += 1) {
       try {
-        const points = batch.records.map(({ point }) => point)
-        const stored = batch.uncertain ? await findStored(this.#client, points) : undefined
-        return stored ?? (await this.#insert(batch))
+        return await this.#insert(batch)
       } catch (error) {
         if (!this.#isWorthWaiting(error) || this.#failure !== undefined) throw error
-        // Without an answer nobody knows whether the batch was stored before the service went away.
-        batch.uncertain ||= error.reason === 'not_ready'
+        if (error.reason === 'not_ready' && !this.#isWaiting) {
+          this.#isWaiting = true
+          this.#progress.note(
+            `the service does not answer: trying for ${patienceMs / 1000} s, with the same idempotency keys`,
+          )
+        }
         // At random, lest all that were refused together come back together.
         await delay(Math.random() * Math.min(50 * 2 ** attempt, 2000))
       }
@@ -165,11 +246,13 @@ export class ImportRun {
 
   /** Sends a batch; records that the service refuses are named by where they stand, and maybe left out. */
   async #insert(batch: Batch): Promise<readonly string[]> {
-    const { records } = batch
+    const { records, key: idempotencyKey } = batch
     while (records.length > 0) {
       try {
-        return await this.#client.insertBatch(records.map(({ point }) => point))
+        const points = records.map(({ point }) => point)
+        return await this.#client.insertBatch(points, { idempotencyKey })
       } catch (error) {
+        batch.isUncertain ||= leavesDoubt(error)
         const refused = refusedIndex(error)
         if (refused === undefined || records[refused] === undefined) throw error
         const [{ where }] = records.splice(refused, 1) as [FileRecord]
@@ -181,23 +264,74 @@ export class ImportRun {
 
   #settle(): void {
     while (this.#window[0]?.ids !== undefined) {
-      const { ids, records, end, fileBytes } = this.#window.shift()!
+      const { ids, records, end, fileBytes, doneDigest } = this.#window.shift()!
       this.stored += ids!.length
+      this.#points += ids!.length
       for (const { point } of records) this.vectorBytes += point.vector.length * 4
       if (this.#options.ids !== undefined) {
         const text = ids!.map((id) => `${id}\n`).join('')
         appendFileSync(this.#options.ids, text)
         this.#idsBytes += Buffer.byteLength(text)
       }
-      this.#journal?.advance(end, this.#idsBytes)
+      this.#journal?.advance({
+        records: end,
+        digest: doneDigest,
+        points: this.#points,
+        idsBytes: this.#idsBytes,
+      })
       this.#progress.advance(ids!.length, fileBytes)
+      if (this.#uncertainEnd !== undefined && end >= this.#uncertainEnd) {
+        this.#uncertainEnd = undefined
+        this.#progress.note('the batches without an answer are stored, each once')
+      }
     }
   }
 }
 
-function emptyBatch(): Batch {
-  return { records: [], end: 0, bytes: 0, fileBytes: 0, uncertain: false }
+function emptyBatch(after: number): Batch {
+  const hash = createHash('sha256')
+  return {
+    after,
+    end: after,
+    records: [],
+    hash,
+    doneDigest: '',
+    bytes: 0,
+    fileBytes: 0,
+    key: '',
+    isUncertain: false,
+  }
 }
+
+function hashItem(hash: Hash, { point }: Item): void {
+  if (point === undefined) hash.update('not a point')
+  else hashPoint(hash, point)
+}
+
+/** Records of a batch as people count them. */
+function spelled({ after, end }: SentBatch): string {
+  return `records ${after + 1} to ${end}`
+}
+
+function changedBefore(change: string): Error {
+  return new Error(
+    `the file ${change}, or its --texts have: put that part back as it was to go on, or import what is new as a file of its own`,
+  )
+}
+
+/**
+ * Whether after this error nobody knows what became of the request. What the service has answered it has refused; and
+ * where there was no connection, nothing was sent.
+ */
+function leavesDoubt(error: unknown): boolean {
+  if (!(error instanceof DatabaseError)) return true
+  const isAnswer = !['not_ready', 'internal', 'cancelled', 'deadline_exceeded'].includes(error.reason)
+  return !isAnswer && !noConnection.test(error.message)
+}
+
+/** How the clients say that a connection was never made. */
+const noConnection =
+  /^no gRPC service answers at |^no HTTP service answers at \S+: (?:connect |getaddrinfo |ECONNREFUSED)/
 
 /** How the service begins what it says of one item of a batch. */
 const refusedPlace = /^vectors\[(\d+)\]\.?/
@@ -210,5 +344,7 @@ function refusedIndex(error: unknown): number | undefined {
 
 /** Well below the server's default MAX_REQUEST_BYTES, whichever way the numbers are written. */
 const batchBytesMax = 8 * 1024 * 1024
+/** Clocks of the service and of this machine may differ, and sending takes its time. */
+const clockDifferenceMs = 3_600_000
 /** How long an import goes on asking a service that stores nothing. */
 const patienceMs = 30_000

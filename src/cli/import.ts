@@ -1,13 +1,18 @@
+import { randomUUID } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, statSync } from 'node:fs'
 import { type ConnectionOptions, connect, targetOf } from './connection.ts'
+import { checkReadable } from './files.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
-import { Journal } from './journal.ts'
+import { type ImportSource, Journal } from './journal.ts'
 import { Progress } from './progress.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
+import { Interrupted, stopSignal } from './stop-signal.ts'
 import type { Environment } from './usage.ts'
 
 export interface ImportOptions extends ConnectionOptions, ReaderOptions, RunOptions {
   readonly journal?: string
+  /** Imports once more what was imported already. */
+  readonly again?: boolean
 }
 
 /**
@@ -19,23 +24,22 @@ export async function importFile(
   options: ImportOptions,
   environment: Environment,
 ): Promise<void> {
+  if (file !== '-') checkReadable(file)
+  if (options.texts !== undefined) checkReadable(options.texts, '--texts')
+  const interruption = stopSignal().then((signal) => Promise.reject(new Interrupted(signal)))
   const journal = file === '-' ? undefined : openJournal(file, options, environment)
-  if (options.ids !== undefined) cutIds(options.ids, journal?.idsBytes ?? 0)
+  if (options.ids !== undefined) cutIds(options.ids, journal?.done.idsBytes ?? 0)
   const client = connect(options, environment)
   const progress = new Progress(file === '-' ? undefined : statSync(file).size)
-  if (journal !== undefined && journal.done + journal.underWay.length > 0) {
-    progress.note(`going on after record ${journal.done}, as the journal says`)
-  }
-  const run = new ImportRun({ client, options, journal, progress })
+  if (journal !== undefined) noteResumption(journal, progress)
+  const importId = journal?.id ?? randomUUID()
+  const run = new ImportRun({ client, options, journal, importId, progress })
   const startedMs = performance.now()
   try {
-    await run.all(readItems(file, options))
+    await Promise.race([run.all(readItems(file, options)), interruption])
   } catch (error) {
-    if (run.stored > 0) {
-      progress.note(
-        `${run.stored} points are stored${journal ? '; the same command goes on behind them' : ''}`,
-      )
-    }
+    progress.stop()
+    noteStored(run, journal)
     throw error
   } finally {
     progress.stop()
@@ -45,12 +49,35 @@ export async function importFile(
   console.log(summaryOf(run, (performance.now() - startedMs) / 1000))
 }
 
+function noteResumption({ done, sent }: Journal, progress: Progress): void {
+  if (done.records + sent.length === 0) return
+  progress.note(`going on after record ${done.records}, as the journal says`)
+  if (sent.length === 0) return
+  progress.note(
+    `${sent.length} batches (of records ${sent[0]!.after + 1} to ${sent.at(-1)!.end}) were sent and not answered: they are sent again under the same keys, so that none is stored twice`,
+  )
+}
+
+/** How far it came, and how to go on. */
+function noteStored({ stored }: ImportRun, journal: Journal | undefined): void {
+  if (journal === undefined) {
+    if (stored > 0) console.error(`${stored} points are stored, from the beginning of standard input on`)
+    return
+  }
+  const { done, sent } = journal
+  if (done.points + sent.length === 0) return
+  const inDoubt = sent.length === 0 ? '' : `, ${sent.length} batches are sent and not answered`
+  console.error(`${done.points} points are stored${inDoubt}; the same command goes on behind them`)
+}
+
 function openJournal(file: string, options: ImportOptions, environment: Environment): Journal {
-  const { size, mtimeMs } = statSync(file)
-  const { format, dimension, scale, normalize, texts } = options
-  const target = targetOf(options, environment)
-  const source = { file, size, mtimeMs, target, format, dimension, scale, normalize, texts }
-  return Journal.open(options.journal ?? `${file}.vicinal-import`, source)
+  const { format, dimension, scale, normalize } = options
+  const given = Object.entries({ format, dimension, scale, normalize }).filter(
+    ([, value]) => value !== undefined,
+  )
+  const flags = Object.fromEntries(given) as ImportSource['flags']
+  const source = { file, target: targetOf(options, environment), flags }
+  return Journal.open(options.journal ?? `${file}.vicinal-import`, source, options.again ?? false)
 }
 
 /** Makes the file of ids as long as the journal knows it: what was appended behind that will be again. */

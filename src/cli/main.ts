@@ -1,22 +1,40 @@
 #!/usr/bin/env -S node --max-semi-space-size=16
 import nodeModule from 'node:module'
 import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { findBundledNode, isNodeNewEnough, noNodeMessage, runOn } from './bundled-node.ts'
+import { stopWithParent } from './parent-watch.ts'
 
-/** Looks at Node's version before anything is loaded that an older one cannot run. */
-const nodeMajorMin = 24
+// What is imported above has to run on an older Node; everything else is loaded on a new enough one.
+const { VICINAL_LAUNCHER: launcher, ...environment } = process.env
+delete process.env.VICINAL_LAUNCHER
+stopWithParent(environment, launcher === undefined ? undefined : Number(launcher))
 
-if (Number.parseInt(process.versions.node, 10) < nodeMajorMin) {
-  console.error(`vicinal needs Node ${nodeMajorMin} or later, this is ${process.versions.node}`)
+if (isNodeNewEnough()) await runHere()
+else if (launcher === undefined) runOnOther()
+else fail(noNodeMessage())
+
+async function runHere(): Promise<void> {
+  // A reader that has seen enough (`vicinal query … | head -1`) is no failure.
+  process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
+
+  // From sources: they are stripped of their types and compiled once, not at every start by every thread.
+  if (import.meta.filename.endsWith('.ts')) {
+    process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '../../node_modules/.cache/node-compile')
+    nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)
+  }
+
+  const { runProgram } = await import('./program.ts')
+  await runProgram(process.argv, process.env)
+}
+
+function runOnOther(): void {
+  const node = findBundledNode(import.meta.url)
+  if (node === undefined) fail(noNodeMessage())
+  runOn(node, fileURLToPath(import.meta.url), { ...environment, VICINAL_LAUNCHER: String(process.pid) })
+}
+
+function fail(message: string): never {
+  console.error(message)
   process.exit(1)
 }
-// A reader that has seen enough (`vicinal query … | head -1`) is no failure.
-process.stdout.on('error', (error: NodeJS.ErrnoException) => process.exit(error.code === 'EPIPE' ? 0 : 1))
-
-// From sources: they are stripped of their types and compiled once, not at every start by every thread.
-if (import.meta.filename.endsWith('.ts')) {
-  process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '../../node_modules/.cache/node-compile')
-  nodeModule.enableCompileCache(process.env.NODE_COMPILE_CACHE)
-}
-
-const { runProgram } = await import('./program.ts')
-await runProgram(process.argv, process.env)

@@ -1,21 +1,30 @@
-import { readFileSync } from 'node:fs'
 import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { metrics } from '../base/point.ts'
+import { version } from '../base/version.ts'
 import { ConfigError, defaultText, readConfig, type SettingName, settings } from '../config.ts'
-import { addConnectionOptions } from './connection.ts'
+import { addConnectionOptions, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
+import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
 import type { QueryOptions } from './query.ts'
 import { formats } from './readers.ts'
 import type { SourceOptions } from './snapshot-bytes.ts'
+import { Interrupted } from './stop-signal.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /** Runs one command line and sets the exit code: 0 done, 1 failed, 2 called wrongly. */
 export async function runProgram(argv: readonly string[], environment: Environment): Promise<void> {
+  const program = createProgram(environment)
+  let options: ConnectionOptions = {}
+  program.hook('preAction', (_, command) => {
+    options = command.opts()
+  })
   try {
-    await createProgram(environment).parseAsync([...argv])
+    await program.parseAsync([...argv])
   } catch (error) {
-    process.exitCode = report(error)
+    process.exitCode = report(error, () => keyOrigin(options, environment))
+    // Input that is awaited, or a request under way, must not hold it up.
+    if (error instanceof Interrupted) process.exit()
   }
 }
 
@@ -36,17 +45,15 @@ function createProgram(environment: Environment): Command {
   addConnectionOptions(program.command('delete <id>').description('delete a point')).action(
     async (id, options) => (await import('./query.ts')).deletePoint(id, options, environment),
   )
-  program
-    .command('stats')
+  addHttpOptions(program.command('stats'))
     .description('figures of a running service, over HTTP')
-    .option('--http <url>', 'address of the service (default: HTTP_HOST and HTTP_PORT)')
-    .option('--api-key <key>', 'key of a service with HTTP_API_KEY')
     .option('--json', 'print JSON')
     .action(async (options) => (await import('./stats.ts')).showStats(options, environment))
   program
     .command('doctor')
     .description('check every checksum, id and link of the stored data; the service must not run')
     .addOption(optionOf(settings.dataDir))
+    .option('--repair', 'set damaged points aside, in a file beside the data, so that the rest can be served')
     .option('--json', 'print JSON')
     .action(async ({ dataDir, ...options }) =>
       (await import('./doctor.ts')).examineDataDirectory(readConfig(environment, { dataDir }), options),
@@ -79,7 +86,7 @@ function addServe(program: Command, environment: Environment): void {
     const given = names.filter((name) => options[optionName(settings[name].flag)] !== undefined)
     const flags = Object.fromEntries(given.map((name) => [name, options[optionName(settings[name].flag)]!]))
     const config = readConfig(environment, flags)
-    await (await import('./serve.ts')).serve(config)
+    await (await import('./serve.ts')).serve(config, environment)
   })
 }
 
@@ -113,6 +120,11 @@ function addImport(program: Command, environment: Environment): void {
     .option('--ids <file>', 'write the new ids there, in input order')
     .option('--journal <file>', 'where to keep how far the import is (default: <file>.vicinal-import)')
     .option('--skip-invalid', 'count and report bad records instead of stopping')
+    .option('--again', 'import once more what was imported already')
+    .option(
+      '--resend-uncertain',
+      'send batches again of which nobody can tell any more whether they are stored: they may then be there twice',
+    )
     .action(async (file: string, options: ImportOptions) =>
       (await import('./import.ts')).importFile(file, options, environment),
     )
@@ -122,8 +134,8 @@ function addImport(program: Command, environment: Environment): void {
 function addQuery(program: Command, environment: Environment): void {
   const command = addConnectionOptions(program.command('query'))
     .description('find the nearest points')
-    .option('--vector <json>', 'the query as a JSON array')
-    .option('--vector-file <file>', 'a file with a JSON array, or with an object that has a `vector`')
+    .option('--vector <numbers>', 'the query as a JSON array, or as 1,2,3')
+    .option('--vector-file <file>', 'a file with such numbers, or with a JSON object that has a `vector`')
     .option('--row <n>', 'take row n, from 0, of a vector file such as `import` reads', wholeOrNone)
     .option('--like <id>', 'the vector of a stored point')
   addRowOptions(command)
@@ -166,12 +178,13 @@ function addExport(program: Command, environment: Environment): void {
 
 /** The options that say where all points are read from. */
 function addSourceOptions(command: Command): Command {
-  return command
-    .option('--http <url>', 'HTTP address of a running service (default: HTTP_HOST and HTTP_PORT)')
-    .option('--api-key-file <file>', 'file with the key of a service with HTTP_API_KEY')
-    .option('--api-key <key>', 'the key itself; shows in the process list')
-    .option('--data-dir <path>', 'read this data directory instead; its service must not run')
+  return addHttpOptions(command).option(
+    '--data-dir <path>',
+    'read this data directory instead; its service must not run',
+  )
 }
+
+const settingWidth = 2 + Math.max(...Object.values(settings).map(({ env }) => env.length))
 
 const helpBelow = `
 Examples:
@@ -182,20 +195,22 @@ Examples:
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
   vicinal stats
   vicinal snapshot create /var/backups
-  vicinal snapshot restore /var/backups/vicinal-4711.snapshot --data-dir /var/lib/vicinal
+  vicinal snapshot restore today.snapshot --data-dir /var/lib/vicinal
   vicinal export points.jsonl
 
 Settings, as environment variables or as flags of serve (vicinal serve --help explains them):
 ${Object.values(settings)
-  .map((row) => `  ${row.env.padEnd(24)}${defaultText(row)}`)
+  .map((row) => `  ${row.env.padEnd(settingWidth)}${defaultText(row)}`)
   .join('\n')}
 
-Exit codes: 0 done, 1 failed, 2 called wrongly.
+Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 `
 
 const importBelow = `
 A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text"}; content_type may be left out.
-An import that was cut short goes on where it was when the same command is called again.
+An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
+keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
+leaves its journal, so that it is not done twice by mistake (--again).
 `
 
 function whole(text: string): number {
@@ -219,20 +234,21 @@ function optionName(flag: string): string {
   return flag.replace(/-(.)/g, (_, letter: string) => letter.toUpperCase())
 }
 
-/** package.json stands above src/ in a checkout and above dist/ in the package. */
-function version(): string {
-  const text = readFileSync(new URL('../../package.json', import.meta.url), 'utf8')
-  return (JSON.parse(text) as { version: string }).version
-}
-
 /** Says what went wrong, in a line or two; a stack only where the fault is ours. Gives the exit code. */
-function report(error: unknown): number {
+function report(error: unknown, originOfKey: () => string): number {
   // Commander has said it already.
   if (error instanceof CommanderError) return error.exitCode === 0 ? 0 : 2
+  const interruption = error instanceof Interrupted ? error.exitCode : undefined
   const isUsage = error instanceof UsageError || error instanceof ConfigError
   const isOurs = error instanceof TypeError || error instanceof RangeError
-  const text = isOurs ? error.stack : error instanceof Error ? error.message : String(error)
-  const isKey = error instanceof DatabaseError && error.reason === 'unauthenticated'
-  console.error(`vicinal: ${text}${isKey ? ' (see --api-key-file)' : ''}`)
-  return isUsage ? 2 : 1
+  const text = isOurs
+    ? error.stack
+    : error instanceof Error
+      ? (fileFault(error) ?? error.message)
+      : String(error)
+  const isKey =
+    error instanceof DatabaseError && error.reason === 'unauthenticated' && !error.message.includes('--user')
+  const aboutKey = isKey ? ` (${originOfKey()}; --api-key-file names another)` : ''
+  console.error(`vicinal: ${text}${aboutKey}`)
+  return interruption ?? (isUsage ? 2 : 1)
 }

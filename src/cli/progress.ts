@@ -1,7 +1,9 @@
-import { SingleBar } from 'cli-progress'
+import { MultiBar, type SingleBar } from 'cli-progress'
 
 /** Shows how far an import is: a bar on a terminal, nothing elsewhere, so that logs stay readable. */
 export class Progress {
+  /** One bar, in what can write lines above it. */
+  readonly #bars: MultiBar | undefined
   readonly #bar: SingleBar | undefined
   readonly #stream: NodeJS.WriteStream
   readonly #totalBytes: number | undefined
@@ -18,7 +20,7 @@ export class Progress {
       totalBytes === undefined
         ? '{points} points | {rate} points/s | {duration_formatted}'
         : '{bar} {percentage}% | {points} points | {rate} points/s | {eta_formatted} left'
-    this.#bar = new SingleBar({
+    this.#bars = new MultiBar({
       format,
       stream,
       barsize: 30,
@@ -27,7 +29,8 @@ export class Progress {
       hideCursor: true,
       forceRedraw: true,
     })
-    this.#bar.start(totalBytes ?? 0, 0, this.#figures())
+    this.#bar = this.#bars.create(totalBytes ?? 0, 0, this.#figures())
+    this.#bars.update()
   }
 
   /** Counts points as stored, and the bytes of the input that they came from. */
@@ -40,11 +43,17 @@ export class Progress {
 
   /** Writes a line for people, above the bar. */
   note(text: string): void {
-    this.#stream.write(this.#bar === undefined ? `${text}\n` : `\r\x1b[K${text}\n`)
+    if (!this.#bars?.isActive) {
+      this.#stream.write(`${text}\n`)
+      return
+    }
+    this.#bars.log(`${text}\n`)
+    this.#bars.update()
   }
 
+  /** Leaves the last state of the bar on a line of its own, and the terminal as it was. Harmless to repeat. */
   stop(): void {
-    this.#bar?.stop()
+    if (this.#bars?.isActive) this.#bars.stop()
   }
 
   #figures(): { points: number; rate: number } {

@@ -1,10 +1,11 @@
 import { readFileSync } from 'node:fs'
+import { DatabaseError } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Metric, Point } from '../base/point.ts'
 import type { VectorClient } from '../client/client.ts'
 import { type ConnectionOptions, connect } from './connection.ts'
+import { checkReadable } from './files.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
-import { getIfThere } from './stored.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 export interface QueryOptions extends ConnectionOptions, ReaderOptions {
@@ -35,6 +36,16 @@ export async function query(options: QueryOptions, environment: Environment): Pr
       }
     }
   })
+}
+
+/** A point can be deleted between the search and the look at it. */
+async function getIfThere(client: VectorClient, id: string): Promise<Point | undefined> {
+  try {
+    return await client.get(id)
+  } catch (error) {
+    if (error instanceof DatabaseError && error.reason === 'not_found') return undefined
+    throw error
+  }
 }
 
 export async function getPoint(
@@ -80,6 +91,7 @@ function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
 async function vectorOf(options: QueryOptions, client: VectorClient): Promise<ArrayLike<number>> {
   const { vector, vectorFile, row, like } = options
   if (like !== undefined) return (await client.get(like)).vector
+  if (vectorFile !== undefined) checkReadable(vectorFile, '--vector-file')
   if (row !== undefined) return vectorOfRow(vectorFile!, row, options)
   if (vector !== undefined) return vectorIn(vector, '--vector')
   return vectorIn(readFileSync(vectorFile!, 'utf8'), vectorFile!)
@@ -95,16 +107,18 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
   throw new UsageError(`--row: ${file} has rows 0 to ${at - 1}, none is ${row}`)
 }
 
+/** A JSON array, or an object that has one; or bare numbers, as `1,2,3` or `1 2 3`. */
 function vectorIn(text: string, source: string): number[] {
+  const isJson = /^\s*[[{]/.test(text)
   let parsed: unknown
   try {
-    parsed = JSON.parse(text)
+    parsed = JSON.parse(isJson ? text : `[${text.trim().split(/\s*,\s*|\s+/)}]`)
   } catch (error) {
-    throw new UsageError(`${source}: ${(error as Error).message}`)
+    throw new UsageError(`${source} is no vector like [1, 2, 3] or 1,2,3: ${(error as Error).message}`)
   }
   const numbers = Array.isArray(parsed) ? parsed : (parsed as { vector?: unknown } | null)?.vector
   if (!Array.isArray(numbers) || !numbers.every((each) => typeof each === 'number')) {
-    throw new UsageError(`${source} is not a JSON array of numbers`)
+    throw new UsageError(`${source} is not a vector, an array of numbers like [1, 2, 3] or 1,2,3`)
   }
   return numbers
 }

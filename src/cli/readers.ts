@@ -1,7 +1,6 @@
 import { isUtf8 } from 'node:buffer'
 import { createReadStream, statSync } from 'node:fs'
-import { type ContentType, dimensionMax } from '../base/point.ts'
-import type { PointToInsert } from '../client/client.ts'
+import { type ContentType, dimensionMax, type NewPoint } from '../base/point.ts'
 import { UsageError } from './usage.ts'
 
 export const formats = ['jsonl', 'fvecs', 'f32', 'i8'] as const
@@ -20,7 +19,7 @@ export interface Item {
   readonly where: string
   /** Bytes of the file that the record takes, blank lines before it included. */
   readonly bytes: number
-  readonly point?: PointToInsert
+  readonly point?: NewPoint
   readonly fault?: string
 }
 

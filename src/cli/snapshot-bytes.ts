@@ -1,13 +1,11 @@
+import { refusalOf } from '../client/http-client.ts'
 import { readConfig } from '../config.ts'
 import { snapshotOfData } from '../main.ts'
-import { httpService } from './connection.ts'
+import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /** Where points are read from: a service that runs, or the directory of one that does not. */
-export interface SourceOptions {
-  readonly http?: string
-  readonly apiKey?: string
-  readonly apiKeyFile?: string
+export interface SourceOptions extends HttpOptions {
   /** Of a service that does not run. */
   readonly dataDir?: string
 }
@@ -20,14 +18,12 @@ export function snapshotBytes(options: SourceOptions, environment: Environment):
 }
 
 async function* downloaded(options: SourceOptions, environment: Environment): AsyncGenerator<Uint8Array> {
-  const { url, headers } = httpService(options, environment)
-  const response = await fetch(`${url}/snapshots`, { method: 'POST', headers }).catch((cause: unknown) => {
-    throw new Error(
-      `no answer from ${url}: does the service run, with HTTP, and is --http right? (--data-dir reads the data of one that is stopped)`,
-      { cause },
-    )
-  })
-  if (!response.ok) throw new Error(`${url} answered ${response.status}: ${await response.text()}`)
+  const service = httpService(options, environment)
+  const url = service.baseUrl
+  const response = await fetchFrom(service, '/snapshots', 'POST')
+  if (!response.ok) {
+    throw new Error(`${url} answered ${response.status}: ${refusalOf(response, await response.text())}`)
+  }
   try {
     yield* response.body!
   } catch (cause) {

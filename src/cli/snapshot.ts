@@ -3,6 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Config, readConfig } from '../config.ts'
 import { restoreData, type SnapshotHeader, SnapshotReader, writeWholeFile } from '../main.ts'
+import { checkReadable } from './files.ts'
 import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
@@ -19,21 +20,24 @@ export async function createSnapshot(
   if (!isDirectory && existsSync(place)) throw new UsageError(`${place} is there already`)
   const base = isDirectory ? join(place, 'vicinal.snapshot') : place
   const bytes = snapshotBytes(options, environment)
-  const path = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
+  const { path, isOld } = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
     const header = await verified(writtenTo(file, bytes))
     console.log(summaryOf(header))
-    return isDirectory ? join(place, `vicinal-${header.sequence}.snapshot`) : place
+    return isDirectory ? join(place, nameOf(header)) : place
   })
+  if (isOld) console.error('It is there already, with the same content.')
   console.log(path)
 }
 
 /** @throws DatabaseError that says what is damaged */
 export async function verifySnapshot(file: string): Promise<void> {
+  checkReadable(file)
   console.log(`${summaryOf(await verified(createReadStream(file)))}: every byte is as it was written`)
 }
 
 /** @throws DatabaseError when the directory is not empty or the snapshot is damaged; then nothing is left */
 export async function restoreSnapshot(file: string, options: Pick<Config, 'dataDir'>): Promise<void> {
+  checkReadable(file)
   const config = readConfig({}, options)
   console.log(
     `${summaryOf(await restoreData(config, createReadStream(file)))}: restored to ${config.dataDir}`,
@@ -53,6 +57,15 @@ async function* writtenTo(file: FileHandle, bytes: AsyncIterable<Uint8Array>): A
   }
 }
 
-function summaryOf({ points, dimension, sequence }: SnapshotHeader): string {
-  return `${points} points${dimension === undefined ? '' : ` of ${dimension} dimensions`}, sequence ${sequence}`
+/** A restore begins a new history under a new id, so diverging histories never share a name. */
+function nameOf({ databaseId, sequence }: SnapshotHeader): string {
+  return databaseId === undefined
+    ? `vicinal-${sequence}.snapshot`
+    : `vicinal-${databaseId}-${sequence}.snapshot`
+}
+
+function summaryOf({ databaseId, points, dimension, sequence }: SnapshotHeader): string {
+  const vectors = dimension === undefined ? '' : ` of ${dimension} dimensions`
+  const database = databaseId === undefined ? '' : ` of database ${databaseId}`
+  return `${points} points${vectors}, sequence ${sequence}${database}`
 }

@@ -2,6 +2,17 @@ const exitCodes = { SIGINT: 130, SIGTERM: 143 } as const
 
 export type StopSignal = keyof typeof exitCodes
 
+/** A command that was stopped before it had ended. */
+export class Interrupted extends Error {
+  override readonly name = 'Interrupted'
+  readonly exitCode: number
+
+  constructor(signal: StopSignal) {
+    super('interrupted')
+    this.exitCode = exitCodes[signal]
+  }
+}
+
 /**
  * Resolves with the first SIGINT or SIGTERM. A second one of either kind ends the process at once, with the
  * exit code that shells know it by.

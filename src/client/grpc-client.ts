@@ -6,16 +6,26 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
+import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
 import { type ChannelCredentials, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { contentTypes, metrics, type Payload } from '../base/point.ts'
-import type { CallOptions, PointToInsert, Query, VectorClient } from './client.ts'
+import {
+  type InsertOptions,
+  idempotencyKeyOf,
+  type PointToInsert,
+  type Query,
+  type VectorClient,
+} from './client.ts'
 import {
   type Payload as PayloadMessage,
   type PointID,
   type PointIDSchema,
   VectorDB,
 } from './generated/vectordb_pb.js'
+import { tlsFault } from './tls-fault.ts'
+
+keepByteOrderMarks()
 
 export interface GrpcClientOptions {
   /** `host:port`. */
@@ -75,18 +85,20 @@ function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
 type Caller = <Method extends DescMethodUnary>(
   method: Method,
   request: MessageInitShape<Method['input']>,
-  options?: CallOptions,
+  options?: InsertOptions,
 ) => Promise<MessageShape<Method['output']>>
 
 function caller(client: Client, { address, apiKey, timeoutMs }: GrpcClientOptions): Caller {
-  const metadata = new Metadata()
-  metadata.set('authorization', apiKey)
+  const authorization = new Metadata()
+  authorization.set('authorization', apiKey)
   return async <Method extends DescMethodUnary>(
     method: Method,
     request: MessageInitShape<Method['input']>,
-    options?: CallOptions,
+    options?: InsertOptions,
   ) => {
     const { signal } = options ?? {}
+    const key = idempotencyKeyOf(options)
+    const metadata = key === undefined ? authorization : withKey(authorization, key)
     if (signal?.aborted) throw cancellation(signal)
     const bytes = encoded(method, request)
     return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
@@ -107,6 +119,12 @@ function caller(client: Client, { address, apiKey, timeoutMs }: GrpcClientOption
       signal?.addEventListener('abort', cancel, { once: true })
     })
   }
+}
+
+function withKey(authorization: Metadata, key: string): Metadata {
+  const metadata = authorization.clone()
+  metadata.set('idempotency-key', key)
+  return metadata
 }
 
 /** What cannot be encoded, a number beyond float32 or a limit that is not whole, never leaves the client. */
@@ -185,5 +203,16 @@ function messageOf(error: ServiceError, address: string): string {
   const text = error.details || error.message
   if (!text.startsWith('No connection established')) return text
   const cause = /Last error: (?:Error: )?(.*?)(?: \([0-9TZ:.-]+\))?\.? Resolution note/.exec(text)?.[1]
-  return `no gRPC service answers at ${address}${cause === undefined ? '' : `: ${cause}`}`
+  if (cause === undefined) return `no gRPC service answers at ${address}`
+  return tlsFault(address, cause) ?? `no gRPC service answers at ${address}: ${cause}`
+}
+
+/** Unless told otherwise, a TextDecoder drops U+FEFF at the beginning of a text: it would not come back as it was stored. */
+function keepByteOrderMarks(): void {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true })
+  const strict = new TextDecoder('utf-8', { ignoreBOM: true, fatal: true })
+  configureTextEncoding({
+    ...getTextEncoding(),
+    decodeUtf8: (bytes, isStrict) => (isStrict ? strict : decoder).decode(bytes),
+  })
 }

@@ -1,13 +1,22 @@
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { ContentType } from '../base/point.ts'
-import type { CallOptions, PointToInsert, Query, VectorClient } from './client.ts'
+import {
+  type InsertOptions,
+  idempotencyKeyOf,
+  type PointToInsert,
+  type Query,
+  type VectorClient,
+} from './client.ts'
+import { tlsFault } from './tls-fault.ts'
 
 export interface HttpClientOptions {
   /** Like `http://127.0.0.1:3000`. */
   readonly baseUrl: string
   /** For a server with HTTP_API_KEY. */
-  readonly apiKey?: string
+  readonly apiKey?: string | undefined
+  /** For a proxy that asks for user and password; it takes the place of the key, which travels in the same header. */
+  readonly basicAuth?: { readonly user: string; readonly password: string } | undefined
 }
 
 /** A client that speaks HTTP/JSON through the built-in fetch. */
@@ -52,25 +61,28 @@ type Caller = <Answer>(
   method: string,
   path: string,
   body: string | undefined,
-  options?: CallOptions,
+  options?: InsertOptions,
 ) => Promise<Answer>
 
-function caller({ baseUrl, apiKey }: HttpClientOptions): Caller {
-  const base = baseUrl.replace(/\/+$/, '')
-  return async <Answer>(method: string, path: string, body: string | undefined, options?: CallOptions) => {
+function caller(options: HttpClientOptions): Caller {
+  const base = options.baseUrl.replace(/\/+$/, '')
+  const authorization = authorizationOf(options)
+  return async <Answer>(method: string, path: string, body: string | undefined, options?: InsertOptions) => {
     const { signal } = options ?? {}
+    const key = idempotencyKeyOf(options)
     try {
       const response = await fetch(base + path, {
         method,
         headers: {
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
-          ...(apiKey === undefined ? {} : { authorization: apiKey }),
+          ...authorization,
+          ...(key === undefined ? {} : { 'idempotency-key': key }),
         },
         ...(body === undefined ? {} : { body }),
         ...(signal === undefined ? {} : { signal }),
       })
       const text = await response.text()
-      if (!response.ok) throw errorOf(response.status, text)
+      if (!response.ok) throw errorOf(response.status, refusalOf(response, text))
       return (text === '' ? undefined : JSON.parse(text)) as Answer
     } catch (error) {
       if (error instanceof DatabaseError) throw error
@@ -80,16 +92,41 @@ function caller({ baseUrl, apiKey }: HttpClientOptions): Caller {
   }
 }
 
+/** The header that lets a caller in, where one is needed. */
+export function authorizationOf({
+  apiKey,
+  basicAuth,
+}: Omit<HttpClientOptions, 'baseUrl'>): Readonly<Record<string, string>> {
+  if (basicAuth !== undefined) {
+    const { user, password } = basicAuth
+    const bytes = new TextEncoder().encode(`${user}:${password}`)
+    return { authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` }
+  }
+  return apiKey === undefined ? {} : { authorization: apiKey }
+}
+
+/** The service answers in plain text; a page is a proxy's. */
+export function refusalOf({ status, headers }: Response, text: string): string {
+  if (!headers.get('content-type')?.startsWith('text/html')) return text
+  const title = /<title>(.*?)<\/title>/is.exec(text)?.[1] ?? `status ${status}`
+  return `the proxy in front of the service answered: ${title}${status === 401 ? ' (it asks for user and password: --user, --password-file)' : ''}`
+}
+
 /** fetch says "fetch failed" whatever the matter is; what the system said is the cause. */
+export function causeOf(error: unknown): string {
+  const { cause, message } = error as Error
+  return cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code! : message
+}
+
 function noAnswer(base: string, error: unknown): DatabaseError {
   if (error instanceof SyntaxError) {
     return new DatabaseError('internal', `${base} does not answer in JSON: is it the HTTP port?`, {
       cause: error,
     })
   }
-  const { cause, message } = error as Error
-  const why = cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code : message
-  return new DatabaseError('not_ready', `no HTTP service answers at ${base}: ${why}`, { cause: error })
+  const why = causeOf(error)
+  const message = tlsFault(base, why) ?? `no HTTP service answers at ${base}: ${why}`
+  return new DatabaseError('not_ready', message, { cause: error })
 }
 
 function pointBody({ vector, payload }: PointToInsert): string {

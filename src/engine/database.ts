@@ -4,6 +4,13 @@ import type { Snapshot } from '../storage/store.ts'
 
 export type { Snapshot }
 
+/** By what a request with an idempotency key is recognized: hashes of 16 bytes. */
+export interface RequestIdentity {
+  readonly keyHash: Uint8Array
+  /** Of what is to be stored: the same for the same points, however the transports spell them. */
+  readonly bodyHash: Uint8Array
+}
+
 /**
  * What the engine offers to the api. All arguments are checked before they come here.
  * Insertions and removals resolve when they are on disk and visible to every later read and search.
@@ -11,8 +18,19 @@ export type { Snapshot }
 export interface Database {
   /** Length of every vector; undefined until the first insert fixes it. */
   readonly dimension: number | undefined
-  /** Stores all points or none; ids are in the order of `points`, which is not empty. */
-  insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]>
+  /**
+   * Stores all points or none; ids are in the order of `points`, which is not empty.
+   *
+   * With an `identity`, a request that was stored before gets its ids again, also those of points that have been
+   * removed since. One that comes while the first is under way waits for that.
+   *
+   * @throws DatabaseError `key_reused` when a request with another body was stored under the key
+   */
+  insert(
+    points: readonly NewPoint[],
+    signal?: AbortSignal,
+    identity?: RequestIdentity,
+  ): Promise<readonly string[]>
   /** Removes the point; false when there is none with this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal): Promise<boolean>
   /** The point with this id, a lower-case UUID, as it was stored. At once where the engine's own thread asks. */

@@ -1,21 +1,20 @@
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
-import { idFromBytes } from '../base/ids.ts'
 import { graphFaults } from '../index/graph-check.ts'
 import { linksOfGraphFile, loadGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { readRows } from '../storage/row-reader.ts'
-import type { Store } from '../storage/store.ts'
+import type { Findings, Survey } from '../storage/survey.ts'
 
 /** What an examination of stored data found. */
 export interface Diagnosis {
   readonly points: number
   /** Points by graph file: those that it links, and those that a start would have to link. */
   readonly graphs: readonly { readonly file: string; readonly linked: number; readonly unlinked: number }[]
-  /** What is wrong with the points: they are not all what was stored. */
+  /** What is wrong with the points, which are not all what was stored: the first of it, where there is much. */
   readonly damage: readonly string[]
+  readonly damageCount: number
   /** What is wrong with the index on disk: the next start builds it anew. */
   readonly staleIndex: readonly string[]
 }
@@ -23,18 +22,25 @@ export interface Diagnosis {
 /**
  * Reads everything that is stored and checks it: the checksum of every vector and payload, that every point
  * has both and an id of its own, and of every graph file the checksums, links and that all points can be
- * reached. Changes nothing. The store must not be in use otherwise.
+ * reached. Changes nothing.
  */
-export function examine(store: Store, indexDirectory: string): Diagnosis {
-  const damage: string[] = []
+export function examine(survey: Survey, indexDirectory: string): Diagnosis & { readonly findings: Findings } {
   const staleIndex: string[] = []
   const files = existsSync(indexDirectory) ? readdirSync(indexDirectory).filter(isGraphFile).sort() : []
-  const index = store.dimension === undefined ? undefined : indexFor(store.dimension, indexDirectory, files)
-  const points = readPoints(store, index, damage)
-  index?.extend(store.slotCount)
+  const { dimension, slotCount } = survey.meta
+  const index = dimension === undefined ? undefined : indexFor(dimension, indexDirectory, files)
+  const findings = survey.read(({ slot, vector, sequence }) => index!.place(slot, vector, sequence))
+  index?.extend(slotCount)
   const graphs =
     index === undefined ? [] : files.map((file) => readGraph(index, indexDirectory, file, staleIndex))
-  return { points, graphs, damage, staleIndex }
+  return { points: findings.points, graphs, ...damageOf(findings), staleIndex, findings }
+}
+
+function damageOf({ faults, damage }: Findings): Pick<Diagnosis, 'damage' | 'damageCount'> {
+  const listed = damage
+    .slice(0, listedMax)
+    .map(({ slot, id, fault }) => `point ${id ?? '(its id is lost)'} in slot ${slot}: ${fault}`)
+  return { damage: [...faults, ...listed], damageCount: faults.length + damage.length }
 }
 
 function indexFor(dimension: number, directory: string, files: readonly string[]): VectorIndex {
@@ -55,33 +61,6 @@ function linksOf(directory: string, files: readonly string[]): number {
     return files[0] === undefined ? 16 : linksOfGraphFile(join(directory, files[0]))
   } catch {
     return 16
-  }
-}
-
-function readPoints(store: Store, index: VectorIndex | undefined, damage: string[]): number {
-  const ids = new Set<string>()
-  try {
-    const rows = store.rows()
-    if (rows === undefined) return 0
-    readRows(rows, 0, rows.slotCount, ({ slot, id: bytes, sequence, vector }) => {
-      const id = idFromBytes(bytes)
-      if (ids.has(id)) damage.push(`the id ${id} stands twice, the second time in slot ${slot}`)
-      ids.add(id)
-      index!.place(slot, vector, sequence)
-      if (!hasPayload(store, slot, id, damage)) damage.push(`the point ${id} in slot ${slot} has no payload`)
-    })
-  } catch (error) {
-    damage.push(messageOf(error))
-  }
-  return ids.size
-}
-
-function hasPayload(store: Store, slot: number, id: string, damage: string[]): boolean {
-  try {
-    return store.payload(slot, id) !== undefined
-  } catch (error) {
-    damage.push(messageOf(error))
-    return true
   }
 }
 
@@ -114,6 +93,9 @@ function readGraph(
   }
   return { file, linked, unlinked: live - linked }
 }
+
+/** More than anybody reads; all are in the file that a repair writes. */
+const listedMax = 1000
 
 const graphFile = /^graph-(\d+)-([01])\.bin$/
 

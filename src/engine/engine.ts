@@ -9,8 +9,9 @@ import type { CodeBits } from '../index/segment.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { type KernelModule, loadKernels } from '../kernels/wasm-module.ts'
 import type { Deletion, Insertion, Snapshot, Store } from '../storage/store.ts'
-import type { Database } from './database.ts'
+import type { Database, RequestIdentity } from './database.ts'
 import { createExecutor, type SearchExecutor } from './executor.ts'
+import type { GraphMeasure } from './graph-measures.ts'
 import type { HitLists } from './hit-lists.ts'
 import { IdTable, idTableBytesPerSlot } from './id-table.ts'
 import { type IndexThread, startIndexThreads } from './index-thread.ts'
@@ -47,6 +48,7 @@ export interface EngineOptions {
   readonly maxQueuedQueries: number
   readonly maxQueuedResults: number
   readonly maxQueuedWriteBytes: number
+  readonly idempotencyKeyLifeMs?: number
   /** 0 for no limit. */
   readonly maxMemoryBytes: number
   readonly logger: Logger
@@ -72,6 +74,8 @@ export interface EngineStats {
   readonly tombstones: number
   /** Whether a graph is being built or recall measured: the plans may change by that. */
   readonly isSettling: boolean
+  /** By the metric of each graph: what its distances are measured on. */
+  readonly measuredOn: Readonly<Record<string, GraphMeasure>>
   /** By metric: which way searches take, and with what measured recall. */
   readonly plans: Readonly<Record<Metric, MetricPlan>>
 }
@@ -148,15 +152,20 @@ export async function openEngine(options: EngineOptions): Promise<Engine> {
 
 /** Reads the store into memory: what `enterIds` does is left. */
 async function recover(
-  { store, signal }: EngineOptions,
+  { store, signal, maxMemoryBytes, logger }: EngineOptions,
   index: VectorIndex,
   { ids }: State,
   indexer: Indexer,
 ): Promise<void> {
   const rows = store.rows()
   if (rows === undefined) return
-  index.reserve(rows.slotCount)
   index.extend(rows.slotCount)
+  if (index.isBeyondLimit) {
+    logger.warn(
+      { maxMemoryBytes },
+      'the stored points take more memory than MAX_MEMORY_BYTES: inserts are refused until points are deleted or it is raised',
+    )
+  }
   await indexer.fill(rows, ids.pages(rows.slotCount), signal)
 }
 
@@ -211,6 +220,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       slots: state.slots,
       target: this,
       maxQueuedBytes: options.maxQueuedWriteBytes,
+      keyLifeMs: options.idempotencyKeyLifeMs,
     })
     this.#attached = state.index !== undefined
   }
@@ -234,14 +244,19 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
       unindexed: this.#indexer.unindexed,
       tombstones: this.#indexer.tombstones,
       isSettling: this.#indexer.isSettling,
+      measuredOn: this.#indexer.measuredOn,
       plans: this.#indexer.plans,
     }
   }
 
-  insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
+  insert(
+    points: readonly NewPoint[],
+    signal?: AbortSignal,
+    identity?: RequestIdentity,
+  ): Promise<readonly string[]> {
     // Two first inserts of different lengths can be under way at once: the first one to come decides.
     this.#state.index ??= createIndex(this.#options, this.#kernels, points[0]!.vector.length)
-    return this.#writePath.insert(points, signal)
+    return this.#writePath.insert(points, signal, identity)
   }
 
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
@@ -286,11 +301,16 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     }
   }
 
-  /** Refuses new changes, lets those under way end, and stops the search threads. */
-  async close(): Promise<void> {
+  /**
+   * Refuses new changes, lets those under way end, and stops the threads.
+   *
+   * @param indexTimeoutMs after which index threads are stopped whatever they do; what they keep on disk is a cache
+   */
+  async close(indexTimeoutMs?: number): Promise<void> {
+    this.#indexer.letWritersPass()
     await this.#writePath.close()
     await this.#executor.close()
-    await this.#indexer.close()
+    await this.#indexer.close(indexTimeoutMs)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -329,7 +349,7 @@ export class Engine implements Database, ChangeTarget, AsyncDisposable {
     return this.#indexer.comingBytesMax
   }
 
-  room(): Promise<void> | undefined {
+  room(): Promise<boolean> | undefined {
     return this.#indexer.room()
   }
 

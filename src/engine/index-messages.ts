@@ -1,6 +1,9 @@
-import type { AuditRequest } from '../index/audit.ts'
 import type { Route } from '../index/graph.ts'
+import type { ReachScan } from '../index/graph-check.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
+import type { Hit } from '../index/hit.ts'
+import type { MeasureRecall } from '../index/measure-check.ts'
+import type { IndexQuery } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { StoredRows } from '../storage/store.ts'
@@ -23,6 +26,11 @@ export interface GraphPlace {
   readonly graph: number
 }
 
+/** ... with the measure that its links are chosen by. */
+export interface MeasuredGraph extends GraphPlace {
+  readonly measure: number
+}
+
 export interface TaskResults {
   /** Puts points into a segment, and their ids into `ids`: all that it can take of the slots, as the store numbers them. */
   fill: {
@@ -34,22 +42,38 @@ export interface TaskResults {
     }
     result: FilledSlots
   }
-  /** Links waiting slots. */
-  link: { task: GraphPlace & { readonly slots: readonly number[] }; result: undefined }
-  /** Chooses anew the lists of slots [from, to) that name leaving slots. */
-  repair: { task: GraphPlace & { readonly from: number; readonly to: number }; result: undefined }
+  /** Links waiting slots, for some milliseconds; gives how many of them were dealt with. */
+  link: { task: MeasuredGraph & { readonly slots: readonly number[] }; result: number }
+  /** Repairs the lists of slots [from, to) that name leaving slots, for some milliseconds; gives the slot to go on from. */
+  repair: { task: MeasuredGraph & { readonly from: number; readonly to: number }; result: number }
   /** Ends the stay of the leaving slots. */
   release: { task: GraphPlace; result: undefined }
-  /** Makes every linked slot reachable; gives how many were not. */
-  adopt: { task: GraphPlace; result: number }
+  /** Empties a graph. */
+  reset: { task: GraphPlace; result: undefined }
+  /** Looks for slots that cannot be reached, for some milliseconds; undefined while there is more to look at. */
+  reach: { task: GraphPlace & { readonly scan: ReachScan }; result: readonly number[] | undefined }
+  /** Gives slots that cannot be reached links, for some milliseconds; how many were dealt with and how many got one. */
+  reconnect: {
+    task: MeasuredGraph & { readonly slots: readonly number[]; readonly scan: ReachScan }
+    result: { readonly seen: number; readonly linked: number }
+  }
+  /** How well each measure tells slots from others. */
+  check: {
+    task: GraphPlace & { readonly asked: readonly number[]; readonly others: readonly number[] }
+    result: MeasureRecall
+  }
   /** Writes the graph to a file, whole or not at all. */
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
   /** Reads the graph back; undefined when there is no file. */
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
-  /** Measures the routes of a metric against the exact scan, on stored points; undefined where `stop` has become 1. */
-  audit: {
-    task: AuditRequest & { readonly stop: Int32Array }
-    result: readonly RouteRecall[] | undefined
+  /** Searches the slots below `slotCount`; what was found so far where `stop` has become 1. */
+  search: {
+    task: {
+      readonly queries: readonly IndexQuery[]
+      readonly slotCount: number
+      readonly stop: Int32Array
+    }
+    result: readonly (readonly Hit[])[]
   }
 }
 
@@ -63,7 +87,10 @@ export interface LoadedGraph {
   readonly meta: CheckpointMeta
   /** Why the file is of no use; the graph is empty then. */
   readonly fault?: string
+  /** It is sound, but too many of its points are gone. */
+  readonly isOutdated?: boolean
   readonly linked: number
+  /** Slots that are to be repaired around before anything is linked. */
   readonly leaving: number
 }
 

@@ -1,10 +1,11 @@
 import { readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
-import { auditRoutes } from '../index/audit.ts'
+import { unreachableSlots } from '../index/graph-check.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
-import { Searcher } from '../index/searcher.ts'
+import { checkMeasures } from '../index/measure-check.ts'
+import { rangesOf, Searcher } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
@@ -49,24 +50,32 @@ function answer(task: Task): void {
 }
 
 function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
-  if (task.kind === 'audit') {
-    return auditRoutes(searcher, segments, task, () => Atomics.load(task.stop, 0) === 1)
+  if (task.kind === 'search') {
+    const ranges = rangesOf(segments, task.slotCount)
+    return searcher.search(task.queries, ranges, () => Atomics.load(task.stop, 0) === 1)
   }
   const segment = segments[task.ordinal]!
   if (task.kind === 'fill') return fill(segment, task)
   const thread = searcher.graph(task.ordinal, task.graph)
+  const endMs = performance.now() + taskMs
+  const isOver = (): boolean => performance.now() >= endMs
   switch (task.kind) {
     case 'link':
-      thread.link(task.slots)
-      return undefined
+      return thread.link(task.slots, task.measure, isOver)
     case 'repair':
-      thread.repair(task.from, task.to)
-      return undefined
+      return thread.repair(task.from, task.to, task.measure, isOver)
     case 'release':
       thread.release()
       return undefined
-    case 'adopt':
-      return thread.adoptUnreached()
+    case 'reset':
+      new GraphState(segment, task.graph).reset()
+      return undefined
+    case 'reach':
+      return unreachableSlots(segment, task.graph, task.scan, isOver)
+    case 'reconnect':
+      return thread.reconnect(task.slots, task.scan, task.measure, isOver)
+    case 'check':
+      return checkMeasures(segment, thread, task.graph, task.asked, task.others)
     case 'save':
       saveGraph(segment, task.graph, task.path, task.meta)
       return undefined
@@ -74,6 +83,9 @@ function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
       return load(segment, task.graph, task.path)
   }
 }
+
+/** How long a task goes on before it makes way for others: long enough for a message to cost nothing. */
+const taskMs = 20
 
 function fill(segment: SegmentHandle, { rows, slots: ranges, ids }: Task<'fill'>): FilledSlots {
   const { firstSlot } = segment
@@ -110,16 +122,25 @@ function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph 
     const count = { linked: 0, leaving: 0 }
     for (let slot = 0; slot < slotCount; slot += 1) {
       if (states[slot] === slotStates.linked) count.linked += 1
-      if (states[slot] !== slotStates.leaving) continue
-      count.leaving += 1
+      if (states[slot] === slotStates.leaving) count.leaving += 1
+    }
+    if (count.leaving > count.linked * leavingShareMax) {
+      new GraphState(segment, graph).reset()
+      const fault = `${count.leaving} of its points are gone, ${count.linked} are left`
+      return { meta, fault, isOutdated: true, linked: 0, leaving: 0 }
+    }
+    for (let slot = 0; slot < slotCount; slot += 1) {
       // Searches go through it until it is repaired around, though nothing has filled it.
-      slotsOf(segment).encode(slot)
+      if (states[slot] === slotStates.leaving) slotsOf(segment).encode(slot)
     }
     return { meta, ...count }
   } catch (error) {
     return { meta: { sequence: 0, routes: [] }, fault: messageOf(error), linked: 0, leaving: 0 }
   }
 }
+
+/** To repair around more than that takes longer than to build the graph anew, and what comes out is worse. */
+const leavingShareMax = 0.25
 
 function messageOf(error: unknown): string {
   return error instanceof Error ? error.message : String(error)

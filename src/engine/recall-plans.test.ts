@@ -5,7 +5,7 @@ import { slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import type { RouteRecall } from './index-messages.ts'
-import { RecallPlans } from './recall-plans.ts'
+import { type MeasuredPoints, plansInWords, RecallPlans, recallInForce } from './recall-plans.ts'
 
 const options = { recallTarget: 0.98, hnswEf: 128 }
 
@@ -14,7 +14,7 @@ const good: RouteRecall = { route: { ...euclidean, widening: 1 }, recall: 1 }
 
 it('recall is measured when most points are linked, and again when the rest of them are', () => {
   const plans = new RecallPlans(options)
-  plans.routeFor('Euclidean', 6000)
+  plans.routeFor('Euclidean')
   plans.linked(3000)
   assert.deepEqual(plans.due(6000, 3001), [], 'most points wait')
   assert.deepEqual(plans.due(6000, 3000), ['Euclidean'])
@@ -23,42 +23,79 @@ it('recall is measured when most points are linked, and again when the rest of t
     { ...good, recall: 0.97 },
     { ...good, route: { ...euclidean, widening: 2 }, recall: 0.99 },
   ]
-  plans.decide('Euclidean', tried, { points: 3000, linkedBefore: 3000 })
+  plans.decide('Euclidean', tried, plans.now(3000))
   assert.equal(plans.of('Euclidean').route?.widening, 2)
   plans.linked(100)
   assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly what was measured')
   plans.linked(2900)
   assert.deepEqual(plans.due(6000, 0), metrics, 'half a graph does not speak for the whole')
 
-  decideAll(plans, { Euclidean: [good] }, { points: 6000, linkedBefore: 6000 })
+  decideAll(plans, { Euclidean: [good] }, plans.now(6000))
   assert.equal(plans.of('Euclidean').route?.widening, 1)
   assert.deepEqual(plans.due(6000, 0), [], 'it is as it was measured')
   plans.linked(1500)
   assert.deepEqual(plans.due(6000, 0), metrics, 'a quarter of the points are others')
 })
 
+it('recall is told as searches get it, and plans are told in words', () => {
+  const plans = new RecallPlans(options)
+  plans.linked(6000)
+  const graph = { points: 6000, linkedBefore: 6000, removedBefore: 0 }
+  plans.decide('Euclidean', [{ ...good, recall: 0.991 }], graph)
+  plans.decide('Hamming', [{ ...good, recall: 0.51 }], graph)
+  plans.decide('Cosine', [{ route: { graph: 1, measure: 1, widening: 2 }, recall: 0.985 }], graph)
+  const recalls = metrics.map((metric) => [metric, recallInForce(plans.of(metric))])
+  assert.deepEqual(Object.fromEntries(recalls), { Euclidean: 0.991, Manhattan: 1, Hamming: 1, Cosine: 0.985 })
+  assert.deepEqual(plansInWords(plans.all), {
+    Euclidean: 'graph, finds 0.991',
+    Manhattan: 'exact scan',
+    Hamming: 'exact scan: the graph finds only 0.510',
+    Cosine: 'graph of its own, searched 2 times as wide, finds 0.985',
+  })
+})
+
 it('while points wait, recall is measured for the metrics that somebody searches with', () => {
   const plans = new RecallPlans(options)
   plans.linked(5900)
   assert.deepEqual(plans.due(6000, 100), [])
-  assert.equal(plans.routeFor('Cosine', 6000), undefined)
+  assert.equal(plans.routeFor('Cosine'), undefined)
   assert.deepEqual(plans.due(6000, 100), ['Cosine'])
 
-  plans.decide('Cosine', [good], { points: 5900, linkedBefore: 5900 })
+  plans.decide('Cosine', [good], plans.now(5900))
   plans.linked(14_000)
   assert.deepEqual(plans.due(20_000, 100), [], 'nobody has asked since')
-  assert.equal(plans.routeFor('Cosine', 20_000)?.widening, 1)
+  assert.equal(plans.routeFor('Cosine'), undefined, 'the graph is not the one that was measured')
   assert.deepEqual(plans.due(20_000, 100), ['Cosine'])
-  assert.equal(plans.routeFor('Cosine', 24_000), undefined, 'the graph is not the one that was measured')
   const others = metrics.filter((metric) => metric !== 'Cosine')
   assert.deepEqual(plans.due(20_000, 0), ['Cosine', ...others], 'all, when none waits')
   assert.deepEqual(plans.due(20_000, 0, false), ['Cosine'], 'there is no time for the others')
 })
 
+it('a plan is trusted until a third of its points have changed, and less from then on', () => {
+  const changed = (linked: number, removed: number, route = good.route): number | undefined => {
+    const plans = new RecallPlans(options)
+    plans.decide('Cosine', [{ route, recall: 1 }], plans.now(6000))
+    plans.linked(linked)
+    plans.removed(removed)
+    const kept = new RecallPlans(options)
+    kept.restore(plans.kept, 6000)
+    const widening = plans.routeFor('Cosine')?.widening
+    assert.equal(kept.routeFor('Cosine')?.widening, widening, 'as much after a restart')
+    return widening
+  }
+  assert.equal(changed(2000, 0), 1)
+  assert.equal(changed(1000, 1000), 1)
+  assert.equal(changed(2001, 0), 2, 'twice as wide')
+  assert.equal(changed(3000, 2000), 2)
+  assert.equal(changed(2001, 0, { ...good.route, widening: 16 }), undefined, 'no wider way than that')
+  assert.equal(changed(6001, 0), undefined, 'exactly, where as many have come as there were')
+  assert.equal(changed(0, 2001), undefined, 'exactly, where a third has gone')
+})
+
 it('what an earlier run measured is believed, and measured again where it was measured otherwise', () => {
   const earlier = new RecallPlans(options)
   earlier.linked(6000)
-  decideAll(earlier, { Euclidean: [good] }, { points: 6000, linkedBefore: 6000 })
+  decideAll(earlier, { Euclidean: [good] }, earlier.now(6000))
   const restored = (linked: number, by = options): RecallPlans => {
     const plans = new RecallPlans(by)
     plans.restore(earlier.kept, linked)
@@ -100,7 +137,7 @@ it('recall is measured on linked points, as many while others wait as when none 
 it('all are measured again after ten minutes, and after an hour while searches need the processors', () => {
   const plans = new RecallPlans(options)
   const after = (minutes: number, isBusy: boolean): readonly Metric[] => {
-    decideAll(plans, {}, { points: 200, linkedBefore: 0 })
+    decideAll(plans, {}, plans.now(200))
     plans.expireWhenOld(performance.now() + minutes * 60_000, isBusy)
     return plans.due(200, 0)
   }
@@ -111,7 +148,7 @@ it('all are measured again after ten minutes, and after an hour while searches n
 })
 
 it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', () => {
-  const graph = { points: 200, linkedBefore: 200 }
+  const graph = { points: 200, linkedBefore: 200, removedBefore: 0 }
   for (const [spread, isWanted] of [
     [1, false],
     [1.05, false],
@@ -138,9 +175,9 @@ it('Cosine wants a graph of its own where the other one serves it badly and leng
 function decideAll(
   plans: RecallPlans,
   found: Partial<Record<Metric, readonly RouteRecall[]>>,
-  graph: { readonly points: number; readonly linkedBefore: number },
+  on: MeasuredPoints,
 ): void {
-  for (const metric of metrics) plans.decide(metric, found[metric] ?? [], graph)
+  for (const metric of metrics) plans.decide(metric, found[metric] ?? [], on)
 }
 
 function indexOf(vectors: readonly Float32Array[]): VectorIndex {

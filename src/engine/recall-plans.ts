@@ -1,9 +1,8 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Metric, metrics } from '../base/point.ts'
-import type { AuditRequest } from '../index/audit.ts'
-import { type Route, routesFor } from '../index/graph.ts'
+import { type AuditRequest, isLinked } from '../index/audit.ts'
+import { type MeasuredOn, type Route, routesFor, wideningMax } from '../index/graph.ts'
 import type { KeptRoute } from '../index/graph-file.ts'
-import { slotStates } from '../index/graph-state.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
 
@@ -15,12 +14,17 @@ export interface MetricPlan {
   readonly recall: number | undefined
 }
 
-/** What a plan was decided by. */
-interface Measured extends MetricPlan {
+/** What recall was measured on. */
+export interface MeasuredPoints {
   /** Linked points at the measurement. */
   readonly points: number
-  /** Points that had ever been linked by then, as `linkedEver` counts them. */
+  /** Points that had ever been linked, and removed, by then, as `linkedEver` and `removedEver` count them. */
   readonly linkedBefore: number
+  readonly removedBefore: number
+}
+
+/** What a plan was decided by. */
+interface Measured extends MetricPlan, MeasuredPoints {
   /** It stands, but is to be made again whatever has changed since. */
   readonly isOld: boolean
 }
@@ -39,6 +43,7 @@ export class RecallPlans {
   /** Metrics that were searched with since they were measured. */
   readonly #asked = new Set<Metric>()
   #linkedEver = 0
+  #removedEver = 0
   #measuredAt = 0
   /** The longest of the points last sampled, as a multiple of the shortest. */
   #lengthSpread = 1
@@ -62,43 +67,57 @@ export class RecallPlans {
   }
 
   /**
-   * The way of a search; undefined for the exact scan, also where the measurement is of a graph so much smaller that
-   * it says nothing of this one.
+   * The way of a search; undefined for the exact scan. A measurement speaks for the points that it was made on: when a third as many
+   * have been linked or removed since, searches go twice as wide, and once a third of them has been removed, or as many have changed
+   * as there were, they are exact until recall has been measured again.
    */
-  routeFor(metric: Metric, points: number): Route | undefined {
+  routeFor(metric: Metric): Route | undefined {
     this.#asked.add(metric)
+    return this.routeInForce(metric)
+  }
+
+  /** As `routeFor`, and nobody asks. */
+  routeInForce(metric: Metric): Route | undefined {
     const measured = this.#measured.get(metric)
-    return measured === undefined || points > measured.points * meaningfulGrowth ? undefined : measured.route
+    if (measured?.route === undefined) return undefined
+    const { linked, removed } = this.#since(measured)
+    if (linked + removed <= measured.points * trustedShare) return measured.route
+    const widening = measured.route.widening * 2
+    const isDoubtful = removed > measured.points * trustedShare || linked + removed > measured.points
+    return isDoubtful || widening > wideningMax ? undefined : { ...measured.route, widening }
+  }
+
+  #since({ linkedBefore, removedBefore }: Measured): { readonly linked: number; readonly removed: number } {
+    return { linked: this.#linkedEver - linkedBefore, removed: this.#removedEver - removedBefore }
   }
 
   /** What a later run can take up. */
   get kept(): KeptRoute[] {
-    return [...this.#measured].map(([metric, { route, recall, points, isOld }]) => ({
-      metric,
-      route,
-      recall,
-      points,
-      by: isOld ? undefined : { ef: this.#hnswEf, target: this.#recallTarget },
-    }))
+    return [...this.#measured].map(([metric, measured]) => {
+      const { route, recall, points, isOld } = measured
+      const { linked, removed } = this.#since(measured)
+      const by = isOld ? undefined : { ef: this.#hnswEf, target: this.#recallTarget }
+      return { metric, route, recall, points, linkedSince: linked, removedSince: removed, by }
+    })
   }
 
   /**
-   * Takes up what an earlier run measured; again is measured only what that run measured otherwise, or a graph much
-   * smaller.
+   * Takes up what an earlier run measured; again is measured only what that run measured otherwise, or other points.
    *
    * @param linked points that stand in the graph now
    */
   restore(kept: readonly KeptRoute[], linked: number): void {
-    for (const { metric, route, recall, points, by } of kept) {
+    for (const { metric, route, recall, points, by, linkedSince = 0, removedSince = 0 } of kept) {
       const isOld = by?.ef !== this.#hnswEf || by.target !== this.#recallTarget
-      const linkedBefore = this.#linkedEver - Math.max(0, linked - points)
-      this.#measured.set(metric, { route, recall, points, linkedBefore, isOld })
+      const linkedBefore = this.#linkedEver - Math.max(linkedSince, linked - points)
+      const removedBefore = this.#removedEver - Math.max(removedSince, points - linked)
+      this.#measured.set(metric, { route, recall, points, linkedBefore, removedBefore, isOld })
     }
   }
 
-  /** Points that were linked since the start, those that have gone again included. */
-  get linkedEver(): number {
-    return this.#linkedEver
+  /** What a measurement that begins now is made on. */
+  now(points: number): MeasuredPoints {
+    return { points, linkedBefore: this.#linkedEver, removedBefore: this.#removedEver }
   }
 
   /** So many more points have been linked. */
@@ -106,9 +125,14 @@ export class RecallPlans {
     this.#linkedEver += count
   }
 
+  /** So many more points have been removed. */
+  removed(count: number): void {
+    this.#removedEver += count
+  }
+
   /**
-   * The metrics to measure now, those first that somebody searches with: that were never measured, or into whose graph
-   * many points have come since, in place of others or besides.
+   * The metrics to measure now, those first that somebody searches with: that were never measured, or since whose measurement
+   * many points have come or gone.
    *
    * Points that wait do not count as measured, or what half a graph showed while it was being built, with links
    * still missing that come with the other half, would be believed of the whole one.
@@ -124,8 +148,8 @@ export class RecallPlans {
       if (!isCalm && !this.#asked.has(metric)) return false
       const measured = this.#measured.get(metric)
       if (measured === undefined || measured.isOld) return true
-      const isTight = waiting === 0 || (measured.route?.widening ?? 1) > 1
-      return this.#linkedEver - measured.linkedBefore >= measured.points * (isTight ? tightShare : usualShare)
+      const since = this.#since(measured)
+      return since.linked + since.removed >= measured.points * dueShare
     })
   }
 
@@ -138,6 +162,11 @@ export class RecallPlans {
   expire(metric: Metric): void {
     const measured = this.#measured.get(metric)
     if (measured !== undefined) this.#measured.set(metric, { ...measured, isOld: true })
+  }
+
+  /** What was measured of a graph that there is no more. */
+  forget(metric: Metric): void {
+    this.#measured.delete(metric)
   }
 
   /**
@@ -155,39 +184,41 @@ export class RecallPlans {
    *
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
+   * @param measuredOn what each graph's distances are measured on
    */
-  request(index: VectorIndex, metric: Metric, ready: readonly boolean[], waiting: number): AuditRequest {
+  request(
+    index: VectorIndex,
+    metric: Metric,
+    ready: readonly boolean[],
+    waiting: number,
+    measuredOn: readonly (MeasuredOn | undefined)[] = [],
+  ): AuditRequest {
     const slots = [...new Set(Array.from({ length: rounds }, () => sampleOf(index, ready, waiting)).flat())]
     this.#lengthSpread = spreadOf(slots.map((slot) => index.lengthOf(slot)))
     return {
       slots,
       fewest: samples,
-      slotCount: index.slotCount,
       k: 10,
       ef: this.#hnswEf,
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
       metric,
-      routes: routesFor(metric, index.layout, ready),
+      routes: routesFor(metric, index.layout, ready, measuredOn),
     }
   }
 
   /**
    * Decides by what was measured: the last route tried is the first that was good enough.
    *
-   * @param graph what was measured: its points, and `linkedEver` at the time
+   * @param on what was measured, as `now` gave it
    * @returns whether searches under the metric go another way now
    */
-  decide(
-    metric: Metric,
-    tried: readonly RouteRecall[],
-    graph: Pick<Measured, 'points' | 'linkedBefore'>,
-  ): boolean {
+  decide(metric: Metric, tried: readonly RouteRecall[], on: MeasuredPoints): boolean {
     const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
     const isEnough = best !== undefined && best.recall >= this.#recallTarget
     const route = isEnough ? best.route : undefined
     const isOther = !isDeepStrictEqual(route, this.of(metric).route)
-    this.#measured.set(metric, { ...graph, route, recall: best?.recall, isOld: false })
+    this.#measured.set(metric, { ...on, route, recall: best?.recall, isOld: false })
     this.#asked.delete(metric)
     this.#measuredAt = performance.now()
     return isOther
@@ -205,13 +236,31 @@ export class RecallPlans {
   }
 }
 
+/** The recall of the searches that a plan makes; undefined when that is not known. */
+export function recallInForce({ route, recall }: MetricPlan): number | undefined {
+  return route === undefined ? 1 : recall
+}
+
+/** Plans as people read them, by metric. */
+export function plansInWords(plans: Readonly<Record<Metric, MetricPlan>>): Readonly<Record<string, string>> {
+  return Object.fromEntries(Object.entries(plans).map(([metric, plan]) => [metric, inWords(plan)]))
+}
+
+function inWords({ route, recall }: MetricPlan): string {
+  if (route === undefined) {
+    return recall === undefined ? 'exact scan' : `exact scan: the graph finds only ${recall.toFixed(3)}`
+  }
+  const graph = route.graph === 0 ? 'graph' : 'graph of its own'
+  const width = route.widening === 1 ? '' : `, searched ${route.widening} times as wide`
+  return `${graph}${width}, finds ${recall?.toFixed(3)}`
+}
+
 const noPlan: MetricPlan = { route: undefined, recall: undefined }
 
-/** Recall sinks slowly as points come: the next look is due when so many of those measured have come since. */
-const usualShare = 1
-const tightShare = 0.25
-/** Beyond it a metric that nobody has searched with meanwhile is measured anew before its plan is believed. */
-const meaningfulGrowth = 4
+/** Recall sinks slowly as points come and go: the next look is due when so many of those measured have changed. */
+const dueShare = 0.25
+/** Beyond it a plan is not trusted any more. A little more than what makes a measurement due, which takes its time. */
+const trustedShare = 1 / 3
 const oldMs = 600_000
 const veryOldMs = 3_600_000
 /** A sample's figure is a little off: what is just at the target in it may be below in truth. */
@@ -238,7 +287,7 @@ function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number
     const end = Math.floor((sample + 1) * stretch)
     for (let slot = Math.floor((sample + Math.random()) * stretch); slot < end; slot += 1) {
       if (!index.isLive(slot)) continue
-      if (isLinked(index, ready, slot)) slots.add(slot)
+      if (ready.every((isReady, graph) => !isReady || isLinked(index, slot, graph))) slots.add(slot)
       break
     }
   }
@@ -249,12 +298,4 @@ function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number
 function spreadOf(lengths: readonly number[]): number {
   const above = lengths.filter((length) => length > 0)
   return above.length === 0 ? 1 : Math.max(...above) / Math.min(...above)
-}
-
-function isLinked(index: VectorIndex, ready: readonly boolean[], slot: number): boolean {
-  const { ordinal, local } = index.locate(slot)
-  return ready.every((isReady, graph) => {
-    const { states } = index.linkQueue(ordinal, graph).state
-    return !isReady || states[local] === slotStates.linked
-  })
 }

@@ -6,12 +6,13 @@ import { afterEach, beforeEach, describe, it } from 'node:test'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { idFromBytes } from '../base/ids.ts'
+import { idFromBytes, newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import type { NewPoint } from '../base/point.ts'
 import { openStore } from '../storage/lmdb-store.ts'
 import { readRows } from '../storage/row-reader.ts'
 import type { Deletion, Insertion, Store } from '../storage/store.ts'
+import type { RequestIdentity } from './database.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { type ChangeTarget, WritePath } from './write-path.ts'
 
@@ -50,7 +51,12 @@ class Points implements ChangeTarget {
   }
 
   readonly comingBytesMax = Number.POSITIVE_INFINITY
-  room(): undefined {}
+  /** What inserts have to wait for. */
+  coming: PromiseWithResolvers<boolean> | undefined
+
+  room(): Promise<boolean> | undefined {
+    return this.coming?.promise
+  }
 
   applyDeletion({ id, sequence }: Deletion): void {
     this.slots.delete(id)
@@ -243,6 +249,89 @@ describe('a broken disk', () => {
   })
 })
 
+describe('a request with a key', () => {
+  const identity = (key: number, body = 1): RequestIdentity => ({
+    keyHash: Buffer.alloc(16, key),
+    bodyHash: Buffer.alloc(16, body),
+  })
+
+  it('is stored once: a repetition gets its ids, at any time, also those of removed points', async () => {
+    let ids: readonly string[] = []
+    await withWrites(async ({ writes, points, commits }) => {
+      // The second one waits for the first; others share its group.
+      const [first, again] = await Promise.all([
+        writes.insert(pointsOf(3), undefined, identity(1)),
+        writes.insert(pointsOf(3), undefined, identity(1)),
+        insertOne(writes),
+      ])
+      ids = first
+      assert.deepEqual(again, first)
+      assert.equal(new Set(ids).size, 3)
+      assert.ok(ids.every((id) => /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-/.test(id)))
+      await writes.remove(ids[1]!)
+      const before = commits()
+      assert.deepEqual(await writes.insert(pointsOf(3), undefined, identity(1)), ids)
+      assert.equal(commits(), before)
+      assert.equal(points.slots.size, 3)
+    })
+    await withWrites(async ({ writes, points }) => {
+      assert.deepEqual(await writes.insert(pointsOf(3), undefined, identity(1)), ids)
+      assert.equal(points.slots.size, 3)
+    })
+  })
+
+  it('is refused when its key was another request’s, also while that one is under way', async () => {
+    await withWrites(async ({ writes, points }) => {
+      const first = writes.insert(pointsOf(1), undefined, identity(1, 1))
+      await assert.rejects(writes.insert(pointsOf(2), undefined, identity(1, 2)), { reason: 'key_reused' })
+      await first
+      await assert.rejects(writes.insert(pointsOf(2), undefined, identity(1, 2)), { reason: 'key_reused' })
+      assert.equal(points.slots.size, 1)
+    })
+  })
+
+  it('leaves its key free when it fails or is cancelled, and whoever waits for it takes its place', async () => {
+    await withWrites(async ({ writes, points }) => {
+      disk.fail({ operation: 'write', code: 'ENOSPC', times: 1 })
+      await assert.rejects(writes.insert(pointsOf(2), undefined, identity(1)), { reason: 'disk_full' })
+      const gone = new AbortController()
+      const first = writes.insert(pointsOf(2), gone.signal, identity(1))
+      const second = writes.insert(pointsOf(2), undefined, identity(1))
+      gone.abort()
+      await assert.rejects(first, { reason: 'cancelled' })
+      const ids = await second
+      assert.deepEqual([...points.slots.keys()], ids)
+    })
+  })
+
+  it('is not looked up on a disk that is broken: what became visible may not last', async () => {
+    await withWrites(async ({ writes }) => {
+      await writes.insert(pointsOf(1), undefined, identity(1))
+      disk.fail({ operation: 'fdatasync', code: 'EIO' })
+      await assert.rejects(insertOne(writes), { reason: 'internal' })
+      await assert.rejects(writes.insert(pointsOf(1), undefined, identity(1)), { reason: 'internal' })
+    })
+  })
+
+  it('is forgotten after the life of a key: then it is stored anew', async () => {
+    const [point] = pointsOf(1) as [NewPoint]
+    const acceptedMs = Date.now() - 86_400_000
+    await withWrites(async ({ store }) => {
+      await store.commit({
+        insertions: [{ slot: 0, id: newId(), sequence: 1, point }],
+        deletions: [],
+        keyedRequests: [{ ...identity(1), idSeed: Buffer.alloc(16), points: 1, acceptedMs }],
+      })
+    })
+    await withWrites(async ({ writes, points }) => {
+      const [stored] = await writes.insert([point], undefined, identity(1, 2))
+      assert.equal(points.slots.size, 2)
+      assert.deepEqual(await writes.insert([point], undefined, identity(1, 2)), [stored])
+      assert.equal(points.slots.size, 2)
+    })
+  })
+})
+
 describe('the queue', () => {
   it('refuses more bytes than it holds, says so, and takes changes again afterwards', async () => {
     await withWrites(async ({ writes }) => {
@@ -325,5 +414,39 @@ describe('sequence numbers', () => {
     for (const [index, sequence] of sequences.entries()) {
       assert.ok(sequence > (sequences[index - 1] ?? 0), `seed ${seed}: ${sequence} at ${index}`)
     }
+  })
+})
+
+describe('an index that has no room', () => {
+  it('holds up inserts, and not removals', async () => {
+    await withWrites(async ({ writes, points }) => {
+      const id = await insertOne(writes)
+      points.coming = Promise.withResolvers()
+      const inserting = insertOne(writes)
+      assert.deepEqual(await Promise.all([writes.remove(id), writes.remove(id)]), [true, false])
+      assert.equal(points.slots.size, 0, 'the insert waits')
+      points.coming.resolve(true)
+      points.coming = undefined
+      await inserting
+      assert.equal(points.slots.size, 1)
+    })
+  })
+
+  it('has inserts refused that have waited too long, and takes others once there is room', async () => {
+    await withWrites(async ({ writes, points }) => {
+      points.coming = Promise.withResolvers()
+      const waiting = Array.from({ length: 3 }, () =>
+        insertOne(writes).catch((error: unknown) => error as DatabaseError),
+      )
+      points.coming.resolve(false)
+      for (const refused of await Promise.all(waiting)) {
+        assert.ok(refused instanceof DatabaseError)
+        assert.equal(refused.reason, 'overloaded')
+      }
+      assert.equal(writes.queuedBytes, 0)
+      points.coming = undefined
+      await insertOne(writes)
+      assert.equal(points.slots.size, 1)
+    })
   })
 })

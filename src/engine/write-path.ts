@@ -1,9 +1,12 @@
+import { randomBytes } from 'node:crypto'
 import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import { newId } from '../base/ids.ts'
+import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
+import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import type { Deletion, Insertion, Store, WriteGroup } from '../storage/store.ts'
+import type { Deletion, Insertion, KeyedRequest, Store, WriteGroup } from '../storage/store.ts'
+import type { RequestIdentity } from './database.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 
 /**
@@ -11,8 +14,10 @@ import type { SlotAllocator } from './slot-allocator.ts'
  *
  *   insert, remove ──> queue (bounded in bytes) ──> group ──> store.commit ──> apply ──> acknowledge
  *                         │                           │            │
- *                         └ overloaded                └ cancelled, └ disk_full: its changes one by one;
- *                                                       memory_full  internal: every one of the group
+ *                         └ overloaded                │            └ disk_full: its changes one by one;
+ *                                                     │              internal: every one of the group
+ *                                                     ├ cancelled, memory_full, key_reused
+ *                                                     └ stored before under its key: its ids again
  *
  * One group commits at a time, and what arrives meanwhile forms the next: the slower the disk, the larger
  * the groups, so the price of an fsync is shared without anybody waiting for a timer. A request is never
@@ -25,10 +30,13 @@ export class WritePath {
   readonly #slots: SlotAllocator
   readonly #target: ChangeTarget
   readonly #maxQueuedBytes: number
+  readonly #keyLifeMs: number
   #queue: Request[] = []
   #queuedBytes = 0
   #sequence: number
   #running: Promise<void> | undefined
+  /** Resolves when a removal comes, while inserts wait for room. */
+  #removal: PromiseWithResolvers<void> | undefined
   #closed = false
   #fault: Error | undefined
 
@@ -37,11 +45,14 @@ export class WritePath {
     readonly slots: SlotAllocator
     readonly target: ChangeTarget
     readonly maxQueuedBytes: number
+    /** How long a repeated request is recognized by its key. */
+    readonly keyLifeMs?: number | undefined
   }) {
     this.#store = options.store
     this.#slots = options.slots
     this.#target = options.target
     this.#maxQueuedBytes = options.maxQueuedBytes
+    this.#keyLifeMs = options.keyLifeMs ?? idempotencyKeyLifeMs
     this.#sequence = options.store.sequence
   }
 
@@ -50,10 +61,18 @@ export class WritePath {
     return this.#queuedBytes
   }
 
-  /** Stores all points or none; resolves with their ids, in order, when they are durable and visible. */
-  insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
+  /**
+   * Stores all points or none; resolves with their ids, in order, when they are durable and visible. With an
+   * `identity`, once: see `Database.insert`.
+   */
+  insert(
+    points: readonly NewPoint[],
+    signal?: AbortSignal,
+    identity?: RequestIdentity,
+  ): Promise<readonly string[]> {
     const bytes = points.reduce((sum, point) => sum + pointBytes(point), 0)
-    return this.#submit<readonly string[]>(bytes, (answer) => ({ kind: 'insert', points, signal, ...answer }))
+    const request = { kind: 'insert', points, signal, keyed: identity && keyedOf(identity) } as const
+    return this.#submit<readonly string[]>(bytes, (answer) => ({ ...request, ...answer }))
   }
 
   /** Removes a point; resolves with whether there was one, when its removal is durable and visible. */
@@ -77,8 +96,10 @@ export class WritePath {
       this.#queuedBytes -= bytes
     }
     promise.then(release, release)
-    this.#queue.push(requestOf({ bytes, resolve, reject }))
+    const request = requestOf({ bytes, resolve, reject })
+    this.#queue.push(request)
     this.#queuedBytes += bytes
+    if (request.kind === 'remove') this.#removal?.resolve()
     this.#running ??= this.#run()
     return promise
   }
@@ -98,8 +119,8 @@ export class WritePath {
     // What is asked for in the same breath joins the first group.
     await Promise.resolve()
     while (this.#queue.length > 0) {
-      await this.#target.room()
-      const requests = this.#takeGroup()
+      const room = this.#target.room()
+      const requests = room === undefined ? this.#takeGroup() : await this.#removalsBefore(room)
       try {
         await this.#commit(requests)
       } catch (error) {
@@ -110,18 +131,55 @@ export class WritePath {
     this.#target.idle()
   }
 
+  /** While inserts wait for room, removals go on; inserts that have waited too long are refused. */
+  async #removalsBefore(room: Promise<boolean>): Promise<Request[]> {
+    const removals = this.#takeRemovals()
+    if (removals.length > 0) return removals
+    this.#removal = Promise.withResolvers()
+    const hasRoom = await Promise.race([room, this.#removal.promise.then(() => true)])
+    this.#removal = undefined
+    if (!hasRoom) this.#refuseInserts()
+    return []
+  }
+
+  /** All removals that wait, but one of each point. */
+  #takeRemovals(): Request[] {
+    const removals = new Map<string, Request>()
+    for (const request of this.#queue) {
+      if (request.kind === 'remove' && !removals.has(request.id)) removals.set(request.id, request)
+    }
+    const taken = new Set(removals.values())
+    if (taken.size > 0) this.#queue = this.#queue.filter((request) => !taken.has(request))
+    return [...taken]
+  }
+
+  #refuseInserts(): void {
+    const refused = this.#queue.filter(({ kind }) => kind === 'insert')
+    this.#queue = this.#queue.filter(({ kind }) => kind !== 'insert')
+    for (const request of refused) {
+      request.reject(
+        new DatabaseError(
+          'overloaded',
+          'points come faster than they can be put into the index: try again later',
+        ),
+      )
+    }
+  }
+
   /**
-   * As many requests as a group holds and the index takes at once, in order. A second removal of the same point
-   * starts the next group: what it has to answer depends on whether the first one succeeds.
+   * As many requests as a group holds and the index takes at once, in order. A second removal of the same point, or a
+   * second insert under the same key, starts the next group: what it has to answer depends on whether the first one
+   * succeeds.
    */
   #takeGroup(): Request[] {
-    const removed = new Set<string>()
+    const names = new Set<string>()
     let bytes = 0
     let count = 0
     const bytesMax = Math.min(groupBytes, this.#target.comingBytesMax)
     for (const request of this.#queue) {
-      if (bytes >= bytesMax || (request.kind === 'remove' && removed.has(request.id))) break
-      if (request.kind === 'remove') removed.add(request.id)
+      const name = request.kind === 'remove' ? request.id : request.keyed?.name
+      if (bytes >= bytesMax || (name !== undefined && names.has(name))) break
+      if (name !== undefined) names.add(name)
       bytes += request.bytes
       count += 1
     }
@@ -173,15 +231,47 @@ export class WritePath {
     return prepared
   }
 
-  async #prepareInsert(request: InsertRequest, turn: Turn): Promise<Prepared> {
-    this.#target.reserve(this.#slots.slotCountAfter(request.points.length))
+  async #prepareInsert(request: InsertRequest, turn: Turn): Promise<Prepared | undefined> {
+    const { points, keyed } = request
+    if (keyed !== undefined) {
+      const ids = await this.#idsGivenBefore(keyed, turn)
+      if (ids !== undefined) {
+        request.resolve(ids)
+        return undefined
+      }
+    }
+    this.#target.reserve(this.#slots.slotCountAfter(points.length))
+    const idSeed = keyed && randomBytes(idSeedBytes)
+    const ids = idSeed && idsFromSeed(idSeed, points.length)
     const insertions: Insertion[] = []
-    for (const point of request.points) {
+    for (const [index, point] of points.entries()) {
       this.#sequence += 1
-      insertions.push({ slot: this.#slots.take(), id: newId(), sequence: this.#sequence, point })
+      const id = ids === undefined ? newId() : idFromBytes(ids, index * idBytes)
+      insertions.push({ slot: this.#slots.take(), id, sequence: this.#sequence, point })
       if (turn.isOver) await turn.next()
     }
-    return { request, insertions, deletions: [] }
+    if (keyed === undefined) return { request, insertions, deletions: [] }
+    const { keyHash, bodyHash } = keyed.identity
+    const keyedRequest = { keyHash, bodyHash, idSeed: idSeed!, points: points.length, acceptedMs: Date.now() }
+    return { request, insertions, deletions: [], keyedRequests: [keyedRequest] }
+  }
+
+  /**
+   * The ids of a request that is stored already; undefined when it is new.
+   *
+   * @throws DatabaseError `key_reused`
+   */
+  async #idsGivenBefore({ identity }: Keyed, turn: Turn): Promise<readonly string[] | undefined> {
+    const stored = this.#store.keyedRequest(identity.keyHash)
+    if (stored === undefined || Date.now() - stored.acceptedMs >= this.#keyLifeMs) return undefined
+    if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
+    const bytes = idsFromSeed(stored.idSeed, stored.points)
+    const ids: string[] = []
+    for (let index = 0; index < stored.points; index += 1) {
+      ids.push(idFromBytes(bytes, index * idBytes))
+      if (turn.isOver) await turn.next()
+    }
+    return ids
   }
 
   #prepareRemove(request: RemoveRequest): Prepared | undefined {
@@ -222,8 +312,8 @@ export interface ChangeTarget {
   applyDeletion(deletion: Deletion): void
   /** Bytes after which a group is closed, so that not too much comes to the index at once. */
   readonly comingBytesMax: number
-  /** Resolves when the index can take more points; undefined when it can now. */
-  room(): Promise<void> | undefined
+  /** Resolves with whether the index can take more points after all, when that is known; undefined when it can now. */
+  room(): Promise<boolean> | undefined
   /** Nothing waits and nothing is under way. */
   idle(): void
 }
@@ -238,7 +328,18 @@ interface Answer<Result> {
 interface InsertRequest extends Answer<readonly string[]> {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
+  readonly keyed: Keyed | undefined
   readonly signal: AbortSignal | undefined
+}
+
+interface Keyed {
+  readonly identity: RequestIdentity
+  /** Tells it from other requests of its group. */
+  readonly name: string
+}
+
+function keyedOf(identity: RequestIdentity): Keyed {
+  return { identity, name: Buffer.from(identity.keyHash).toString('base64') }
 }
 
 interface RemoveRequest extends Answer<boolean> {
@@ -263,10 +364,19 @@ function pointBytes(point: NewPoint): number {
   return point.vector.byteLength + point.payload.content.length * 2 + requestOverheadBytes
 }
 
+function keyReused(): DatabaseError {
+  return new DatabaseError(
+    'key_reused',
+    'another request was stored under this idempotency key: repeat a request unchanged, or give this one a key of its own',
+  )
+}
+
 function groupOf(prepared: readonly Prepared[]): WriteGroup {
+  const keyedRequests: readonly KeyedRequest[] = prepared.flatMap((each) => each.keyedRequests ?? [])
   const group = {
     insertions: prepared.flatMap(({ insertions }) => insertions),
     deletions: prepared.flatMap(({ deletions }) => deletions),
+    keyedRequests,
   }
   assert(group.insertions.length + group.deletions.length > 0, 'a group has changes')
   return group

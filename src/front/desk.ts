@@ -60,8 +60,8 @@ export class Desk {
     const snapshot = this.#options.engine().snapshot()
     this.#snapshotsOpened += 1
     this.#snapshots.set(this.#snapshotsOpened, { snapshot, chunks: snapshot.chunks() })
-    const { sequence, points } = snapshot
-    return { number: this.#snapshotsOpened, sequence, points }
+    const { databaseId, sequence, points } = snapshot
+    return { number: this.#snapshotsOpened, databaseId, sequence, points }
   }
 
   async nextChunk(number: number): Promise<Uint8Array | undefined> {
@@ -119,10 +119,14 @@ export class Desk {
     return { kind: 'removed', removed: await engine.remove(request.id, signal) }
   }
 
-  async #insert(engine: Engine, { points }: InsertRequest, signal: AbortSignal): Promise<readonly string[]> {
+  async #insert(
+    engine: Engine,
+    { points, identity }: InsertRequest,
+    signal: AbortSignal,
+  ): Promise<readonly string[]> {
     checkDimensions(points, engine.dimension)
     try {
-      const inserting = engine.insert(points, signal)
+      const inserting = engine.insert(points, signal, identity)
       this.#options.state.setDimension(engine.dimension)
       return await inserting
     } catch (error) {

@@ -1,4 +1,5 @@
 import { Worker } from 'node:worker_threads'
+import type { ServiceKeys } from '../base/api-key.ts'
 import { type Logger, relayLine } from '../base/log.ts'
 import type { MetricFigures } from '../base/metrics.ts'
 import type { Config } from '../config.ts'
@@ -12,7 +13,7 @@ import { RecordReceiver, RecordRing, RecordSender } from './record-ring.ts'
 
 export interface FrontThreadOptions {
   readonly config: Config
-  readonly apiKey: string
+  readonly keys: ServiceKeys
   readonly state: FrontState
   readonly mainDoorbell: Doorbell
   readonly engine: () => Engine
@@ -33,7 +34,7 @@ export class FrontThread {
   #isClosing = false
 
   constructor(options: FrontThreadOptions) {
-    const { config, apiKey, state, mainDoorbell, engine, logger, othersFigures } = options
+    const { config, keys, state, mainDoorbell, engine, logger, othersFigures } = options
     const requests = new RecordRing()
     const answers = new RecordRing()
     const doorbell = new Doorbell()
@@ -43,7 +44,7 @@ export class FrontThread {
       resourceLimits: { maxYoungGenerationSizeMb: youngGenerationMb },
       workerData: {
         config,
-        apiKey,
+        keys,
         state: state.buffer,
         requests: requests.buffer,
         answers: answers.buffer,
@@ -88,6 +89,10 @@ export class FrontThread {
 
   figures(): Promise<MetricFigures> {
     return this.#exchange.ask('figures')
+  }
+
+  setKeys(keys: ServiceKeys): void {
+    this.#exchange.tell('setKeys', keys)
   }
 
   /** Takes some of what has come from the front, and sends what waits for it; true when nothing is left. */

@@ -1,5 +1,7 @@
+import type { ServiceKeys } from '../base/api-key.ts'
 import type { Logger } from '../base/log.ts'
 import type { MetricFigures, ServiceMetrics } from '../base/metrics.ts'
+import type { WritesBlocked } from '../base/writes-blocked.ts'
 import type { Config } from '../config.ts'
 import { Doorbell } from '../engine/doorbell.ts'
 import type { Engine } from '../engine/engine.ts'
@@ -9,7 +11,7 @@ import type { Ports } from './messages.ts'
 
 export interface FrontThreadsOptions {
   readonly config: Config
-  readonly apiKey: string
+  readonly keys: ServiceKeys
   /** @throws DatabaseError `not_ready` */
   readonly engine: () => Engine
   /** The main thread's. */
@@ -32,14 +34,14 @@ export class FrontThreads {
   /** Starts `FRONT_THREADS` threads, which do not listen yet. */
   constructor(options: FrontThreadsOptions) {
     this.#options = options
-    const { config, apiKey, engine, logger, metrics } = options
+    const { config, keys, engine, logger, metrics } = options
     this.#death.promise.catch(() => {})
     this.#fronts = Array.from(
       { length: config.frontThreads },
       () =>
         new FrontThread({
           config,
-          apiKey,
+          keys,
           engine,
           logger,
           state: this.#state,
@@ -77,6 +79,14 @@ export class FrontThreads {
     this.#state.setDimension(engine.dimension)
     this.#state.setReady()
     await Promise.all(this.#fronts.map((front) => front.serve()))
+  }
+
+  setWritesBlocked(reason: WritesBlocked | undefined): void {
+    this.#state.setWritesBlocked(reason)
+  }
+
+  setKeys(keys: ServiceKeys): void {
+    for (const front of this.#fronts) front.setKeys(keys)
   }
 
   /** Drains all fronts side by side. */

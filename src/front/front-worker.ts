@@ -13,16 +13,21 @@ import { startTransports, type Transports } from './transports.ts'
 
 /** A front thread, the composition root of its parts: see messages.ts for what it hears and says. */
 const setup: FrontSetup = workerData
-const { config, apiKey } = setup
+const { config } = setup
 const state = new FrontState(setup.state)
 const doorbell = new Doorbell(setup.frontDoorbell)
 const mainDoorbell = new Doorbell(setup.mainDoorbell)
+let { keys } = setup
 let transports: Transports | undefined
 
 const exchange = new Exchange<AskedOfMain, AskedOfFront>(parentPort!, {
   listen,
   serve: () => transports?.setServing(true),
   figures: () => metrics.figures(),
+  setKeys(next) {
+    keys = next
+    transports?.setKeys(next)
+  },
   close: () => transports?.close(config.shutdownTimeoutMs),
   large: (buffer) => receiver.receiveLarge(buffer),
 })
@@ -50,7 +55,9 @@ hear()
 
 async function listen({ ports, share }: ListenOrder): Promise<Ports> {
   const isReady = (): boolean => state.isReady
-  transports = await startTransports({ config, context, metrics, logger, apiKey, isReady, ports, share })
+  const writesBlocked = () => state.writesBlocked
+  const parts = { config, context, metrics, logger, keys, isReady, writesBlocked, ports, share }
+  transports = await startTransports(parts)
   return transports.ports
 }
 

@@ -1,3 +1,4 @@
+import type { ServiceKeys } from '../base/api-key.ts'
 import type { Reason } from '../base/errors.ts'
 import type { MetricFigures } from '../base/metrics.ts'
 import type { PortSharing } from '../base/ports.ts'
@@ -19,6 +20,7 @@ import type { Config } from '../config.ts'
  *   large ────────────────────────────────────────> an answer in shared memory of its own
  *        <───────────────────────────────────────── openSnapshot, chunk, closeSnapshot; othersFigures; log
  *   figures ──────────────────────────────────────> its counters
+ *   setKeys, when API_KEYS_FILE has changed ──────> takes others
  *   close ────────────────────────────────────────> drains both transports
  *
  *   ───> a message (exchange.ts)       ···> shared memory: record-ring.ts, the engine's doorbell.ts
@@ -29,8 +31,7 @@ import type { Config } from '../config.ts'
 
 export interface FrontSetup {
   readonly config: Config
-  /** Of the gRPC callers. */
-  readonly apiKey: string
+  readonly keys: ServiceKeys
   /** Of a `FrontState`, all fronts' own. */
   readonly state: SharedArrayBuffer
   /** Of a `RecordRing` to the main thread, this front's own. */
@@ -54,6 +55,7 @@ export interface AskedOfFront {
   listen(order: ListenOrder): Ports
   serve(): void
   figures(): MetricFigures
+  setKeys(keys: ServiceKeys): void
   close(): void
   large(record: SharedArrayBuffer): void
 }
@@ -86,6 +88,7 @@ export interface Cancellation {
 
 export interface OpenSnapshot {
   readonly number: number
+  readonly databaseId: string
   readonly sequence: number
   readonly points: number
 }

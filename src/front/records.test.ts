@@ -42,6 +42,11 @@ describe('a record holds', () => {
         payload: { contentType: contentTypes[index % 2]!, content },
       })),
     },
+    'a point with an idempotency key': {
+      kind: 'insert',
+      points: [{ vector: Float32Array.of(1), payload: { contentType: 'Text', content: 'x' } }],
+      identity: { keyHash: Buffer.alloc(16, 1), bodyHash: Buffer.alloc(16, 2) },
+    },
   }
   for (const [name, request] of Object.entries(requests)) {
     it(name, () => {

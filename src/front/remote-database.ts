@@ -2,7 +2,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
-import type { Database, Snapshot } from '../engine/database.ts'
+import type { Database, RequestIdentity, Snapshot } from '../engine/database.ts'
 import { type FrontAnswer, readAnswer } from './answers.ts'
 import type { Exchange } from './exchange.ts'
 import type { FrontState } from './front-state.ts'
@@ -40,8 +40,12 @@ export class RemoteDatabase implements Database {
     return this.#options.state.dimension
   }
 
-  async insert(points: readonly NewPoint[], signal?: AbortSignal): Promise<readonly string[]> {
-    const answer = await this.#ask({ kind: 'insert', points }, signal)
+  async insert(
+    points: readonly NewPoint[],
+    signal?: AbortSignal,
+    identity?: RequestIdentity,
+  ): Promise<readonly string[]> {
+    const answer = await this.#ask({ kind: 'insert', points, identity }, signal)
     return answer.kind === 'inserted' ? answer.ids : []
   }
 
@@ -62,7 +66,7 @@ export class RemoteDatabase implements Database {
 
   async snapshot(): Promise<Snapshot> {
     const { exchange } = this.#options
-    const { number, sequence, points } = await exchange.ask('openSnapshot')
+    const { number, databaseId, sequence, points } = await exchange.ask('openSnapshot')
     async function* chunks(): AsyncGenerator<Buffer> {
       for (;;) {
         const chunk = await exchange.ask('chunk', number)
@@ -70,7 +74,7 @@ export class RemoteDatabase implements Database {
         yield Buffer.from(chunk.buffer, chunk.byteOffset, chunk.byteLength)
       }
     }
-    return { sequence, points, chunks, close: () => exchange.tell('closeSnapshot', number) }
+    return { databaseId, sequence, points, chunks, close: () => exchange.tell('closeSnapshot', number) }
   }
 
   /** Takes an answer in. */

@@ -1,5 +1,6 @@
 import { idBytes } from '../base/ids.ts'
 import { contentTypes, metrics, type NewPoint, type SearchQuery } from '../base/point.ts'
+import type { RequestIdentity } from '../engine/database.ts'
 import type { Parts } from './parts.ts'
 import { type RecordReader, type RecordWriter, textBytes, vectorBytes } from './record.ts'
 
@@ -24,6 +25,8 @@ export interface SearchRequest {
 export interface InsertRequest {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
+  /** Of a request with an idempotency key. */
+  readonly identity?: RequestIdentity | undefined
 }
 
 const kinds = ['get', 'remove', 'search', 'insert'] as const
@@ -35,7 +38,9 @@ const kinds = ['get', 'remove', 'search', 'insert'] as const
  *   get, remove:  id                                      16 bytes
  *   search:       queries; each: metric, limit, ef        i32; 3 x i32
  *                   vector                                i32 length, f32 each
- *   insert:       points; each: content type              i32; i32
+ *   insert:       whether it has a key                    i32
+ *                   hashes of key and body, if so         2 x 16 bytes
+ *                 points; each: content type              i32; i32
  *                   vector, content                       i32 length, f32 each; i32 bytes, UTF-8
  */
 export function requestBytes(request: FrontRequest): number {
@@ -46,7 +51,7 @@ export function requestBytes(request: FrontRequest): number {
   if (request.kind === 'insert') {
     return request.points.reduce(
       (sum, { vector, payload }) => sum + 4 + vectorBytes(vector) + textBytes(payload.content),
-      head + 4,
+      head + 2 * 4 + (request.identity === undefined ? 0 : 2 * idBytes),
     )
   }
   return head + idBytes
@@ -59,6 +64,7 @@ export function* writeRequest(number: number, request: FrontRequest, target: Rec
     target.integer(request.queries.length)
     for (const query of request.queries) yield writeQuery(target, query)
   } else if (request.kind === 'insert') {
+    writeIdentity(target, request.identity)
     target.integer(request.points.length)
     for (const point of request.points) yield writePoint(target, point)
   } else {
@@ -70,7 +76,11 @@ export function* writeRequest(number: number, request: FrontRequest, target: Rec
 export function* readRequest(record: RecordReader): Parts<FrontRequest> {
   const kind = kinds[record.integer()]!
   if (kind === 'search') return { kind, queries: yield* listOf(record, readQuery) }
-  if (kind === 'insert') return { kind, points: yield* listOf(record, readPoint) }
+  if (kind === 'insert') {
+    const identity = readIdentity(record)
+    const points = yield* listOf(record, readPoint)
+    return identity === undefined ? { kind, points } : { kind, points, identity }
+  }
   return { kind, id: record.id() }
 }
 
@@ -84,6 +94,18 @@ export function writePoint(target: RecordWriter, { vector, payload }: NewPoint):
 export function readPoint(record: RecordReader): NewPoint {
   const contentType = contentTypes[record.integer()]!
   return { vector: record.vector(), payload: { contentType, content: record.text() } }
+}
+
+/** Its hashes are as long as ids. */
+function writeIdentity(target: RecordWriter, identity: RequestIdentity | undefined): void {
+  target.integer(identity === undefined ? 0 : 1)
+  if (identity === undefined) return
+  target.ids(identity.keyHash)
+  target.ids(identity.bodyHash)
+}
+
+function readIdentity(record: RecordReader): RequestIdentity | undefined {
+  return record.integer() === 0 ? undefined : { keyHash: record.ids(1), bodyHash: record.ids(1) }
 }
 
 function writeQuery(target: RecordWriter, { vector, metric, limit, ef }: SearchQuery): void {

@@ -14,17 +14,19 @@ import {
   status,
 } from '@grpc/grpc-js'
 import { HealthImplementation } from 'grpc-health-check'
+import { allows, operationRoles, permissionDenied } from '../api/access.ts'
 import type { ApiContext, Call } from '../api/call.ts'
 import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
-import { createKeyCheck, type KeyCheck } from '../base/api-key.ts'
+import type { ApiKey, Keyring } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
+import type { RefusedKeys } from '../base/refused-keys.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
 import { type Listener, listen } from './listener.ts'
@@ -32,7 +34,7 @@ import { addReflection } from './reflection.ts'
 
 export interface GrpcServerOptions {
   readonly context: ApiContext
-  readonly apiKey: string
+  readonly keys: Keyring
   readonly host: string
   readonly port: number
   /** Set when other threads of this process listen on the same port. */
@@ -44,6 +46,7 @@ export interface GrpcServerOptions {
   readonly keepaliveMs: number
   readonly budgets: BodyBudgets
   readonly intake: Intake
+  readonly refusedKeys: RefusedKeys
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
@@ -68,7 +71,7 @@ const healthPrefix = '/grpc.health.v1.Health/'
  *            │      │        │           └ the reason's code
  *            │      │        └ INVALID_ARGUMENT
  *            │      └ RESOURCE_EXHAUSTED
- *            └ UNAUTHENTICATED (health is open)
+ *            └ UNAUTHENTICATED, PERMISSION_DENIED (health is open)
  *
  * @throws Error that names host, port and setting when it cannot listen
  */
@@ -194,6 +197,7 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
   return {
     call: {
       fields: { queryVector: 'query_vector' },
+      idempotencyKey: call.metadata.get('idempotency-key')[0]?.toString(),
       signal: controller.signal,
       decoded: () => call.request.release(),
     },
@@ -227,7 +231,6 @@ function watchCalls(
   options: GrpcServerOptions,
   streams: Set<ServerInterceptingCallInterface>,
 ): ServerInterceptor {
-  const isKey = createKeyCheck(options.apiKey)
   const reword = (outcome: OutgoingStatus): OutgoingStatus => inOurWords(outcome, options.maxRequestBytes)
   return ({ path, requestStream, responseStream }, call) => {
     options.intake.note()
@@ -240,9 +243,10 @@ function watchCalls(
         if (!requestStream) body.expect()
         next({
           onReceiveMetadata(metadata, proceed) {
-            const refused = isOpen ? undefined : refusal(metadata.get('authorization'), isKey)
-            if (refused === undefined) proceed(metadata)
-            else call.sendStatus(refused)
+            const refused = isOpen ? undefined : refusal(metadata.get('authorization'), options.keys, path)
+            if (refused === undefined) return proceed(metadata)
+            options.refusedKeys.add('grpc', call.getPeer())
+            call.sendStatus(refused)
           },
           onReceiveMessage(message: Buffer, proceed) {
             proceed(body.received(message))
@@ -257,15 +261,23 @@ function watchCalls(
   }
 }
 
-/** Undefined for a call that brings the key. */
-function refusal(values: readonly MetadataValue[], isKey: KeyCheck): OutgoingStatus | undefined {
+/** Undefined for a call that brings a key which allows it. */
+function refusal(values: readonly MetadataValue[], keys: Keyring, path: string): OutgoingStatus | undefined {
   const [value] = values
-  if (values.length === 1 && typeof value === 'string' && isKey(value)) return undefined
+  const key = values.length === 1 && typeof value === 'string' ? keys.find(value) : undefined
+  if (key !== undefined) return key.role === 'write' ? undefined : refusalByRole(key, path)
   const details =
     values.length === 0
       ? 'missing API key: send it as `authorization` metadata'
       : 'invalid API key in `authorization`'
   return { code: status.UNAUTHENTICATED, details }
+}
+
+/** What is no operation reads: it describes the service, or is not there. */
+function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
+  const name = operationNames.find((each) => path === `/${serviceName}/${each}`)
+  if (name === undefined || allows(key, operationRoles[name])) return undefined
+  return statusOf(permissionDenied(key, name))
 }
 
 async function bind(server: Server, { host, port, share, intake }: GrpcServerOptions): Promise<Listener> {

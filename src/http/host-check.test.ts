@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createHostCheck } from './host-check.ts'
 
-const open = { host: '127.0.0.1', apiKey: undefined, allowedHosts: [] as string[] }
+const open = { isLocal: true, hasKeys: false, allowedHosts: [] as string[] }
 
 describe('a server on loopback without a key', () => {
   const isAllowed = createHostCheck(open)
@@ -34,17 +34,11 @@ describe('a server on loopback without a key', () => {
     assert.ok(isNamed('db.example.org:443'))
     assert.ok(!isNamed('other.example.org'))
   })
-
-  it('is one on every address of loopback', () => {
-    for (const host of ['127.0.0.2', '::1', 'localhost'])
-      assert.equal(createHostCheck({ ...open, host })('example.org'), false, host)
-  })
 })
 
 describe('a server with a key, or one that other machines reach', () => {
   it('answers to any name', () => {
-    assert.ok(createHostCheck({ ...open, apiKey: 'key' })('example.org'))
-    for (const host of ['0.0.0.0', '::', '192.0.2.7', 'db.example.org'])
-      assert.equal(createHostCheck({ ...open, host })('example.org'), true, host)
+    assert.ok(createHostCheck({ ...open, hasKeys: true })('example.org'))
+    assert.ok(createHostCheck({ ...open, isLocal: false })('example.org'))
   })
 })

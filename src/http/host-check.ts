@@ -12,21 +12,18 @@ import { isIP } from 'node:net'
  * @returns whether a request with this Host header may be answered; HTTP/1.0, which browsers do not speak, has none
  */
 export function createHostCheck(options: {
-  readonly host: string
-  readonly apiKey: string | undefined
+  /** Whether only this machine reaches the server. */
+  readonly isLocal: boolean
+  readonly hasKeys: boolean
   readonly allowedHosts: readonly string[]
 }): (header: string | undefined) => boolean {
-  if (options.apiKey !== undefined || !isLoopback(options.host)) return () => true
+  if (options.hasKeys || !options.isLocal) return () => true
   const allowed = new Set(options.allowedHosts.map((name) => name.toLowerCase()))
   return (header) => {
     if (header === undefined) return true
     const name = nameOf(header)
     return isIP(name) !== 0 || isReserved(name) || allowed.has(name)
   }
-}
-
-function isLoopback(host: string): boolean {
-  return host === 'localhost' || host === '::1' || (isIP(host) === 4 && host.startsWith('127.'))
 }
 
 /** Without port, brackets and the dot that a complete name may end with. */

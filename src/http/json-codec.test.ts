@@ -32,6 +32,7 @@ function* slowed(items: Iterable<unknown>): Generator<unknown> {
   }
 }
 
+const notes = { ignoredFields: undefined }
 const vector = fc.array(fc.oneof(fc.double({ noNaN: true }), fc.integer()), { maxLength: 4 })
 const payload = fc.record({ content_type: fc.constantFrom('Text', 'Image'), content: fc.string() })
 const point = fc.record({ vector, payload, more: fc.jsonValue() }, { requiredKeys: ['vector', 'payload'] })
@@ -40,8 +41,8 @@ const query = fc.record(
   { requiredKeys: ['vector', 'similarity', 'limit'] },
 )
 const batches = {
-  vectors: { item: point, decode: (body: Buffer) => decodePoints(body).vectors! },
-  queries: { item: query, decode: (body: Buffer) => decodeQueries(body).queries! },
+  vectors: { item: point, decode: (body: Buffer) => decodePoints(body, notes).vectors! },
+  queries: { item: query, decode: (body: Buffer) => decodeQueries(body, notes).queries! },
 }
 
 describe('a JSON batch that is decoded in turns', () => {
@@ -78,8 +79,8 @@ describe('a JSON batch that is decoded in turns', () => {
   it('makes way for others in what no field of it is, and refuses a fault behind it', () => {
     const ignored = `[${'0,'.repeat(20_000)}0]`
     const whole = Buffer.from(`{"other":${ignored},"queries":[]}`)
-    assert.deepEqual([...decodeQueries(whole).queries!], new Array(4).fill(undefined))
-    const broken = atOnce(decodeQueries(Buffer.from(`{"other":${ignored}x`)).queries!)
+    assert.deepEqual([...decodeQueries(whole, notes).queries!], new Array(4).fill(undefined))
+    const broken = atOnce(decodeQueries(Buffer.from(`{"other":${ignored}x`), notes).queries!)
     assert.match((broken as { refusal: string }).refusal, /^the request body is not valid JSON: byte 40012/)
   })
 
@@ -89,7 +90,7 @@ describe('a JSON batch that is decoded in turns', () => {
       Buffer.alloc(2 ** 20, ' '),
       Buffer.of(0xff),
     ])
-    assert.deepEqual(atOnce(decodePoints(bytes).vectors!), {
+    assert.deepEqual(atOnce(decodePoints(bytes, notes).vectors!), {
       refusal: 'the request body is not valid JSON: it is not UTF-8',
     })
   })

@@ -4,28 +4,29 @@ import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts
 import { DatabaseError } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import { dimensionMax, type Point } from '../base/point.ts'
+import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { isUtf8InTurns, type JsonKind, JsonScanner } from './json-scanner.ts'
 
 /**
  * JSON bodies to the api's inputs and answers back. Here JSON's types are checked, with the path of the
- * fault in the message; values are the api's to check. Unknown fields are passed over, whatever their names;
- * of a field that comes twice the last one counts, and a list of a batch comes once.
+ * fault in the message; values are the api's to check. Unknown fields are passed over and noted; of a field
+ * that comes twice the last one counts, and a list of a batch comes once.
  */
 
-export function decodePoint(body: Buffer): PointInput {
-  return whole(body, (json) => readPoint(json, ''))
+export function decodePoint(body: Buffer, notes: FieldNotes): PointInput {
+  return whole(body, (json) => readPoint(json, '', notes))
 }
 
-export function decodePoints(body: Buffer): InsertVectorsBatchInput {
-  return { vectors: items(body, 'vectors', readPoint) }
+export function decodePoints(body: Buffer, notes: FieldNotes): InsertVectorsBatchInput {
+  return { vectors: items(body, 'vectors', readPoint, notes) }
 }
 
-export function decodeQuery(body: Buffer): SearchInput {
-  return whole(body, (json) => readQuery(json, ''))
+export function decodeQuery(body: Buffer, notes: FieldNotes): SearchInput {
+  return whole(body, (json) => readQuery(json, '', notes))
 }
 
-export function decodeQueries(body: Buffer): SearchPointsBatchInput {
-  return { queries: items(body, 'queries', readQuery) }
+export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatchInput {
+  return { queries: items(body, 'queries', readQuery, notes) }
 }
 
 /** Every component as the double that equals the stored float32, so that nothing is lost or invented. */
@@ -50,18 +51,21 @@ function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
 function* items<Item>(
   body: Buffer,
   field: string,
-  read: (json: JsonScanner, path: string) => Item,
+  read: (json: JsonScanner, path: string, notes: FieldNotes) => Item,
+  notes: FieldNotes,
 ): Generator<Item | undefined, void, void> {
   const json = new JsonScanner(body, yield* isUtf8InTurns(body))
   let found = false
   for (const key of membersAt(json, '')) {
-    if (key !== field) yield* json.skipInTurns()
-    else {
+    if (key !== field) {
+      noteIgnored(notes, '', key)
+      yield* json.skipInTurns()
+    } else {
       // The items of the first have been handed over: the last cannot count any more.
       if (found) throw invalid(`${field} comes twice`)
       found = true
       expectKind(json, 'array', field)
-      for (const index of json.elements()) yield read(json, `${field}[${index}].`)
+      for (const index of json.elements()) yield read(json, `${field}[${index}].`, notes)
     }
   }
   json.end()
@@ -69,36 +73,42 @@ function* items<Item>(
 }
 
 /** @param path where the point stands, with a dot behind it; '' for the body itself */
-function readPoint(json: JsonScanner, path: string): PointInput {
+function readPoint(json: JsonScanner, path: string, notes: FieldNotes): PointInput {
   const point: Writable<PointInput> = {}
   for (const key of membersAt(json, path)) {
     if (key === 'vector') point.vector = readVector(json, `${path}vector`)
-    else if (key === 'payload') point.payload = readPayload(json, `${path}payload`)
-    else json.skip()
+    else if (key === 'payload') point.payload = readPayload(json, `${path}payload`, notes)
+    else skipUnknown(json, path, key, notes)
   }
   return point
 }
 
-function readPayload(json: JsonScanner, path: string): PayloadInput {
+function readPayload(json: JsonScanner, path: string, notes: FieldNotes): PayloadInput {
   const payload: Writable<PayloadInput> = {}
   for (const key of membersAt(json, `${path}.`)) {
     if (key === 'content_type') payload.contentType = readString(json, `${path}.content_type`)
     else if (key === 'content') payload.content = readContent(json, `${path}.content`)
-    else json.skip()
+    else skipUnknown(json, `${path}.`, key, notes)
   }
   return payload
 }
 
-function readQuery(json: JsonScanner, path: string): SearchInput {
+function readQuery(json: JsonScanner, path: string, notes: FieldNotes): SearchInput {
   const query: Writable<SearchInput> = {}
   for (const key of membersAt(json, path)) {
     if (key === 'vector') query.vector = readVector(json, `${path}vector`)
     else if (key === 'similarity') query.similarity = readString(json, `${path}similarity`)
     else if (key === 'limit') query.limit = readNumber(json, `${path}limit`)
     else if (key === 'ef') query.ef = readNumber(json, `${path}ef`)
-    else json.skip()
+    else skipUnknown(json, path, key, notes)
   }
   return query
+}
+
+/** @param path where the object stands, with a dot behind it; the items of a batch share the names of their fields */
+function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
+  noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
+  json.skip()
 }
 
 function readVector(json: JsonScanner, path: string): Float32Array {

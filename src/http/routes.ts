@@ -1,5 +1,6 @@
 import type { OperationName, OperationTypes } from '../api/operations.ts'
 import { IdTexts } from '../base/id-lists.ts'
+import type { FieldNotes } from './ignored-fields.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery, encodePoint } from './json-codec.ts'
 
@@ -8,8 +9,12 @@ export interface Route<Name extends OperationName> {
   readonly method: 'GET' | 'POST' | 'DELETE'
   readonly path: string
   readonly status: number
-  /** @param body what came with the request, empty for methods that take none; @param id the path's id */
-  readonly decode: (body: Buffer, id: string) => OperationTypes[Name]['input']
+  /**
+   * @param body what came with the request, empty for methods that take none
+   * @param notes takes the names of fields that are ignored
+   * @param id the path's id
+   */
+  readonly decode: (body: Buffer, notes: FieldNotes, id: string) => OperationTypes[Name]['input']
   /** JSON, a promise where there is much of it; undefined for an empty body. */
   readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
@@ -33,14 +38,14 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'GET',
     path: '/points/:id',
     status: 200,
-    decode: (_body, id) => ({ id }),
+    decode: (_body, _notes, id) => ({ id }),
     encode: encodePoint,
   },
   DeletePoint: {
     method: 'DELETE',
     path: '/points/:id',
     status: 204,
-    decode: (_body, id) => ({ id }),
+    decode: (_body, _notes, id) => ({ id }),
     encode: () => undefined,
   },
   SearchPoints: {

@@ -1,5 +1,5 @@
 import { readFileSync } from 'node:fs'
-import type { AddressInfo, Socket } from 'node:net'
+import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import { dirname } from 'node:path'
 import { Readable } from 'node:stream'
 import { fileURLToPath } from 'node:url'
@@ -13,20 +13,25 @@ import {
   type FastifyRequest,
   fastify,
 } from 'fastify'
+import { allows, operationRoles, permissionDenied } from '../api/access.ts'
 import type { ApiContext, Call } from '../api/call.ts'
 import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
-import { createKeyCheck } from '../base/api-key.ts'
+import type { Keyring, Role } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
-import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
+import { checkPortIsFree, isLoopback, type PortSharing } from '../base/ports.ts'
+import type { RefusedKeys } from '../base/refused-keys.ts'
+import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
+import { Connections } from './connections.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
+import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonAnswer } from './json-answers.ts'
 import { type Route, routes } from './routes.ts'
 import { addSnapshots, snapshotPath } from './snapshots.ts'
@@ -38,8 +43,8 @@ export interface HttpServerOptions {
   readonly port: number
   /** Set when other threads of this process listen on the same port. */
   readonly share?: PortSharing | undefined
-  /** Demanded on everything but health, readiness, the start page and the docs; undefined leaves HTTP open. */
-  readonly apiKey: string | undefined
+  /** One is demanded on everything but health, readiness, the start page and the docs; undefined leaves HTTP open. */
+  readonly keys: Keyring | undefined
   /** Names, besides those of loopback, by which an open server on loopback may be called. */
   readonly allowedHosts: readonly string[]
   readonly maxRequestBytes: number
@@ -47,9 +52,11 @@ export interface HttpServerOptions {
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
   readonly intake: Intake
+  readonly refusedKeys: RefusedKeys
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly isReady: () => boolean
+  readonly writesBlocked: () => WritesBlocked | undefined
 }
 
 const openApiPath = fileURLToPath(new URL('./openapi.yaml', import.meta.url))
@@ -62,7 +69,7 @@ const openApiText = readFileSync(openApiPath, 'utf8')
  *               │       │        │                           │         └ the reason's status
  *               │       │        └ 415, 413, 429             └ 400
  *               │       └ 404, 405
- *               └ 401, 421
+ *               └ 401, 403, 421
  *
  * Every error, the framework's own included, is plain text.
  *
@@ -86,17 +93,24 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     // The framework closes the connection of some errors; Node reads the rest of a body, and it can go on.
     if (reply.hasHeader('connection')) reply.removeHeader('connection')
     const ours = errorOfFramework(error, options.logger)
-    if (ours.reason !== 'overloaded' || request.raw.complete) return sendError(reply, ours)
+    const isOver = ours.reason === 'overloaded' || ours.reason === 'shutting_down'
+    if (!isOver || request.raw.complete) return sendError(reply, ours)
     reply.hijack()
     refuseAndClose(request.raw, reply.raw, { ...headOf(ours), text: ours.message })
     return undefined
   })
   answerBelowFramework(app.server)
-  app.server.on('connection', (socket: Socket) => options.intake.greet(socket))
+  const connections = new Connections()
+  app.server.on('connection', (socket: Socket) => {
+    options.intake.greet(socket)
+    connections.add(socket)
+  })
   acceptJson(app, options)
   cutSlowReaders(app, options.requestTimeoutMs)
+  nameIgnoredFields(app)
   const closing = new AbortController()
-  refuseRequests(app, options, closing.signal)
+  const isLocal = await isLocalHost(options.host)
+  refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
   addOperations(app, options)
   addSnapshots(app, options)
   addPages(app, options)
@@ -106,11 +120,18 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   return {
     host: options.host,
     port,
-    close(timeoutMs) {
+    async close(timeoutMs) {
       closing.abort()
-      return close(app, timeoutMs)
+      // The server's own way to stop listening cuts idle connections, on which a request may be coming.
+      await connections.drain(timeoutMs, () => NetServer.prototype.close.call(app.server))
+      await app.close()
     },
   }
+}
+
+async function isLocalHost(host: string): Promise<boolean> {
+  // A host that has no address is a fault that listening tells.
+  return isLoopback(host).catch(() => false)
 }
 
 /** Bodies arrive as bytes, so that an empty one is no fault where none is needed and UTF-8 is checked. */
@@ -140,13 +161,39 @@ function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
   })
 }
 
+declare module 'fastify' {
+  interface FastifyReply extends FieldNotes {}
+  interface FastifyContextConfig {
+    /** What a key must allow for the route; everything where it does not say. */
+    role?: Role
+  }
+}
+
+/** Whatever the answer is, an error too. */
+function nameIgnoredFields(app: FastifyInstance): void {
+  app.decorateReply('ignoredFields', undefined)
+  app.addHook('onSend', (_request, reply, _payload, done) => {
+    if (reply.ignoredFields !== undefined) {
+      reply.header('vicinal-ignored-fields', reply.ignoredFields.toString())
+    }
+    done()
+  })
+}
+
 /** What can be told from the head of a request alone: before its body is read, and whatever the route. */
-function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closing: AbortSignal): void {
-  const { apiKey, intake } = options
-  const isKey = apiKey === undefined ? () => true : createKeyCheck(apiKey)
-  const isHost = createHostCheck(options)
+function refuseRequests(
+  app: FastifyInstance,
+  options: HttpServerOptions & { readonly isLocal: boolean; readonly connections: Connections },
+  closing: AbortSignal,
+): void {
+  const { keys, intake, connections, refusedKeys } = options
+  const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   app.addHook('onRequest', async (request, reply) => {
-    if (closing.aborted) throw new DatabaseError('shutting_down', 'the server is shutting down')
+    connections.begin(request.raw.socket, reply.raw)
+    if (closing.aborted) {
+      await connections.stopped
+      throw new DatabaseError('shutting_down', 'the server is shutting down')
+    }
     if (request.headers.host === undefined && request.raw.httpVersion === '1.1') {
       throw new DatabaseError('invalid_argument', 'the host header is missing')
     }
@@ -159,7 +206,9 @@ function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closin
       intake.pass(request.raw.socket)
     }
     if (isGuarded && !isHost(request.headers.host)) throw misdirected()
-    if (isGuarded && !isKey(request.headers.authorization)) {
+    const key = isGuarded ? keys?.find(request.headers.authorization) : undefined
+    if (isGuarded && keys !== undefined && key === undefined) {
+      refusedKeys.add('http', request.ip)
       reply.header('www-authenticate', 'Bearer')
       throw new DatabaseError(
         'unauthenticated',
@@ -167,15 +216,23 @@ function refuseRequests(app: FastifyInstance, options: HttpServerOptions, closin
       )
     }
     if (request.is404) throw notRouted(request, reply)
+    if (key !== undefined && !allows(key, request.routeOptions.config.role ?? 'write')) {
+      throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
+    }
   })
-  // A connection that is kept alive would keep the server from ending, though nothing runs on it any more.
-  app.addHook('onSend', async (_request, reply) => {
-    if (closing.aborted) reply.header('connection', 'close')
+  // Not while the rest of a body is to come: the connection would be reset, and the answer could be lost.
+  app.addHook('onSend', async (request, reply) => {
+    if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
   // These two are no ids, though the pattern of an id would take them.
   for (const path of ['/points/search', '/points/batch']) {
-    app.route({ method: ['GET', 'DELETE'], url: path, handler: (_request, reply) => reply.callNotFound() })
+    app.route({
+      method: ['GET', 'DELETE'],
+      url: path,
+      config: { role: 'read' },
+      handler: (_request, reply) => reply.callNotFound(),
+    })
   }
 }
 
@@ -195,12 +252,16 @@ const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs
 
 /** Whatever no route takes: 405 on a path that other methods have, 404 elsewhere. */
 function notRouted(request: FastifyRequest, reply: FastifyReply): DatabaseError {
-  const path = request.url.split('?')[0]!
+  const path = pathOf(request)
   const allowed = methodsOf(path)
   if (allowed.length === 0) return new DatabaseError('route_not_found', `no such path: ${shown(path)}`)
   reply.header('allow', allowed.join(', '))
   const message = `${request.method} is not allowed on ${shown(path)}, only ${allowed.join(', ')}`
   return new DatabaseError('method_not_allowed', message)
+}
+
+function pathOf({ url }: FastifyRequest): string {
+  return url.split('?')[0]!
 }
 
 function methodsOf(path: string): string[] {
@@ -225,7 +286,12 @@ function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
   const runner: HttpRunner = { ...options, transport: 'http' }
   for (const name of operationNames) {
     const { method, path } = routes[name]
-    app.route({ method, url: path, handler: (request, reply) => answer(runner, name, request, reply) })
+    app.route({
+      method,
+      url: path,
+      config: { role: operationRoles[name] },
+      handler: (request, reply) => answer(runner, name, request, reply),
+    })
   }
 }
 
@@ -242,7 +308,7 @@ async function answer<Name extends OperationName>(
   const { method, status, decode, encode }: Route<Name> = routes[name]
   const { id = '' } = request.params as { id?: string }
   const codec = {
-    decode: () => decode(method === 'POST' ? bodyOf(request) : noBody, id),
+    decode: () => decode(method === 'POST' ? bodyOf(request) : noBody, reply, id),
     async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
       const json = await encode(output)
       if (json !== undefined) holdAnswer(reply.raw, json.length, runner.budgets.answers)
@@ -264,17 +330,21 @@ function bodyOf({ headers, body }: FastifyRequest): Buffer {
 const noBody = Buffer.alloc(0)
 
 /** An answer that closes before it has ended has lost its caller. */
-function callOf({ body }: FastifyRequest, { raw }: FastifyReply): Call {
+function callOf({ body, headers }: FastifyRequest, { raw }: FastifyReply): Call {
   const controller = new AbortController()
   raw.once('close', () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
   })
-  const fields = { queryVector: 'vector' } as const
-  if (!(body instanceof RequestBody)) return { fields, signal: controller.signal }
-  return { fields, signal: controller.signal, decoded: () => body.release() }
+  const call: Call = {
+    fields: { queryVector: 'vector' },
+    // Node joins what comes twice with a comma, as HTTP says.
+    idempotencyKey: headers['idempotency-key'] as string | undefined,
+    signal: controller.signal,
+  }
+  return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
 }
 
-function addPages(app: FastifyInstance, { metrics, isReady }: HttpServerOptions): void {
+function addPages(app: FastifyInstance, { metrics, isReady, writesBlocked }: HttpServerOptions): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
     reply
@@ -282,10 +352,14 @@ function addPages(app: FastifyInstance, { metrics, isReady }: HttpServerOptions)
       .send('The Vicinal vector database server is running. The API is described at /docs\n'),
   )
   app.get('/readyz', (_request, reply) => {
-    if (isReady()) return reply.type(plainText).send('ready')
-    throw new DatabaseError('not_ready', 'the stored points are still loading')
+    if (!isReady()) throw new DatabaseError('not_ready', 'the stored points are still loading')
+    // Still 200: a service that is taken out of rotation would not answer searches either.
+    const blocked = writesBlocked()
+    return reply
+      .type(plainText)
+      .send(blocked === undefined ? 'ready' : `ready, but ${writesBlockedTexts[blocked]}`)
   })
-  app.get('/metrics', async (_request, reply) => {
+  app.get('/metrics', { config: { role: 'read' } }, async (_request, reply) => {
     const { contentType, text } = await metrics.expose()
     return reply.type(contentType).send(text)
   })
@@ -335,14 +409,5 @@ async function listen(app: FastifyInstance, { host, port, share }: HttpServerOpt
     throw new Error(`HTTP cannot listen on ${host} port ${port} (HTTP_PORT): ${(error as Error).message}`, {
       cause: error,
     })
-  }
-}
-
-async function close(app: FastifyInstance, timeoutMs: number): Promise<void> {
-  const timer = setTimeout(() => app.server.closeAllConnections(), timeoutMs)
-  try {
-    await app.close()
-  } finally {
-    clearTimeout(timer)
   }
 }

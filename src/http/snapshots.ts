@@ -1,6 +1,7 @@
 import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ApiContext, Snapshot } from '../api/call.ts'
+import { noteRequest } from '../api/run-operation.ts'
 import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
@@ -23,7 +24,7 @@ export function addSnapshots(app: FastifyInstance, options: SnapshotOptions): vo
   app.post(snapshotPath, async (_request, reply) => {
     const started = performance.now()
     const count = (outcome: string): void =>
-      options.metrics.request('TakeSnapshot', 'http', outcome, (performance.now() - started) / 1000)
+      noteRequest({ ...options, transport: 'http' }, 'TakeSnapshot', outcome, performance.now() - started)
     try {
       return sendSnapshot(reply, await options.context.database.snapshot(), options, count)
     } catch (thrown) {
@@ -62,8 +63,9 @@ function sendSnapshot(
   return reply
     .headers({
       'content-type': 'application/octet-stream',
-      'content-disposition': `attachment; filename="vicinal-${snapshot.sequence}.snapshot"`,
+      'content-disposition': `attachment; filename="vicinal-${snapshot.databaseId}-${snapshot.sequence}.snapshot"`,
       'cache-control': 'no-store',
+      'vicinal-database-id': snapshot.databaseId,
       'vicinal-sequence': snapshot.sequence,
       'vicinal-points': snapshot.points,
     })

@@ -8,9 +8,10 @@ import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { auditRoutes } from './audit.ts'
+import { type AuditSearch, auditRoutes } from './audit.ts'
 import { routesFor } from './graph.ts'
-import { Searcher } from './searcher.ts'
+import type { Hit } from './hit.ts'
+import { type IndexQuery, rangesOf, Searcher } from './searcher.ts'
 
 const seed = 20_261_122
 const isLinux = process.platform === 'linux'
@@ -23,8 +24,8 @@ it(`an audit over rows on disk leaves no file open, seed ${seed}`, { skip: !isLi
     for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
     await fixture.settled()
     assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'recall was measured')
-    // The fixture's own, and those that the index thread keeps for its scans and for its walks.
-    assert.equal(descriptorsOf(onDisk), 3)
+    // The fixture's own, that of this thread, and those that the index thread keeps for its scans and for its walks.
+    assert.equal(descriptorsOf(onDisk), 4)
   } finally {
     rmSync(directory, { recursive: true, force: true })
   }
@@ -32,26 +33,25 @@ it(`an audit over rows on disk leaves no file open, seed ${seed}`, { skip: !isLi
 
 it(`an audit asks no more of a route than shows that it is of no use, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
-  const searcher = await searcherOver(fixture)
+  const search = await searchOver(fixture)
   const { index } = fixture
   const asked = { Euclidean: 0, Hamming: 0 }
-  const counting: Pick<Searcher, 'search'> = {
-    search(queries, ...rest) {
-      for (const { metric, route } of queries)
-        if (route !== undefined) asked[metric as keyof typeof asked] += 1
-      return searcher.search(queries, ...rest)
-    },
+  const counting: AuditSearch = (queries) => {
+    for (const { metric, hidden } of queries)
+      if (hidden !== undefined) asked[metric as keyof typeof asked] += 1
+    return search(queries)
   }
   const slots = Array.from({ length: 100 }, (_, place) => place * 10)
-  const recallUnder = (metric: Metric): number => {
-    const found = auditRoutes(counting, index.segments, {
-      ...{ slots, fewest: 100, slotCount: index.slotCount, k: 10, ef: 64, target: 0.98, floor: 0.97 },
+  const recallUnder = async (metric: Metric): Promise<number> => {
+    const request = {
+      ...{ slots, fewest: 100, k: 10, ef: 64, target: 0.98, floor: 0.97 },
       metric,
       routes: routesFor(metric, index.layout, [true, false]).slice(0, 1),
-    })
+    }
+    const found = await auditRoutes(index, request, counting)
     return found![0]!.recall
   }
-  const recalls = { Euclidean: recallUnder('Euclidean'), Hamming: recallUnder('Hamming') }
+  const recalls = { Euclidean: await recallUnder('Euclidean'), Hamming: await recallUnder('Hamming') }
   assert.ok(recalls.Euclidean >= 0.98, `Euclidean ${recalls.Euclidean}`)
   assert.equal(asked.Euclidean, slots.length)
   assert.ok(recalls.Hamming < 0.97, `Hamming ${recalls.Hamming}`)
@@ -60,71 +60,67 @@ it(`an audit asks no more of a route than shows that it is of no use, seed ${see
 
 it(`an audit asks more of a route where the first answers leave it in doubt, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
-  const searcher = await searcherOver(fixture)
+  const search = await searchOver(fixture)
   const { index } = fixture
   const routes = routesFor('Euclidean', index.layout, [true, false]).slice(0, 1)
   const slots = Array.from({ length: 400 }, (_, place) => (place * 7) % 1000)
   /** With some answers cut to their first three, by the number of their query. */
-  const audited = (isCut: (query: number) => boolean): { asked: number; recall: number } => {
+  const audited = async (isCut: (query: number) => boolean): Promise<{ asked: number; recall: number }> => {
     let asked = 0
-    const failing: Pick<Searcher, 'search'> = {
-      search: (queries, ...rest) =>
-        searcher.search(queries, ...rest).map((hits, at) => {
-          if (queries[at]!.route === undefined) return hits
-          asked += 1
-          return isCut(asked) ? hits.slice(0, 3) : hits
-        }),
-    }
-    const found = auditRoutes(failing, index.segments, {
-      ...{ slots, fewest: 100, slotCount: index.slotCount, k: 10, ef: 128, target: 0.985, floor: 0.98 },
-      metric: 'Euclidean',
+    const failing: AuditSearch = (queries) =>
+      search(queries).map((hits, at) => {
+        if (queries[at]!.hidden === undefined) return hits
+        asked += 1
+        return isCut(asked) ? hits.slice(0, 3) : hits
+      })
+    const request = {
+      ...{ slots, fewest: 100, k: 10, ef: 128, target: 0.985, floor: 0.98 },
+      metric: 'Euclidean' as const,
       routes,
-    })
+    }
+    const found = await auditRoutes(index, request, failing)
     return { asked, recall: found![0]!.recall }
   }
-  const good = audited(() => false)
+  const good = await audited(() => false)
   assert.equal(good.asked, 112, 'the first hundred, in whole parts')
   assert.ok(good.recall > 0.99)
-  const poor = audited((query) => (query > 112 ? query % 20 === 0 : query === 50))
+  const poor = await audited((query) => (query > 112 ? query % 20 === 0 : query === 50))
   assert.ok(poor.asked > 112 && poor.recall < 0.98, `${poor.recall} of ${poor.asked}`)
-  const near = audited((query) => query % 70 === 0)
+  const near = await audited((query) => query % 200 === 2)
   assert.equal(near.asked, 400, 'all, where it is hardly better than asked')
   assert.ok(near.recall > 0.98 && near.recall < 0.995, String(near.recall))
 })
 
 it(`an audit that is stopped says nothing, and asks no more, seed ${seed}`, async () => {
   await using fixture = new IndexFixture(32, { searchThreads: 1, indexThreads: 1 })
-  const searcher = await searcherOver(fixture)
+  const search = await searchOver(fixture)
   const { index } = fixture
   const request = {
-    ...{ slots: [...Array(400).keys()], fewest: 100, slotCount: index.slotCount, k: 10, ef: 64 },
+    ...{ slots: [...Array(400).keys()], fewest: 100, k: 10, ef: 64 },
     ...{ target: 1, floor: 0, metric: 'Euclidean' as const },
     routes: routesFor('Euclidean', index.layout, [true, false]),
   }
   for (const stoppedAfter of [0, 1, 2, 5]) {
     let searches = 0
-    const counting: Pick<Searcher, 'search'> = {
-      search(...asked) {
-        searches += 1
-        return searcher.search(...asked)
-      },
+    const stopping: AuditSearch = (queries) => {
+      searches += 1
+      return searches > stoppedAfter ? undefined : search(queries)
     }
-    assert.equal(
-      auditRoutes(counting, index.segments, request, () => searches >= stoppedAfter),
-      undefined,
-    )
-    // The scan that says what is true and the walks that are held against it go together.
-    assert.ok(searches <= stoppedAfter + 1, `${searches} searches, stopped after ${stoppedAfter}`)
+    assert.equal(await auditRoutes(index, request, stopping), undefined)
+    assert.equal(searches, stoppedAfter + 1)
   }
 })
 
 /** Over a thousand points that are linked. */
-async function searcherOver(fixture: IndexFixture): Promise<Searcher> {
+async function searchOver(
+  fixture: IndexFixture,
+): Promise<(queries: readonly IndexQuery[]) => readonly (readonly Hit[])[]> {
   for (const vector of clusteredVectors(seededRandom(seed), 1000, 32)) fixture.insert(vector)
   await fixture.settled()
   const searcher = new Searcher(loadKernels(), 0)
-  fixture.index.onSegment((segment) => searcher.attach(segment))
-  return searcher
+  const { index } = fixture
+  index.onSegment((segment) => searcher.attach(segment))
+  return (queries) => searcher.search(queries, rangesOf(index.segments, index.slotCount), () => false)
 }
 
 function descriptorsOf(path: string): number {

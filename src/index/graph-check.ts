@@ -1,34 +1,88 @@
 import { GraphState, noLink, slotStates } from './graph-state.ts'
 import type { SegmentHandle } from './segment.ts'
 
-/** Linked slots to which no way leads at level 0 from the entry point. */
-export function unreachedSlots(segment: SegmentHandle, graph: number): number[] {
-  const state = new GraphState(segment, graph)
-  const { states, links, slotCount, entry } = state
-  const length = 2 * segment.layout.m
-  const reached = new Uint8Array(slotCount)
-  const stack = new Uint32Array(slotCount)
-  let open = 0
-  if (entry !== undefined) {
-    stack[open++] = entry.slot
-    reached[entry.slot] = 1
+/** How far a look for unreachable slots has come; in shared memory, so that any thread can go on with it. */
+export interface ReachScan {
+  /** u8 a slot: 1 where it was reached. */
+  readonly reached: Uint8Array
+  /** Slots that were reached, and whose lists were not looked at yet. */
+  readonly stack: Uint32Array
+  /** How many of them there are; -1 before the first step. */
+  readonly open: Int32Array
+}
+
+export function startReachScan(slotCount: number): ReachScan {
+  const words = new SharedArrayBuffer(4 * slotCount + 4)
+  return {
+    reached: new Uint8Array(new SharedArrayBuffer(slotCount)),
+    stack: new Uint32Array(words, 4, slotCount),
+    open: new Int32Array(words, 0, 1).fill(-1),
   }
-  while (open > 0) {
-    const list = stack[--open]! * length
-    for (let at = list; at < list + length; at += 1) {
-      const slot = links[at]!
-      if (slot === noLink) break
-      if (reached[slot] === 1) continue
-      reached[slot] = 1
-      stack[open++] = slot
-    }
+}
+
+/**
+ * Goes on with a look for linked slots that cannot be reached at level 0 from the entry point.
+ *
+ * What is linked meanwhile may come out as unreachable: it is a hint, to be checked.
+ *
+ * @param isOver asked every few thousand slots; once true, the rest is left for another call
+ * @returns the unreachable slots; undefined while there is more to look at
+ */
+export function unreachableSlots(
+  segment: SegmentHandle,
+  graph: number,
+  scan: ReachScan,
+  isOver: () => boolean = () => false,
+): number[] | undefined {
+  const { states, entry } = new GraphState(segment, graph)
+  const { reached, open } = scan
+  if (open[0]! < 0) {
+    open[0] = 0
+    if (entry !== undefined && entry.slot < reached.length) reach(scan, entry.slot)
   }
+  if (!reachAll(segment, graph, scan, isOver)) return undefined
   const lost: number[] = []
-  for (let slot = 0; slot < slotCount; slot += 1) {
+  for (let slot = 0; slot < reached.length; slot += 1) {
     if (states[slot] === slotStates.linked && reached[slot] === 0) lost.push(slot)
   }
   return lost
 }
+
+/** Notes that a slot can be reached, for `reachAll` to go on from. */
+export function reach({ reached, stack, open }: ReachScan, slot: number): void {
+  reached[slot] = 1
+  stack[open[0]!] = slot
+  open[0]! += 1
+}
+
+/** Goes on to all that can be reached from what has been; false where it was over before that. */
+export function reachAll(
+  segment: SegmentHandle,
+  graph: number,
+  scan: ReachScan,
+  isOver: () => boolean,
+): boolean {
+  const { links } = new GraphState(segment, graph)
+  const { reached, stack } = scan
+  const length = 2 * segment.layout.m
+  let open = scan.open[0]!
+  for (let seen = 1; open > 0 && (seen % slotsPerLook !== 0 || !isOver()); seen += 1) {
+    const list = stack[--open]! * length
+    for (let at = list; at < list + length; at += 1) {
+      const slot = links[at]!
+      if (slot === noLink) break
+      // Beyond the end: filled since the look began.
+      if (slot >= reached.length || reached[slot] === 1) continue
+      reached[slot] = 1
+      stack[open++] = slot
+    }
+  }
+  scan.open[0] = open
+  return open === 0
+}
+
+/** About a millisecond of looking. */
+const slotsPerLook = 4096
 
 /**
  * Checks what must hold of every graph: links name other linked slots, each once, on a level that they stand
@@ -53,7 +107,7 @@ export function graphFaults(segment: SegmentHandle, graph: number, most = 20): s
   } else if (highest >= 0 && entry!.level < highest) {
     faults.push(`the entry point stands on level ${entry!.level}, but there is a level ${highest}`)
   }
-  const lost = unreachedSlots(segment, graph)
+  const lost = unreachableSlots(segment, graph, startReachScan(slotCount))!
   if (lost.length > 0) faults.push(`${lost.length} linked slots cannot be reached, the first is ${lost[0]}`)
   return faults.slice(0, most)
 }

@@ -2,7 +2,7 @@ import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Metric } from '../base/point.ts'
-import type { Route } from './graph.ts'
+import type { MeasuredOn, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
 
@@ -24,6 +24,8 @@ export interface CheckpointMeta {
   /** Sequence number of the last change when it was written. */
   readonly sequence: number
   readonly routes: readonly KeptRoute[]
+  /** What the graph's distances were measured on; undefined in files of earlier versions: codes, where there are codes. */
+  readonly measuredOn?: MeasuredOn | undefined
 }
 
 /** How a metric's searches go, and by what measurement. */
@@ -34,6 +36,9 @@ export interface KeptRoute {
   readonly recall: number | undefined
   /** Linked points at the measurement. */
   readonly points: number
+  /** Points that were linked, and removed, between the measurement and the writing; undefined in files of earlier versions. */
+  readonly linkedSince?: number | undefined
+  readonly removedSince?: number | undefined
   /** The ef that recall was measured at, and what it had to reach; undefined when it was to be measured again. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
@@ -104,11 +109,7 @@ export function loadGraph(segment: SegmentHandle, graph: number, path: string): 
   try {
     return readGraph(segment, graph, file)
   } catch (error) {
-    const state = new GraphState(segment, graph)
-    state.states.fill(slotStates.absent, 0, state.slotCount)
-    state.uppers.fill(0, 0, state.slotCount)
-    state.entry = undefined
-    state.upperNext = 1
+    new GraphState(segment, graph).reset()
     throw error
   } finally {
     closeSync(file)

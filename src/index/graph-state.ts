@@ -115,6 +115,14 @@ export class GraphState {
     Atomics.store(this.#slots, 0, value)
   }
 
+  /** Empties the graph. Searches that walk through it meanwhile find less. */
+  reset(): void {
+    this.entry = undefined
+    this.states.fill(slotStates.absent, 0, this.slotCount)
+    this.uppers.fill(0, 0, this.slotCount)
+    this.upperNext = 1
+  }
+
   /** Publishes how many slots ever entered and left the ring. */
   setRing(head: number, tail: number): void {
     Atomics.store(this.#ringEnds, 1, BigInt(tail))

@@ -6,6 +6,8 @@ import { seededRandom } from '../../test/support/random.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { kernelVariants, loadKernels } from '../kernels/wasm-module.ts'
 import { GraphThread } from './graph.ts'
+import { startReachScan, unreachableSlots } from './graph-check.ts'
+import { GraphState, noLink, slotStates } from './graph-state.ts'
 import { codeBitsChoices, laneAddress } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
 
@@ -237,4 +239,49 @@ describe(`the exact measuring of what a walk has found, seed ${seed}`, () => {
       near.toSorted((a, b) => a - b),
     )
   })
+})
+
+it(`a walk goes by a hidden slot as if it were not there, seed ${seed}`, () => {
+  const vectors = clusteredVectors(seededRandom(seed), 2000, 64)
+  const { thread } = graphOf(vectors)
+  for (let slot = 0; slot < 200; slot += 1) {
+    const query = { vector: vectors[slot]!, metric: 'Euclidean' as const, k: 10 }
+    assert.equal(thread.search(query, 64, thread.measure)[0]!.slot, slot)
+    const hits = thread.search(query, 64, thread.measure, slot)
+    assert.equal(hits.length, 10)
+    assert.ok(hits.every((hit) => hit.slot !== slot))
+  }
+})
+
+it(`points that removals have cut off are all reconnected at once, seed ${seed}`, () => {
+  const random = seededRandom(seed)
+  // To codes, all of them are in one of two places: a graph of them is two chains, which removals cut everywhere.
+  const vectors = Array.from({ length: 4000 }, () =>
+    Float32Array.from({ length: 64 }, (_, index) => (2 * random() - 1) * (index === 0 ? 1e6 : 1)),
+  )
+  const kernels = loadKernels()
+  const { index } = graphOf(vectors)
+  const segment = index.segments[0]!
+  const state = new GraphState(segment, 0)
+  const thread = new GraphThread(segment, kernels, 1, 0)
+  for (let slot = 0; slot < vectors.length; slot += 1) {
+    if (random() > 0.9) continue
+    index.remove(slot)
+    state.states[slot] = slotStates.leaving
+  }
+  const whole = (): boolean => false
+  assert.equal(thread.repair(0, vectors.length, thread.measure, whole), vectors.length)
+  thread.release()
+  // Cuts what is left in the middle, too.
+  const linked = [...vectors.keys()].filter((slot) => state.states[slot] === slotStates.linked)
+  const length = 2 * segment.layout.m
+  for (const slot of linked.slice(50, 60)) state.links.fill(noLink, slot * length, (slot + 1) * length)
+
+  const scan = startReachScan(vectors.length)
+  const lost = unreachableSlots(segment, 0, scan)!
+  assert.ok(lost.length > 50, `${lost.length} were cut off`)
+  const done = thread.reconnect(lost, scan, thread.measure, whole)
+  assert.equal(done.seen, lost.length)
+  assert.ok(done.linked < lost.length / 2, `${done.linked} links for ${lost.length} points`)
+  assert.deepEqual(unreachableSlots(segment, 0, startReachScan(vectors.length)), [])
 })

@@ -2,7 +2,7 @@ import { type Metric, metrics } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
-import { unreachedSlots } from './graph-check.ts'
+import { type ReachScan, reach, reachAll } from './graph-check.ts'
 import type { Hit } from './hit.ts'
 import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
@@ -20,16 +20,30 @@ export interface Route {
 
 const measures = { codesEuclidean: 0, codesCosine: 1, rows: 2 } as const
 
+/** What a graph's distances are measured on: integer codes of the vectors, or the vectors themselves. */
+export type MeasuredOn = 'codes' | 'rows'
+
 /**
- * The cheapest measure that orders as the metric does: on the codes where there are codes and the metric is
- * one that they carry, on the float32 rows otherwise.
+ * The measure that orders as a metric does: on the codes where that is asked for, there are codes and the metric is one that they
+ * carry, on the float32 rows otherwise.
  */
-export function measureOf(metric: Metric, { codeBytes, rows }: SegmentLayout): number {
+export function measureOf(
+  metric: Metric,
+  { codeBytes, rows }: SegmentLayout,
+  measuredOn: MeasuredOn = 'codes',
+): number {
   // Codes are all that is in memory: the Euclidean order of the codes has to do for what they do not carry.
   if (rows === 0) return metric === 'Cosine' ? measures.codesCosine : measures.codesEuclidean
-  if (codeBytes > 0 && metric === 'Euclidean') return measures.codesEuclidean
-  if (codeBytes > 0 && metric === 'Cosine') return measures.codesCosine
+  if (measuredOn === 'codes' && codeBytes > 0) {
+    if (metric === 'Euclidean') return measures.codesEuclidean
+    if (metric === 'Cosine') return measures.codesCosine
+  }
   return measures.rows + metrics.indexOf(metric)
+}
+
+/** Whether walks by a measure read codes. */
+function isOnCodes(measure: number): boolean {
+  return measure < measures.rows
 }
 
 /** The metric that a graph's links are chosen by. */
@@ -37,15 +51,37 @@ export const graphMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
 
 /**
  * The ways that a metric's searches can take through graphs that are ready, the cheapest first. The Euclidean
- * graph is tried for every metric; Cosine has its own where there is one.
+ * graph is tried for every metric; Cosine has its own where there is one. A walk on rows takes about four times as long as one on
+ * codes.
+ *
+ * @param measuredOn what each graph's distances are measured on
  */
-export function routesFor(metric: Metric, layout: SegmentLayout, ready: readonly boolean[]): Route[] {
-  const measure = measureOf(metric, layout)
-  const graphs = metric === 'Cosine' && ready[1] ? [1] : ready[0] ? [0] : []
-  return graphs.flatMap((graph) => widenings.map((widening) => ({ graph, measure, widening })))
+export function routesFor(
+  metric: Metric,
+  layout: SegmentLayout,
+  ready: readonly boolean[],
+  measuredOn: readonly (MeasuredOn | undefined)[] = [],
+): Route[] {
+  const graph = metric === 'Cosine' && ready[1] ? 1 : 0
+  if (!ready[graph]) return []
+  const onRows = measureOf(metric, layout, 'rows')
+  const usual = measureOf(metric, layout, measuredOn[graph])
+  const routes = [usual, onRows].flatMap((measure) =>
+    widenings.map((widening) => ({
+      graph,
+      measure,
+      widening,
+      cost: widening * (isOnCodes(measure) ? 1 : 4),
+    })),
+  )
+  return routes
+    .slice(0, usual === onRows ? widenings.length : routes.length)
+    .toSorted((a, b) => a.cost - b.cost)
+    .map(({ cost, ...route }) => route)
 }
 
-const widenings = [1, 2, 4, 8, 16]
+export const wideningMax = 16
+const widenings = [1, 2, 4, 8, wideningMax]
 
 /**
  * One thread's way through one graph of one segment. Searches may run beside anything; `link` beside other
@@ -78,8 +114,12 @@ export class GraphThread {
     this.measure = measureOf(graphMetrics[graph]!, layout)
   }
 
-  /** What the graph finds, the waiting slots included, ascending by (distance, sequence). */
-  search({ vector, metric, k }: ScanQuery, ef: number, measure: number): Hit[] {
+  /**
+   * What the graph finds, the waiting slots included, ascending by (distance, sequence).
+   *
+   * @param hidden a slot, of any segment, to search as if it were not linked
+   */
+  search({ vector, metric, k }: ScanQuery, ef: number, measure: number, hidden?: number): Hit[] {
     const { layout } = this.#segment
     const { address } = this.#lane
     this.#lane.placeQuery(address, vector)
@@ -89,22 +129,33 @@ export class GraphThread {
     // Where codes stand for a metric that they do not carry, any of those that are measured exactly may be the nearest.
     const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
     const reach = reachOf(measure, ef / wanted)
-    const query = { metric: metrics.indexOf(metric), norm, measure, ef, wanted, reach, rerank, pool, k }
+    const query = {
+      ...{ metric: metrics.indexOf(metric), norm, measure, ef, wanted, reach, rerank, pool, k },
+      hidden: this.#localOf(hidden),
+    }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
     this.#kernels.sortPool(pool, k, count)
     return this.#lane.hitsOf(pool, k, count)
   }
 
-  #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k }: GraphQuery): number {
-    return this.#kernels.searchGraph(metric, measure, this.#lane.address, norm, ef, reach, rerank, pool, k, 0)
+  #localOf(slot: number | undefined): number {
+    const { firstSlot, layout } = this.#segment
+    return slot !== undefined && slot >= firstSlot && slot < firstSlot + layout.capacity
+      ? slot - firstSlot
+      : -1
+  }
+
+  #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k, hidden }: GraphQuery): number {
+    const { address } = this.#lane
+    return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, 0, hidden)
   }
 
   /** Walks by the codes, and reads the rows of the nearest from disk. */
-  #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k }: GraphQuery): number {
+  #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
     const { walkGraph, nextRanked, offerRow } = this.#kernels
     const { address } = this.#lane
-    walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted)
+    walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted, hidden)
     const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
     const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
     const n = layout.paddedDimension
@@ -119,20 +170,38 @@ export class GraphThread {
     return count
   }
 
-  /** Links slots of the segment, those that are still live; `local` numbers. */
-  link(slots: Iterable<number>): void {
+  /**
+   * Links slots of the segment, those that are still live; `local` numbers.
+   *
+   * @param measure what links are chosen by
+   * @param isOver asked after each slot; once true, the rest is left
+   * @returns how many of the slots were dealt with
+   */
+  link(slots: Iterable<number>, measure: number = this.measure, isOver: () => boolean = () => false): number {
     const { layout, memory } = this.#segment
     const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
+    let done = 0
     for (const slot of slots) {
-      if (Atomics.load(live, slot) === 1) {
-        this.#kernels.insertSlot(slot, levelOf(slot, layout.m), this.measure)
-      }
+      if (Atomics.load(live, slot) === 1) this.#kernels.insertSlot(slot, levelOf(slot, layout.m), measure)
+      done += 1
+      if (isOver()) break
     }
+    return done
   }
 
-  /** Chooses anew the lists of slots [from, to) that name a leaving slot. */
-  repair(from: number, to: number): void {
-    this.#kernels.repairRange(from, to, this.measure)
+  /**
+   * Repairs the lists of slots [from, to) that name a leaving slot.
+   *
+   * @param isOver asked after every few lists; once true, the rest is left
+   * @returns the slot to go on from, `to` when all are repaired
+   */
+  repair(from: number, to: number, measure: number, isOver: () => boolean): number {
+    let at = from
+    while (at < to) {
+      at = this.#kernels.repairRange(at, Math.min(to, at + slotsPerLook), measure, listsPerLook)
+      if (isOver()) break
+    }
+    return at
   }
 
   /** Ends the stay of the leaving slots, once every range has been repaired. */
@@ -140,19 +209,76 @@ export class GraphThread {
     this.#kernels.releaseLeaving()
   }
 
-  /** Makes every linked slot reachable; gives how many were not. */
-  adoptUnreached(): number {
-    let adopted = 0
-    // A slot that takes the last place of a full list can cut off the one that had it: a few rounds settle that.
-    for (let round = 0; round < 8; round += 1) {
-      const lost = unreachedSlots(this.#segment, this.#graph)
-      if (lost.length === 0) break
-      for (const slot of lost) this.#kernels.adopt(slot, this.measure)
-      adopted += lost.length
+  /**
+   * Gives unreachable slots links. Most of them stand behind a few others: what can be reached once one of those has a link needs
+   * none of its own.
+   *
+   * @param scan what could be reached, as the look for them left it; it goes on from there
+   * @param isOver asked after each slot; once true, the rest is left
+   * @returns how many of the slots were dealt with, and how many of those got a link
+   */
+  reconnect(
+    slots: readonly number[],
+    scan: ReachScan,
+    measure: number,
+    isOver: () => boolean,
+  ): { readonly seen: number; readonly linked: number } {
+    let seen = 0
+    let linked = 0
+    for (const slot of slots) {
+      if (!reachAll(this.#segment, this.#graph, scan, isOver)) break
+      if (scan.reached[slot] === 0) {
+        linked += this.#kernels.reconnect(slot, measure)
+        reach(scan, slot)
+      }
+      seen += 1
+      if (isOver()) break
     }
-    return adopted
+    return { seen, linked }
+  }
+
+  /** Codes slots whose rows are in memory, as linking them does. */
+  encode(slots: readonly number[]): void {
+    if (this.#segment.layout.codeBytes === 0) return
+    for (const slot of slots) this.#kernels.encodeSlot(slot)
+  }
+
+  /** Distances of a slot to others by a measure, in float32. */
+  distances(slot: number, others: readonly number[], measure: number): Float32Array {
+    const { memory, layout } = this.#segment
+    const list = this.#lane.address + layout.lane.pool
+    const most = Math.floor(layout.lane.poolBytes / 8)
+    const found = new Float32Array(others.length)
+    for (let at = 0; at < others.length; at += most) {
+      const some = others.slice(at, at + most)
+      new Uint32Array(memory.buffer, list, some.length).set(some)
+      const out = list + 4 * some.length
+      this.#kernels.distancesFrom(slot, measure, list, some.length, out)
+      found.set(new Float32Array(memory.buffer, out, some.length), at)
+    }
+    return found
+  }
+
+  /** The distance of two slots whose rows are in memory, as it is defined. */
+  exactDistance(a: number, b: number, metric: Metric): number {
+    const { memory, layout } = this.#segment
+    const [one, other] = [layout.rows + a * layout.rowBytes, layout.rows + b * layout.rowBytes]
+    const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
+    const { paddedDimension } = layout
+    return this.#kernels.distance64(
+      metrics.indexOf(metric),
+      one,
+      other,
+      paddedDimension,
+      norms[a]!,
+      norms[b]!,
+    )
   }
 }
+
+/** Some tenths of a millisecond of looking through lists, or of repairing some. */
+const slotsPerLook = 1024
+const listsPerLook = 4
 
 interface GraphQuery {
   readonly metric: number
@@ -166,6 +292,8 @@ interface GraphQuery {
   readonly rerank: number
   readonly pool: number
   readonly k: number
+  /** A local slot, or -1. */
+  readonly hidden: number
 }
 
 /**

@@ -59,6 +59,17 @@ export class LinkQueue {
     }
   }
 
+  /** Gives up all that wait, those that were handed out among them: `done` of theirs has nothing to give any more. */
+  clear(): number[] {
+    const left: number[] = []
+    for (let at = this.#head; at < this.#tail; at += 1) left.push(this.#ring[at % this.#ring.length]!)
+    this.#head = this.#tail
+    this.#taken = this.#tail
+    this.#batches = []
+    this.state.setRing(this.#head, this.#tail)
+    return left
+  }
+
   #leave(): number[] {
     const left: number[] = []
     while (this.#batches[0]?.isDone) {

@@ -17,6 +17,8 @@ export interface IndexQuery extends ScanQuery {
   readonly ef: number
   /** Undefined for the exact scan. */
   readonly route: Route | undefined
+  /** For a query with a route, a slot to search as if it were not linked. */
+  readonly hidden?: number | undefined
 }
 
 /** One thread's way to search: for each segment a scanner and its graphs, over the thread's own lane of scratch. */
@@ -77,7 +79,7 @@ export class Searcher {
    */
   #walk(query: IndexQuery, { graph, measure, widening }: Route, isCancelled: () => boolean): readonly Hit[] {
     const ef = Math.min(efMax, query.ef * widening)
-    const lists = this.#graphs.map((graphs) => graphs[graph]!.search(query, ef, measure))
+    const lists = this.#graphs.map((graphs) => graphs[graph]!.search(query, ef, measure, query.hidden))
     const hits = mergeHits(lists, query.k)
     return hits.length < query.k ? this.#scan([query], this.#allSlots(), isCancelled)[0]! : hits
   }
@@ -110,6 +112,15 @@ export class Searcher {
       ),
     )
   }
+}
+
+/** The slots below `slotCount`, by segment. */
+export function rangesOf(segments: readonly SegmentHandle[], slotCount: number): SlotRange[] {
+  return segments.map(({ ordinal, firstSlot, layout }) => ({
+    ordinal,
+    from: 0,
+    to: Math.max(0, Math.min(layout.capacity, slotCount - firstSlot)),
+  }))
 }
 
 /** The first `k` of several ascending lists, ascending. */

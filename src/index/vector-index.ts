@@ -112,22 +112,34 @@ export class VectorIndex {
    * @throws DatabaseError `memory_full` that names MAX_MEMORY_BYTES, or says that the system has no more
    */
   reserve(slotCount: number): void {
-    const { maxMemoryBytes, outsideBytes = 0 } = this.#options
-    if (maxMemoryBytes > 0 && slotCount > this.#slotCount) {
-      const needed = slotCount * (this.#bytesPerSlot + outsideBytes)
-      if (needed > maxMemoryBytes) {
-        throw new DatabaseError(
-          'memory_full',
-          `points would take ${needed} bytes of memory, the most is ${maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
-        )
-      }
+    if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
+      throw new DatabaseError(
+        'memory_full',
+        `points would take ${this.#neededBytes(slotCount)} bytes of memory, the most is ${this.#options.maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      )
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
   }
 
+  /** Whether what is there takes more than MAX_MEMORY_BYTES, as it may after that was lowered. */
+  get isBeyondLimit(): boolean {
+    return this.#isBeyondLimit(this.#slotCount)
+  }
+
+  #isBeyondLimit(slotCount: number): boolean {
+    const { maxMemoryBytes } = this.#options
+    return maxMemoryBytes > 0 && this.#neededBytes(slotCount) > maxMemoryBytes
+  }
+
+  #neededBytes(slotCount: number): number {
+    return slotCount * (this.#bytesPerSlot + (this.#options.outsideBytes ?? 0))
+  }
+
   /**
    * Makes all slots below `slotCount` slots of the index, empty ones: for other threads to fill, and because a graph
-   * on disk may know the last of them.
+   * on disk may know the last of them. What is stored is let in whatever MAX_MEMORY_BYTES says.
+   *
+   * @throws DatabaseError `memory_full` when the system has no more
    */
   extend(slotCount: number): void {
     this.#eachSegment(slotCount, (segment, slots) => segment.extend(slots))
@@ -147,11 +159,10 @@ export class VectorIndex {
     }
   }
 
-  /** Fills a slot; every search that starts afterwards sees the vector. */
+  /** Fills a slot, for which room was reserved before; every search that starts afterwards sees the vector. */
   place(slot: number, vector: Float32Array, sequence: number): void {
     assert(vector.length === this.dimension, 'a vector has the dimension of the index')
-    this.reserve(Math.max(this.#slotCount, slot + 1))
-    const segment = this.#segmentOf(slot)
+    const segment = this.#segmentAt(Math.floor(slot / this.#layout.capacity))
     segment.extend(this.#local(slot) + 1)
     segment.slots.fill(this.#local(slot), vector, sequence)
     this.#slotCount = Math.max(this.#slotCount, slot + 1)

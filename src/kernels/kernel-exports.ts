@@ -59,6 +59,7 @@ export interface KernelExports {
     nearest: number,
     k: number,
     count: number,
+    hidden: number,
   ): number
   walkGraph(
     metric: number,
@@ -69,11 +70,16 @@ export interface KernelExports {
     reach: number,
     rerank: number,
     k: number,
+    hidden: number,
   ): void
   /** A slot, or -1. */
   nextRanked(nearest: number, k: number, count: number): number
   encodeSlot(slot: number): void
-  repairRange(from: number, to: number, measure: number): number
+  /** Float32 distances of a stored slot to the slots of a list of u32, by a measure, at `out`. */
+  distancesFrom(slot: number, measure: number, list: number, count: number, out: number): void
+  /** Repairs at most about `most` lists; gives the slot to go on from. */
+  repairRange(from: number, to: number, measure: number, most: number): number
   releaseLeaving(): void
-  adopt(slot: number, measure: number): void
+  /** 1 where the slot could not be reached and got a link. */
+  reconnect(slot: number, measure: number): number
 }

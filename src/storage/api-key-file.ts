@@ -1,11 +1,25 @@
 import { chmod, open, readFile, rename } from 'node:fs/promises'
-import { apiKeyPath, newApiKey } from '../base/api-key.ts'
+import { apiKeyPath, newApiKey, unusedApiKeyPath } from '../base/api-key.ts'
 
 export interface ApiKeyFile {
   readonly key: string
   readonly path: string
   /** Whether this call made the key. */
   readonly created: boolean
+}
+
+/**
+ * Renames the file of a generated key that is not in force, because a setting gives another: whoever runs the command
+ * line beside the data would present it in vain. Without the setting it is in force again.
+ *
+ * @param keys those in force
+ * @returns its new path; undefined when there is none, or the file has a key that is in force
+ */
+export async function setAsideApiKey(dataDir: string, keys: readonly string[]): Promise<string | undefined> {
+  const generated = await readIfThere(apiKeyPath(dataDir))
+  if (generated === undefined || keys.includes(generated.trim())) return undefined
+  await renameDurably(apiKeyPath(dataDir), unusedApiKeyPath(dataDir), dataDir)
+  return unusedApiKeyPath(dataDir)
 }
 
 /**
@@ -16,7 +30,7 @@ export interface ApiKeyFile {
  */
 export async function loadOrCreateApiKey(dataDir: string): Promise<ApiKeyFile> {
   const path = apiKeyPath(dataDir)
-  const existing = await readIfThere(path)
+  const existing = (await readIfThere(path)) ?? (await takeBack(path, dataDir))
   if (existing === undefined) return { key: await create(path, dataDir), path, created: true }
   const key = existing.trim()
   if (!/^[\x21-\x7e]{16,}$/.test(key)) {
@@ -36,10 +50,21 @@ async function create(path: string, dataDir: string): Promise<string> {
   await file.chmod(0o600)
   await file.writeFile(`${key}\n`)
   await file.sync()
-  await rename(temporary, path)
+  await renameDurably(temporary, path, dataDir)
+  return key
+}
+
+/** A key that was set aside comes back into force, so that clients which have it still work. */
+async function takeBack(path: string, dataDir: string): Promise<string | undefined> {
+  const unused = await readIfThere(unusedApiKeyPath(dataDir))
+  if (unused !== undefined) await renameDurably(unusedApiKeyPath(dataDir), path, dataDir)
+  return unused
+}
+
+async function renameDurably(from: string, to: string, dataDir: string): Promise<void> {
+  await rename(from, to)
   await using directory = await open(dataDir, 'r')
   await directory.sync()
-  return key
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {

@@ -1,17 +1,56 @@
-import { closeSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
+import { accessSync, closeSync, constants, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
 
 /** The files of a data directory: key-layout.ts has what stands in them. */
 export const rowFilePath = (dataDir: string): string => join(dataDir, 'vectors.rows')
 export const databasePath = (dataDir: string): string => join(dataDir, 'points.mdb')
+export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
 export const reservePath = (dataDir: string): string => join(dataDir, 'reserve')
+/** What a repair took out of the data, for people: nothing here is read again. */
+export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
 
-/** Makes the directory where it is missing, with its parents, so that their names are on the disk too. */
+/**
+ * Makes the directory where it is missing, with its parents, so that their names are on the disk too.
+ *
+ * @throws Error that names the directory, its setting and what is wrong
+ */
 export function makeDirectory(dataDir: string): void {
-  const first = mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+  const first = orUnusable(dataDir, () => mkdirSync(dataDir, { recursive: true, mode: 0o700 }))
   if (first === undefined) return
   for (let made = dataDir; made.length >= first.length; made = dirname(made)) syncDirectory(dirname(made))
+}
+
+/**
+ * Makes sure that this user may write the directory and what is in it: LMDB and SQLite would only say that a file
+ * cannot be opened.
+ *
+ * @throws Error that names the directory, its setting and what is wrong
+ */
+export function checkWritable(dataDir: string): void {
+  orUnusable(dataDir, () => accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK))
+  for (const file of [rowFilePath, databasePath, reservePath, lockPath].map((path) => path(dataDir))) {
+    if (existsSync(file)) orUnusable(dataDir, () => accessSync(file, constants.R_OK | constants.W_OK))
+  }
+}
+
+function orUnusable<Result>(dataDir: string, use: () => Result): Result {
+  try {
+    return use()
+  } catch (error) {
+    const { code = '', path = dataDir } = error as NodeJS.ErrnoException
+    throw new Error(
+      `data directory ${dataDir} (DATA_DIR) cannot be used: ${faults[code] ?? (error as Error).message} (${path})`,
+      { cause: error },
+    )
+  }
+}
+
+const faults: Readonly<Record<string, string>> = {
+  EACCES: `this user${process.getuid === undefined ? '' : ` (${process.getuid()})`} may not write there: change the owner, or set DATA_DIR to another directory`,
+  EROFS: 'the file system is mounted read-only: set DATA_DIR to a directory on another',
+  EEXIST: 'it is a file: set DATA_DIR to a directory',
+  ENOTDIR: 'a part of its path is a file: set DATA_DIR to a directory',
 }
 
 /** Makes the names in a directory durable: a file that is safe under a name that is not would be lost. */
@@ -24,10 +63,26 @@ export function syncDirectory(path: string): void {
   }
 }
 
-/** An error at start-up that says which file is damaged, how, and what is left to do. */
+/** An error that says which file is damaged, how, and what to do: damage that a repair can set aside. */
 export function damaged(path: string, fault: string): DatabaseError {
   return new DatabaseError(
     'internal',
-    `${path} cannot be used: ${fault}. Restore the data directory from a backup.`,
+    `${path} cannot be used: ${fault}. \`vicinal doctor\` lists all damage, \`vicinal doctor --repair\` sets damaged points aside so that the rest can be served. Or restore a snapshot.`,
+  )
+}
+
+/** For data that is sound, and not for this program. */
+export function ofOtherVersion(path: string, fault: string): DatabaseError {
+  return new DatabaseError(
+    'internal',
+    `${path} cannot be used: ${fault}. Nothing is damaged: start the program that wrote it, and see docs/upgrading.md.`,
+  )
+}
+
+/** The same for damage that leaves nothing to go on with. */
+export function beyondRepair(path: string, fault: string): DatabaseError {
+  return new DatabaseError(
+    'internal',
+    `${path} cannot be used: ${fault}. No repair can mend that: restore the newest snapshot into another directory, and keep this one as it is.`,
   )
 }

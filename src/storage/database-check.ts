@@ -1,5 +1,5 @@
 import { closeSync, openSync } from 'node:fs'
-import { decodeBlock, emptyBlock, slotsPerBlock } from './key-layout.ts'
+import { decodeBlock, decodeMeta, emptyBlock, isKeyOfRequest, slotsPerBlock } from './key-layout.ts'
 import { LmdbCheck } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
@@ -11,44 +11,70 @@ import { LmdbFault } from './lmdb-pages.ts'
  * @returns what is wrong; undefined for a sound file
  * @throws Error when the file cannot be read
  */
-export function faultOfDatabase(path: string): string | undefined {
+export function faultOfDatabase(path: string): DatabaseFault | undefined {
   const file = openSync(path, 'r')
   try {
-    checkDatabase(new LmdbCheck(file))
-    return undefined
+    const fault = faultOfTables(new LmdbCheck(file))
+    return fault === undefined ? undefined : { fault, isRepairable: true }
   } catch (error) {
-    if (error instanceof LmdbFault) return error.message
+    if (error instanceof LmdbFault) return { fault: error.message, isRepairable: false }
     throw error
   } finally {
     closeSync(file)
   }
 }
 
-function checkDatabase(check: LmdbCheck): void {
+export interface DatabaseFault {
+  readonly fault: string
+  /** Whether LMDB can open the file all the same: the fault is in what the tables hold. */
+  readonly isRepairable: boolean
+}
+
+/** @throws LmdbFault when the file is not sound as LMDB's */
+function faultOfTables(check: LmdbCheck): string | undefined {
   const tables = check.tables(['live', 'meta', 'payloads'])
   const slots = new SlotSet()
   const live = new Map<number, Buffer>()
+  let fault: string | undefined
+  let keyedRequests = 0
+  let keyedRequestsStated = 0
   const visits = {
     live: (block: number, page: Buffer, at: number, bytes: number) => {
       const bits = decodeBlock(block, page.subarray(at, at + bytes))
-      if (bits === undefined) throw new LmdbFault(`block ${block} of live slots does not match its checksum`)
-      live.set(block, bits)
+      if (bits === undefined) fault ??= damagedBlock(block)
+      else live.set(block, bits)
     },
-    // Its one record is checked when it is read.
-    meta: () => {},
+    // Records are checked when they are read.
+    meta: (key: number, page: Buffer, at: number, bytes: number) => {
+      if (isKeyOfRequest(key)) keyedRequests += 1
+      if (key !== 0) return
+      const meta = decodeMeta(page.subarray(at, at + bytes))
+      if (!('fault' in meta)) keyedRequestsStated = meta.keyedRequests?.count ?? 0
+    },
     payloads: (slot: number) => slots.add(slot),
   }
   for (const [name, tree] of tables) check.read(tree, { keyBytes: 4, visit: visits[name] })
   check.finish()
-  checkLive(live, slots.blocks)
+  if (keyedRequests !== keyedRequestsStated) {
+    fault ??= `it should hold ${keyedRequestsStated} keyed requests, but has ${keyedRequests}`
+  }
+  return fault ?? faultOfLive(live, slots.blocks)
 }
 
-function checkLive(live: ReadonlyMap<number, Buffer>, payloads: ReadonlyMap<number, Buffer>): void {
+export function damagedBlock(block: number): string {
+  return `block ${block} of live slots does not match its checksum`
+}
+
+function faultOfLive(
+  live: ReadonlyMap<number, Buffer>,
+  payloads: ReadonlyMap<number, Buffer>,
+): string | undefined {
   for (const block of new Set([...live.keys(), ...payloads.keys()])) {
     if ((live.get(block) ?? emptyBlock).equals(payloads.get(block) ?? emptyBlock)) continue
     const first = block * slotsPerBlock
-    throw new LmdbFault(`of slots ${first} to ${first + slotsPerBlock - 1} not those have payloads that live`)
+    return `of slots ${first} to ${first + slotsPerBlock - 1} not those have payloads that live`
   }
+  return undefined
 }
 
 /** Slots in blocks of bits, as the table `live` has them: no more memory than the slots that are there. */

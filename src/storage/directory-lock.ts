@@ -1,6 +1,7 @@
 import { chmodSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { DatabaseSync } from 'node:sqlite'
+import { lockPath } from './data-directory.ts'
 
 /**
  * Holds a data directory against a second server. Node offers no file locks, SQLite does: an exclusive
@@ -18,7 +19,7 @@ export class DirectoryLock {
   /** @throws Error that names the directory and the process that holds it */
   static acquire(dataDir: string): DirectoryLock {
     const ownerPath = join(dataDir, 'lock.pid')
-    const path = join(dataDir, 'lock.db')
+    const path = lockPath(dataDir)
     const database = new DatabaseSync(path)
     chmodSync(path, 0o600)
     try {

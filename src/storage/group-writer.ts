@@ -1,21 +1,25 @@
 import { statfsSync } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 import { assert } from '../base/assert.ts'
-import { idBytes } from '../base/ids.ts'
+import { idBytes, newId } from '../base/ids.ts'
 import { reservePath, rowFilePath } from './data-directory.ts'
 import {
   emptyBlock,
   emptyMeta,
   encodeBlock,
+  encodeDatabaseId,
   encodeMeta,
   encodePayload,
   type Meta,
+  metaKeys,
+  type RequestQueue,
   rowBytesOf,
   slotsPerBlock,
 } from './key-layout.ts'
+import { addRequests, type RequestBounds } from './keyed-requests.ts'
 import { ReserveFile } from './reserve-file.ts'
 import { RowFile } from './row-file.ts'
-import { checkCounts, openTables, readLive, readMeta, type Tables } from './tables.ts'
+import { checkCounts, openTables, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
 import type { GroupPart, StoredState, WriterSetup } from './writer-messages.ts'
 
 /**
@@ -31,19 +35,27 @@ export class GroupWriter {
   readonly #tables: Tables
   readonly #reserve: ReserveFile
   readonly #live: Map<number, Buffer>
+  readonly #databaseId: string
+  #isIdStored: boolean
+  readonly #requestBounds: RequestBounds
   #meta: Meta
   #rows: RowFile | undefined
   #parts: GroupPart[] = []
 
   /** @throws DatabaseError when the directory holds something damaged */
-  constructor({ dataDir, dimension }: WriterSetup) {
+  constructor({ dataDir, dimension, requestBounds }: WriterSetup) {
     this.#dataDir = dataDir
+    this.#requestBounds = requestBounds
     this.#tables = openTables(dataDir)
     const stored = readMeta(dataDir, this.#tables)
     this.#meta = stored ?? emptyMeta
     this.#live = readLive(dataDir, this.#tables)
     checkCounts(dataDir, this.#tables, this.#meta, this.#live)
+    const databaseId = readDatabaseId(dataDir, this.#tables)
+    this.#databaseId = databaseId ?? newId()
+    this.#isIdStored = databaseId !== undefined
     if (stored === undefined) this.#putMeta(this.#meta)
+    else if (!this.#isIdStored) this.#tryToStoreId()
     this.#reserve = new ReserveFile(reservePath(dataDir))
     if (this.#meta.dimension !== undefined)
       this.#rows = RowFile.open(rowFilePath(dataDir), this.#meta.dimension)
@@ -51,7 +63,8 @@ export class GroupWriter {
   }
 
   get state(): StoredState {
-    return { meta: this.#meta, rowFileBytes: this.#rows?.sizeBytes ?? 0 }
+    const rowFileBytes = this.#rows?.sizeBytes ?? 0
+    return { meta: this.#meta, rowFileBytes, databaseId: this.#databaseId }
   }
 
   /** Writes the rows of one part of the group that the next `commit` makes durable. */
@@ -68,13 +81,12 @@ export class GroupWriter {
     if (hasInsertions) this.#rows!.sync()
     const next = this.#after(parts)
     try {
-      this.#commitTables(parts, next)
+      this.#meta = this.#commitTables(parts, next)
     } catch (error) {
       const canTryAgain = !hasInsertions && this.isDiskFull(error) && this.#reserve.giveUp()
       if (!canTryAgain) throw error
-      this.#commitTables(parts, next)
+      this.#meta = this.#commitTables(parts, next)
     }
-    this.#meta = next.meta
     for (const [block, bits] of next.blocks) this.#live.set(block, bits)
   }
 
@@ -123,20 +135,48 @@ export class GroupWriter {
     this.#meta = meta
   }
 
-  #putMeta(meta: Meta): void {
-    this.#transaction(() => {
-      this.#tables.meta.putSync(0, encodeMeta(meta))
-    })
+  /** Of a database that earlier programs have made. On a full disk the next commit that succeeds stores it. */
+  #tryToStoreId(): void {
+    try {
+      this.#putMeta(this.#meta)
+    } catch (error) {
+      if (!this.isDiskFull(error)) throw error
+    }
   }
 
-  #commitTables(parts: readonly GroupPart[], { meta, blocks }: NextState): void {
-    const { payloads, live, meta: metaTable } = this.#tables
-    this.#transaction(() => {
+  #putMeta(meta: Meta): void {
+    this.#transaction(() => this.#putMetaRecords(meta))
+    this.#isIdStored = true
+  }
+
+  #putMetaRecords(meta: Meta): void {
+    const { meta: table } = this.#tables
+    table.putSync(metaKeys.state, encodeMeta(meta))
+    if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
+  }
+
+  /** Returns the meta record that it has written. */
+  #commitTables(parts: readonly GroupPart[], { meta: nextMeta, blocks }: NextState): Meta {
+    const { payloads, live } = this.#tables
+    const stored = this.#transaction(() => {
       for (const part of parts) this.#putPayloads(part)
       for (const { deletedSlots } of parts) for (const slot of deletedSlots) payloads.removeSync(slot)
       for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
-      metaTable.putSync(0, encodeMeta(meta))
+      const meta = { ...nextMeta, keyedRequests: this.#changeRequests(parts) }
+      this.#putMetaRecords(meta)
+      return meta
     })
+    this.#isIdStored = true
+    return stored
+  }
+
+  /** Together with insertions only: removing old requests takes space, and deletions have to go on without. */
+  #changeRequests(parts: readonly GroupPart[]): RequestQueue | undefined {
+    const { keyedRequests: queue } = this.#meta
+    const encoded = bufferOf(parts.at(-1)!.keyedRequests)
+    const hasInsertions = parts.some(({ slots }) => slots.length > 0)
+    if (!hasInsertions || (queue === undefined && encoded.length === 0)) return queue
+    return addRequests(this.#tables.meta, encoded, queue ?? emptyQueue, this.#requestBounds)
   }
 
   #putPayloads({ dimension, slots, rows, contentTypes, contents }: GroupPart): void {
@@ -151,8 +191,8 @@ export class GroupWriter {
    * Runs `write` as one transaction; it is on the disk when this returns. Not one of lmdb's asynchronous ones:
    * when a disk is full, those neither resolve nor reject.
    */
-  #transaction(write: () => void): void {
-    this.#tables.root.transactionSync(write)
+  #transaction<Result>(write: () => Result): Result {
+    return this.#tables.root.transactionSync(write)
   }
 
   /** What the parts make of the meta record and of the blocks of live bits that they touch. */
@@ -183,9 +223,12 @@ export class GroupWriter {
 }
 
 interface NextState {
+  /** But for the keyed requests. */
   readonly meta: Meta
   readonly blocks: ReadonlyMap<number, Buffer>
 }
+
+const emptyQueue: RequestQueue = { first: 0, count: 0 }
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)

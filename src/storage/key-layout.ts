@@ -1,6 +1,7 @@
 import { crc32 } from 'node:zlib'
-import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
+import { idBytes, idFromBytes, idSeedBytes, writeIdBytes } from '../base/ids.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
+import type { KeyedRequest } from './store.ts'
 
 /**
  * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
@@ -27,10 +28,27 @@ import { contentTypes, type Payload } from '../base/point.ts'
  *   payloads   slot          ->  id 16 | content type u8 | crc of the rest u32 | content, UTF-8
  *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
  *                               crc of the key and of these
- *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 | crc
+ *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
+ *                               from version 3 on: oldest keyed request u32 | keyed requests u32 |
+ *                               crc of all before
+ *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
+ *              2 + number    ->  a keyed request: hash of its key 16 | hash of its body 16 | seed of its ids 16 |
+ *                               points u32 | accepted, ms since 1970, f64 | crc of all before
+ *              2^31 + first 31 bits of a key's hash
+ *                            ->  numbers of the requests whose keys' hashes begin so, u32 each | crc of the key and of these
+ *
+ * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2: they are a queue, from the oldest on.
+ *
+ * A database is of version 2 until the first request with a key makes it one of version 3. Why they stand in the
+ * table `meta` and have no table of their own: a program that knows version 2 alone looks at the names of the tables
+ * before it reads the version. It would call the file damaged; so it says that the version is too new.
  */
 
+/** Of the row file, and of a database without keyed requests. */
 export const formatVersion = 2
+
+/** Of a database that has had keyed requests. */
+export const keyedFormatVersion = 3
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -49,11 +67,16 @@ export function rowsHeader(dimension: number): Buffer {
   return header
 }
 
+/** Whether a header is one and undamaged, of whatever version and dimension. */
+export function isRowsHeader(header: Buffer): boolean {
+  if (header.length < 20 || !header.subarray(0, 8).equals(rowsMagic)) return false
+  return header.readUInt32LE(16) === crc32(header.subarray(0, 16))
+}
+
 /** What is wrong with a row file's header, or undefined. */
 export function faultOfRowsHeader(header: Buffer, dimension: number): string | undefined {
-  if (header.length < 20 || !header.subarray(0, 8).equals(rowsMagic)) return 'it does not begin as a row file'
-  if (header.readUInt32LE(16) !== crc32(header.subarray(0, 16)))
-    return 'its header does not match its checksum'
+  if (!header.subarray(0, 8).equals(rowsMagic)) return 'it does not begin as a row file'
+  if (!isRowsHeader(header)) return 'its header does not match its checksum'
   const version = header.readUInt32LE(8)
   if (version !== formatVersion)
     return `it has format version ${version}, this program reads ${formatVersion}`
@@ -81,6 +104,8 @@ export function sealRow(target: Buffer, offset: number, rowBytes: number): void 
 
 /** The parts of a row in a buffer that rows are read into again and again. */
 export class RowView {
+  /** All of the row. */
+  readonly bytes: Buffer
   readonly id: Buffer
   readonly vector: Float32Array
   readonly vectorBytes: Buffer
@@ -91,6 +116,7 @@ export class RowView {
   constructor(source: Buffer, offset: number, dimension: number) {
     const end = offset + rowHeadBytes + 4 * dimension
     const at = source.byteOffset + offset
+    this.bytes = source.subarray(offset, offset + rowBytesOf(dimension))
     this.id = source.subarray(offset, offset + idBytes)
     this.vector = new Float32Array(source.buffer, at + rowHeadBytes, dimension)
     this.vectorBytes = source.subarray(offset + rowHeadBytes, end)
@@ -168,7 +194,7 @@ export const emptyBlock: Buffer = Buffer.alloc(blockBytes)
 export function encodeBlock(block: number, bits: Buffer): Buffer {
   const value = Buffer.alloc(blockBytes + 4)
   bits.copy(value)
-  value.writeUInt32LE(blockChecksum(block, bits), blockBytes)
+  value.writeUInt32LE(checksumUnder(block, bits), blockBytes)
   return value
 }
 
@@ -176,13 +202,14 @@ export function encodeBlock(block: number, bits: Buffer): Buffer {
 export function decodeBlock(block: number, value: Buffer): Buffer | undefined {
   const bits = Buffer.from(value.subarray(0, blockBytes))
   const isWhole = value.length === blockBytes + 4
-  return isWhole && value.readUInt32LE(blockBytes) === blockChecksum(block, bits) ? bits : undefined
+  return isWhole && value.readUInt32LE(blockBytes) === checksumUnder(block, bits) ? bits : undefined
 }
 
-function blockChecksum(block: number, bits: Buffer): number {
-  const key = Buffer.alloc(4)
-  key.writeUInt32LE(block)
-  return crc32(bits, crc32(key))
+/** Of a value and of its key. */
+function checksumUnder(key: number, value: Buffer): number {
+  const keyBytes = Buffer.alloc(4)
+  keyBytes.writeUInt32LE(key)
+  return crc32(value, crc32(keyBytes))
 }
 
 export interface Meta {
@@ -192,37 +219,148 @@ export interface Meta {
   readonly slotCount: number
   /** Live points: as many payloads and live bits have to be there. */
   readonly pointCount: number
+  /** Undefined until the first request that has a key. */
+  readonly keyedRequests?: RequestQueue | undefined
+}
+
+/** Where the keyed requests stand: from the number of the oldest on. */
+export interface RequestQueue {
+  readonly first: number
+  readonly count: number
 }
 
 export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
 
-export function encodeMeta({ dimension, sequence, slotCount, pointCount }: Meta): Buffer {
-  const value = Buffer.alloc(metaBytes)
-  value.writeUInt32LE(formatVersion, 0)
+export function encodeMeta({ dimension, sequence, slotCount, pointCount, keyedRequests }: Meta): Buffer {
+  const value = Buffer.alloc(keyedRequests === undefined ? metaBytes : keyedMetaBytes)
+  value.writeUInt32LE(keyedRequests === undefined ? formatVersion : keyedFormatVersion, 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
   value.writeDoubleLE(slotCount, 16)
   value.writeDoubleLE(pointCount, 24)
-  value.writeUInt32LE(crc32(value.subarray(0, metaBytes - 4)), metaBytes - 4)
+  if (keyedRequests !== undefined) {
+    value.writeUInt32LE(keyedRequests.first, 32)
+    value.writeUInt32LE(keyedRequests.count, 36)
+  }
+  const end = value.length - 4
+  value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
 }
 
 const metaBytes = 36
+const keyedMetaBytes: number = metaBytes + 8
+
+/** Keys of the table `meta`. */
+export const metaKeys = { state: 0, databaseId: 1 } as const
+
+export function encodeDatabaseId(id: string): Buffer {
+  const value = Buffer.alloc(idBytes + 4)
+  writeIdBytes(id, value, 0)
+  value.writeUInt32LE(crc32(value.subarray(0, idBytes)), idBytes)
+  return value
+}
+
+/** Undefined when it does not match its checksum. */
+export function decodeDatabaseId(value: Buffer): string | undefined {
+  const isWhole = value.length === idBytes + 4
+  if (!isWhole || value.readUInt32LE(idBytes) !== crc32(value.subarray(0, idBytes))) return undefined
+  return idFromBytes(value)
+}
+
+interface MetaFault {
+  readonly fault: string
+  /** Nothing is damaged: another program wrote it. */
+  readonly isOtherVersion: boolean
+}
 
 /** The format version comes first in every version, so that any program can say which one it found. */
-export function decodeMeta(value: Buffer): Meta | { readonly fault: string } {
+export function decodeMeta(value: Buffer): Meta | MetaFault {
   const version = value.length >= 4 ? value.readUInt32LE(0) : undefined
-  if (version !== formatVersion) {
-    return { fault: `it has format version ${version}, this program reads ${formatVersion}` }
+  if (version !== formatVersion && version !== keyedFormatVersion) {
+    return {
+      fault: `it has format version ${version}, this program reads ${formatVersion} and ${keyedFormatVersion}`,
+      isOtherVersion: true,
+    }
   }
-  const end = metaBytes - 4
-  if (value.length !== metaBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
-    return { fault: 'its meta record does not match its checksum' }
+  const isKeyed = version === keyedFormatVersion
+  const bytes = isKeyed ? keyedMetaBytes : metaBytes
+  const end = bytes - 4
+  if (value.length !== bytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
+    return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
     slotCount: value.readDoubleLE(16),
     pointCount: value.readDoubleLE(24),
+    keyedRequests: isKeyed ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36) } : undefined,
   }
+}
+
+/** Bytes of the hashes of keys and bodies. */
+export const requestHashBytes = 16
+
+export const keyedRequestBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8 + 4
+
+/** Numbers of keyed requests, after which they begin anew: far more than there can be at once. */
+export const requestNumbers: number = 2 ** 31 - 2
+
+/** Behind the keys of other records. */
+export const firstRequestKey = 2
+
+/** Where the table `meta` has the keyed request of this number. */
+export function keyOfRequest(number: number): number {
+  return firstRequestKey + number
+}
+
+export function isKeyOfRequest(key: number): boolean {
+  return key >= firstRequestKey && key < firstRequestKey + requestNumbers
+}
+
+/** Where the table `meta` has the numbers of the requests whose keys' hashes begin as this one. */
+export function keyOfHash(hash: Uint8Array): number {
+  const first = (hash[0]! << 24) | (hash[1]! << 16) | (hash[2]! << 8) | hash[3]!
+  return 2 ** 31 + (first >>> 1)
+}
+
+/** Writes a keyed request to `target` at `offset`. */
+export function encodeKeyedRequest(target: Buffer, offset: number, request: KeyedRequest): void {
+  target.set(request.keyHash, offset)
+  target.set(request.bodyHash, offset + requestHashBytes)
+  target.set(request.idSeed, offset + 2 * requestHashBytes)
+  let at = target.writeUInt32LE(request.points, offset + 2 * requestHashBytes + idSeedBytes)
+  at = target.writeDoubleLE(request.acceptedMs, at)
+  target.writeUInt32LE(crc32(target.subarray(offset, at)), at)
+}
+
+/** A keyed request, its hashes and its seed as views; undefined when it does not match its checksum. */
+export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
+  const end = keyedRequestBytes - 4
+  if (value.length !== keyedRequestBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
+    return undefined
+  }
+  const seedAt = 2 * requestHashBytes
+  return {
+    keyHash: value.subarray(0, requestHashBytes),
+    bodyHash: value.subarray(requestHashBytes, seedAt),
+    idSeed: value.subarray(seedAt, seedAt + idSeedBytes),
+    points: value.readUInt32LE(seedAt + idSeedBytes),
+    acceptedMs: value.readDoubleLE(seedAt + idSeedBytes + 4),
+  }
+}
+
+export function encodeRequestNumbers(key: number, numbers: readonly number[]): Buffer {
+  const value = Buffer.alloc(numbers.length * 4 + 4)
+  for (const [index, number] of numbers.entries()) value.writeUInt32LE(number, index * 4)
+  const end = value.length - 4
+  value.writeUInt32LE(checksumUnder(key, value.subarray(0, end)), end)
+  return value
+}
+
+/** In the order of their commits; undefined when they do not match their checksum. */
+export function decodeRequestNumbers(key: number, value: Buffer): number[] | undefined {
+  const end = value.length - 4
+  if (end < 4 || end % 4 !== 0) return undefined
+  if (value.readUInt32LE(end) !== checksumUnder(key, value.subarray(0, end))) return undefined
+  return Array.from({ length: end / 4 }, (_, index) => value.readUInt32LE(index * 4))
 }

@@ -1,8 +1,17 @@
 import { resolve } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
+import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import type { Logger } from '../base/log.ts'
 import type { Payload } from '../base/point.ts'
-import { damaged, databasePath, makeDirectory, rowFilePath, syncDirectory } from './data-directory.ts'
+import type { WritesBlocked } from '../base/writes-blocked.ts'
+import {
+  checkWritable,
+  damaged,
+  databasePath,
+  makeDirectory,
+  rowFilePath,
+  syncDirectory,
+} from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import {
   blockBytes,
@@ -12,8 +21,9 @@ import {
   rowsHeaderBytes,
   slotsPerBlock,
 } from './key-layout.ts'
+import { findRequest, RequestFault } from './keyed-requests.ts'
 import { StoreSnapshot } from './snapshot-source.ts'
-import type { Snapshot, Store, StoredRows, VectorsOnDisk, WriteGroup } from './store.ts'
+import type { KeyedRequest, Snapshot, Store, StoredRows, VectorsOnDisk, WriteGroup } from './store.ts'
 import { openDatabase, readLive, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
 
@@ -21,9 +31,15 @@ export interface StoreOptions {
   readonly dataDir: string
   /** Must be what is stored, if anything is; fixes it otherwise. */
   readonly dimension?: number
+  /** How many keyed requests are kept. */
+  readonly maxIdempotencyKeys?: number
+  /** And how long. */
+  readonly idempotencyKeyLifeMs?: number
   readonly logger: Logger
   /** Told the seconds that each commit took. */
   readonly onCommit?: (seconds: number) => void
+  /** Told when changes are refused from now on, and why; without a reason, when they are taken again. */
+  readonly onWritesBlocked?: (reason: WritesBlocked | undefined) => void
   /** Node's options for the writer thread: the seam where tests make its disk fail. */
   readonly writerExecArgv?: readonly string[]
 }
@@ -36,6 +52,7 @@ export interface StoreOptions {
 export async function openStore(options: StoreOptions): Promise<Store> {
   const dataDir = resolve(options.dataDir)
   makeDirectory(dataDir)
+  checkWritable(dataDir)
   const lock = DirectoryLock.acquire(dataDir)
   try {
     const tables = await openDatabase(dataDir)
@@ -89,11 +106,16 @@ class LmdbStore implements Store {
     lock: DirectoryLock,
     tables: Tables,
   ): Promise<LmdbStore> {
-    const { dimension, logger, writerExecArgv } = options
+    const { dimension, logger, onWritesBlocked = () => {}, writerExecArgv } = options
     const writer = await Writer.start({
       dataDir,
       dimension,
+      requestBounds: {
+        maxKeys: options.maxIdempotencyKeys ?? 1_000_000,
+        keyLifeMs: options.idempotencyKeyLifeMs ?? idempotencyKeyLifeMs,
+      },
       logger,
+      onBlocked: onWritesBlocked,
       onBroken: () => store.#reopen().catch((err) => logger.error({ err }, 'payloads cannot be read')),
       ...(writerExecArgv === undefined ? {} : { execArgv: writerExecArgv }),
     })
@@ -140,6 +162,24 @@ class LmdbStore implements Store {
     this.#options.onCommit?.((performance.now() - started) / 1000)
   }
 
+  get keyedRequestCount(): number {
+    return this.#writer.state.meta.keyedRequests?.count ?? 0
+  }
+
+  keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined {
+    // A failed commit may have become visible, though nobody knows whether it lasts.
+    this.#writer.checkTrusted()
+    if (this.keyedRequestCount === 0) return undefined
+    // The read transaction can be older than the last commit.
+    this.#tables.root.resetReadTxn()
+    try {
+      return findRequest(this.#tables.meta, keyHash)
+    } catch (error) {
+      if (error instanceof RequestFault) throw damaged(databasePath(this.#dataDir), error.message)
+      throw error
+    }
+  }
+
   payload(slot: number, id: string): Payload | undefined {
     try {
       return this.#payload(slot, id)
@@ -161,7 +201,8 @@ class LmdbStore implements Store {
   }
 
   snapshot(onClose: () => void): Snapshot {
-    const snapshot: Snapshot = new StoreSnapshot(this.#dataDir, this.#tables, () => {
+    const { databaseId } = this.#writer.state
+    const snapshot: Snapshot = new StoreSnapshot(this.#dataDir, this.#tables, databaseId, () => {
       this.#snapshots.delete(snapshot)
       onClose()
     })

@@ -1,7 +1,14 @@
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { damaged, syncDirectory } from './data-directory.ts'
-import { faultOfRowsHeader, rowBytesOf, rowsHeader, rowsHeaderBytes, sealRow } from './key-layout.ts'
+import { beyondRepair, damaged, syncDirectory } from './data-directory.ts'
+import {
+  faultOfRowsHeader,
+  isRowsHeader,
+  rowBytesOf,
+  rowsHeader,
+  rowsHeaderBytes,
+  sealRow,
+} from './key-layout.ts'
 
 /**
  * The vectors on disk, as their writer sees them: see key-layout.ts for the bytes. Rows are written and synced
@@ -45,7 +52,7 @@ export class RowFile {
     const fault = faultOfRowsHeader(header.subarray(0, bytesRead), dimension)
     if (fault === undefined) return rows
     rows.close()
-    throw damaged(path, fault)
+    throw isRowsHeader(header) ? beyondRepair(path, fault) : damaged(path, fault)
   }
 
   /**
@@ -88,7 +95,7 @@ function openExisting(path: string): number {
   try {
     return openSync(path, 'r+')
   } catch (error) {
-    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw damaged(path, 'it is missing')
+    if ((error as NodeJS.ErrnoException).code === 'ENOENT') throw beyondRepair(path, 'it is missing')
     throw error
   }
 }

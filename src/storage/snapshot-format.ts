@@ -1,11 +1,12 @@
 import { crc32 } from 'node:zlib'
-import { idBytes } from '../base/ids.ts'
+import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 
 /**
  * Every byte of a snapshot: all points as they were at one sequence number, in one stream that depends neither
  * on LMDB's pages nor on slots. Numbers are little-endian.
  *
- *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │ crc u32 ┤
+ *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │
+ *             │ database id 16 │ crc u32 ┤
  *
  *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │ crc u32 ┤
  *             ├ vector f32 x dimension │ content, UTF-8 │ crc u32 ┤
@@ -19,10 +20,15 @@ import { idBytes } from '../base/ids.ts'
  * that a reader never waits for a content whose length is damaged.
  *
  * The points' order is of no meaning: their sequence numbers have the order of insertion.
+ *
+ * Version 1, which is still read, had no database id.
  */
 
-export const snapshotVersion = 1
-export const snapshotHeaderBytes = 36
+export const snapshotVersion = 2
+export const snapshotHeaderBytes = 52
+const headerBytesOf: Readonly<Record<number, number>> = { 1: 36, [snapshotVersion]: snapshotHeaderBytes }
+/** What has to be read to know how long the header is. */
+export const snapshotStartBytes = 12
 export const pointHeadBytes: number = idBytes + 20
 export const checksumBytes = 4
 export const snapshotTrailerBytes = 20
@@ -31,6 +37,8 @@ const headerMagic = Buffer.from('VICNSNAP')
 const trailerMagic = Buffer.from('VICNDONE')
 
 export interface SnapshotHeader {
+  /** Of the history that `sequence` counts; undefined in a snapshot of version 1. */
+  readonly databaseId: string | undefined
   /** Undefined when nothing was ever inserted. */
   readonly dimension: number | undefined
   /** The snapshot has exactly the changes up to this one. */
@@ -67,29 +75,44 @@ export class SnapshotChecksum {
   }
 }
 
-export function encodeHeader(header: SnapshotHeader, checksum: SnapshotChecksum): Buffer {
+export function encodeHeader(
+  header: SnapshotHeader & { readonly databaseId: string },
+  checksum: SnapshotChecksum,
+): Buffer {
   const bytes = Buffer.alloc(snapshotHeaderBytes)
   headerMagic.copy(bytes)
   bytes.writeUInt32LE(snapshotVersion, 8)
   bytes.writeUInt32LE(header.dimension ?? 0, 12)
   bytes.writeDoubleLE(header.sequence, 16)
   bytes.writeDoubleLE(header.points, 24)
-  checksum.seal(bytes, 0, 32)
+  writeIdBytes(header.databaseId, bytes, 32)
+  checksum.seal(bytes, 0, snapshotHeaderBytes - checksumBytes)
   return bytes
 }
 
-/** The version comes first in every version, so that any program can say which one it found. */
+/**
+ * The bytes of a header that starts like this. The version comes first in every version, so that any program can say
+ * which one it found.
+ */
+export function headerLength(start: Buffer): number | { readonly fault: string } {
+  if (!start.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin as a snapshot' }
+  const version = start.readUInt32LE(8)
+  return (
+    headerBytesOf[version] ?? {
+      fault: `it has format version ${version}, this program reads 1 to ${snapshotVersion}`,
+    }
+  )
+}
+
+/** @param bytes as many as `headerLength` says */
 export function decodeHeader(
   bytes: Buffer,
   checksum: SnapshotChecksum,
 ): SnapshotHeader | { readonly fault: string } {
-  if (!bytes.subarray(0, 8).equals(headerMagic)) return { fault: 'it does not begin as a snapshot' }
-  const version = bytes.readUInt32LE(8)
-  if (version !== snapshotVersion) {
-    return { fault: `it has format version ${version}, this program reads ${snapshotVersion}` }
-  }
   if (!checksum.matches(bytes)) return { fault: 'its header does not match its checksum' }
   return {
+    databaseId:
+      bytes.length < snapshotHeaderBytes ? undefined : idFromBytes(bytes.subarray(32, 32 + idBytes)),
     dimension: bytes.readUInt32LE(12) || undefined,
     sequence: bytes.readDoubleLE(16),
     points: bytes.readDoubleLE(24),

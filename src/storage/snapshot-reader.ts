@@ -6,11 +6,12 @@ import {
   decodeHeader,
   decodePointHead,
   faultOfTrailer,
+  headerLength,
   pointBytes,
   pointHeadBytes,
   SnapshotChecksum,
   type SnapshotHeader,
-  snapshotHeaderBytes,
+  snapshotStartBytes,
   snapshotTrailerBytes,
 } from './snapshot-format.ts'
 
@@ -40,7 +41,11 @@ export class SnapshotReader {
     const source = new ByteSource(chunks)
     const checksum = new SnapshotChecksum()
     try {
-      const header = decodeHeader(await source.take(snapshotHeaderBytes), checksum)
+      const start = await source.take(snapshotStartBytes)
+      const length = headerLength(start)
+      if (typeof length !== 'number') throw refused(length.fault)
+      const rest = await source.take(length - snapshotStartBytes)
+      const header = decodeHeader(Buffer.concat([start, rest]), checksum)
       if ('fault' in header) throw refused(header.fault)
       if ((header.dimension ?? 0) > dimensionMax) throw refused(`its dimension is ${header.dimension}`)
       return new SnapshotReader(header, source, checksum)

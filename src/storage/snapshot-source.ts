@@ -38,14 +38,16 @@ export class StoreSnapshot implements Snapshot {
   readonly #dataDir: string
   readonly #tables: Tables
   readonly #onClose: () => void
+  readonly databaseId: string
   readonly #meta: Meta
   readonly #live: ReadonlyMap<number, Buffer>
   readonly points: number
   #transaction: Transaction | undefined
 
-  constructor(dataDir: string, tables: Tables, onClose: () => void) {
+  constructor(dataDir: string, tables: Tables, databaseId: string, onClose: () => void) {
     this.#dataDir = dataDir
     this.#tables = tables
+    this.databaseId = databaseId
     this.#onClose = onClose
     // One that is open already may be older than what has been acknowledged, and than the hold on slots.
     tables.root.resetReadTxn()
@@ -68,7 +70,8 @@ export class StoreSnapshot implements Snapshot {
   async *chunks(): AsyncGenerator<Buffer> {
     const checksum = new SnapshotChecksum()
     const { dimension, sequence } = this.#meta
-    yield encodeHeader({ dimension, sequence, points: this.points }, checksum)
+    const { databaseId } = this
+    yield encodeHeader({ databaseId, dimension, sequence, points: this.points }, checksum)
     let points = 0
     if (dimension !== undefined && this.points > 0) {
       await using file = await open(rowFilePath(this.#dataDir), 'r')

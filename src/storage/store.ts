@@ -34,6 +34,16 @@ export interface Store {
    */
   commit(group: WriteGroup): Promise<void>
 
+  /**
+   * The newest request that was committed under a key with this hash, unless it has been removed: see `KeyedRequest`.
+   *
+   * @throws DatabaseError that names what is damaged, or what `commit` throws once the disk cannot be trusted
+   */
+  keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined
+
+  /** Keyed requests on disk, expired ones included. */
+  readonly keyedRequestCount: number
+
   /** The payload in `slot` if the point that lives there has this id; read synchronously. */
   payload(slot: number, id: string): Payload | undefined
 
@@ -51,6 +61,8 @@ export interface Store {
 
 /** All points as they were at one sequence number: exactly the changes up to it. */
 export interface Snapshot {
+  /** Of the history that the sequence number counts. */
+  readonly databaseId: string
   readonly sequence: number
   readonly points: number
   /**
@@ -105,8 +117,25 @@ export interface Deletion {
   readonly sequence: number
 }
 
+/**
+ * An insert that its caller gave a key, so that a repetition is answered and not done again. Removed when it is
+ * older than a key's life, or when there are too many: the oldest first.
+ */
+export interface KeyedRequest {
+  readonly keyHash: Uint8Array
+  /** Of what was to be stored. */
+  readonly bodyHash: Uint8Array
+  /** `idsFromSeed` gives the ids of its points. */
+  readonly idSeed: Uint8Array
+  readonly points: number
+  /** By the clock, in milliseconds since 1970. */
+  readonly acceptedMs: number
+}
+
 /** Changes that become durable together. No slot stands in it twice. */
 export interface WriteGroup {
   readonly insertions: readonly Insertion[]
   readonly deletions: readonly Deletion[]
+  /** Of those insertions that have a key. */
+  readonly keyedRequests?: readonly KeyedRequest[]
 }

@@ -12,9 +12,16 @@ import {
 } from 'node:fs'
 import { type Database, open as openLmdb, type RootDatabase } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
-import { damaged, databasePath, rowFilePath, syncDirectory } from './data-directory.ts'
-import { faultOfDatabase } from './database-check.ts'
-import { decodeBlock, decodeMeta, type Meta } from './key-layout.ts'
+import {
+  beyondRepair,
+  damaged,
+  databasePath,
+  ofOtherVersion,
+  rowFilePath,
+  syncDirectory,
+} from './data-directory.ts'
+import { damagedBlock, faultOfDatabase } from './database-check.ts'
+import { decodeBlock, decodeDatabaseId, decodeMeta, type Meta, metaKeys } from './key-layout.ts'
 
 /** The tables in LMDB: see key-layout.ts for their keys and values. */
 export interface Tables {
@@ -35,9 +42,25 @@ export interface Tables {
 export async function openDatabase(dataDir: string): Promise<Tables> {
   const path = databasePath(dataDir)
   if (!existsSync(path)) await makeDatabase(dataDir)
+  return openChecked(path, false)
+}
+
+/**
+ * The same for a repair: opens a database whatever its tables hold, as long as LMDB can bear it.
+ *
+ * @throws DatabaseError that says what no repair can mend
+ */
+export function openDamagedDatabase(dataDir: string): Tables {
+  const path = databasePath(dataDir)
+  if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
+  return openChecked(path, true)
+}
+
+function openChecked(path: string, isForRepair: boolean): Tables {
   tryToOpen(path)
-  const fault = faultOfDatabase(path)
-  if (fault !== undefined) throw damaged(path, fault)
+  const found = faultOfDatabase(path)
+  if (found !== undefined && !found.isRepairable) throw beyondRepair(path, found.fault)
+  if (found !== undefined && !isForRepair) throw damaged(path, found.fault)
   return openTablesAt(path)
 }
 
@@ -63,7 +86,7 @@ function openTablesAt(path: string): Tables {
     const table = (name: string): Database<Buffer, number> => root.openDB<Buffer, number>({ name, ...format })
     return { root, payloads: table('payloads'), live: table('live'), meta: table('meta') }
   } catch (error) {
-    throw damaged(path, error instanceof Error ? error.message : String(error))
+    throw beyondRepair(path, error instanceof Error ? error.message : String(error))
   }
 }
 
@@ -73,7 +96,7 @@ function openTablesAt(path: string): Tables {
  */
 async function makeDatabase(dataDir: string): Promise<void> {
   const path = databasePath(dataDir)
-  if (existsSync(rowFilePath(dataDir))) throw damaged(path, 'it is missing, though there are vectors')
+  if (existsSync(rowFilePath(dataDir))) throw beyondRepair(path, 'it is missing, though there are vectors')
   const making = `${path}.new`
   makeRoom(making)
   tryToOpen(making)
@@ -145,15 +168,32 @@ const descriptors = 16
  * @throws DatabaseError when the record is damaged or of another format version, or missing where there are rows
  */
 export function readMeta(dataDir: string, tables: Tables): Meta | undefined {
-  const value = tables.meta.getBinary(0)
+  const value = tables.meta.getBinary(metaKeys.state)
   if (value === undefined) {
     // A store writes the record before anything else, so what it described is lost with it.
-    if (existsSync(rowFilePath(dataDir))) throw damaged(databasePath(dataDir), 'its meta record is missing')
+    if (existsSync(rowFilePath(dataDir)))
+      throw beyondRepair(databasePath(dataDir), 'its meta record is missing')
     return undefined
   }
   const meta = decodeMeta(value)
-  if ('fault' in meta) throw damaged(databasePath(dataDir), meta.fault)
+  if ('fault' in meta) {
+    throw (meta.isOtherVersion ? ofOtherVersion : beyondRepair)(databasePath(dataDir), meta.fault)
+  }
   return meta
+}
+
+/**
+ * Names one history of changes: made at random with the database, and anew by a restore. Undefined until a program
+ * that knows of it has opened the database.
+ *
+ * @throws DatabaseError when it is damaged
+ */
+export function readDatabaseId(dataDir: string, tables: Tables): string | undefined {
+  const value = tables.meta.getBinary(metaKeys.databaseId)
+  if (value === undefined) return undefined
+  const id = decodeDatabaseId(value)
+  if (id === undefined) throw damaged(databasePath(dataDir), 'its id does not match its checksum')
+  return id
 }
 
 /**
@@ -166,7 +206,7 @@ export function readLive(dataDir: string, tables: Tables): Map<number, Buffer> {
   for (const { key, value } of tables.live.getRange()) {
     const bits = decodeBlock(key, value)
     if (bits === undefined) {
-      throw damaged(databasePath(dataDir), `block ${key} of live slots does not match its checksum`)
+      throw damaged(databasePath(dataDir), damagedBlock(key))
     }
     blocks.set(key, bits)
   }

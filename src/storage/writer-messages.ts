@@ -1,7 +1,8 @@
 import { assert } from '../base/assert.ts'
 import { contentTypes } from '../base/point.ts'
-import { type Meta, packRow, rowBytesOf } from './key-layout.ts'
-import type { Insertion, WriteGroup } from './store.ts'
+import { encodeKeyedRequest, keyedRequestBytes, type Meta, packRow, rowBytesOf } from './key-layout.ts'
+import type { RequestBounds } from './keyed-requests.ts'
+import type { Insertion, KeyedRequest, WriteGroup } from './store.ts'
 
 /**
  * What the main thread and the writer thread say to each other.
@@ -26,6 +27,7 @@ export interface WriterSetup {
   readonly dataDir: string
   /** Fixes the dimension of an empty store. */
   readonly dimension: number | undefined
+  readonly requestBounds: RequestBounds
 }
 
 export interface GroupPart {
@@ -39,6 +41,8 @@ export interface GroupPart {
   readonly contentTypes: Uint8Array
   readonly contents: readonly string[]
   readonly deletedSlots: Uint32Array
+  /** Of the whole group, with its last part: as key-layout.ts has them, one after the other. */
+  readonly keyedRequests: Uint8Array<ArrayBuffer>
   /** Largest sequence number of the part. */
   readonly sequence: number
   readonly isLast: boolean
@@ -60,6 +64,7 @@ export type ToWriter = GroupPart | CloseMessage | ReleaseMessage
 
 /** What is on disk, as of the last commit. */
 export interface StoredState {
+  readonly databaseId: string
   readonly meta: Meta
   readonly rowFileBytes: number
 }
@@ -90,17 +95,20 @@ export interface ReleasedMessage {
 export type FromWriter = OpenedMessage | RefusedMessage | CommittedMessage | FailedMessage | ReleasedMessage
 
 /** Cuts a group into parts of about `partBytesMax`, packing each only when it is asked for. */
-export function* partsOf({ insertions, deletions }: WriteGroup): Generator<GroupPart> {
+export function* partsOf(group: WriteGroup): Generator<GroupPart> {
+  const { insertions, deletions } = group
   assert(insertions.length + deletions.length > 0, 'a group has changes')
   let first = 0
   while (first < insertions.length) {
     const end = endOfPart(insertions, first)
     const isLast = end === insertions.length
-    yield pack(insertions.slice(first, end), isLast ? deletions : [], isLast)
+    yield pack(insertions.slice(first, end), isLast ? group : noChanges, isLast)
     first = end
   }
-  if (insertions.length === 0) yield pack([], deletions, true)
+  if (insertions.length === 0) yield pack([], group, true)
 }
+
+const noChanges: WriteGroup = { insertions: [], deletions: [] }
 
 function endOfPart(insertions: readonly Insertion[], first: number): number {
   let bytes = 0
@@ -115,7 +123,7 @@ function endOfPart(insertions: readonly Insertion[], first: number): number {
 
 function pack(
   insertions: readonly Insertion[],
-  deletions: WriteGroup['deletions'],
+  { deletions, keyedRequests = [] }: WriteGroup,
   isLast: boolean,
 ): GroupPart {
   const dimension = insertions[0]?.point.vector.length ?? 0
@@ -134,9 +142,18 @@ function pack(
     contentTypes: Uint8Array.from(insertions, ({ point }) => contentTypes.indexOf(point.payload.contentType)),
     contents: insertions.map(({ point }) => point.payload.content),
     deletedSlots: Uint32Array.from(deletions, ({ slot }) => slot),
+    keyedRequests: packRequests(keyedRequests),
     sequence: [...insertions, ...deletions].reduce((most, { sequence }) => Math.max(most, sequence), 0),
     isLast,
   }
+}
+
+function packRequests(requests: readonly KeyedRequest[]): Uint8Array<ArrayBuffer> {
+  const packed = Buffer.allocUnsafeSlow(requests.length * keyedRequestBytes)
+  for (const [index, request] of requests.entries()) {
+    encodeKeyedRequest(packed, index * keyedRequestBytes, request)
+  }
+  return packed
 }
 
 /** What a point costs besides copying it, in bytes that could be copied meanwhile. */

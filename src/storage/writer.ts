@@ -3,6 +3,7 @@ import { Worker } from 'node:worker_threads'
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { emptyMeta } from './key-layout.ts'
 import type { WriteGroup } from './store.ts'
 import {
@@ -15,6 +16,8 @@ import {
 
 export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
+  /** Told when changes are refused from now on, and why; without a reason, when they are taken again. */
+  readonly onBlocked: (reason: WritesBlocked | undefined) => void
   /** Told when the thread has closed its files because of a failure: nothing will be written any more. */
   readonly onBroken: () => void
   /** Node's options for the thread: the seam where tests make its disk fail. */
@@ -34,18 +37,22 @@ export class Writer {
   readonly #opened: PromiseWithResolvers<void> = Promise.withResolvers()
   /** When the thread holds no files any more. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
-  #state: StoredState = { meta: emptyMeta, rowFileBytes: 0 }
+  #state: StoredState = { databaseId: '', meta: emptyMeta, rowFileBytes: 0 }
   /** Of the group that is on its way. */
   #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined
   #isClosing = false
+  #isFull = false
+  /** When the log last said so. */
+  #fullToldMs = Number.NEGATIVE_INFINITY
+  #isEndOwed = false
 
   private constructor(options: WriterOptions) {
     this.#options = options
-    const { dataDir, dimension, execArgv } = options
+    const { dataDir, dimension, requestBounds, execArgv } = options
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./writer-thread.${extension}`, import.meta.url), {
-      workerData: { dataDir, dimension } satisfies WriterSetup,
+      workerData: { dataDir, dimension, requestBounds } satisfies WriterSetup,
       ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
     })
     this.#worker.on('message', (message: FromWriter) => this.#hear(message))
@@ -82,9 +89,14 @@ export class Writer {
     return this.#state
   }
 
+  /** @throws DatabaseError when the disk can no longer be trusted, with anything that is read of it either */
+  checkTrusted(): void {
+    if (this.#poison !== undefined) throw this.#poison
+  }
+
   /** See `Store.commit`. */
   async commit(group: WriteGroup): Promise<void> {
-    if (this.#poison !== undefined) throw this.#poison
+    this.checkTrusted()
     assert(this.#outcome === undefined, 'one group is committed at a time')
     const outcome = Promise.withResolvers<void>()
     this.#outcome = outcome
@@ -100,6 +112,7 @@ export class Writer {
       this.#fail('the storage writer failed', error)
     }
     await outcome.promise
+    if (group.insertions.length > 0) this.#noteSpace()
   }
 
   /** Lets the group on its way end, and the thread after it. */
@@ -116,20 +129,49 @@ export class Writer {
       this.#isClosing = true
       this.#opened.reject(message.error)
     } else if (message.kind === 'failed') {
-      if (message.isDiskFull) this.#settle(diskFull(this.#options.dataDir, message.error))
+      if (message.isDiskFull) this.#noteFull(message.error)
       else this.#fail('the disk failed', message.error)
     } else if (message.kind === 'released') {
       this.#worker.unref()
       this.#ended.resolve()
     } else {
-      this.#state = { meta: message.meta, rowFileBytes: message.rowFileBytes }
+      const { databaseId, meta, rowFileBytes } = message
+      this.#state = { databaseId, meta, rowFileBytes }
       this.#opened.resolve()
       this.#settle()
     }
   }
 
+  #noteFull(cause: unknown): void {
+    const error = diskFull(this.#options.dataDir, cause)
+    if (!this.#isFull) {
+      this.#isFull = true
+      this.#options.onBlocked('disk_full')
+      this.#tellFull(cause)
+    }
+    this.#settle(error)
+  }
+
+  /** Inserts of many sizes can turn a disk with little space full and not full with each of them. */
+  #tellFull(err: unknown): void {
+    if (performance.now() - this.#fullToldMs < fullToldAgainMs) return
+    this.#fullToldMs = performance.now()
+    this.#isEndOwed = true
+    this.#options.logger.error({ err, dataDir: this.#options.dataDir }, writesBlockedTexts.disk_full)
+  }
+
+  /** Deletions go through on a full disk too: only an insertion tells that there is space. */
+  #noteSpace(): void {
+    if (!this.#isFull) return
+    this.#isFull = false
+    this.#options.onBlocked(undefined)
+    if (this.#isEndOwed) this.#options.logger.info('the disk has space again: inserts are taken')
+    this.#isEndOwed = false
+  }
+
   #fail(what: string, cause: unknown): void {
     if (this.#poison === undefined) {
+      this.#options.onBlocked('disk_failed')
       this.#poison = new DatabaseError(
         'internal',
         `${what}: writes are stopped until the server is restarted, reads go on`,
@@ -153,6 +195,8 @@ export class Writer {
     this.#worker.postMessage(message, handedOver)
   }
 }
+
+const fullToldAgainMs = 60_000
 
 function diskFull(dataDir: string, cause: unknown): DatabaseError {
   return new DatabaseError(

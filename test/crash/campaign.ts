@@ -126,7 +126,7 @@ export class Campaign implements AsyncDisposable {
   async finish(): Promise<void> {
     for (let time = 0; time < 2; time += 1) {
       await using process = this.#spawn()
-      await this.#compare(await process.ready)
+      await this.#compare(await process.ready, true)
       await this.#stopCleanly(process)
     }
   }
@@ -171,7 +171,7 @@ export class Campaign implements AsyncDisposable {
     traced: HeldCall | FailingCalls | undefined,
   ): Promise<void> {
     const addresses = await process.ready
-    await this.#compare(addresses)
+    await this.#compare(addresses, traced === undefined)
     await using clients = new Clients(addresses)
     await this.#fill(clients)
     const { grpc, http } = clients
@@ -231,7 +231,7 @@ export class Campaign implements AsyncDisposable {
         }
         await load.stop()
         // Reads go on, and what was refused has not happened.
-        await this.#compare(await process.ready)
+        await this.#compare(await process.ready, false)
         return this.#count(failing.hasFailed ? `after ${death.error} of ${death.call}` : 'idle')
       }
       case 'in a checkpoint': {
@@ -281,7 +281,8 @@ export class Campaign implements AsyncDisposable {
     this.#count(wasReady ? 'idle' : 'in recovery')
   }
 
-  async #compare(addresses: Addresses): Promise<void> {
+  /** @param repeats see `VerifyOptions` */
+  async #compare(addresses: Addresses, repeats: boolean): Promise<void> {
     await using clients = new Clients(addresses)
     const isIndexed = this.#options.size === 'indexed'
     const { points, removals, recall } = await verify(clients, {
@@ -290,6 +291,7 @@ export class Campaign implements AsyncDisposable {
       vector: this.#vector,
       isExact: !isIndexed,
       readsMax: isIndexed ? 600 : 3000,
+      repeats,
     })
     this.#counts.pointsCompared += points
     this.#counts.removalsCompared += removals

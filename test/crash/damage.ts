@@ -128,7 +128,9 @@ export class DamagedDirectories implements AsyncDisposable {
     const isSeenByDoctor = typeof doctor === 'string' || doctor.damage.length + doctor.staleIndex.length > 0
     const finding = (outcome: Outcome, detail: string): Finding => ({ outcome, detail, isSeenByDoctor })
     if (probed.refusal !== undefined) {
-      const isClear = probed.refusal.includes(path) && /Restore|delete it/.test(probed.refusal)
+      const isClear =
+        probed.refusal.includes(path) &&
+        /restore a snapshot|restore the newest snapshot|delete it/.test(probed.refusal)
       return finding(isClear ? 'refused' : 'WRONG', probed.refusal.replaceAll(this.#directory, ''))
     }
     const faults = Object.values(probed.points!).flatMap(({ fault }) => fault ?? [])

@@ -1,6 +1,6 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { contentTypes, type Metric, metrics } from '../../src/base/point.ts'
-import type { VectorClient } from '../../src/client/index.ts'
+import type { InsertOptions, VectorClient } from '../../src/client/index.ts'
 import { contentOf, differenceOf, distance, type Oracle, type OraclePoint } from './oracle.ts'
 
 export interface LoadOptions {
@@ -64,8 +64,9 @@ export class Load {
     const marker = oracle.marker()
     const points = newPoints(marker, count, random, vector)
     oracle.sent(marker, points)
-    const ids = count === 1 ? [await client.insert(points[0]!)] : await client.insertBatch(points)
-    oracle.stored(marker, ids)
+    if (random() < 0.5) oracle.keyed.add(marker)
+    const options = oracle.keyed.has(marker) ? { idempotencyKey: marker } : {}
+    oracle.stored(marker, await insertAll(client, points, options))
   }
 
   async #delete(client: VectorClient): Promise<void> {
@@ -124,6 +125,17 @@ export class Load {
     }
     return undefined
   }
+}
+
+/** A single point by the operation for one. */
+export async function insertAll(
+  client: VectorClient,
+  points: readonly OraclePoint[],
+  options: InsertOptions,
+): Promise<readonly string[]> {
+  return points.length === 1
+    ? [await client.insert(points[0]!, options)]
+    : client.insertBatch(points, options)
 }
 
 export function newPoints(

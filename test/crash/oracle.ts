@@ -19,6 +19,10 @@ export class Oracle {
   readonly leaving: Set<string> = new Set()
   /** By id, as how many-eth it went. */
   readonly gone: Map<string, number> = new Map()
+  /** Markers of inserts that had themselves as idempotency keys, and are to be repeated. */
+  readonly keyed: Set<string> = new Set()
+  /** The last of those that were acknowledged. */
+  readonly answered: Map<string, Answered> = new Map()
   /** By marker, with which the content of each of its points begins. */
   readonly unanswered: Map<string, readonly OraclePoint[]> = new Map()
   /** Points and removals that the service has acknowledged. */
@@ -37,6 +41,10 @@ export class Oracle {
 
   /** @throws Error when an id was ever given before */
   stored(marker: string, ids: readonly string[]): void {
+    if (this.keyed.delete(marker)) {
+      this.answered.set(marker, { points: this.unanswered.get(marker)!, ids })
+      if (this.answered.size > answeredMax) this.answered.delete(this.answered.keys().next().value!)
+    }
     this.adopt(marker, ids)
     this.acknowledged += ids.length
   }
@@ -70,6 +78,13 @@ export class Oracle {
     return distances.sort((a, b) => a - b).slice(0, count)
   }
 }
+
+export interface Answered {
+  readonly points: readonly OraclePoint[]
+  readonly ids: readonly string[]
+}
+
+const answeredMax = 50
 
 /** Content of the point at `index` of an insert: its marker first, so that it can be told whose it is. */
 export function contentOf(marker: string, index: number, filler: string): string {

@@ -1,8 +1,8 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { metrics } from '../../src/base/point.ts'
 import type { VectorClient } from '../../src/client/index.ts'
-import { tolerance } from './load.ts'
-import { differenceOf, distance, type Oracle, originOf } from './oracle.ts'
+import { insertAll, tolerance } from './load.ts'
+import { differenceOf, distance, type Oracle, type OraclePoint, originOf } from './oracle.ts'
 import type { Clients } from './server.ts'
 
 export interface VerifyOptions {
@@ -12,6 +12,8 @@ export interface VerifyOptions {
   readonly isExact: boolean
   /** Points and removals that are read one by one; of more, so many at random. */
   readonly readsMax: number
+  /** Whether inserts with a key are repeated; not where the service takes no writes, or is held at one. */
+  readonly repeats?: boolean
 }
 
 /** What was looked at. */
@@ -40,7 +42,10 @@ export async function verify(clients: Clients, options: VerifyOptions): Promise<
   const unknown = [...found].filter((id) => !oracle.live.has(id))
   const revived = unknown.find((id) => oracle.gone.has(id))
   if (revived !== undefined) throw new Error(`the point ${revived} was deleted and is back`)
-  await settleInserts(clients.grpc, oracle, unknown)
+  const lost = new Map([...oracle.unanswered].filter(([marker]) => oracle.keyed.has(marker)))
+  const adopted = await settleInserts(clients.grpc, oracle, unknown)
+  if (options.repeats) await repeatInserts(clients, oracle, lost, adopted)
+  oracle.keyed.clear()
 
   const points = sample([...oracle.live.keys()], readsMax, random)
   await inTurn(points, (id, index) => checkPoint(index % 2 === 0 ? clients.grpc : clients.http, oracle, id))
@@ -64,8 +69,9 @@ async function settleInserts(
   client: VectorClient,
   oracle: Oracle,
   unknown: readonly string[],
-): Promise<void> {
+): Promise<ReadonlyMap<string, readonly string[]>> {
   const byMarker = new Map<string, (string | undefined)[]>()
+  const adopted = new Map<string, readonly string[]>()
   for (const id of unknown) {
     const point = await client.get(id)
     const origin = originOf(point.payload.content)
@@ -84,9 +90,41 @@ async function settleInserts(
     if (stored.length !== expected)
       throw new Error(`of the ${expected} points of a batch ${stored.length} are there`)
     oracle.adopt(marker, stored)
+    adopted.set(marker, stored)
   }
   // What is not there now must not turn up later.
   oracle.unanswered.clear()
+  return adopted
+}
+
+/**
+ * Repeats the inserts with a key: those without an answer are stored now, if they were not before; all others get the
+ * ids that they had, also those of points that are gone.
+ */
+async function repeatInserts(
+  { grpc, http }: Clients,
+  oracle: Oracle,
+  lost: ReadonlyMap<string, readonly OraclePoint[]>,
+  adopted: ReadonlyMap<string, readonly string[]>,
+): Promise<void> {
+  for (const [marker, points] of lost) {
+    const ids = await insertAll(http, points, { idempotencyKey: marker })
+    const before = adopted.get(marker)
+    if (before !== undefined) checkSame(marker, ids, before)
+    else {
+      oracle.sent(marker, points)
+      oracle.adopt(marker, ids)
+    }
+    checkSame(marker, await insertAll(grpc, points, { idempotencyKey: marker }), ids)
+  }
+  for (const [marker, { points, ids }] of oracle.answered) {
+    checkSame(marker, await insertAll(grpc, points, { idempotencyKey: marker }), ids)
+  }
+}
+
+function checkSame(marker: string, ids: readonly string[], before: readonly string[]): void {
+  if (ids.join() !== before.join())
+    throw new Error(`the insert ${marker} was repeated under its key and has other ids`)
 }
 
 async function checkPoint(client: VectorClient, oracle: Oracle, id: string): Promise<void> {

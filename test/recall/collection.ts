@@ -5,8 +5,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
-import { type Diagnosis, examine } from '../../src/engine/doctor.ts'
+import type { Diagnosis } from '../../src/engine/doctor.ts'
 import { type Engine, type EngineStats, openEngine } from '../../src/engine/engine.ts'
+import { examineData } from '../../src/main.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'
 import type { Store } from '../../src/storage/store.ts'
 
@@ -89,9 +90,7 @@ export class Collection implements AsyncDisposable {
   /** Stops, has the stored data and the whole graphs examined, and starts again. */
   async restart(): Promise<Diagnosis> {
     await this.#close()
-    const store = await openStore({ dataDir: this.#dataDir, logger })
-    const diagnosis = examine(store, join(this.#dataDir, 'index'))
-    await store.close()
+    const diagnosis = await examineData(readConfig({ DATA_DIR: this.#dataDir }))
     await this.#open()
     await this.settled()
     return diagnosis

@@ -3,6 +3,8 @@
  * rounds of deleting and inserting again, and after one more restart, when `vicinal doctor`'s examination has
  * gone through the whole graphs. `npm run test:recall -- --wordnet <path>`; `--sets`, `--points`, `--queries`,
  * `--rounds`, `--share` and `--seed` change what is run. Ends with code 1 when anything is below its floor.
+ *
+ * `npm run test:recall -- --battery` runs test/hard/main.ts instead: data that no benchmark has, through the service.
  */
 import { parseArgs } from 'node:util'
 import { type Metric, metrics } from '../../src/base/point.ts'
@@ -12,6 +14,11 @@ import { seededRandom } from '../support/random.ts'
 import { type RecallSet, recallSets } from '../support/recall-sets.ts'
 import { Collection } from './collection.ts'
 import { k, nearestDistances, shareWithin } from './distances.ts'
+
+if (process.argv.includes('--battery')) {
+  await import('../hard/main.ts')
+  process.exit()
+}
 
 const { values } = parseArgs({
   options: {

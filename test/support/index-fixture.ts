@@ -45,6 +45,8 @@ export class IndexFixture implements AsyncDisposable {
       codeBits?: CodeBits
       /** Without a change for so long, graphs are written: the service's time unless given. */
       quietMs?: number
+      /** Rows of fewer bytes have no graph: 0 unless given. */
+      graphBytesMin?: number
       /** Beyond it writers would wait: a gibibyte unless given. */
       maxUnindexedBytes?: number
     } = {},
@@ -72,7 +74,7 @@ export class IndexFixture implements AsyncDisposable {
       maxUnindexedBytes: options.maxUnindexedBytes ?? 1024 * 1024 * 1024,
       recallTarget: 0.98,
       hnswEf: ef,
-      graphBytesMin: 0,
+      graphBytesMin: options.graphBytesMin ?? 0,
       quietMs: options.quietMs,
       logger,
       sequence: () => this.#sequence,

@@ -13,7 +13,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { CACHE_LINE, haveSameCodes, score1, score4, touchCodes } from './measure'
+import { areCopies, CACHE_LINE, score1, score4, touchCodes } from './measure'
 
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
@@ -249,7 +249,7 @@ function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
       const at = placeOf(key, places)
       if (at < 0) continue
       const isDead = !isLive(slot)
-      const others = isDead ? 0 : copiesBeside(at, key)
+      const others = isDead ? 0 : copiesBeside(at, key, copies)
       if (others > 0 && others > (at < near + poolDead + poolCopies ? copies : 0)) continue
       insertAt(at, key, places)
       if (at < lowest) lowest = at
@@ -261,25 +261,25 @@ function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
 }
 
 /**
- * How many live copies of an entry there are around the place where it belongs. All that are as far stand together; where
- * those are thousands of vectors, as under Hamming, no more than a few are looked at.
+ * How many live copies of an entry there are around the place where it belongs, counted to one more than `most` on each side. All
+ * that are as far stand together; where those are thousands of vectors, as under Hamming, no more than a few are looked at.
  */
 // @ts-ignore: decorator
 @inline
-function copiesBeside(place: i32, key: u64): i32 {
-  return copiesFrom(place, 1, key) + copiesFrom(place - 1, -1, key)
+function copiesBeside(place: i32, key: u64, most: i32): i32 {
+  return copiesFrom(place, 1, key, most) + copiesFrom(place - 1, -1, key, most)
 }
 
 // @ts-ignore: decorator
 @inline
-function copiesFrom(place: i32, step: i32, key: u64): i32 {
+function copiesFrom(place: i32, step: i32, key: u64, most: i32): i32 {
   let copies = 0
   let others = 0
   for (; place >= 0 && place < poolCount && others < TIES_MAX; place += step) {
     const other = load<u64>(pool + (<usize>place << 3))
     if (!isAsFar(key, other)) break
-    if (isLive(slotOf(other)) && haveSameCodes(slotOf(key), slotOf(other))) copies++
-    else others++
+    if (!isLive(slotOf(other)) || !areCopies(slotOf(key), slotOf(other))) others++
+    else if (++copies > most) break
   }
   return copies
 }
@@ -293,11 +293,11 @@ function isAsFar(key: u64, other: u64): bool {
   return key >>> 32 == other >>> 32
 }
 
-/** Whether two entries are as far and of equal codes; distances alone are often equal where components are whole numbers. */
+/** Whether two entries are copies; distances alone are often equal where components are whole numbers. */
 // @ts-ignore: decorator
 @inline
 export function isCopyOf(key: u64, other: u64): bool {
-  return isAsFar(key, other) && haveSameCodes(slotOf(key), slotOf(other))
+  return isAsFar(key, other) && areCopies(slotOf(key), slotOf(other))
 }
 
 export function startPool(slot: u32): void {

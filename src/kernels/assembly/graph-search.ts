@@ -35,6 +35,7 @@ import { measured, offerSlot } from './scan'
  *
  * @param reach see `beam`
  * @param rerank how many of the traversal's pool are measured exactly, the nearest first, copies with the first of them
+ * @param hidden a slot to search as if it were not there, or NONE: so a stored vector can be asked for as one that is not stored
  * @returns the number of entries in the pool of nearest slots afterwards
  */
 export function searchGraph(
@@ -48,8 +49,10 @@ export function searchGraph(
   nearest: usize,
   k: i32,
   count: i32,
+  hidden: u32,
 ): i32 {
   forget()
+  if (hidden != NONE) visit(hidden)
   const tail = atomic.load<i64>(header + RING_TAIL)
   for (let place = atomic.load<i64>(header + RING_HEAD); place < tail; place++) {
     const slot = load<u32>(ring + (<usize>(place % ringLength) << 2))
@@ -77,6 +80,7 @@ export function searchGraph(
  * meanwhile and not met among them.
  *
  * @param rerank how many of them are measured exactly at most, as `searchGraph` does
+ * @param hidden as for `searchGraph`
  */
 export function walkGraph(
   metric: i32,
@@ -87,8 +91,10 @@ export function walkGraph(
   reach: f32,
   rerank: i32,
   k: i32,
+  hidden: u32,
 ): void {
   forget()
+  if (hidden != NONE) visit(hidden)
   const head = atomic.load<i64>(header + RING_HEAD)
   const tail = atomic.load<i64>(header + RING_TAIL)
   askFor(query, queryNorm, measure)
@@ -110,7 +116,7 @@ export function walkGraph(
     count = 0
   }
   offerFresh(count, ef, k, rerank)
-  startRanking(metric, measure, rerank, NONE)
+  startRanking(metric, measure, rerank, hidden)
 }
 
 /** Where the measuring of the pool's entries stands, and for how many more there is room. */

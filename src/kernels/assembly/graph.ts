@@ -29,7 +29,7 @@ import {
   uppers,
   visit,
 } from './graph-memory'
-import { askFrom, encodeSlot, haveSameCodes, ROWS, score1, scoreFrom } from './measure'
+import { areCopies, askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measure'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
@@ -134,7 +134,7 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
  * A copy joins those that `to` leads to already.
  */
 export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
-  if (haveSameCodes(to, slot) && joinCopies(to, slot, level)) return true
+  if (areCopies(to, slot) && joinCopies(to, slot, level)) return true
   const length = lengthAt(level)
   const list = listOf(to, level)
   lock(to)
@@ -146,11 +146,18 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
   return named
 }
 
-/** Where a list names a slot, or else could; its length where it is full of others. */
+/**
+ * Where a list names a slot, or else could: at its end, or in place of a slot whose point is gone. Its length where it is full of
+ * others. Giving away the place of one removed point leaves the others for a repair, which finds what lay behind them; to
+ * choose the list anew would drop them all.
+ */
 function placeIn(list: usize, length: i32, slot: u32): i32 {
   let at = 0
   while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
-  return at
+  if (at < length) return at
+  // Not before: whether a slot lives is a cache miss for each.
+  for (let i = 0; i < length; i++) if (!isLive(slotAt(list, i))) return i
+  return length
 }
 
 /**
@@ -163,25 +170,46 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
   const list = listOf(to, level)
   const length = lengthAt(level)
   for (let at = placeOfCopy(list, length, to, slot); at >= 0; at = placeOfCopy(list, length, to, slot)) {
-    const next = slotAt(list, at)
-    // First the way on, then the way to it: whoever walks along meanwhile misses nothing. One lock at a time, as two
-    // copies may join each other.
-    nameBeside(slot, next, level)
-    lock(to)
-    const isUnchanged = slotAt(list, at) == next
-    if (isUnchanged) atomic.store<u32>(list + (<usize>at << 2), slot)
-    unlock(to)
-    if (isUnchanged) return true
+    if (putBetween(to, slot, at, level)) return true
   }
   return false
 }
 
-/** Where a list names a copy of the slot that it belongs to, other than `but`; -1 where it does not. */
+/**
+ * Puts a slot between another one and the entry `at` of its list: whoever could be reached before still can.
+ *
+ * @returns false where the entry has changed meanwhile, and nothing was put in its place
+ */
+function putBetween(to: u32, slot: u32, at: i32, level: i32): bool {
+  const place = listOf(to, level) + (<usize>at << 2)
+  const next = load<u32>(place)
+  // First the way on, then the way to it: whoever walks along meanwhile misses nothing. One lock at a time, as two
+  // slots may be put before each other.
+  if (isLive(next)) nameBeside(slot, next, level)
+  lock(to)
+  const isNamed = isIn(listOf(to, level), lengthAt(level), slot)
+  const isUnchanged = load<u32>(place) == next
+  if (isUnchanged && !isNamed) atomic.store<u32>(place, slot)
+  unlock(to)
+  return isUnchanged || isNamed
+}
+
+/** Whether a list, up to its end or to `length`, names a slot. */
+export function isIn(list: usize, length: i32, slot: u32): bool {
+  for (let i = 0; i < length; i++) {
+    const each = slotAt(list, i)
+    if (each == slot) return true
+    if (each == NONE) return false
+  }
+  return false
+}
+
+/** Where a list names a live copy of the slot that it belongs to, other than `but`; -1 where it does not. */
 function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
     if (each == NONE) return -1
-    if (each != but && haveSameCodes(each, owner)) return i
+    if (each != but && isLive(each) && areCopies(each, owner)) return i
   }
   return -1
 }
@@ -303,7 +331,7 @@ export function followCopy(slot: u32, measure: i32): bool {
     const key = load<u64>(pool + (<usize>i << 3))
     if (distanceOf(key) > alike) return false
     const copy = slotOf(key)
-    if (copy == slot || !isLive(copy) || !haveSameCodes(copy, slot)) continue
+    if (copy == slot || !isLive(copy) || !areCopies(copy, slot)) continue
     nameBeside(slot, copy, 0)
     linkBack(copy, slot, 0, measure)
     return true
@@ -312,15 +340,19 @@ export function followCopy(slot: u32, measure: i32): bool {
 }
 
 /**
- * Puts a slot that no list has taken into the list of the nearest slot of the pool that has a place free, at
- * level 0, or in place of the last entry of the nearest one: a point far from all others would not be found.
+ * Puts a slot that no list has taken into the list of the nearest live slot of the pool that has a place free, at level 0: a
+ * point far from all others would not be found. Where all lists are full it goes between the nearest and the last entry of
+ * its list, so that nothing else is cut off.
  */
 export function nameInPool(slot: u32): void {
   const last = <usize>(m0 - 1) << 2
+  let nearest = NONE
   for (let i = 0; i < poolCount; i++) {
     const parent = slotOf(load<u64>(pool + (<usize>i << 3)))
+    if (parent == slot || !isLive(parent)) continue
+    if (nearest == NONE) nearest = parent
     const list = listOf(parent, 0)
-    if (parent == slot || !isLive(parent) || load<u32>(list + last) != NONE) continue
+    if (load<u32>(list + last) != NONE) continue
     lock(parent)
     // A parent that was cut off together with the slot, and is linked again by now, may name it already.
     const at = placeIn(list, m0, slot)
@@ -328,8 +360,9 @@ export function nameInPool(slot: u32): void {
     unlock(parent)
     if (at < m0) return
   }
-  const nearest = slotOf(load<u64>(pool))
-  if (nearest != slot) nameBeside(nearest, slot, 0)
+  if (nearest == NONE) nearest = slotOf(load<u64>(pool))
+  if (nearest == slot) return
+  for (let tries = 0; tries < 4; tries++) if (putBetween(nearest, slot, m0 - 1, 0)) return
 }
 
 /** Makes sure that a slot has room for its upper lists. */

@@ -19,6 +19,7 @@ import {
   queryCode,
   rowLength,
   rowOf,
+  rows,
   SCORES,
   scratch,
   SPILL,
@@ -95,12 +96,16 @@ function askByQueryCode(zero: i32): void {
   setFactors(queryCode)
 }
 
-/** Whether two slots are alike to every measure by codes, or as rows where there are no codes. */
-export function haveSameCodes(a: u32, b: u32): bool {
-  const hasCodes = codeStride > 0
-  const one = hasCodes ? codeOf(a) : rowOf(a)
-  const other = hasCodes ? codeOf(b) : rowOf(b)
-  const bytes = hasCodes ? codeStride : <usize>rowLength << 2
+/**
+ * Whether two slots hold the same vector, bit by bit. Equal codes do not make copies where the rows are at hand: of vectors with
+ * one dominant component, thousands can have the same code. Codes come first all the same, as they mostly differ at once.
+ */
+export function areCopies(a: u32, b: u32): bool {
+  if (codeStride > 0 && !haveSameBytes(codeOf(a), codeOf(b), codeStride)) return false
+  return rows == 0 || haveSameBytes(rowOf(a), rowOf(b), <usize>rowLength << 2)
+}
+
+function haveSameBytes(one: usize, other: usize, bytes: usize): bool {
   for (let at: usize = 0; at < bytes; at += 8) {
     if (load<u64>(one + at) != load<u64>(other + at)) return false
   }
@@ -231,4 +236,14 @@ export function scoreFrom(list: usize, at: i32, count: i32): void {
     at + 2 < count ? load<u32>(four, 8) : a,
     at + 3 < count ? load<u32>(four, 12) : a,
   )
+}
+
+/** Writes to `out`, as float32, the distances of a stored slot to the `count` slots of a list, by a measure. */
+export function distancesFrom(slot: u32, measure: i32, list: usize, count: i32, out: usize): void {
+  askFrom(slot, measure)
+  for (let at = 0; at < count; at += 4) {
+    scoreFrom(list, at, count)
+    const end = min(count - at, 4)
+    memory.copy(out + (<usize>at << 2), scratch + SCORES, <usize>end << 2)
+  }
 }

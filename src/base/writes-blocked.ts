@@ -1,0 +1,8 @@
+/** Why changes are not taken, while reads and searches go on. */
+export type WritesBlocked = 'disk_full' | 'disk_failed'
+
+/** For people. */
+export const writesBlockedTexts: Readonly<Record<WritesBlocked, string>> = {
+  disk_full: 'the disk is full: inserts are refused until there is space, reads, searches and deletes go on',
+  disk_failed: 'the disk failed: changes are refused until a restart, reads and searches go on',
+}

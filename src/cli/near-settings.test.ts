@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { settings } from '../config.ts'
+import { nearSettings } from './near-settings.ts'
+
+const names = Object.values(settings).map(({ env }) => env)
+
+/** What is found for one variable: the setting that was meant. */
+function meantBy(variable: string, value = 'x'): string | undefined {
+  return nearSettings({ [variable]: value })[0]?.setting
+}
+
+describe('variables that are nearly a setting', () => {
+  it('are found with the setting that was meant', () => {
+    for (const [variable, setting] of Object.entries({
+      HTTP_APIKEY: 'HTTP_API_KEY',
+      HTTP_PROT: 'HTTP_PORT',
+      DATADIR: 'DATA_DIR',
+      HNSW_EFF: 'HNSW_EF',
+      HTTP_KEY: 'HTTP_API_KEY',
+      HTTP_API_KEY_FILE: 'HTTP_API_KEY',
+      GRPC_PASSWORD: 'GRPC_ROOT_PASSWORD',
+      GRPC_ROOT_PASSWORT: 'GRPC_ROOT_PASSWORD',
+      GRPC_ROOT_PASSWORD_FILE: 'GRPC_ROOT_PASSWORD',
+      MAX_MEMORY: 'MAX_MEMORY_BYTES',
+      SHUTDOWN_TIMEOUT: 'SHUTDOWN_TIMEOUT_MS',
+      DIMENSIONS: 'DIMENSION',
+      LOGLEVEL: 'LOG_LEVEL',
+      http_port: 'HTTP_PORT',
+      'HTTP-HOST': 'HTTP_HOST',
+      VICINAL_DATA_DIR: 'DATA_DIR',
+      VICINAL_HTTP_APIKEY: 'HTTP_API_KEY',
+    })) {
+      assert.equal(meantBy(variable), setting, variable)
+    }
+  })
+
+  it('are found for every setting: without underscores, in lower case, and with a letter dropped, doubled or swapped', () => {
+    const isKnown = (variable: string): boolean => names.includes(variable)
+    for (const name of names) {
+      const middle = name.length - 2
+      const variants = [
+        ...(name.includes('_') ? [name.replaceAll('_', '')] : []),
+        name.replace(/_|$/, '__'),
+        name.toLowerCase(),
+        `${name.slice(0, -1)}${name.at(-1)}${name.at(-1)}`,
+        name.slice(0, middle) + name.at(-1) + name.at(-2),
+        name.slice(0, middle) + name.slice(middle + 1),
+      ]
+      for (const variant of variants) {
+        if (!isKnown(variant)) assert.ok(meantBy(variant), `${variant} for ${name}`)
+      }
+    }
+  })
+
+  it('are not looked for among those that are empty, or that are settings', () => {
+    assert.deepEqual(
+      nearSettings({ HTTP_APIKEY: '', ...Object.fromEntries(names.map((each) => [each, 'x'])) }),
+      [],
+    )
+  })
+})
+
+describe('ordinary variables', () => {
+  it('are no settings misspelt', () => {
+    const ordinary = `PATH HOME PWD OLDPWD USER LOGNAME SHELL SHLVL TERM COLORTERM LANG LC_ALL TZ TMPDIR TEMP TMP EDITOR
+      HOST HOSTNAME PORT URL ADDR DEBUG DISPLAY MAIL HTTP HTTPS HTTP_PROXY HTTPS_PROXY http_proxy https_proxy NO_PROXY
+      ALL_PROXY HTTPS_PORT HTTP_PROXY_HOST HTTP_USER_AGENT HTTP_ACCEPT HTTP_COOKIE HTTP_REFERER HTTP_TIMEOUT
+      NODE_ENV NODE_OPTIONS NODE_PATH NODE_EXTRA_CA_CERTS NODE_COMPILE_CACHE UV_THREADPOOL_SIZE NPM_CONFIG_LOGLEVEL
+      npm_config_cache npm_lifecycle_event npm_package_name npm_config_loglevel INIT_CWD CI GITHUB_TOKEN
+      DATABASE_URL DATABASE_HOST DATA DATA_PATH DATABASE REDIS_URL PGDATA PGHOST PGPORT MYSQL_ROOT_PASSWORD
+      MYSQL_DATADIR POSTGRES_PASSWORD API_KEY API_URL API_HOST SECRET_KEY OPENAI_API_KEY LOG_FILE LOG_DIR LOG_PATH
+      LOG_LEVEL_ROOT MAX_CONNECTIONS MAX_WORKERS MAX_OLD_SPACE WEB_CONCURRENCY TIMEOUT REQUEST_ID
+      GRPC_TRACE GRPC_VERBOSITY GRPC_NODE_TRACE GRPC_NODE_VERBOSITY GRPC_SSL_CIPHER_SUITES GRPC_PROXY grpc_proxy
+      GRPC_DEFAULT_SSL_ROOTS_FILE_PATH GRPC_DNS_RESOLVER GRPC_POLL_STRATEGY GRPC_ENABLE_FORK_SUPPORT
+      SYSTEMD_EXEC_PID INVOCATION_ID JOURNAL_STREAM NOTIFY_SOCKET WATCHDOG_USEC XDG_DATA_DIRS XDG_DATA_HOME
+      XDG_RUNTIME_DIR SSH_AUTH_SOCK SSH_CONNECTION DOCKER_HOST KUBERNETES_SERVICE_HOST KUBERNETES_PORT
+      VICINAL_API_KEY VICINAL_SERVICE_HOST VICINAL_SERVICE_PORT VICINAL_VERSION OMP_NUM_THREADS MALLOC_ARENA_MAX`
+    const environment = Object.fromEntries(ordinary.split(/\s+/).map((name) => [name, 'x']))
+    assert.deepEqual(nearSettings(environment), [])
+  })
+
+  it('are those that Kubernetes makes of a service’s name', () => {
+    assert.equal(meantBy('VICINAL_HTTP_PORT', 'tcp://10.0.0.1:3000'), undefined)
+    assert.equal(meantBy('VICINAL_HTTP_PORT', '3000'), 'HTTP_PORT')
+  })
+})

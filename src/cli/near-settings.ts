@@ -1,0 +1,91 @@
+import { settings } from '../config.ts'
+
+/** A variable that is no setting, and the setting that was probably meant. */
+export interface NearSetting {
+  readonly variable: string
+  readonly setting: string
+}
+
+/**
+ * Finds variables whose names come so close to a setting's that they were probably meant for it. The service would
+ * ignore them: with `HTTP_APIKEY` it would be open though its operator believes that it has a key.
+ */
+export function nearSettings(environment: Readonly<Record<string, string | undefined>>): NearSetting[] {
+  return Object.entries(environment).flatMap(([variable, value]) => {
+    if (!value || isNotForUs(variable, value)) return []
+    const [setting] = names
+      .filter((name) => isNear(variable, name))
+      .sort((left, right) => editDistance(variable, left) - editDistance(variable, right))
+    return setting === undefined ? [] : [{ variable, setting }]
+  })
+}
+
+const names: readonly string[] = Object.values(settings).map(({ env }) => env)
+
+/** Variables of other programs whose names are near to a setting's, by accident. */
+const wellKnown: readonly string[] = [
+  'HTTP_PROXY',
+  'HTTPS_PROXY',
+  'HTTPS_PORT',
+  'HTTPS_HOST',
+  'VICINAL_API_KEY',
+]
+
+/** Kubernetes sets variables of its own for every service in a namespace, whatever the service is called. */
+const serviceLink = /^(tcp|udp|sctp):\/\//
+
+function isNotForUs(variable: string, value: string): boolean {
+  return names.includes(variable) || wellKnown.includes(variable.toUpperCase()) || serviceLink.test(value)
+}
+
+function isNear(variable: string, setting: string): boolean {
+  const words = wordsOf(variable)
+  if (isNearSpelling(words, wordsOf(setting))) return true
+  return words[0] === 'VICINAL' && isNearSpelling(words.slice(1), wordsOf(setting))
+}
+
+function isNearSpelling(words: readonly string[], meant: readonly string[]): boolean {
+  const text = words.join('')
+  const meantText = meant.join('')
+  if (editDistance(text, meantText) <= (meantText.length < shortLength ? 1 : 2)) return true
+  // `MAX_MEMORY`, `GRPC_PASSWORD`, `HTTP_API_KEY_FILE`. Of two words, one alone says nothing.
+  if (words.length < 2 || meant.length < 3 || words[0] !== meant[0]) return false
+  return isWithoutOne(words, meant) || isWithoutOne(meant, words)
+}
+
+/** Names with fewer letters have others of their own kind at a distance of two. */
+const shortLength = 10
+
+function wordsOf(name: string): string[] {
+  return name.toUpperCase().split(/[_-]+/)
+}
+
+/** Whether `words` are `all` without one of them. */
+function isWithoutOne(words: readonly string[], all: readonly string[]): boolean {
+  const missing = all.findIndex((word, index) => word !== words[index])
+  return (
+    all.length === words.length + 1 && all.toSpliced(missing, 1).every((word, index) => word === words[index])
+  )
+}
+
+/** Letters to insert, remove, replace, or swap with the next one: the restricted Damerau-Levenshtein distance. */
+function editDistance(left: string, right: string): number {
+  let before: number[] = []
+  let last = Array.from({ length: right.length + 1 }, (_, column) => column)
+  for (let row = 1; row <= left.length; row += 1) {
+    const next = [row]
+    for (let column = 1; column <= right.length; column += 1) {
+      const isSame = left[row - 1] === right[column - 1]
+      const isSwapped = left[row - 1] === right[column - 2] && left[row - 2] === right[column - 1]
+      next[column] = Math.min(
+        last[column]! + 1,
+        next[column - 1]! + 1,
+        last[column - 1]! + (isSame ? 0 : 1),
+        isSwapped ? before[column - 2]! + 1 : Number.POSITIVE_INFINITY,
+      )
+    }
+    before = last
+    last = next
+  }
+  return last[right.length]!
+}

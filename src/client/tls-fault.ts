@@ -1,0 +1,30 @@
+/**
+ * What is wrong with a connection over TLS, and what to do about it; undefined where it is something else.
+ *
+ * @param where the address that was called
+ * @param text what OpenSSL or Node said, which is all that gRPC passes on
+ */
+export function tlsFault(where: string, text: string): string | undefined {
+  const remedy = remedies.find(([pattern]) => pattern.test(text))?.[1]
+  return remedy && `${remedy(where)} (${text.split('; if the root CA')[0]})`
+}
+
+const remedies: readonly (readonly [RegExp, (where: string) => string])[] = [
+  [
+    /self[- ]signed certificate|unable to (verify|get)|certificate not trusted/i,
+    (where) =>
+      `the certificate of ${where} is not trusted: name the file of its authority's certificate with --ca-file, or in NODE_EXTRA_CA_CERTS`,
+  ],
+  [
+    /certificate has expired|not yet valid/i,
+    (where) => `the certificate of ${where} is not valid at this time: renew it, or set the clock`,
+  ],
+  [
+    /altnames/i,
+    (where) => `the certificate of ${where} is for other names: call the service by one of those`,
+  ],
+  [
+    /wrong version number|packet length too long/i,
+    (where) => `${where} does not speak TLS: is it the address of the service itself, and not of its proxy?`,
+  ],
+]

@@ -1,0 +1,68 @@
+import assert from 'node:assert/strict'
+import { it } from 'node:test'
+import { clusteredVectors, normal } from '../../test/support/clusters.ts'
+import { IndexFixture } from '../../test/support/index-fixture.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { metrics } from '../base/point.ts'
+import { bestMeasure, type GraphMeasure } from './graph-measures.ts'
+
+const seed = 20_261_122
+const count = 2000
+const dimension = 32
+
+function vectorsOf(component: (index: number, random: () => number) => number): Float32Array[] {
+  const random = seededRandom(seed)
+  return Array.from({ length: count }, () =>
+    Float32Array.from({ length: dimension }, (_, index) => component(index, random)),
+  )
+}
+
+const sets: Readonly<Record<string, { readonly vectors: () => Float32Array[]; readonly on: GraphMeasure }>> =
+  {
+    'clusters that codes tell apart': {
+      vectors: () => clusteredVectors(seededRandom(seed), count, dimension),
+      on: 'codes',
+    },
+    'an offset ten thousand times as large as what differs': {
+      vectors: () => vectorsOf((_, random) => 1e4 + normal(random)),
+      on: 'rows',
+    },
+    'squares beyond what float32 can hold': {
+      vectors: () => vectorsOf((_, random) => normal(random) * 5e37),
+      on: 'nothing',
+    },
+    'equal vectors, of which any are as near': { vectors: () => vectorsOf(() => 1), on: 'codes' },
+  }
+
+for (const [name, { vectors, on }] of Object.entries(sets)) {
+  it(`a graph is measured on ${on}: ${name}, seed ${seed}`, async () => {
+    const points = vectors()
+    const queries = points.splice(0, 50)
+    await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1 })
+    for (const vector of points) fixture.insert(vector)
+    await fixture.settled()
+    assert.equal(fixture.indexer.measuredOn['Euclidean'], on)
+    for (const metric of metrics) {
+      const recall = await fixture.recall(queries, metric)
+      assert.ok(recall >= 0.98, `${metric}: ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`)
+    }
+  })
+}
+
+it(`what a graph is measured on is found before any point is linked, and coded, seed ${seed}`, async () => {
+  const graphBytesMin = count * dimension * 4
+  await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1, graphBytesMin })
+  for (const vector of clusteredVectors(seededRandom(seed), count, dimension)) fixture.insert(vector)
+  await fixture.settled()
+  assert.equal(fixture.indexer.measuredOn['Euclidean'], 'codes')
+  assert.equal(fixture.indexer.route('Euclidean')?.measure, 0, 'by codes')
+})
+
+it('codes are used where they are good enough, rows where they are better, and nothing where neither is of use', () => {
+  assert.equal(bestMeasure({ codes: 0.99, rows: 1 }), 'codes')
+  assert.equal(bestMeasure({ codes: 0.9, rows: 1 }), 'rows')
+  assert.equal(bestMeasure({ codes: 0.7, rows: 0.6 }), 'codes')
+  assert.equal(bestMeasure({ codes: 0.1, rows: 0.6 }), 'rows')
+  assert.equal(bestMeasure({ codes: 0.1, rows: 0.2 }), 'nothing')
+  assert.equal(bestMeasure({ rows: 1 }), 'rows', 'no codes')
+})

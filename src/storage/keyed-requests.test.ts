@@ -1,0 +1,176 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { createLogger } from '../base/log.ts'
+import { databasePath } from './data-directory.ts'
+import { faultOfDatabase } from './database-check.ts'
+import {
+  encodeKeyedRequest,
+  keyedRequestBytes,
+  keyOfHash,
+  keyOfRequest,
+  type RequestQueue,
+  requestNumbers,
+} from './key-layout.ts'
+import { addRequests, faultsOfRequests, findRequest, type RequestBounds } from './keyed-requests.ts'
+import { openStore } from './lmdb-store.ts'
+import type { KeyedRequest, Store } from './store.ts'
+import { openDatabase, openTables, readMeta, type Tables } from './tables.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+let dataDir: string
+let tables: Tables
+
+beforeEach(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'vicinal-keys-'))
+  tables = await openDatabase(dataDir)
+})
+afterEach(async () => {
+  await tables.root.close()
+  rmSync(dataDir, { recursive: true })
+})
+
+const day: RequestBounds = { maxKeys: 1000, keyLifeMs: 86_400_000 }
+
+/** @param key also the beginning of the key's hash, so that neighbours share the first 31 bits */
+function request(key: number, acceptedMs = Date.now()): KeyedRequest {
+  const keyHash = Buffer.alloc(16)
+  keyHash.writeUInt32BE(key)
+  return { keyHash, bodyHash: Buffer.alloc(16, 7), idSeed: Buffer.alloc(16, key), points: key, acceptedMs }
+}
+
+function add(
+  requests: readonly KeyedRequest[],
+  queue: RequestQueue,
+  bounds: RequestBounds = day,
+): RequestQueue {
+  const encoded = Buffer.alloc(requests.length * keyedRequestBytes)
+  for (const [index, each] of requests.entries()) encodeKeyedRequest(encoded, index * keyedRequestBytes, each)
+  return tables.root.transactionSync(() => addRequests(tables.meta, encoded, queue, bounds))
+}
+
+function found(key: number): number | undefined {
+  return findRequest(tables.meta, request(key).keyHash)?.points
+}
+
+function range(first: number, end: number): number[] {
+  return Array.from({ length: end - first }, (_, index) => first + index)
+}
+
+const entries = (): number => [...tables.meta.getKeys()].length
+
+describe('keyed requests', () => {
+  it('are found by their keys, those whose hashes begin alike too, and the newest of a key', () => {
+    let queue = add(
+      range(0, 100).map((key) => request(key)),
+      { first: 0, count: 0 },
+    )
+    assert.deepEqual(range(0, 101).map(found), [...range(0, 100), undefined])
+    queue = add([{ ...request(40), points: 1234 }], queue)
+    assert.deepEqual([found(40), found(41)], [1234, 41])
+    assert.deepEqual(queue, { first: 0, count: 101 })
+    assert.deepEqual([...faultsOfRequests(tables.meta)], [])
+  })
+
+  it('are at most so many: the oldest go, with everything that was kept of them', () => {
+    let queue: RequestQueue = { first: 0, count: 0 }
+    for (const key of range(0, 300)) queue = add([request(key)], queue, { ...day, maxKeys: 50 })
+    assert.deepEqual(queue, { first: 250, count: 50 })
+    assert.deepEqual(range(0, 300).map(found), [...Array(250).fill(undefined), ...range(250, 300)])
+    assert.equal(entries(), 50 + 25)
+  })
+
+  it('go when they are too old, a few with each commit, one without keys too', () => {
+    const now = Date.now()
+    const old = range(0, 100).map((key) => request(key, now - day.keyLifeMs - 1000 + key))
+    let queue = add(old.slice(0, 50), { first: 0, count: 0 }, { ...day, keyLifeMs: 2 * day.keyLifeMs })
+    queue = add(old.slice(50), queue, { ...day, keyLifeMs: 2 * day.keyLifeMs })
+    queue = add([request(200, now), request(201, now)], queue)
+    assert.deepEqual(queue, { first: 20, count: 82 })
+    const counts: number[] = []
+    while (queue.count > 2) {
+      queue = add([], queue)
+      counts.push(queue.count)
+    }
+    assert.deepEqual(counts, [66, 50, 34, 18, 2])
+    assert.deepEqual([found(99), found(200), found(201)], [undefined, 200, 201])
+    assert.equal(entries(), 2 + 1)
+  })
+
+  it('begin their numbers anew behind the last one', () => {
+    let queue: RequestQueue = { first: requestNumbers - 3, count: 0 }
+    for (const key of range(0, 10)) queue = add([request(key)], queue, { ...day, maxKeys: 5 })
+    assert.deepEqual(queue, { first: 2, count: 5 })
+    assert.deepEqual(range(0, 10).map(found), [...Array(5).fill(undefined), ...range(5, 10)])
+  })
+
+  it('that are damaged are refused one by one, and told of', () => {
+    let queue = add([request(1), request(2), request(300)], { first: 0, count: 0 })
+    const damage = (key: number): void => {
+      const value = Buffer.from(tables.meta.getBinary(key)!)
+      value[value.length >> 1]! ^= 1
+      tables.root.transactionSync(() => tables.meta.putSync(key, value))
+    }
+    damage(keyOfRequest(1))
+    assert.throws(() => found(2), /keyed request 1 does not match its checksum/)
+    assert.equal(found(300), 300)
+    damage(keyOfHash(request(300).keyHash))
+    assert.throws(() => found(300), /do not match their checksum/)
+    assert.equal([...faultsOfRequests(tables.meta)].length, 2)
+    // They are in the way of nothing else.
+    queue = add(
+      range(400, 410).map((key) => request(key)),
+      queue,
+      { ...day, maxKeys: 10 },
+    )
+    assert.deepEqual(queue, { first: 3, count: 10 })
+    assert.deepEqual(range(400, 410).map(found), range(400, 410))
+  })
+})
+
+describe('the format of a database', () => {
+  const insertion = (slot: number): Parameters<Store['commit']>[0]['insertions'][number] => ({
+    slot,
+    id: `00000000-0000-4000-8000-00000000000${slot}`,
+    sequence: slot + 1,
+    point: { vector: Float32Array.of(slot), payload: { contentType: 'Text', content: 'x' } },
+  })
+  const versionOf = (): number => tables.meta.getBinary(0)!.readUInt32LE(0)
+
+  it('is what it was until the first request with a key; then an older program reads that it is too new', async () => {
+    await tables.root.close()
+    const store = await openStore({ dataDir, logger })
+    try {
+      tables = openTables(dataDir)
+      await store.commit({ insertions: [insertion(0)], deletions: [] })
+      tables.root.resetReadTxn()
+      assert.equal(versionOf(), 2)
+      assert.equal(tables.meta.getBinary(0)!.length, 36)
+      await store.commit({ insertions: [insertion(1)], deletions: [], keyedRequests: [request(5)] })
+      await store.commit({ insertions: [], deletions: [{ ...insertion(1), sequence: 3 }] })
+      tables.root.resetReadTxn()
+      assert.equal(versionOf(), 3)
+      assert.deepEqual(readMeta(dataDir, tables)?.keyedRequests, { first: 0, count: 1 })
+      // No table that an older program does not know: it would take it for damage before it read the version.
+      assert.deepEqual([...tables.root.getKeys()], ['live', 'meta', 'payloads'])
+    } finally {
+      await store.close()
+    }
+    tables = await openDatabase(dataDir)
+  })
+
+  it('has as many requests as it says', async () => {
+    await tables.root.close()
+    const store = await openStore({ dataDir, logger })
+    await store.commit({ insertions: [insertion(0)], deletions: [], keyedRequests: [request(5), request(6)] })
+    await store.close()
+    tables = await openDatabase(dataDir)
+    tables.root.transactionSync(() => tables.meta.removeSync(keyOfRequest(1)))
+    assert.deepEqual(faultOfDatabase(databasePath(dataDir)), {
+      fault: 'it should hold 2 keyed requests, but has 1',
+      isRepairable: true,
+    })
+  })
+})

@@ -1,0 +1,124 @@
+import type { Database } from 'lmdb'
+import {
+  decodeKeyedRequest,
+  decodeRequestNumbers,
+  encodeRequestNumbers,
+  firstRequestKey,
+  isKeyOfRequest,
+  keyedRequestBytes,
+  keyOfHash,
+  keyOfRequest,
+  type RequestQueue,
+  requestNumbers,
+} from './key-layout.ts'
+import type { KeyedRequest } from './store.ts'
+
+/**
+ * Requests that are recognized by their keys, in the table `meta` (key-layout.ts has the bytes): a queue of records in
+ * the order of their commits, and by hash of the key the places of its records in the queue.
+ *
+ *   hash of a key ──> numbers of requests ──> requests   oldest ├──┼──┼──┼──┤ newest
+ *                                                        removed ┘         └ added
+ *
+ * Nothing of it is held in memory. What is asked for is looked up; what is added is looked up and written, in the
+ * transaction that stores the points.
+ */
+type Table = Database<Buffer, number>
+
+/** How many requests are kept, and how long. */
+export interface RequestBounds {
+  readonly maxKeys: number
+  readonly keyLifeMs: number
+}
+
+/**
+ * The newest request under this key.
+ *
+ * @throws RequestFault for a damaged record: whether the request was there, nobody can tell
+ */
+export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | undefined {
+  for (const number of numbersUnder(table, keyOfHash(keyHash)).reverse()) {
+    const value = table.getBinary(keyOfRequest(number))
+    // The place of a request that was removed unread, because it was damaged, may be empty or another's.
+    if (value === undefined) continue
+    const request = decodeKeyedRequest(value)
+    if (request === undefined) throw new RequestFault(`keyed request ${number} does not match its checksum`)
+    if (Buffer.compare(request.keyHash, keyHash) === 0) return request
+  }
+  return undefined
+}
+
+/**
+ * Adds encoded requests to the queue, and removes what is too old or too much: a few more than were added, so that the
+ * queue shrinks and no commit takes long. To be called within the transaction that stores their points.
+ *
+ * @throws RequestFault when what is to be changed is damaged
+ */
+export function addRequests(
+  table: Table,
+  encoded: Buffer,
+  queue: RequestQueue,
+  { maxKeys, keyLifeMs }: RequestBounds,
+): RequestQueue {
+  let { first, count } = queue
+  const added = encoded.length / keyedRequestBytes
+  for (let index = 0; index < added; index += 1) {
+    const value = encoded.subarray(index * keyedRequestBytes, (index + 1) * keyedRequestBytes)
+    const number = (first + count) % requestNumbers
+    const key = keyOfHash(value)
+    table.putSync(keyOfRequest(number), value)
+    table.putSync(key, encodeRequestNumbers(key, [...numbersUnder(table, key), number]))
+    count += 1
+  }
+  const bornBeforeMs = Date.now() - keyLifeMs
+  for (let left = 2 * added + removedBesides; left > 0 && count > 0; left -= 1) {
+    const value = table.getBinary(keyOfRequest(first))
+    const oldest = value && decodeKeyedRequest(value)
+    // Of a damaged one nobody knows its age: it stays until there are too many.
+    const isOld = oldest !== undefined && oldest.acceptedMs <= bornBeforeMs
+    if (!isOld && count <= maxKeys) break
+    if (oldest !== undefined) removeNumber(table, keyOfHash(oldest.keyHash), first)
+    table.removeSync(keyOfRequest(first))
+    first = (first + 1) % requestNumbers
+    count -= 1
+  }
+  return { first, count }
+}
+
+/** Forgets all requests, damaged ones too. To be called within a transaction. */
+export function removeRequests(table: Table): void {
+  for (const key of [...table.getKeys({ start: firstRequestKey })]) table.removeSync(key)
+}
+
+/** Goes through everything and tells what is damaged. */
+export function* faultsOfRequests(table: Table): Generator<string> {
+  for (const { key, value } of table.getRange({ start: firstRequestKey })) {
+    const isSound = isKeyOfRequest(key)
+      ? decodeKeyedRequest(value) !== undefined
+      : decodeRequestNumbers(key, value) !== undefined
+    if (!isSound) yield `the record of keyed requests under ${key} does not match its checksum`
+  }
+}
+
+export class RequestFault extends Error {}
+
+function numbersUnder(table: Table, key: number): number[] {
+  const value = table.getBinary(key)
+  if (value === undefined) return []
+  const numbers = decodeRequestNumbers(key, value)
+  if (numbers === undefined) throw new RequestFault(`the keys under ${key} do not match their checksum`)
+  return numbers
+}
+
+function removeNumber(table: Table, key: number, number: number): void {
+  const value = table.getBinary(key)
+  const numbers = value && decodeRequestNumbers(key, value)
+  // What is damaged stays for `doctor` to find; nothing is found through it.
+  if (numbers === undefined) return
+  const left = numbers.filter((each) => each !== number)
+  if (left.length === 0) table.removeSync(key)
+  else table.putSync(key, encodeRequestNumbers(key, left))
+}
+
+/** Removed with each commit besides twice those added: what is left of a time with more keys goes too. */
+const removedBesides = 16

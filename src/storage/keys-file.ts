@@ -1,0 +1,110 @@
+import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from 'node:fs'
+import { type ApiKey, type Role, roles } from '../base/api-key.ts'
+
+/** A file of keys as it was read. */
+export interface KeysFile {
+  readonly keys: readonly ApiKey[]
+  /** Changes with the file. */
+  readonly version: string
+}
+
+/**
+ * Reads a file of keys (API_KEYS_FILE): a role, a name and a key on each line, with white space between them. Blank
+ * lines and those that begin with # are passed over.
+ *
+ *   # role  name       key
+ *   write   importer   Zk3tJv0wq9Lr7mXb
+ *   read    dashboard  aX9cQ2nT5uYhRe8d
+ *
+ * @throws Error that names the file, the line and what is wrong, and never a key
+ */
+export function readKeysFile(path: string): KeysFile {
+  const file = opened(path)
+  try {
+    const stats = fstatSync(file)
+    if (process.platform !== 'win32' && (stats.mode & 0o027) !== 0) {
+      const mode = (stats.mode & 0o777).toString(8)
+      throw new Error(
+        `${path} (API_KEYS_FILE) has mode ${mode}, so that others could read or change it: chmod 600`,
+      )
+    }
+    if (stats.size > bytesMax) {
+      throw new Error(`${path} (API_KEYS_FILE) has ${stats.size} bytes, the most is ${bytesMax}`)
+    }
+    return { keys: keysIn(readFileSync(file, 'utf8'), path), version: versionOf(stats) }
+  } finally {
+    closeSync(file)
+  }
+}
+
+function opened(path: string): number {
+  try {
+    return openSync(path, 'r')
+  } catch (cause) {
+    throw new Error(`${path} (API_KEYS_FILE) cannot be read: ${(cause as Error).message}`, { cause })
+  }
+}
+
+/**
+ * Reads the file again after each change, within a second; a file that cannot be used is told of once, and changes
+ * nothing. Gives how to end it.
+ */
+export function watchKeysFile(
+  path: string,
+  first: KeysFile,
+  onKeys: (keys: readonly ApiKey[]) => void,
+  onFault: (error: unknown) => void,
+): () => void {
+  let version = first.version
+  const look = (): void => {
+    const stats = statSync(path, { throwIfNoEntry: false })
+    const now = stats === undefined ? '' : versionOf(stats)
+    if (now === version) return
+    version = now
+    try {
+      const file = readKeysFile(path)
+      version = file.version
+      onKeys(file.keys)
+    } catch (error) {
+      onFault(error)
+    }
+  }
+  const timer = setInterval(look, intervalMs).unref()
+  return () => clearInterval(timer)
+}
+
+const intervalMs = 1000
+
+/** Every call is compared with all of them. */
+const keysMax = 100
+const bytesMax = 64 * 1024
+
+function keysIn(text: string, path: string): ApiKey[] {
+  const keys: ApiKey[] = []
+  for (const [index, line] of text.split(/\r?\n/).entries()) {
+    if (/^\s*(#|$)/.test(line)) continue
+    const refuse = (fault: string): never => {
+      throw new Error(`${path}:${index + 1} (API_KEYS_FILE) ${fault}`)
+    }
+    const [role = '', name = '', key = '', more] = line.trim().split(/\s+/)
+    if (key === '' || more !== undefined)
+      refuse('is not like `read dashboard <key>`: a role, a name and a key')
+    if (!isRole(role)) refuse(`has the role ${JSON.stringify(role.slice(0, 20))}, it must be read or write`)
+    if (!/^[\w.-]{1,64}$/.test(name))
+      refuse('has a name with others than letters, digits and _.-, or over 64 of them')
+    if (!/^[\x21-\x7e]{16,}$/.test(key)) refuse('has a key that is not 16 or more visible ASCII characters')
+    if (keys.some((each) => each.name === name)) refuse(`has the name ${name} again`)
+    if (keys.some((each) => each.key === key)) refuse('has the key of another line')
+    if (keys.length === keysMax) refuse(`is one key too many, the most is ${keysMax}`)
+    keys.push({ role: role as Role, name, key })
+  }
+  return keys
+}
+
+function isRole(text: string): text is Role {
+  return roles.some((role) => role === text)
+}
+
+function versionOf({ dev, ino, size, mode, mtimeMs, ctimeMs }: Stats): string {
+  return [dev, ino, size, mode, mtimeMs, ctimeMs].join(' ')
+}

@@ -1,0 +1,101 @@
+import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs'
+import { join } from 'node:path'
+import { newId } from '../base/ids.ts'
+import { jsonNumbers } from '../base/json-numbers.ts'
+import { contentTypes } from '../base/point.ts'
+import { makeDirectory, rowFilePath, setAsidePath } from './data-directory.ts'
+import {
+  decodeBlock,
+  emptyBlock,
+  encodeBlock,
+  encodeDatabaseId,
+  encodeMeta,
+  metaKeys,
+  rowsHeader,
+  splitPayload,
+} from './key-layout.ts'
+import { removeRequests } from './keyed-requests.ts'
+import type { DamagedPoint, Findings, Survey } from './survey.ts'
+import { writeWholeFile } from './whole-file.ts'
+
+/**
+ * Takes damaged points out of the data, so that the rest can be served:
+ *
+ *   what is left of them, in a file of its own, synced ─> header of vectors.rows, synced ─> one LMDB transaction
+ *
+ * Killed before the transaction, it leaves the damage as it was and at most a file too many; after it, all is done. So
+ * it can be repeated whatever happened. Points that go take sequence numbers as if they had been deleted, so a graph
+ * on disk does not take a slot's next point for the last one; and the database gets a new id, as its history is no
+ * longer that of its snapshots. Where records of idempotency keys are damaged, all are forgotten.
+ *
+ * @returns the file with the points that were set aside; undefined when there were none
+ */
+export async function repair(survey: Survey, findings: Findings): Promise<string | undefined> {
+  const { damage } = findings
+  const file = damage.length === 0 ? undefined : await keep(survey, damage)
+  const { dimension } = survey.meta
+  if (dimension !== undefined) writeHeader(rowFilePath(survey.dataDir), dimension)
+  commit(survey, findings)
+  return file
+}
+
+async function keep(survey: Survey, damage: readonly DamagedPoint[]): Promise<string> {
+  const directory = setAsidePath(survey.dataDir)
+  makeDirectory(directory)
+  const name = `points-${new Date().toISOString().replaceAll(':', '-')}.jsonl`
+  const { path } = await writeWholeFile(join(directory, 'partial'), async (file) => {
+    for (const point of damage) await file.writeFile(lineOf(survey, point))
+    return join(directory, name)
+  })
+  return path
+}
+
+/** What is sound as `import` reads it, and what is not byte for byte. */
+function lineOf(survey: Survey, { slot, id, fault }: DamagedPoint): string {
+  const { row, payload } = survey.bytesOf(slot)
+  const sequence = row?.verify()
+  const parts = payload && splitPayload(payload)
+  const fields = JSON.stringify({
+    id,
+    slot,
+    fault,
+    ...(sequence === undefined ? { damaged_row: row?.bytes.toString('base64') } : { sequence }),
+    ...(parts === undefined
+      ? { damaged_payload: payload?.toString('base64') }
+      : { content_type: contentTypes[parts.contentType], content: parts.content.toString('utf8') }),
+  })
+  return sequence === undefined
+    ? `${fields}\n`
+    : `${fields.slice(0, -1)},"vector":${jsonNumbers(row!.vector)}}\n`
+}
+
+function writeHeader(path: string, dimension: number): void {
+  const file = openSync(path, 'r+')
+  try {
+    const header = rowsHeader(dimension)
+    for (let at = 0; at < header.length; ) at += writeSync(file, header, at, header.length - at, at)
+    fsyncSync(file)
+  } finally {
+    closeSync(file)
+  }
+}
+
+function commit({ meta, tables, requestFaults }: Survey, { damage, points, newest, live }: Findings): void {
+  const blocks = [...new Set([...tables.live.getKeys(), ...live.keys()])]
+  const sequence = Math.max(meta.sequence, newest) + damage.length
+  tables.root.transactionSync(() => {
+    for (const { slot } of damage) tables.payloads.removeSync(slot)
+    for (const block of blocks) {
+      const bits = live.get(block) ?? emptyBlock
+      const stored = tables.live.getBinary(block)
+      const isSame = stored !== undefined && decodeBlock(block, stored)?.equals(bits)
+      if (!isSame) tables.live.putSync(block, encodeBlock(block, bits))
+    }
+    // None rather than some: a repetition that is not recognized stores its points twice, whichever it is.
+    const isForgetting = requestFaults.length > 0
+    if (isForgetting) removeRequests(tables.meta)
+    const keyedRequests = isForgetting ? { first: 0, count: 0 } : meta.keyedRequests
+    tables.meta.putSync(metaKeys.state, encodeMeta({ ...meta, sequence, pointCount: points, keyedRequests }))
+    tables.meta.putSync(metaKeys.databaseId, encodeDatabaseId(newId()))
+  })
+}

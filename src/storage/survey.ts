@@ -1,0 +1,302 @@
+import { closeSync, existsSync, openSync, readSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { idBytes, idFromBytes } from '../base/ids.ts'
+import { contentTypes } from '../base/point.ts'
+import { beyondRepair, databasePath, rowFilePath } from './data-directory.ts'
+import { damagedBlock } from './database-check.ts'
+import { DirectoryLock } from './directory-lock.ts'
+import {
+  decodeBlock,
+  emptyBlock,
+  faultOfRowsHeader,
+  firstRequestKey,
+  isKeyOfRequest,
+  isRowsHeader,
+  type Meta,
+  type RowView,
+  rowBytesOf,
+  rowsHeaderBytes,
+  rowViews,
+  slotsPerBlock,
+  splitPayload,
+} from './key-layout.ts'
+import { faultsOfRequests } from './keyed-requests.ts'
+import type { StoredRow } from './store.ts'
+import { openDamagedDatabase, readDatabaseId, readMeta, type Tables } from './tables.ts'
+
+/** A point that is not what was stored. */
+export interface DamagedPoint {
+  readonly slot: number
+  /** Undefined when nothing that is left of the point tells. */
+  readonly id: string | undefined
+  readonly fault: string
+}
+
+/** What a reading of everything has found. */
+export interface Findings {
+  /** Whole points. */
+  readonly points: number
+  /** All others, in the order of slots. */
+  readonly damage: readonly DamagedPoint[]
+  /** Damage that is not of one point. */
+  readonly faults: readonly string[]
+  /** The largest sequence number of a row that is as it was written. */
+  readonly newest: number
+  /** The bits of whole points, by block. */
+  readonly live: ReadonlyMap<number, Buffer>
+}
+
+/** What is on disk of one point. */
+export interface PointBytes {
+  /** Undefined when the file ends before it. */
+  readonly row: RowView | undefined
+  readonly payload: Buffer | undefined
+}
+
+/**
+ * Reads stored data that may be damaged, point by point, and changes nothing. A point is whole when its slot is live,
+ * its row and its payload match their checksums and name the same id, and no other point has that id.
+ */
+export class Survey implements AsyncDisposable {
+  readonly dataDir: string
+  readonly meta: Meta
+  readonly tables: Tables
+  readonly #rows: RowWindow | undefined
+  readonly #opened: AsyncDisposableStack
+
+  private constructor(dataDir: string, tables: Tables, meta: Meta, opened: AsyncDisposableStack) {
+    this.dataDir = dataDir
+    this.tables = tables
+    this.meta = meta
+    this.#rows = meta.dimension === undefined ? undefined : opened.use(new RowWindow(dataDir, meta.dimension))
+    this.#opened = opened.move()
+  }
+
+  /**
+   * Locks the directory until it is closed.
+   *
+   * @returns undefined when nothing was ever stored there
+   * @throws Error that says that the directory is in use, or names damage which leaves nothing to go on with
+   */
+  static async open(path: string): Promise<Survey | undefined> {
+    const dataDir = resolve(path)
+    await using opened = new AsyncDisposableStack()
+    const lock = DirectoryLock.acquire(dataDir)
+    opened.defer(() => lock.release())
+    if (!existsSync(databasePath(dataDir)) && !existsSync(rowFilePath(dataDir))) return undefined
+    const tables = openDamagedDatabase(dataDir)
+    opened.defer(() => tables.root.close())
+    const meta = readMeta(dataDir, tables)
+    return meta && new Survey(dataDir, tables, meta, opened)
+  }
+
+  /**
+   * Reads everything.
+   *
+   * @param each called for each whole point; what it gets is overwritten after it returns
+   */
+  read(each: (row: StoredRow) => void): Findings {
+    const { blocks, damagedBlocks } = this.#liveBlocks()
+    const damage: DamagedPoint[] = []
+    const ids = new Set<string>()
+    const live = new Map<number, Buffer>()
+    let newest = 0
+    let found = 0
+    for (const { slot, isLive, payload } of placesOf(this.tables, blocks)) {
+      found += 1
+      const row = this.#rows?.row(slot)
+      const sequence = row?.verify()
+      newest = Math.max(newest, sequence ?? 0)
+      const id = idOf(row, sequence, payload)
+      const faults = this.#faultsOf(slot, row, sequence, payload)
+      // Where the bits are lost the payloads tell what lived.
+      if (!isLive && !damagedBlocks.has(Math.floor(slot / slotsPerBlock))) faults.push('its slot is not live')
+      if (faults.length === 0 && ids.has(id!)) faults.push('its id is that of another point')
+      if (faults.length > 0) {
+        damage.push({ slot, id, fault: faults.length === 1 ? faults[0]! : faults.join(', and ') })
+        continue
+      }
+      ids.add(id!)
+      setBit(live, slot)
+      each({ slot, id: row!.id, sequence: sequence!, vector: row!.vector })
+    }
+    const faults = [...this.#faultsBeside(), ...[...damagedBlocks].map(damagedBlock)]
+    if (found !== this.meta.pointCount) {
+      faults.push(`${this.meta.pointCount} points were stored, and there is something of ${found}`)
+    }
+    return { points: ids.size, damage, faults, newest, live }
+  }
+
+  /** What is damaged of the requests that are known by their idempotency keys. */
+  get requestFaults(): readonly string[] {
+    const { keyedRequests: { count } = { count: 0 } } = this.meta
+    let stored = 0
+    for (const key of this.tables.meta.getKeys({ start: firstRequestKey }))
+      stored += isKeyOfRequest(key) ? 1 : 0
+    const isShort = stored !== count
+    return [
+      ...faultsOfRequests(this.tables.meta),
+      ...(isShort ? [`${count} keyed requests were stored, and there are ${stored}`] : []),
+    ]
+  }
+
+  /** What is on disk of one point, good until the next call. */
+  bytesOf(slot: number): PointBytes {
+    return { row: this.#rows?.row(slot), payload: this.tables.payloads.getBinary(slot) }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opened.disposeAsync()
+  }
+
+  #liveBlocks(): { blocks: ReadonlyMap<number, Buffer>; damagedBlocks: ReadonlySet<number> } {
+    const blocks = new Map<number, Buffer>()
+    const damagedBlocks = new Set<number>()
+    for (const { key, value } of this.tables.live.getRange()) {
+      const bits = decodeBlock(key, value)
+      if (bits === undefined) damagedBlocks.add(key)
+      else blocks.set(key, bits)
+    }
+    return { blocks, damagedBlocks }
+  }
+
+  #faultsOf(
+    slot: number,
+    row: RowView | undefined,
+    sequence: number | undefined,
+    payload: Buffer | undefined,
+  ): string[] {
+    const faults: string[] = []
+    if (slot >= this.meta.slotCount) faults.push('its slot is beyond the last one')
+    if (row === undefined) faults.push('its row in vectors.rows is cut off')
+    else if (sequence === undefined) faults.push('its row in vectors.rows does not match its checksum')
+    else if (sequence > this.meta.sequence)
+      faults.push('its row in vectors.rows is newer than the last change')
+    const parts = payload && splitPayload(payload)
+    if (payload === undefined) faults.push('its payload in points.mdb is missing')
+    else if (parts === undefined || contentTypes[parts.contentType] === undefined) {
+      faults.push('its payload in points.mdb does not match its checksum')
+    } else if (sequence !== undefined && !parts.id.equals(row!.id)) {
+      faults.push('its payload in points.mdb is that of another point')
+    }
+    return faults
+  }
+
+  #faultsBeside(): string[] {
+    const faults: string[] = []
+    if (this.#rows?.isHeaderDamaged) faults.push('the header of vectors.rows is damaged')
+    try {
+      readDatabaseId(this.dataDir, this.tables)
+    } catch {
+      faults.push('the database id does not match its checksum')
+    }
+    faults.push(...this.requestFaults)
+    return faults
+  }
+}
+
+/** Rows by slot, read many at a time. */
+class RowWindow implements Disposable {
+  readonly isHeaderDamaged: boolean
+  readonly #file: number
+  readonly #rowBytes: number
+  readonly #bytes: Buffer
+  readonly #views: readonly RowView[]
+  #first = 0
+  #whole = 0
+
+  /** @throws DatabaseError when the file is missing, or of another dimension or version */
+  constructor(dataDir: string, dimension: number) {
+    const path = rowFilePath(dataDir)
+    if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
+    this.#file = openSync(path, 'r')
+    const header = Buffer.alloc(rowsHeaderBytes)
+    readSync(this.#file, header, 0, rowsHeaderBytes, 0)
+    this.isHeaderDamaged = !isRowsHeader(header)
+    const fault = faultOfRowsHeader(header, dimension)
+    if (fault !== undefined && !this.isHeaderDamaged) {
+      closeSync(this.#file)
+      throw beyondRepair(path, fault)
+    }
+    this.#rowBytes = rowBytesOf(dimension)
+    this.#bytes = Buffer.allocUnsafeSlow(Math.max(windowBytes, this.#rowBytes))
+    this.#views = rowViews(this.#bytes, dimension)
+  }
+
+  /** Undefined when the file ends before it has. */
+  row(slot: number): RowView | undefined {
+    if (slot < this.#first || slot >= this.#first + this.#whole) this.#moveTo(slot)
+    return slot - this.#first < this.#whole ? this.#views[slot - this.#first] : undefined
+  }
+
+  [Symbol.dispose](): void {
+    closeSync(this.#file)
+  }
+
+  #moveTo(slot: number): void {
+    let read = 0
+    for (;;) {
+      const position = rowsHeaderBytes + slot * this.#rowBytes + read
+      const bytesRead = readSync(this.#file, this.#bytes, read, this.#bytes.length - read, position)
+      if (bytesRead === 0) break
+      read += bytesRead
+    }
+    this.#first = slot
+    this.#whole = Math.floor(read / this.#rowBytes)
+  }
+}
+
+/** A slot that lives, or has a payload, or both. */
+interface Place {
+  readonly slot: number
+  readonly isLive: boolean
+  readonly payload: Buffer | undefined
+}
+
+/** In the order of slots. */
+function* placesOf({ payloads }: Tables, blocks: ReadonlyMap<number, Buffer>): Generator<Place> {
+  const liveSlots = liveSlotsOf(blocks)
+  let live = liveSlots.next()
+  for (const { key: slot, value: payload } of payloads.getRange()) {
+    while (!live.done && live.value < slot) {
+      yield { slot: live.value, isLive: true, payload: undefined }
+      live = liveSlots.next()
+    }
+    const isLive = !live.done && live.value === slot
+    if (isLive) live = liveSlots.next()
+    yield { slot, isLive, payload }
+  }
+  for (; !live.done; live = liveSlots.next()) yield { slot: live.value, isLive: true, payload: undefined }
+}
+
+function* liveSlotsOf(blocks: ReadonlyMap<number, Buffer>): Generator<number, undefined> {
+  for (const [block, bits] of blocks) {
+    for (let slot = 0; slot < slotsPerBlock; slot += 1) {
+      if ((bits[slot >> 3]! & (1 << (slot & 7))) !== 0) yield block * slotsPerBlock + slot
+    }
+  }
+}
+
+/** By what is undamaged; where nothing is, by what row and payload agree on. */
+function idOf(
+  row: RowView | undefined,
+  sequence: number | undefined,
+  payload: Buffer | undefined,
+): string | undefined {
+  if (sequence !== undefined) return idFromBytes(row!.id)
+  const stated = payload?.subarray(0, idBytes)
+  if (stated === undefined || stated.length < idBytes) return undefined
+  return splitPayload(payload!) !== undefined || row?.id.equals(stated) ? idFromBytes(stated) : undefined
+}
+
+function setBit(blocks: Map<number, Buffer>, slot: number): void {
+  const block = Math.floor(slot / slotsPerBlock)
+  let bits = blocks.get(block)
+  if (bits === undefined) {
+    bits = Buffer.alloc(emptyBlock.length)
+    blocks.set(block, bits)
+  }
+  bits[(slot % slotsPerBlock) >> 3]! |= 1 << (slot & 7)
+}
+
+const windowBytes = 256 * 1024

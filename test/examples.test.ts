@@ -1,0 +1,179 @@
+import assert from 'node:assert/strict'
+import { execFile, spawnSync } from 'node:child_process'
+import { globSync, mkdirSync, readdirSync, readFileSync, utimesSync, writeFileSync } from 'node:fs'
+import { delimiter, join } from 'node:path'
+import { describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { createHttpClient } from '../src/client/index.ts'
+import { settings } from '../src/config.ts'
+import { run, temporaryDirectory } from './support/process.ts'
+import { startTestService, type TestService } from './support/service.ts'
+
+/** The files of docs/examples that operators install, run as they are. nginx.conf has a test of its own. */
+
+const root = join(import.meta.dirname, '..')
+const examples = join(root, 'docs/examples')
+const units = globSync('*.{service,timer}', { cwd: examples })
+
+const withoutSystemd =
+  spawnSync('systemd-analyze', ['--version']).status !== 0 && 'systemd-analyze is not installed'
+
+describe('the units for systemd', () => {
+  it('are what systemd understands, without a warning', { skip: withoutSystemd }, async () => {
+    await using directory = await temporaryDirectory()
+    for (const name of units) {
+      // What they start is not installed here.
+      const unit = readFileSync(join(examples, name), 'utf8').replace(/^ExecStart=\S+/gm, 'ExecStart=/bin/sh')
+      writeFileSync(join(directory.path, name), unit)
+    }
+    const paths = units.map((name) => join(directory.path, name))
+    const { status, stdout, stderr } = spawnSync('systemd-analyze', ['verify', ...paths], {
+      encoding: 'utf8',
+    })
+    // Units of the machine's own are its own matter.
+    const ours = `${stdout}${stderr}`.split('\n').filter((line) => line.includes('vicinal'))
+    assert.deepEqual({ status, ours }, { status: 0, ours: [] })
+  })
+
+  it('leave the service little that it does not need', { skip: withoutSystemd }, () => {
+    const unit = join(examples, 'vicinal.service')
+    const security = ['security', '--offline=true', '--threshold=20', unit]
+    const { status, stderr } = spawnSync('systemd-analyze', security, { encoding: 'utf8' })
+    assert.equal(status, 0, stderr)
+  })
+
+  it('set what is a setting', () => {
+    const known = ['PATH', ...Object.values(settings).map(({ env }) => env)]
+    const set = units.flatMap((name) => [
+      ...readFileSync(join(examples, name), 'utf8').matchAll(/^Environment=(\w+)=/gm),
+    ])
+    assert.ok(set.length > 0)
+    assert.deepEqual(
+      set.map(([, name]) => name!).filter((name) => !known.includes(name)),
+      [],
+    )
+  })
+})
+
+describe('vicinal-backup', () => {
+  it('keeps as many snapshots as it is told, the newest, each of them whole', async () => {
+    await using place = await Place.open()
+    for (const count of [1, 2, 3, 4]) {
+      await place.insert()
+      await place.backUp(2)
+      assert.equal(place.snapshots.length, Math.min(count, 2))
+    }
+    // Without a change it is the same snapshot.
+    await place.backUp(2)
+    const kept: string[] = []
+    for (const name of place.snapshots) {
+      const { code, stdout } = await run(['snapshot', 'verify', join(place.backups, name)])
+      assert.equal(code, 0)
+      kept.push(/^(\d+) points/.exec(stdout)![1]!)
+    }
+    assert.deepEqual(kept.sort(), ['3', '4'])
+  })
+
+  it('deletes nothing of others, and what killed snapshots left behind a day ago', async () => {
+    await using place = await Place.open()
+    await place.insert()
+    for (const name of ['notes.txt', 'vicinal.snapshot.partial-1', 'vicinal.snapshot.partial-2']) {
+      writeFileSync(join(place.backups, name), '')
+    }
+    const longAgo = Date.now() / 1000 - 3 * 24 * 3600
+    utimesSync(join(place.backups, 'vicinal.snapshot.partial-1'), longAgo, longAgo)
+    await place.backUp(1)
+    const others = readdirSync(place.backups).filter((name) => !place.snapshots.includes(name))
+    assert.deepEqual(others.sort(), ['notes.txt', 'vicinal.snapshot.partial-2'])
+  })
+
+  it('fails, and deletes nothing, when there is no service', async () => {
+    await using place = await Place.open()
+    await place.insert()
+    await place.backUp(2)
+    await place.insert()
+    await place.backUp(2)
+    const before = place.snapshots
+    await place.service.service.close()
+    await assert.rejects(place.backUp(1), { code: 1, stderr: /no answer from/ })
+    assert.deepEqual(place.snapshots, before)
+  })
+
+  it('sets a damaged snapshot aside, and deletes nothing', async () => {
+    await using place = await Place.open()
+    await place.insert()
+    await place.backUp(1)
+    const before = place.snapshots
+    await place.insert()
+    // A disk that holds something else than was written, in the middle of the newest file.
+    place.damageWhatIsCreated()
+    await assert.rejects(place.backUp(1), { code: 1, stderr: /the new snapshot is damaged/ })
+    assert.deepEqual(place.snapshots, before)
+    assert.equal(readdirSync(place.backups).filter((name) => name.endsWith('.snapshot.damaged')).length, 1)
+  })
+
+  it('says how it is called when it is called wrongly', () => {
+    for (const args of [[], ['/tmp'], ['/tmp', '0'], ['/tmp', '-1'], ['/tmp', 'many']]) {
+      const { status, stderr } = spawnSync(join(examples, 'vicinal-backup'), args, { encoding: 'utf8' })
+      assert.equal(status, 2)
+      assert.match(stderr, /^usage: vicinal-backup DIRECTORY KEEP/)
+    }
+  })
+})
+
+/** A service, a directory for its backups, and the command `vicinal` on a path. */
+class Place implements AsyncDisposable {
+  readonly service: TestService
+  readonly backups: string
+  readonly #directory: AsyncDisposable & { readonly path: string }
+  #count = 0
+
+  private constructor(service: TestService, directory: AsyncDisposable & { readonly path: string }) {
+    this.service = service
+    this.#directory = directory
+    this.backups = join(directory.path, 'back ups')
+    mkdirSync(this.backups)
+    this.#writeCommand('')
+  }
+
+  static async open(): Promise<Place> {
+    return new Place(await startTestService(), await temporaryDirectory())
+  }
+
+  get snapshots(): string[] {
+    return globSync('vicinal-*.snapshot', { cwd: this.backups }).sort()
+  }
+
+  async insert(): Promise<void> {
+    this.#count += 1
+    const content = `point ${this.#count}`
+    const client = createHttpClient({ baseUrl: this.service.httpUrl })
+    await client.insert({ vector: [this.#count], payload: { contentType: 'Text', content } })
+  }
+
+  /** @throws Error with `code` and `stderr` when it ends with another code than 0 */
+  async backUp(keep: number): Promise<void> {
+    const args = [this.backups, String(keep), '--http', this.service.httpUrl]
+    const PATH = `${this.#directory.path}${delimiter}${process.env.PATH}`
+    await promisify(execFile)(join(examples, 'vicinal-backup'), args, { env: { PATH } })
+  }
+
+  damageWhatIsCreated(): void {
+    this.#writeCommand(`
+      test "$2" = create || exit 0
+      newest=$(ls -t "$3"/vicinal-*.snapshot | head -n 1)
+      printf X | dd of="$newest" bs=1 seek=50 conv=notrunc status=none
+    `)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.service[Symbol.asyncDispose]()
+    await this.#directory[Symbol.asyncDispose]()
+  }
+
+  #writeCommand(after: string): void {
+    const main = join(root, 'src/cli/main.ts')
+    const script = `#!/bin/sh\n'${process.execPath}' '${main}' "$@" || exit\n${after}\n`
+    writeFileSync(join(this.#directory.path, 'vicinal'), script, { mode: 0o755 })
+  }
+}

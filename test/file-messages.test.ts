@@ -1,0 +1,102 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { chmod, chown, mkdir, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { readNamed } from '../src/cli/files.ts'
+import { run, temporaryDirectory } from './support/process.ts'
+
+const main = join(import.meta.dirname, '../src/cli/main.ts')
+
+describe('files that cannot be used', () => {
+  it('are named, with the option that they were given by and what is wrong with them', async () => {
+    await using directory = await temporaryDirectory()
+    const at = (name: string): string => join(directory.path, name)
+    await writeFile(at('points.jsonl'), '{"vector": [1], "content": "one"}\n')
+    await writeFile(at('rows.i8'), 'x')
+    const key = ['--api-key', 'x']
+    const cases: [string[], number, string][] = [
+      [['import', at('none'), ...key], 2, `${at('none')} is not there`],
+      [['import', at('.'), ...key], 2, `${at('.')} is a directory, it must be a file`],
+      [
+        ['import', at('rows.i8'), '--texts', at('none'), '--dimension', '1', ...key],
+        2,
+        `--texts: ${at('none')} is not there`,
+      ],
+      [
+        ['import', at('points.jsonl'), '--ids', at('no/ids'), ...key],
+        1,
+        `there is no directory ${at('no')} for ${at('no/ids')}: make it, or name another`,
+      ],
+      [
+        ['query', '--vector-file', at('.'), ...key],
+        2,
+        `--vector-file: ${at('.')} is a directory, it must be a file`,
+      ],
+      [
+        ['get', 'x', '--api-key-file', at('.')],
+        2,
+        `--api-key-file: ${at('.')} is a directory, it must be a file`,
+      ],
+      [['get', 'x', '--ca-file', at('none'), ...key], 2, `--ca-file: ${at('none')} is not there`],
+      [['snapshot', 'verify', at('none')], 2, `${at('none')} is not there`],
+      [
+        ['snapshot', 'restore', at('.'), '--data-dir', at('new')],
+        2,
+        `${at('.')} is a directory, it must be a file`,
+      ],
+      [
+        ['serve', '--data-dir', at('rows.i8')],
+        1,
+        `data directory ${at('rows.i8')} (DATA_DIR) cannot be used: it is a file: set DATA_DIR to a directory (${at('rows.i8')})`,
+      ],
+      [
+        ['serve', '--data-dir', at('rows.i8/data')],
+        1,
+        `data directory ${at('rows.i8/data')} (DATA_DIR) cannot be used: a part of its path is a file: set DATA_DIR to a directory (${at('rows.i8/data')})`,
+      ],
+    ]
+    for (const [args, code, message] of cases) {
+      const ended = await run(args)
+      assert.deepEqual([ended.code, ended.stderr], [code, `vicinal: ${message}\n`], args.join(' '))
+    }
+  })
+
+  it('are data directories of somebody else, too', {
+    skip: process.platform === 'win32' && 'has no owners',
+  }, async () => {
+    await using directory = await temporaryDirectory()
+    await chmod(directory.path, 0o755)
+    const own = process.getuid!()
+    // The superuser may write everywhere, so that another has to try.
+    const user = own === 0 ? 65_534 : own
+    const closed = join(directory.path, 'closed')
+    const damaged = join(directory.path, 'with-a-file')
+    await mkdir(closed)
+    await mkdir(damaged)
+    await writeFile(join(damaged, 'points.mdb'), '', { mode: 0o400 })
+    await chmod(closed, 0o555)
+    if (own === 0) await chown(damaged, user, user)
+    for (const [dataDir, path] of [
+      [closed, closed],
+      [join(closed, 'new'), join(closed, 'new')],
+      [damaged, join(damaged, 'points.mdb')],
+    ] as const) {
+      const child = spawn(process.execPath, [main, 'serve', '--data-dir', dataDir], { env: {}, uid: user })
+      let stderr = ''
+      child.stderr.setEncoding('utf8').on('data', (text: string) => {
+        stderr += text
+      })
+      const [code] = (await once(child, 'close')) as [number]
+      const message = `vicinal: data directory ${dataDir} (DATA_DIR) cannot be used: this user (${user}) may not write there: change the owner, or set DATA_DIR to another directory (${path})\n`
+      assert.deepEqual([code, stderr], [1, message])
+    }
+  })
+
+  it('are not those that can be read', async () => {
+    await using directory = await temporaryDirectory()
+    await writeFile(join(directory.path, 'key'), 'text')
+    assert.equal(readNamed(join(directory.path, 'key'), '--api-key-file'), 'text')
+  })
+})

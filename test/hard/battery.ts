@@ -1,0 +1,285 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { type Metric, metrics } from '../../src/base/point.ts'
+import { seededRandom } from '../support/random.ts'
+import { type CallKind, HardService, shutdownTimeoutMs } from './service.ts'
+import { type HardVectors, hardVectors } from './sets.ts'
+import { judge, k } from './truth.ts'
+
+export interface BatteryOptions {
+  readonly points: number
+  readonly queries: number
+  /** Of all vectors; undefined for each set's own. */
+  readonly dimension?: number | undefined
+  readonly rounds: number
+  readonly seed: number
+  /** Share of the points that is deleted. */
+  readonly share: number
+  /** After so long a call counts as never answered, and the set is given up. */
+  readonly hangMs: number
+  /** A call that takes longer is a fault. */
+  readonly slowMs: number
+  /** The index has to settle within it. */
+  readonly settleMs: number
+  /** The process has to end so long after SIGTERM. */
+  readonly stopMs: number
+  /** Settings of the service, over those of the battery. */
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** When recall is measured, in this order. */
+export const moments = ['loaded', 'settled', 'deleted', 'restarted', 'resettled', 'churned'] as const
+export type Moment = (typeof moments)[number]
+
+export interface Row {
+  readonly round: number
+  readonly moment: Moment
+  readonly metric: Metric
+  readonly recall: number
+  /** Answers that are not in the order of (distance, insertion). */
+  readonly disordered: number
+  /** Times the asked-for ef that the graph was searched with; 0 for the exact scan. */
+  readonly widening: number
+  /** What the service itself has measured; undefined when it has not. */
+  readonly claimed: number | undefined
+}
+
+/** What one round took. */
+export interface RoundCost {
+  readonly residentBytes: number
+  readonly diskBytes: number
+  readonly settledMs: readonly (number | undefined)[]
+  readonly stoppedMs: number | undefined
+}
+
+export interface SetResult {
+  readonly name: string
+  readonly points: number
+  readonly dimension: number
+  readonly rows: readonly Row[]
+  readonly rounds: readonly RoundCost[]
+  readonly slowestMs: Readonly<Record<CallKind, number>>
+  readonly faults: readonly string[]
+  /** Warnings and errors that the service logged. */
+  readonly complaints: readonly string[]
+}
+
+export const recallBar = 0.98
+
+/**
+ * One set's way through the battery:
+ *
+ *   load ── settle ── delete 90 % ──(kill -9 and start)── settle ── insert again while deleting ── SIGTERM under load ── start
+ *     │        │           │                      │           │                │
+ *   loaded  settled     deleted               restarted   resettled         churned: recall of all metrics, at once
+ *
+ * and again, as many rounds as are asked for; every other one goes on without the kill.
+ */
+export async function runSet(name: string, options: BatteryOptions): Promise<SetResult> {
+  const vectors = hardVectors(name, options)
+  const run = new SetRun(vectors, options)
+  await run.toItsEnd()
+  return { name, points: vectors.points.length, dimension: vectors.points[0]!.length, ...run.result }
+}
+
+class SetRun {
+  readonly #vectors: HardVectors
+  readonly #options: BatteryOptions
+  readonly #random: () => number
+  readonly #rows: Row[] = []
+  readonly #rounds: RoundCost[] = []
+  readonly #faults: string[] = []
+  #settledMs: (number | undefined)[] = []
+  #service!: HardService
+
+  constructor(vectors: HardVectors, options: BatteryOptions) {
+    this.#vectors = vectors
+    this.#options = options
+    this.#random = seededRandom(options.seed)
+  }
+
+  get result(): Pick<SetResult, 'rows' | 'rounds' | 'slowestMs' | 'faults' | 'complaints'> {
+    const { slowest, complaints } = this.#service
+    return {
+      rows: this.#rows,
+      rounds: this.#rounds,
+      slowestMs: slowest,
+      faults: [...this.#faults, ...this.#slowCalls(), ...this.#growth()],
+      complaints,
+    }
+  }
+
+  async toItsEnd(): Promise<void> {
+    const { hangMs, env, rounds, stopMs } = this.#options
+    this.#service = await HardService.start(this.#vectors.points, { hangMs, env })
+    await using service = this.#service
+    try {
+      for (let round = 1; round <= rounds; round += 1) await this.#round(round)
+    } catch (error) {
+      this.#faults.push(`gave up: ${(error as Error).message}`)
+      // What has hung up calls must not hold up the end.
+      const ms = service.isRunning ? await service.terminate(stopMs) : 0
+      if (ms === undefined) this.#faults.push(`after that, SIGTERM had no effect in ${stopMs} ms`)
+    }
+  }
+
+  async #round(round: number): Promise<void> {
+    const { points } = this.#vectors
+    const { share } = this.#options
+    const service = this.#service
+    this.#settledMs = []
+    await service.insert(this.#absent(), this.#perBatch(1000))
+    await this.#measure(round, 'loaded')
+    await this.#settle('the load')
+    await this.#measure(round, 'settled')
+    const going = this.#shuffled(service.stored).slice(0, Math.round(points.length * share))
+    await service.remove(going, deletesInFlight)
+    await this.#measure(round, 'deleted')
+    if (round % 2 === 1) {
+      await service.kill()
+      await service.restart()
+      await this.#measure(round, 'restarted')
+      await service.reconcile()
+    }
+    await this.#settle('the deletion')
+    await this.#measure(round, 'resettled')
+    await this.#churn()
+    await this.#measure(round, 'churned')
+    const { residentBytes } = service
+    const diskBytes = await service.diskBytes()
+    const stoppedMs = await this.#stopUnderLoad()
+    this.#rounds.push({ residentBytes, diskBytes, settledMs: this.#settledMs, stoppedMs })
+    await service.restart()
+    await service.reconcile()
+  }
+
+  async #measure(round: number, moment: Moment): Promise<void> {
+    const { points, queries, isWhole } = this.#vectors
+    const before = (await this.#service.figures()).widening
+    const answers = new Map<Metric, readonly (readonly number[])[]>()
+    for (const metric of metrics) {
+      answers.set(metric, await this.#service.search(queries, metric, k, searchesInFlight))
+    }
+    const after = await this.#service.figures()
+    const stored = { points, inserted: this.#service.stored, isWhole }
+    for (const metric of metrics) {
+      const { recall, disordered, short } = judge(stored, queries, metric, answers.get(metric)!)
+      const widening = Math.max(before[metric], after.widening[metric])
+      const claimed = after.recall[metric]
+      this.#rows.push({ round, moment, metric, recall, disordered, widening, claimed })
+      const where = `round ${round}, ${moment}, ${metric}`
+      const floor = widening === 0 ? 1 : recallBar
+      if (recall < floor) this.#faults.push(`${where}: recall ${recall.toFixed(4)} of ${floor}`)
+      if (disordered > 0) this.#faults.push(`${where}: ${disordered} answers out of order`)
+      if (short > 0) this.#faults.push(`${where}: ${short} answers too short`)
+    }
+  }
+
+  async #settle(after: string): Promise<void> {
+    const ms = await this.#service.settled(this.#options.settleMs)
+    this.#settledMs.push(ms)
+    if (ms !== undefined) return
+    const figures = JSON.stringify(await this.#service.figures())
+    this.#faults.push(`not settled ${this.#options.settleMs} ms after ${after}: ${figures}`)
+  }
+
+  /** All points come back while those that had stayed are deleted, and searches go on. */
+  async #churn(): Promise<void> {
+    const staying = this.#shuffled(this.#service.stored)
+    const done = new AbortController()
+    const searching = this.#searchUntil(done.signal)
+    try {
+      await Promise.all([
+        this.#service.insert(this.#absent(), this.#perBatch(500)),
+        this.#service.remove(staying, deletesInFlight / 4),
+      ])
+    } finally {
+      done.abort()
+      await searching
+    }
+  }
+
+  async #searchUntil(signal: AbortSignal): Promise<void> {
+    const { queries } = this.#vectors
+    for (let turn = 0; !signal.aborted; turn += 1) {
+      const metric = metrics[turn % metrics.length]!
+      // What it finds changes meanwhile; that it is answered is what counts.
+      await this.#service.searchIds(queries.slice(0, 8), metric, k, 4)
+    }
+  }
+
+  /** @returns milliseconds from SIGTERM to the end of the process */
+  async #stopUnderLoad(): Promise<number | undefined> {
+    const { stopMs } = this.#options
+    const done = new AbortController()
+    // Calls that the stop breaks off fail, and may: what they have stored is seen after the next start.
+    const load = [
+      this.#service.insert(this.#absent(), this.#perBatch(50)).catch(() => {}),
+      this.#searchUntil(done.signal).catch(() => {}),
+    ]
+    await Promise.race([sleep(200), ...load])
+    const ms = await this.#service.terminate(stopMs)
+    done.abort()
+    await Promise.all(load)
+    if (ms === undefined) this.#faults.push(`SIGTERM under load: it had not ended after ${stopMs} ms`)
+    return ms
+  }
+
+  #absent(): number[] {
+    return [...this.#vectors.points.keys()].filter((number) => !this.#service.isStored(number))
+  }
+
+  /** Batches of the widest vectors are smaller. */
+  #perBatch(most: number): number {
+    return Math.max(1, Math.min(most, Math.floor(batchComponentsMax / this.#vectors.points[0]!.length)))
+  }
+
+  #shuffled(numbers: readonly number[]): number[] {
+    const keys = new Map(numbers.map((number) => [number, this.#random()]))
+    return numbers.toSorted((a, b) => keys.get(a)! - keys.get(b)!)
+  }
+
+  #slowCalls(): string[] {
+    const { slowMs } = this.#options
+    return Object.entries(this.#service.slowest)
+      .filter(([, ms]) => ms > slowMs)
+      .map(([kind, ms]) => `a call of ${kind} took ${Math.round(ms)} ms of ${slowMs}`)
+  }
+
+  /** What the later half of the rounds takes more than the earlier one. The first round is another: it began with nothing. */
+  #growth(): string[] {
+    const rounds = this.#rounds.slice(1)
+    if (rounds.length < 4) return []
+    const half = Math.floor(rounds.length / 2)
+    return (['residentBytes', 'diskBytes'] as const).flatMap((figure) => {
+      const all = rounds.map((round) => round[figure])
+      const earlier = Math.max(...all.slice(0, half))
+      const later = Math.max(...all.slice(half))
+      const isFlat = later <= 1.1 * earlier + flatBytes
+      return isFlat ? [] : [`${figure} grow from ${earlier} to ${later} over ${rounds.length} rounds`]
+    })
+  }
+}
+
+const deletesInFlight = 190
+const searchesInFlight = 16
+/** Of a batch: some 8 MB on the wire. */
+const batchComponentsMax = 2_000_000
+const flatBytes = 32 * 1024 * 1024
+
+/** Beyond `SHUTDOWN_TIMEOUT_MS`, time that an idle machine has for the rest of a stop. */
+export const usualStopMs: number = shutdownTimeoutMs + 5_000
+
+/** Small enough for `npm test`, and with bounds that only what is stuck goes past, as machines may be busy. */
+export const shortOptions: BatteryOptions = {
+  points: 4_404,
+  dimension: 256,
+  queries: 30,
+  rounds: 1,
+  seed: 20_260_601,
+  // Of fewer than 512 points that are left, a graph is not asked.
+  share: 0.88,
+  hangMs: 60_000,
+  slowMs: 60_000,
+  settleMs: 60_000,
+  stopMs: shutdownTimeoutMs + 30_000,
+}

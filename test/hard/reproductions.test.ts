@@ -1,0 +1,74 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { metrics } from '../../src/base/point.ts'
+import { seededRandom } from '../support/random.ts'
+import { recallBar } from './battery.ts'
+import { HardService, shutdownTimeoutMs } from './service.ts'
+import { type HardVectors, hardVectors } from './sets.ts'
+import { judge, k } from './truth.ts'
+
+/** What was found from outside once, at the smallest size that showed it. */
+const seed = 20_260_601
+/** What takes longer is stuck, also on a machine that has other work. */
+const hangMs = 60_000
+
+describe('points of which nine tenths were deleted', { concurrency: true }, () => {
+  it('hold up neither inserts nor a stop, where one component is a million times the others', async () => {
+    const { points } = hardVectors('dominant-component', { points: 17_000, queries: 8, seed })
+    await using service = await HardService.start(points, { hangMs, env: { INDEX_THREADS: '1' } })
+    await service.insert([...points.keys()], 1000)
+    await service.search(points.slice(0, 1), 'Cosine', k, 1)
+    const gone = await deleteMost(service)
+    const insertFault = await service.insert(gone, 500).catch(({ message }: Error) => message)
+    const stopMs = await service.terminate(shutdownTimeoutMs + hangMs / 2)
+    assert.deepEqual(
+      { insertFault, isStopped: stopMs !== undefined },
+      { insertFault: undefined, isStopped: true },
+    )
+  })
+
+  it('leave a curved surface found as well as before, at once, after a kill and a start, and later', async () => {
+    const surface = hardVectors('curved-surface', { points: 5_400, dimension: 256, queries: 50, seed })
+    await using service = await HardService.start(surface.points, { hangMs })
+    await service.insert([...surface.points.keys()], 1000)
+    assert.notEqual(await service.settled(hangMs), undefined, 'the index settles')
+    const faults = await recallFaults(service, surface, 'settled')
+    await deleteMost(service)
+    faults.push(...(await recallFaults(service, surface, 'deleted')))
+    await service.kill()
+    await service.restart()
+    faults.push(...(await recallFaults(service, surface, 'restarted')))
+    await service.settled(hangMs)
+    faults.push(...(await recallFaults(service, surface, 'later')))
+    assert.deepEqual(faults, [], `seed ${seed}`)
+  })
+})
+
+/** Deletes nine of ten points, many at once, in random order; gives their numbers. */
+async function deleteMost(service: HardService): Promise<readonly number[]> {
+  const random = seededRandom(seed)
+  const keys = new Map(service.stored.map((number) => [number, random()]))
+  const gone = [...keys.keys()].sort((a, b) => keys.get(a)! - keys.get(b)!).slice(0, keys.size * 0.9)
+  await service.remove(gone, 190)
+  return gone
+}
+
+async function recallFaults(
+  service: HardService,
+  { points, queries, isWhole }: HardVectors,
+  moment: string,
+): Promise<string[]> {
+  const faults: string[] = []
+  for (const metric of metrics) {
+    const answers = await service.search(queries, metric, k, 16)
+    const { recall, disordered } = judge(
+      { points, inserted: service.stored, isWhole },
+      queries,
+      metric,
+      answers,
+    )
+    if (recall < recallBar) faults.push(`${moment}, ${metric}: recall ${recall}`)
+    if (disordered > 0) faults.push(`${moment}, ${metric}: ${disordered} answers out of order`)
+  }
+  return faults
+}

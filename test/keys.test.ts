@@ -1,0 +1,252 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { existsSync } from 'node:fs'
+import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { status } from '@grpc/grpc-js'
+import { createGrpcClient, createHttpClient, DatabaseError, type VectorClient } from '../src/client/index.ts'
+import { run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { RawGrpc } from './support/raw-grpc.ts'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+/** Keys while they are replaced, keys that may only read, and the key that a service once made. */
+
+const point = { vector: [1, 2], payload: { contentType: 'Text', content: 'one' } } as const
+const query = { vector: [1, 2], metric: 'Cosine', limit: 1 } as const
+const readKey = 'a-key-that-may-only-read'
+const writeKey = 'a-key-that-may-do-everything'
+
+/** What becomes of a call: `ok`, or the reason of its failure. */
+async function outcomeOf(call: Promise<unknown>): Promise<string> {
+  return call.then(
+    () => 'ok',
+    (error: unknown) => (error instanceof DatabaseError ? error.reason : String(error)),
+  )
+}
+
+type Addresses = Pick<TestService, 'grpcAddress' | 'httpUrl'>
+
+/** A client of each transport with the key. */
+function clientsOf(service: Addresses, key: string): VectorClient[] {
+  return [
+    createGrpcClient({ address: service.grpcAddress, apiKey: key }),
+    createHttpClient({ baseUrl: service.httpUrl, apiKey: key }),
+  ]
+}
+
+/** Whether both transports take the key, by a search; undefined while one does and the other does not. */
+async function takes(service: Addresses, key: string): Promise<boolean | undefined> {
+  const outcomes = await Promise.all(
+    clientsOf(service, key).map(async (client) => {
+      const outcome = await outcomeOf(client.search(query))
+      await client.close()
+      return outcome
+    }),
+  )
+  return new Set(outcomes).size === 1 ? outcomes[0] === 'ok' : undefined
+}
+
+/** Resolves when the condition holds; a test that waits in vain ends with the time of its run. */
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  while (!(await condition())) await delay(20)
+}
+
+async function keysFile(directory: string, ...lines: readonly string[]): Promise<string> {
+  const path = join(directory, 'keys')
+  await writeFile(`${path}.new`, lines.map((line) => `${line}\n`).join(''), { mode: 0o600 })
+  await rename(`${path}.new`, path)
+  return path
+}
+
+describe('a key that is being replaced', () => {
+  it('holds beside the next one, on both transports, and calls are counted by key', async () => {
+    await using service = await startTestService({
+      GRPC_ROOT_PASSWORD: 'old-grpc-key',
+      GRPC_ROOT_PASSWORD_NEXT: 'shared-next-key',
+      HTTP_API_KEY: 'old-http-key',
+      HTTP_API_KEY_NEXT: 'shared-next-key',
+    })
+    assert.equal(await takes(service, 'shared-next-key'), true)
+    assert.equal(await takes(service, 'another-key'), false)
+    const [grpc] = clientsOf(service, 'old-grpc-key')
+    const [, http] = clientsOf(service, 'old-http-key')
+    assert.deepEqual(
+      [await outcomeOf(grpc!.search(query)), await outcomeOf(http!.search(query))],
+      ['ok', 'ok'],
+    )
+    await grpc!.close()
+    const metrics = await fetch(`${service.httpUrl}/metrics`, { headers: { authorization: 'old-http-key' } })
+    const text = await metrics.text()
+    for (const line of [
+      'vicinal_key_calls{key="GRPC_ROOT_PASSWORD"} 1',
+      'vicinal_key_calls{key="GRPC_ROOT_PASSWORD_NEXT"} 1',
+      'vicinal_key_calls{key="HTTP_API_KEY"} 2',
+      'vicinal_key_calls{key="HTTP_API_KEY_NEXT"} 1',
+    ]) {
+      assert.ok(text.includes(`${line}\n`), `${line} in ${text}`)
+    }
+  })
+
+  it('does not leave HTTP open when only the next one is set', async () => {
+    await using service = await startTestService({ HTTP_API_KEY_NEXT: 'the-next-key' })
+    assert.equal((await fetch(`${service.httpUrl}/metrics`)).status, 401)
+  })
+})
+
+for (const fronts of ['0', '1']) {
+  describe(`a file of keys, with ${fronts} front threads`, () => {
+    it('gives keys that may only read, and keys that may do everything, besides the one of the settings', async () => {
+      await using directory = await temporaryDirectory()
+      const file = await keysFile(
+        directory.path,
+        '# role name key',
+        `read dashboard ${readKey}`,
+        '',
+        ` write\timporter ${writeKey}`,
+      )
+      await using service = await startTestService({ API_KEYS_FILE: file, FRONT_THREADS: fronts })
+      assert.equal((await fetch(`${service.httpUrl}/metrics`)).status, 401)
+      const [root] = clientsOf(service, apiKey)
+      const id = await root!.insert(point)
+      await root!.close()
+      for (const [key, changing] of [
+        [writeKey, 'ok'],
+        [readKey, 'permission_denied'],
+      ] as const) {
+        for (const client of clientsOf(service, key)) {
+          const own = changing === 'ok' ? await client.insert(point) : id
+          const reads = [client.get(id), client.search(query), client.searchBatch([query])]
+          assert.deepEqual(await Promise.all(reads.map(outcomeOf)), ['ok', 'ok', 'ok'])
+          const writes = [client.insert(point), client.insertBatch([point]), client.delete(own)]
+          assert.deepEqual(await Promise.all(writes.map(outcomeOf)), [changing, changing, changing])
+          await client.close()
+        }
+      }
+    })
+
+    it('is read again when it changes; one that cannot be used changes nothing', async () => {
+      await using directory = await temporaryDirectory()
+      const file = await keysFile(directory.path, `read dashboard ${readKey}`)
+      const settings = { API_KEYS_FILE: file, FRONT_THREADS: fronts }
+      await using service = await ServerProcess.start(join(directory.path, 'data'), settings)
+      assert.equal(await takes(service, readKey), true)
+      assert.equal(await takes(service, writeKey), false)
+      await keysFile(directory.path, `write importer ${writeKey}`)
+      await until(async () => (await takes(service, writeKey)) === true)
+      await until(async () => (await takes(service, readKey)) === false)
+      await keysFile(directory.path, 'nonsense')
+      await service.command.says(/API_KEYS_FILE cannot be used: the keys read before stay in force/)
+      assert.equal(await takes(service, writeKey), true)
+      await rm(file)
+      await keysFile(directory.path, `write importer ${writeKey}`, `read dashboard ${readKey}`)
+      await until(async () => (await takes(service, readKey)) === true)
+    })
+  })
+}
+
+describe('a key that may only read', () => {
+  it('reads metrics, takes no snapshot, deletes nothing, and is told why', async () => {
+    await using directory = await temporaryDirectory()
+    const file = await keysFile(directory.path, `read dashboard ${readKey}`)
+    await using service = await startTestService({ API_KEYS_FILE: file })
+    const ask = async (method: string, path: string): Promise<[number, string]> => {
+      const response = await fetch(service.httpUrl + path, {
+        method,
+        headers: { authorization: `Bearer ${readKey}` },
+      })
+      return [response.status, await response.text()]
+    }
+    assert.deepEqual(await ask('POST', '/snapshots'), [
+      403,
+      'the key dashboard may only read: POST /snapshots needs one with the role write',
+    ])
+    assert.equal((await ask('DELETE', '/points/x'))[0], 403)
+    assert.equal((await ask('GET', '/metrics'))[0], 200)
+    assert.equal((await ask('GET', '/nowhere'))[0], 404)
+    assert.equal((await ask('PUT', '/points'))[0], 405)
+    using raw = new RawGrpc(service.grpcAddress, readKey)
+    const refused = await raw.call('DeletePoint', { id: { value: 'x' } })
+    assert.deepEqual(
+      [refused.code, refused.text],
+      [
+        status.PERMISSION_DENIED,
+        'the key dashboard may only read: DeletePoint needs one with the role write',
+      ],
+    )
+  })
+})
+
+describe('a file of keys that cannot be used', () => {
+  it('stops the start, by its line and what is wrong with it, and shows no key', async () => {
+    await using directory = await temporaryDirectory()
+    const start = async (file: string): Promise<string> => {
+      const settings = { DATA_DIR: directory.path, API_KEYS_FILE: file, GRPC_PORT: '0', HTTP_PORT: '0' }
+      const { code, stderr } = await run(['serve'], settings)
+      assert.equal(code, 1)
+      assert.doesNotMatch(stderr, /a-key-that/)
+      return stderr
+    }
+    for (const [lines, fault] of [
+      [[`reed x ${readKey}`], /keys:1 \(API_KEYS_FILE\) has the role "reed", it must be read or write/],
+      [['# x', readKey], /keys:2 \(API_KEYS_FILE\) is not like `read dashboard <key>`/],
+      [['read x short'], /keys:1 .* 16 or more visible ASCII characters/],
+      [[`read x ${readKey}`, `read x ${writeKey}`], /keys:2 .* has the name x again/],
+      [[`read x ${readKey}`, `write y ${readKey}`], /keys:2 .* has the key of another line/],
+    ] as const) {
+      assert.match(await start(await keysFile(directory.path, ...lines)), fault)
+    }
+    const open = await keysFile(directory.path, `read x ${readKey}`)
+    await chmod(open, 0o644)
+    assert.match(await start(open), /keys \(API_KEYS_FILE\) has mode 644, .* chmod 600/)
+    assert.match(await start(join(directory.path, 'none')), /none \(API_KEYS_FILE\) cannot be read: ENOENT/)
+  })
+})
+
+describe('a key that the service has made', () => {
+  it('is set aside while GRPC_ROOT_PASSWORD gives another, and comes back without it', async () => {
+    await using directory = await temporaryDirectory()
+    const path = join(directory.path, 'api-key')
+    const stop = async (server: ServerProcess): Promise<string> => {
+      server.command.kill('SIGTERM')
+      return (await server.command.ended).stdout
+    }
+    await stop(await ServerProcess.start(directory.path))
+    const made = await readFile(path, 'utf8')
+
+    await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: apiKey })
+    const environment = { DATA_DIR: directory.path }
+    const call = ['get', '00000000-0000-4000-8000-000000000000', '--grpc', server.grpcAddress]
+    const without = await run(call, environment)
+    assert.equal(without.code, 2)
+    assert.match(without.stderr, /takes the one of its GRPC_ROOT_PASSWORD, not the one it had made/)
+    const wrong = await run(call, { ...environment, GRPC_ROOT_PASSWORD: 'another-key' })
+    assert.match(
+      wrong.stderr,
+      /invalid API key .*\(the key came from GRPC_ROOT_PASSWORD; --api-key-file names another\)/,
+    )
+    const stale = await run([...call, '--api-key-file', `${path}.unused`], environment)
+    assert.match(stale.stderr, /invalid API key .*\(the key came from \S+api-key\.unused; /)
+    const right = await run(call, { ...environment, GRPC_ROOT_PASSWORD: apiKey })
+    assert.match(right.stderr, /Point not found/)
+    const log = await stop(server)
+    assert.match(log, /"level":40,.*api-key\.unused","msg":"GRPC_ROOT_PASSWORD is in force/)
+    assert.match(log, /"grpc":\["GRPC_ROOT_PASSWORD"\],"http":"open","msg":"API keys in force"/)
+    assert.ok(!existsSync(path))
+
+    await stop(await ServerProcess.start(directory.path))
+    assert.equal(await readFile(path, 'utf8'), made)
+    assert.ok(!existsSync(`${path}.unused`))
+  })
+
+  it('stays where it is when GRPC_ROOT_PASSWORD is the same key', async () => {
+    await using directory = await temporaryDirectory()
+    const made = 'a-key-that-was-made-before'
+    await writeFile(join(directory.path, 'api-key'), `${made}\n`, { mode: 0o600 })
+    await using server = await ServerProcess.start(directory.path, { GRPC_ROOT_PASSWORD: made })
+    server.command.kill('SIGTERM')
+    await once(server.command.child, 'exit')
+    assert.equal(await readFile(join(directory.path, 'api-key'), 'utf8'), `${made}\n`)
+  })
+})

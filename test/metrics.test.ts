@@ -1,0 +1,80 @@
+import assert from 'node:assert/strict'
+import { readFileSync, statfsSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { parse } from 'yaml'
+import { startTestService } from './support/service.ts'
+
+/** docs/metrics.md says what /metrics has, no more and no less. */
+
+const page = readFileSync(join(import.meta.dirname, '../docs/metrics.md'), 'utf8')
+
+/** Of a service without front threads and of one with them: the type and the labels of each of our figures. */
+async function served(): Promise<Map<string, { readonly type: string; readonly labels: Set<string> }>> {
+  const found = new Map<string, { readonly type: string; readonly labels: Set<string> }>()
+  for (const FRONT_THREADS of ['0', '1']) {
+    await using service = await startTestService({ FRONT_THREADS })
+    const point = { vector: [1, 2], payload: { content_type: 'Text', content: 'x' } }
+    const headers = { 'content-type': 'application/json' }
+    await fetch(`${service.httpUrl}/points`, { method: 'POST', headers, body: JSON.stringify(point) })
+    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    for (const [, name, type] of text.matchAll(/^# TYPE (vicinal_\S+) (\S+)$/gm)) {
+      const labels = found.get(name!)?.labels ?? new Set<string>()
+      for (const [, some] of text.matchAll(new RegExp(`^${name}(?:_count)?\\{(.*)\\} `, 'gm'))) {
+        for (const [, label] of some!.matchAll(/(\w+)="/g)) labels.add(label!)
+      }
+      found.set(name!, { type: type!, labels })
+    }
+  }
+  return found
+}
+
+describe('the metrics', () => {
+  it('are all on the page about them, with type and labels, and nothing else is', async () => {
+    const figures = await served()
+    const rows = [...page.matchAll(/^\| `(vicinal_\w+)` *\| (\w+) *\| (.*?) *\|/gm)].map(
+      ([, name, type, labels]) =>
+        [name!, { type: type!, labels: new Set(labels!.match(/\w+/g) ?? []) }] as const,
+    )
+    assert.deepEqual(new Map(rows), figures)
+
+    const known = new Set([...figures].flatMap(([name, { type }]) => namesOf(name, type)))
+    const named = page.match(/\bvicinal_\w+/g)!
+    assert.deepEqual(
+      named.filter((name) => !known.has(name)),
+      [],
+    )
+  })
+
+  it('have alerts that are Prometheus rules', () => {
+    const [, text] = /```yaml\n# vicinal\.rules\.yml\n(.*?)```/s.exec(page)!
+    const { groups } = parse(text!) as { groups: { rules: Record<string, unknown>[] }[] }
+    const rules = groups.flatMap((group) => group.rules)
+    assert.ok(rules.length >= 8)
+    for (const { alert, expr, annotations } of rules) {
+      assert.match(alert as string, /^Vicinal\w+$/)
+      assert.equal(typeof (annotations as { summary: unknown }).summary, 'string')
+      const opened = (expr as string).match(/[([{]/g) ?? []
+      assert.equal(opened.length, ((expr as string).match(/[)\]}]/g) ?? []).length, `${expr}`)
+    }
+  })
+
+  it('say what runs, and what the disk has left', async () => {
+    await using service = await startTestService()
+    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+    const { version } = JSON.parse(readFileSync(join(import.meta.dirname, '../package.json'), 'utf8'))
+    const labels = `version="${version}",node="${process.versions.node}",platform="${process.platform}"`
+    assert.ok(text.includes(`vicinal_build_info{${labels},arch="${process.arch}",simd="`))
+    const free = Number(/^vicinal_disk_free_bytes (\S+)$/m.exec(text)![1])
+    const { blocks, bsize } = statfsSync(service.dataDir)
+    assert.ok(free > 0 && free < blocks * bsize)
+    // Nothing was measured, and all is scanned.
+    for (const metric of ['Euclidean', 'Manhattan', 'Hamming', 'Cosine']) {
+      assert.match(text, new RegExp(`^vicinal_index_recall\\{metric="${metric}"\\} 1$`, 'm'))
+    }
+  })
+})
+
+function namesOf(name: string, type: string): string[] {
+  return type === 'histogram' ? [name, `${name}_bucket`, `${name}_sum`, `${name}_count`] : [name]
+}

@@ -1,0 +1,365 @@
+import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
+import {
+  closeSync,
+  cpSync,
+  existsSync,
+  openSync,
+  readdirSync,
+  readFileSync,
+  readSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+  writeSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { after, before, describe, it } from 'node:test'
+import { promisify } from 'node:util'
+import { createLogger } from '../src/base/log.ts'
+import { metrics, type NewPoint } from '../src/base/point.ts'
+import { readConfig } from '../src/config.ts'
+import { type Engine, openEngine } from '../src/engine/engine.ts'
+import { keyOfRequest, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
+import { openDatabase } from '../src/storage/tables.ts'
+import { clusteredVectors } from './support/clusters.ts'
+import { type Ended, run, temporaryDirectory } from './support/process.ts'
+import { seededRandom } from './support/random.ts'
+
+/** `vicinal doctor --repair`, over flipped bits in real files. */
+
+const dimension = 16
+const count = 2000
+const logger = createLogger({ level: 'silent', pretty: false })
+
+async function withEngine<Result>(
+  dataDir: string,
+  work: (engine: Engine) => Promise<Result>,
+): Promise<Result> {
+  const store = await openStore({ dataDir, logger })
+  try {
+    const engine = await openEngine({
+      ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }),
+      store,
+      logger,
+      indexDirectory: join(dataDir, 'index'),
+      // A graph, however small the collection, and written at once.
+      graphBytesMin: 0,
+      quietMs: 20,
+    })
+    try {
+      return await work(engine)
+    } finally {
+      await engine.close()
+    }
+  } finally {
+    await store.close()
+  }
+}
+
+function flip(path: string, at: number): void {
+  const file = openSync(path, 'r+')
+  const byte = Buffer.alloc(1)
+  readSync(file, byte, 0, 1, at)
+  byte[0]! ^= 4
+  writeSync(file, byte, 0, 1, at)
+  closeSync(file)
+}
+
+/** Slots are given in order, so the nth point is in slot n. */
+const flipRow = (dataDir: string, slot: number, byte: number): void =>
+  flip(join(dataDir, 'vectors.rows'), rowsHeaderBytes + slot * rowBytesOf(dimension) + byte)
+
+/** LMDB leaves old copies of a page behind: the newest is the one that a flip must hit, so all are. */
+function flipContent(dataDir: string, content: string): void {
+  const path = join(dataDir, 'points.mdb')
+  const bytes = readFileSync(path)
+  for (let at = bytes.indexOf(content); at !== -1; at = bytes.indexOf(content, at + 1)) flip(path, at + 2)
+}
+
+const contentOf = (slot: number): string => `content of ${String(slot).padStart(6, '0')}.`
+
+const doctor = (dataDir: string, ...more: readonly string[]): Promise<Ended> =>
+  run(['doctor', '--data-dir', dataDir, ...more])
+
+interface Line {
+  readonly id?: string
+  readonly slot: number
+  readonly fault: string
+  readonly vector?: readonly number[]
+  readonly content?: string
+  readonly damaged_row?: string
+  readonly damaged_payload?: string
+}
+
+/** What the repairs of a directory have set aside, file by file. */
+function setAside(dataDir: string): Line[][] {
+  const directory = join(dataDir, 'set-aside')
+  if (!existsSync(directory)) return []
+  return readdirSync(directory)
+    .filter((name) => name !== 'partial')
+    .map((name) => {
+      const lines = readFileSync(join(directory, name), 'utf8').trimEnd().split('\n')
+      return lines.map((line) => JSON.parse(line) as Line)
+    })
+}
+
+describe('a repair', () => {
+  const points: readonly NewPoint[] = clusteredVectors(seededRandom(91), count, dimension).map(
+    (vector, slot) => ({ vector, payload: { contentType: 'Text', content: contentOf(slot) } }),
+  )
+  let ids: readonly string[]
+  let sound: string
+  let directory: AsyncDisposable & { readonly path: string }
+  let copies = 0
+
+  before(async () => {
+    directory = await temporaryDirectory()
+    sound = join(directory.path, 'sound')
+    ids = await withEngine(sound, async (engine) => {
+      const stored = await engine.insert(points)
+      while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
+      return stored
+    })
+    assert.ok(existsSync(join(sound, 'index/graph-0-0.bin')))
+  })
+  after(() => directory[Symbol.asyncDispose]())
+
+  function copy(): string {
+    copies += 1
+    const path = join(directory.path, `copy-${copies}`)
+    cpSync(sound, path, { recursive: true })
+    return path
+  }
+
+  /** Everything but `gone` is served as it was stored; searches, through the graph too, find exactly that. */
+  async function assertServesAllBut(dataDir: string, gone: ReadonlySet<number>): Promise<void> {
+    await withEngine(dataDir, async (engine) => {
+      assert.equal(engine.stats.points, count - gone.size)
+      for (const [slot, id] of ids.entries()) {
+        const point = engine.get(id)
+        if (gone.has(slot)) assert.equal(point, undefined)
+        else assert.deepEqual(point, { id, ...points[slot]! })
+      }
+      const left = new Set(ids.filter((_, slot) => !gone.has(slot)))
+      for (const slot of [...gone, 0, 1]) {
+        const { vector } = points[slot]!
+        for (const metric of metrics) {
+          const [all] = (await engine.search([{ vector, metric, limit: count, ef: 1 }])).strings()
+          assert.deepEqual(new Set(all), left, metric)
+        }
+        const near = { vector, metric: 'Euclidean' as const, limit: 10, ef: 200 }
+        const [found] = (await engine.search([near])).strings()
+        assert.deepEqual(found, nearest(vector, gone))
+      }
+    })
+  }
+
+  function nearest(vector: Float32Array, gone: ReadonlySet<number>): string[] {
+    const distance = (slot: number): number =>
+      vector.reduce((sum, component, at) => sum + (component - points[slot]!.vector[at]!) ** 2, 0)
+    const slots = ids.map((_, slot) => slot).filter((slot) => !gone.has(slot))
+    return slots
+      .toSorted((a, b) => distance(a) - distance(b))
+      .slice(0, 10)
+      .map((slot) => ids[slot]!)
+  }
+
+  it('sets damaged rows and payloads aside, all at once, and the rest is served exactly', async () => {
+    const dataDir = copy()
+    flipRow(dataDir, 3, 30)
+    flipRow(dataDir, 4, 5)
+    flipRow(dataDir, 1700, rowBytesOf(dimension) - 1)
+    flipRow(dataDir, 900, 17)
+    flipContent(dataDir, contentOf(700))
+    flipContent(dataDir, contentOf(900))
+    const gone = new Set([3, 4, 700, 900, 1700])
+
+    const refused = await run(['serve'], { DATA_DIR: dataDir, GRPC_PORT: '0', HTTP_PORT: '0' })
+    assert.equal(refused.code, 1)
+    assert.match(refused.stderr, /the row of slot \d+ .*`vicinal doctor` .*`vicinal doctor --repair`/)
+    const told = await doctor(dataDir)
+    assert.equal(told.code, 1)
+    assert.equal(told.stdout.match(/^DAMAGED: /gm)!.length, 5)
+    assert.match(told.stdout, /^1995 whole points/)
+    for (const slot of gone) {
+      const line = new RegExp(
+        `^DAMAGED: point ${ids[slot]} in slot ${slot}: its (row|payload) in \\S+ does not match`,
+        'm',
+      )
+      if (slot !== 900) assert.match(told.stdout, line)
+    }
+    // With row and payload damaged, both still say who it was.
+    assert.match(told.stdout, new RegExp(`point ${ids[900]} in slot 900: its row .*, and its payload`))
+    assert.match(told.stderr, /5 faults were found.*--repair/)
+    assert.deepEqual(setAside(dataDir), [], 'nothing is changed without being asked for')
+
+    const repaired = await doctor(dataDir, '--repair')
+    assert.equal(repaired.code, 0, repaired.stderr)
+    assert.equal(repaired.stdout.match(/^DAMAGED: /gm)!.length, 5)
+    assert.match(repaired.stdout, /what is left of them is in \S+set-aside\/points-\S+\.jsonl/)
+    const [kept, ...more] = setAside(dataDir)
+    assert.deepEqual(more, [])
+    assert.deepEqual(new Set(kept!.map(({ slot }) => slot)), gone)
+    const of = (slot: number): Line => kept!.find((line) => line.slot === slot)!
+    assert.equal(of(3).content, contentOf(3))
+    assert.equal(Buffer.from(of(3).damaged_row!, 'base64').length, rowBytesOf(dimension))
+    assert.deepEqual(Float32Array.from(of(700).vector!), points[700]!.vector)
+    assert.match(Buffer.from(of(700).damaged_payload!, 'base64').toString(), /cojtent of 000700\./)
+    assert.equal(of(1700).id, ids[1700])
+
+    const whole = await doctor(dataDir)
+    assert.deepEqual([whole.code, whole.stderr], [0, ''])
+    assert.match(whole.stdout, /^1995 points: every vector and payload was read and is whole/)
+    await assertServesAllBut(dataDir, gone)
+    // Freed slots are used again, and the graph on disk takes the new points for nobody else.
+    await withEngine(dataDir, async (engine) => {
+      const [id] = await engine.insert([points[0]!])
+      const found = await engine.search([{ ...points[0]!, metric: 'Euclidean', limit: 2, ef: 100 }])
+      assert.deepEqual(found.strings(), [[ids[0], id]])
+    })
+  })
+
+  it('keeps what of a cut-off row file is there, and mends the header', async () => {
+    const dataDir = copy()
+    const path = join(dataDir, 'vectors.rows')
+    truncateSync(path, rowsHeaderBytes + (count - 2) * rowBytesOf(dimension) + 7)
+    flip(path, 9)
+    assert.match(
+      (await doctor(dataDir)).stdout,
+      /header of vectors\.rows is damaged[\s\S]*its row in vectors\.rows is cut off/,
+    )
+    assert.equal((await doctor(dataDir, '--repair')).code, 0)
+    assert.deepEqual(
+      setAside(dataDir)[0]!.map(({ id, content }) => [id, content]),
+      [count - 2, count - 1].map((slot) => [ids[slot], contentOf(slot)]),
+    )
+    await assertServesAllBut(dataDir, new Set([count - 2, count - 1]))
+  })
+
+  it('rebuilds bits of live slots from payloads, and gives a damaged database id anew', async () => {
+    const dataDir = copy()
+    const tables = await openDatabase(dataDir)
+    tables.root.transactionSync(() => {
+      for (const [table, key] of [
+        [tables.live, 0],
+        [tables.meta, 1],
+      ] as const) {
+        const value = table.getBinary(key)!
+        value[7]! ^= 1
+        table.putSync(key, value)
+      }
+    })
+    await tables.root.close()
+    const told = await doctor(dataDir)
+    assert.equal(told.stdout.match(/^DAMAGED: /gm)!.length, 2, told.stdout)
+    const repaired = await doctor(dataDir, '--repair')
+    assert.match(repaired.stdout, /the next start serves the 2000 whole points/)
+    assert.deepEqual(setAside(dataDir), [])
+    await assertServesAllBut(dataDir, new Set())
+  })
+
+  it('forgets idempotency keys where one is damaged, and says so', async () => {
+    const dataDir = copy()
+    const identity = { keyHash: Buffer.alloc(16, 1), bodyHash: Buffer.alloc(16, 2) }
+    const more = [{ vector: new Float32Array(dimension).fill(9), payload: points[0]!.payload }]
+    const [first] = await withEngine(dataDir, (engine) => engine.insert(more, undefined, identity))
+    const tables = await openDatabase(dataDir)
+    const value = tables.meta.getBinary(keyOfRequest(0))!
+    value[20]! ^= 1
+    tables.root.transactionSync(() => tables.meta.putSync(keyOfRequest(0), value))
+    await tables.root.close()
+    const told = await doctor(dataDir)
+    assert.match(told.stdout, /^DAMAGED: the record of keyed requests under 2 does not match its checksum/m)
+    await doctor(dataDir, '--repair')
+    assert.match(
+      (await doctor(dataDir)).stdout,
+      /^2001 points: every vector and payload was read and is whole/,
+    )
+    const again = await withEngine(dataDir, async (engine) => [
+      ...(await engine.insert(more, undefined, identity)),
+      ...(await engine.insert(more, undefined, identity)),
+    ])
+    assert.notEqual(again[0], first, 'the key was forgotten')
+    assert.equal(again[1], again[0], 'and is known again')
+  })
+
+  it('lists so many faults and counts all', async () => {
+    const dataDir = copy()
+    writeFileSync(join(dataDir, 'vectors.rows'), readFileSync(join(dataDir, 'vectors.rows')).fill(1, 9000))
+    const told = await doctor(dataDir, '--json')
+    const { damage, damageCount } = JSON.parse(told.stdout) as { damage: string[]; damageCount: number }
+    assert.equal(damage.length, 1000)
+    assert.ok(damageCount > 1900)
+    const { stdout } = await doctor(dataDir, '--repair')
+    assert.match(stdout, new RegExp(`DAMAGED: ${damageCount - 1000} more, ${damageCount} in all`))
+    assert.equal(setAside(dataDir)[0]!.length, damageCount)
+    await assertServesAllBut(dataDir, new Set(setAside(dataDir)[0]!.map(({ slot }) => slot)))
+  })
+
+  it('can be killed at any step and repeated', async () => {
+    const preload = new URL('./support/kill-preload.ts', import.meta.url)
+    const program = join(import.meta.dirname, '../src/cli/main.ts')
+    const dataDir = copy()
+    flipRow(dataDir, 10, 30)
+    flipContent(dataDir, contentOf(20))
+    let kills = 0
+    for (;;) {
+      const args = ['--import', `${preload}?before=${kills + 1}`, program, 'doctor', '--data-dir', dataDir]
+      const ended = await promisify(execFile)(process.execPath, [...args, '--repair']).catch(
+        (error: { signal: string; stderr: string }) => error,
+      )
+      if (!('signal' in ended)) break
+      assert.equal(ended.signal, 'SIGKILL', ended.stderr)
+      kills += 1
+      assert.ok(kills < 20)
+      assert.match((await doctor(dataDir)).stdout, /^1998 whole points/)
+    }
+    assert.ok(kills >= 3, 'file, directory and header were synced')
+    for (const file of setAside(dataDir))
+      assert.deepEqual(
+        file.map(({ slot }) => slot),
+        [10, 20],
+      )
+    assert.deepEqual(
+      readdirSync(join(dataDir, 'set-aside')).filter((name) => name === 'partial'),
+      [],
+    )
+    await assertServesAllBut(dataDir, new Set([10, 20]))
+  })
+
+  it('finds nothing to do in sound data, and refuses while the directory is in use', async () => {
+    const dataDir = copy()
+    const told = await doctor(dataDir, '--repair')
+    assert.match(told.stdout, /^2000 points: .* nothing is to be repaired\n$/)
+    flipRow(dataDir, 1, 30)
+    const store = await openStore({ dataDir, logger })
+    const refused = await doctor(dataDir, '--repair')
+    await store.close()
+    assert.equal(refused.code, 1)
+    assert.match(refused.stderr, /is in use by process/)
+    assert.deepEqual(setAside(dataDir), [])
+  })
+
+  it('says what it cannot mend, and changes nothing', async () => {
+    const breakers: readonly (readonly [(dataDir: string) => void, RegExp])[] = [
+      [(dataDir) => rmSync(join(dataDir, 'vectors.rows')), /vectors\.rows cannot be used: it is missing/],
+      [
+        (dataDir) => truncateSync(join(dataDir, 'points.mdb'), 20_000),
+        /points\.mdb cannot be used: it is cut off/,
+      ],
+    ]
+    for (const [damage, fault] of breakers) {
+      const dataDir = copy()
+      damage(dataDir)
+      for (const flags of [[], ['--repair']]) {
+        const told = await doctor(dataDir, ...flags)
+        assert.equal(told.code, 1)
+        assert.match(told.stderr, fault)
+        assert.match(told.stderr, /No repair can mend that: restore the newest snapshot/)
+      }
+      assert.deepEqual(setAside(dataDir), [])
+    }
+  })
+})
