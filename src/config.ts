@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { hnswBounds } from './base/collection.ts'
 import { idempotencyKeyLifeMs } from './base/idempotency-key.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
@@ -115,7 +116,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     placeholder: 'n',
     group: 'search',
     doc: 'Links of a point in the HNSW graph (twice as many on its lowest level): more finds more and takes more memory. A change rebuilds the graph.',
-    parse: integer(4, 64),
+    parse: integer(hnswBounds.m.min, hnswBounds.m.max),
   },
   hnswEfConstruction: {
     env: 'HNSW_EF_CONSTRUCTION',
@@ -124,7 +125,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     placeholder: 'n',
     group: 'search',
     doc: 'Breadth of the search for the links of a new point: larger makes a better graph, slower. Holds for points that are linked from then on.',
-    parse: integer(8, 2_000),
+    parse: integer(hnswBounds.efConstruction.min, hnswBounds.efConstruction.max),
   },
   hnswCodeBits: {
     env: 'HNSW_CODE_BITS',
