@@ -38,7 +38,7 @@ export interface OperationTypes {
     input: PutCollectionInput
     output: { readonly created: boolean; readonly info: CollectionInfo }
   }
-  DeleteCollection: { input: CollectionInput; output: void }
+  DeleteCollection: { input: CollectionInput; output: undefined }
   /** By alias, its collection. */
   SetAliases: { input: SetAliasesInput; output: ReadonlyMap<string, string> }
 }
