@@ -1,16 +1,9 @@
-/** A variable that was a setting of an earlier version, and what its operator should know. */
-export interface RemovedSetting {
-  readonly variable: string
-  readonly advice: string
-}
-
-/** Finds variables that an earlier version read: its environment may still set them, and nothing else would tell. */
-export function removedSettings(environment: Readonly<Record<string, string | undefined>>): RemovedSetting[] {
-  return Object.entries(advices).flatMap(([variable, advice]) =>
-    environment[variable] ? [{ variable, advice }] : [],
-  )
-}
-
-const advices: Readonly<Record<string, string>> = {
+/** Settings of earlier versions, by their variables, and what their operator should know. */
+export const removedSettings: Readonly<Record<string, string>> = {
   FRONT_THREADS: 'the main thread serves both ports; remove it',
+}
+
+/** Finds the variables of removed settings: an environment may still set them, and nothing else would tell. */
+export function removedSettingsIn(environment: Readonly<Record<string, string | undefined>>): string[] {
+  return Object.keys(removedSettings).filter((variable) => environment[variable])
 }
