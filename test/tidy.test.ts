@@ -18,8 +18,8 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
-  front: ['base', 'config.ts', 'engine', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'front'],
+  'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'transports.ts'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 

@@ -40,7 +40,7 @@ async function take(
   let lease: Lease | undefined
   try {
     if (collection !== undefined) lease = await collections.lease(checkName(collection, 'collection'))
-    const snapshot = await (lease?.database ?? database).snapshot()
+    const snapshot = (lease?.database ?? database).snapshot()
     return sendSnapshot(reply, snapshot, options, (outcome) => {
       lease?.[Symbol.dispose]()
       count(outcome)
@@ -66,7 +66,7 @@ function sendSnapshot(
     if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
     ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
   }
-  // The client may have gone while the snapshot was being opened.
+  // The client may have gone before its request came this far.
   if (raw.closed) end()
   else raw.once('close', end)
   const stream = Readable.from(

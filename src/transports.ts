@@ -1,17 +1,15 @@
-import type { ApiContext } from '../api/call.ts'
-import type { RunningServer } from '../api/server.ts'
-import { Keyring, type ServiceKeys } from '../base/api-key.ts'
-import { type BodyBudgets, createBodyBudgets } from '../base/byte-budget.ts'
-import { Intake } from '../base/intake.ts'
-import type { Logger } from '../base/log.ts'
-import type { ServiceMetrics } from '../base/metrics.ts'
-import type { PortSharing } from '../base/ports.ts'
-import { RefusedKeys } from '../base/refused-keys.ts'
-import type { WritesBlocked } from '../base/writes-blocked.ts'
-import type { Config } from '../config.ts'
-import { startGrpcServer } from '../grpc/server.ts'
-import { startHttpServer } from '../http/server.ts'
-import type { Ports } from './messages.ts'
+import type { ApiContext } from './api/call.ts'
+import type { RunningServer } from './api/server.ts'
+import { Keyring, type ServiceKeys } from './base/api-key.ts'
+import { type BodyBudgets, createBodyBudgets } from './base/byte-budget.ts'
+import { Intake } from './base/intake.ts'
+import type { Logger } from './base/log.ts'
+import type { ServiceMetrics } from './base/metrics.ts'
+import { RefusedKeys } from './base/refused-keys.ts'
+import type { WritesBlocked } from './base/writes-blocked.ts'
+import type { Config } from './config.ts'
+import { startGrpcServer } from './grpc/server.ts'
+import { startHttpServer } from './http/server.ts'
 
 export interface TransportsOptions {
   readonly config: Config
@@ -22,11 +20,16 @@ export interface TransportsOptions {
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
   readonly ports: Ports
-  /** Undefined when the ports are this thread's alone. */
-  readonly share?: PortSharing | undefined
 }
 
-/** Both transports of one thread. */
+/** Where both transports listen. */
+export interface Ports {
+  readonly grpc: number
+  /** Undefined when HTTP is disabled. */
+  readonly http: number | undefined
+}
+
+/** Both transports. */
 export interface Transports {
   readonly ports: Ports
   /** What the gRPC health service answers; not serving until told. */
@@ -38,12 +41,12 @@ export interface Transports {
 
 /** @throws Error that names host, port and setting when one of them cannot listen */
 export async function startTransports(options: TransportsOptions): Promise<Transports> {
-  const { config, context, metrics, logger, keys, isReady, writesBlocked, ports, share } = options
+  const { config, context, metrics, logger, keys, isReady, writesBlocked, ports } = options
   const servers: RunningServer[] = []
   const close = async (timeoutMs: number): Promise<void> => {
     await Promise.all(servers.map((server) => server.close(timeoutMs)))
   }
-  const budgets = createBodyBudgets(config, share === undefined ? 1 : config.frontThreads)
+  const budgets = createBodyBudgets(config)
   registerBudgets(metrics, budgets)
   const { maxRequestBytes, requestTimeoutMs } = config
   const intake = new Intake()
@@ -53,7 +56,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
   const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
   registerKeys(metrics, grpcKeys, httpKeys)
   const bounds = { maxRequestBytes, requestTimeoutMs, budgets }
-  const shared = { ...bounds, context, intake, refusedKeys, metrics, logger, share }
+  const shared = { ...bounds, context, intake, refusedKeys, metrics, logger }
   const grpc = await startGrpcServer({
     ...shared,
     keys: grpcKeys,
