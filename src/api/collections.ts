@@ -63,7 +63,7 @@ export async function putCollection(
 export async function deleteCollection(
   { collections }: ApiContext,
   { name }: CollectionInput,
-): Promise<void> {
+): Promise<undefined> {
   await collections.drop(checkName(name, 'name'))
 }
 
