@@ -12,7 +12,7 @@ export interface Contender {
   /** The `k` nearest ids of each query, nearest first. Called many times, with any `ef` and thread count. */
   search(request: SearchRequest): Promise<SearchAnswer>
 
-  /** What the library itself says it takes in memory, where it says so. */
+  /** Memory in bytes as the library itself reports it. */
   ownBytes?(): number
 
   /** Deletes the ids and inserts them again with the same vectors, so that the exact answers stay the same. */
@@ -35,7 +35,7 @@ export interface BuildRequest {
   readonly metric: Metric
   readonly m: number
   readonly efConstruction: number
-  /** Threads to build with; a library that has but one says so in `Description.buildThreads`. */
+  /** Threads to build with; a library with only one says so in `Description.buildThreads`. */
   readonly threads: number
 }
 
@@ -57,7 +57,7 @@ export interface SearchAnswer {
   readonly seconds: number
 }
 
-/** What is printed beside the figures, so that nobody has to guess what was compared. */
+/** What the report prints about a contender, so that readers know what was compared. */
 export interface Description {
   readonly version: string
   /** Compiler flags, instruction sets, metric and data type. */
@@ -65,7 +65,7 @@ export interface Description {
   readonly buildThreads: 'one' | 'any'
   /** How all cores are used by a search. */
   readonly searchThreads: string
-  /** Those that it can be asked to build for. */
+  /** Those that it can build for. */
   readonly metrics: readonly Metric[]
 }
 
@@ -76,7 +76,7 @@ export interface ContenderVariant {
   create(folder: string): Contender
 }
 
-/** Stands where a search found fewer than k points. */
+/** Fills the result of a search that found fewer than k points. */
 export const noId = 0xffff_ffff
 
 /** Seconds that `work` takes. */

@@ -15,7 +15,7 @@ import { searchHnswlib } from './hnswlib-worker.ts'
 import { versionOf } from './package-version.ts'
 
 /**
- * hnswlib as `npm install hnswlib-node` gives it: compiled at install time with the flags of its binding.gyp,
+ * hnswlib as `npm install hnswlib-node` installs it: compiled at install time with the flags of its binding.gyp,
  * which name no instruction set, so that hnswlib takes its SSE kernels. The binding wants vectors as plain
  * arrays; those are made before the clock starts.
  */

@@ -31,8 +31,8 @@ function variant(quantization: Quantization): ContenderVariant {
 }
 
 /**
- * The binding takes `ef` only when an index is made, so an index is made anew, from a file, whenever a search
- * comes with another one; that is not timed.
+ * The binding takes `ef` only when an index is created. A search with another `ef` therefore reloads the index
+ * from a file, untimed.
  */
 class Usearch implements Contender {
   readonly #path: string

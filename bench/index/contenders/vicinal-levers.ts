@@ -10,7 +10,7 @@ export interface Lever {
   readonly codeBits: CodeBits
 }
 
-/** Each with one thing more than the one before. */
+/** Each adds one optimization to the one before. */
 export const levers: readonly Lever[] = [
   {
     name: 'vicinal-simd',

@@ -10,14 +10,14 @@ import type { Curve } from './curve.ts'
 const rounds = 100
 const roundsBetweenRows = 10
 const share = 0.02
-/** The service's own, and one at which a graph that got worse shows it sooner. */
+/** The service's default, and a smaller one that shows earlier when a graph degrades. */
 const usualEf = 128
 const narrowEf = 32
 const seed = 7
 
 /**
- * What deleting and re-inserting does to an index: the same points come back each time, so the exact answers
- * stay, and the first row is the fresh build that the others are held against.
+ * How deleting and re-inserting affects an index. The same points return each time, so the exact answers stay
+ * valid; the first row is the fresh build, to compare the others with.
  */
 export const churn: Curve = {
   title: `Churn: ${rounds} rounds of deleting and re-inserting ${share * 100} %, one thread`,

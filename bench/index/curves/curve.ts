@@ -1,6 +1,6 @@
 import type { Options } from '../options.ts'
 
-/** A curve is a table that is printed and rows that are written, over the same contenders as the comparison. */
+/** A table over a varying condition, such as the number of rows or threads, for the chosen contenders. */
 export interface Curve {
   readonly title: string
   readonly headings: readonly string[]

@@ -8,7 +8,7 @@ import type { Curve } from './curve.ts'
 
 const sizes = [10_000, 30_000, 100_000, 300_000, 1_000_000, 2_000_000]
 
-/** How build, memory and speed change as the same kind of data grows: the first rows of one set of 128. */
+/** How build time, memory and speed change with the number of rows of one set, 128 components each. */
 export const growth: Curve = {
   title: 'Growth: manifold x 128, built on all threads, searched on one',
   headings: [

@@ -6,7 +6,7 @@ import { type ContenderResult, compareOn } from '../run/compare.ts'
 import { recallTargets } from '../run/measure.ts'
 import type { Curve } from './curve.ts'
 
-/** What each of the things that make a search fast is worth: one more in every row, all of them in each round. */
+/** What each optimization of searches is worth: each row adds one, each round measures all rows. */
 export const leverCurve: Curve = {
   title: 'Levers: one more in every row, built on all threads, searched on one',
   headings: [
@@ -52,7 +52,7 @@ type Target = (typeof recallTargets)[number]
 
 const shownTargets = [0.95, 0.99] as const
 
-/** The median of the rounds' ratios: what disturbs a round disturbs both. */
+/** The median of the rounds' ratios: a disturbance affects both sides of a round. */
 function gain(result: ContenderResult, before: ContenderResult, target: Target): number | undefined {
   const earlier = speeds(before, target)
   return median(

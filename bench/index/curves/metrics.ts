@@ -9,7 +9,7 @@ import type { Curve } from './curve.ts'
 const metrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
 const efs = [32, 64, 128, 256]
 
-/** Recall and speed of each metric; a contender that has not a metric says so in its row. */
+/** Recall and speed of each metric; a contender without a metric has a row that says so. */
 export const metricCurve: Curve = {
   title: 'Metrics: recall and queries a second over ef, one thread',
   headings: ['set', 'contender', 'metric', 'ef', 'recall', 'q/s'],

@@ -15,7 +15,7 @@ export interface Build extends Built {
 export interface Ready {
   readonly client: ContenderClient
   readonly description: Description
-  /** One for each number of threads; the last is the index that stands. */
+  /** One for each number of threads; the last is the index that is searched. */
   readonly builds: readonly Build[]
   /** Whether the index came from an earlier run. */
   readonly reused: boolean
@@ -27,7 +27,7 @@ export type BuildOptions = Pick<Options, 'm' | 'efConstruction' | 'buildThreads'
  * Builds once for each number of threads, each time in a fresh process, and leaves the last one running; or
  * loads what an earlier run built with the same settings.
  *
- * @throws NotOffered when the contender has not the metric
+ * @throws NotOffered when the contender does not have the metric
  */
 export async function prepareContender(
   name: string,
@@ -63,7 +63,7 @@ export async function prepareContender(
   throw new Error('a build needs at least one number of threads')
 }
 
-/** A contender has not what was to be measured: not its fault, and no reason to end the run. */
+/** A contender lacks what was to be measured. That is no fault of its own and does not end the run. */
 export class NotOffered extends Error {}
 
 function refuseMetric(client: ContenderClient, { metrics }: Description, metric: Metric): void {

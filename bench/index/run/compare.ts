@@ -24,10 +24,10 @@ export interface ContenderResult {
   readonly description?: Description
   readonly builds: readonly Build[]
   readonly reused: boolean
-  /** What a call costs on an index with next to nothing in it, a query. */
+  /** Seconds of one query on an almost empty index: the cost of calling the library. */
   readonly callCostSeconds?: number
   readonly searches: readonly SearchResult[]
-  /** Why it has no figures, or not all. */
+  /** Why some or all figures are missing. */
   readonly fault?: string
 }
 
@@ -45,8 +45,8 @@ export interface RoundResult {
 }
 
 /**
- * Builds every contender, one after another, and then goes through them round by round, so that whatever the
- * machine does meanwhile happens to all of them alike. Each round begins with another contender.
+ * Builds the contenders one after another, then measures them in rounds, so that whatever else the machine does
+ * affects all of them alike. Each round begins with another contender.
  */
 export async function compareOn(set: DataSet, options: Options): Promise<SetResult> {
   const truth = await GroundTruth.of(set, 'Euclidean')
@@ -74,7 +74,7 @@ interface Search extends MeasureOptions {
   readonly rounds: RoundResult[]
 }
 
-/** One contender on one set, from the build to its result; a fault ends it, not the others. */
+/** One contender on one set, from the build to its result. A fault ends only this contender. */
 class ContenderRun {
   readonly #name: string
   readonly #set: DataSet

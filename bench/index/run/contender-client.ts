@@ -22,7 +22,7 @@ export class ContenderClient {
    * Starts the process and has it load the library.
    *
    * @param folder where the contender may keep files
-   * @param files whether those of an earlier run are wanted, and whether its own are to outlive it
+   * @param files whether to start with the files of an earlier run, and whether to keep its own
    */
   static async open(
     name: string,

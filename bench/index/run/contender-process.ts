@@ -1,7 +1,6 @@
 /**
- * The process of one contender: started by contender-client.ts, it loads the vectors and the one library that
- * it is told to, and answers questions one after another. A process of its own is what makes memory a figure
- * of the contender's, and a crash its own affair.
+ * The process of one contender: started by contender-client.ts, it loads the vectors and one library, and
+ * answers questions one after another. In a process of its own, memory can be measured and a crash harms no other.
  */
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -16,7 +15,7 @@ let contender: Contender
 let folder: string
 let data: BuildQuestion
 let queries: Float32Array
-/** Held here until memory was measured, so that no collection takes it earlier. */
+/** Kept until memory is measured, so that it is not collected earlier. */
 let vectors: Float32Array
 
 process.on('message', async (question: Question) => {
@@ -102,12 +101,11 @@ async function search({ k, ef, threads, minSeconds }: SearchQuestion): Promise<F
   return { ids, queriesPerSecond, coresUsed: (user + system) / 1e6 / elapsed }
 }
 
-/** Another contender ran in between, or this one was loaded anew: its memory has left the caches. */
+/** Refills the processor's caches: another contender ran in between, or this one has just been loaded. */
 const warmUpQueries = 100
 
 /**
- * Seconds a query on an index with next to nothing in it: what it costs to call the library at all, most of
- * which is turning arrays into its own kind and back.
+ * Seconds of a query on an almost empty index: the cost of calling the library, mostly of converting arrays.
  */
 async function callCost(k: number): Promise<number> {
   const count = Math.max(k, 16)
@@ -141,8 +139,8 @@ function highestResidentBytes(): number | undefined {
 }
 
 /**
- * Waits until V8 has given back what it no longer needs. Only the kind of collection that it would do before
- * failing does that at once: after any other it keeps pages that once held the arrays given to hnswlib.
+ * Waits until V8 has returned unused memory. Only a last-resort collection does so at once: after any other, V8
+ * keeps pages that held the arrays given to hnswlib.
  */
 async function settleMemory(): Promise<void> {
   await globalThis.gc!({ type: 'major', execution: 'async', flavor: 'last-resort' })

@@ -36,7 +36,7 @@ export async function measure(
   return { ef, recall: truth.recall(ids, k), queriesPerSecond, coresUsed }
 }
 
-/** One quick pass upwards, until recall is all but complete. */
+/** One quick pass from the smallest ef upwards, until recall is almost 1. */
 export async function sweep(
   client: ContenderClient,
   truth: GroundTruth,

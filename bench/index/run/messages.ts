@@ -28,7 +28,7 @@ export interface SearchQuestion {
   readonly k: number
   readonly ef: number
   readonly threads: number
-  /** All queries are searched again and again for at least this long. */
+  /** All queries are searched repeatedly for at least this long. */
   readonly minSeconds: number
 }
 
@@ -36,16 +36,16 @@ export interface Built {
   readonly seconds: number
   /** Resident memory after the build less that before it, when the vectors were already loaded. */
   readonly memoryBytes: number
-  /** The same at its highest while building, where the system tells. */
+  /** The peak of the same while building, where the system reports it. */
   readonly peakBytes: number | undefined
   readonly ownBytes: number | undefined
 }
 
 export interface Found {
-  /** Of the last time through the queries. */
+  /** From the last pass over the queries. */
   readonly ids: Uint32Array
   readonly queriesPerSecond: number
-  /** Processor seconds a second: shows that one thread was one. */
+  /** Processor seconds per second; shows whether one thread was really one. */
   readonly coresUsed: number
 }
 
@@ -58,7 +58,7 @@ export interface Answers {
   readonly search: Found
   /** Seconds a query. */
   readonly callCost: number
-  /** Seconds; undefined where the contender is not set up for it. */
+  /** Seconds; undefined where the contender does not support it. */
   readonly reinsert: number | undefined
   readonly close: undefined
 }

@@ -7,8 +7,8 @@ export interface Sample {
 
 /**
  * Queries a second at exactly `target` recall: between the two settings on either side of it, along a straight
- * line of log(queries a second) over recall. Above what the smallest setting gives it is that setting's own
- * figure (it cannot be had for less), and undefined where no setting reaches the target.
+ * line of log(queries a second) over recall. When the smallest setting already exceeds the target, it is the
+ * speed of that setting; when no setting reaches the target, it is undefined.
  *
  * @param samples ascending by ef
  */
@@ -22,7 +22,7 @@ export function speedAtRecall(samples: readonly Sample[], target: number): numbe
   return Math.exp(Math.log(below.queriesPerSecond) * (1 - share) + Math.log(above.queriesPerSecond) * share)
 }
 
-/** The settings that `speedAtRecall` needs for these targets, ascending; measuring others would be idle. */
+/** The settings that `speedAtRecall` needs for these targets, ascending; others need not be measured. */
 export function settingsFor(samples: readonly Sample[], targets: readonly number[]): number[] {
   const places = targets.flatMap((target) => {
     const place = samples.findIndex(({ recall }) => recall >= target)

@@ -20,7 +20,7 @@ export async function connectGrpc(port: number, count: number): Promise<Sender> 
   }
 }
 
-/** HTTP/1.1 over kept connections, a request at a time on each; what finds none free waits its turn. */
+/** HTTP/1.1 over kept connections, a request at a time on each; further requests wait for a free connection. */
 export async function connectHttp(
   port: number,
   count: number,
@@ -57,7 +57,7 @@ class HttpConnection {
   constructor(socket: Socket) {
     this.#socket = socket
     socket.setEncoding('latin1')
-    // The decoder above makes text of what comes, whatever the type says.
+    // `setEncoding` makes this a string, although the type says otherwise.
     socket.on('data', (text) => this.#receive(String(text)))
     socket.on('close', () => this.#settle?.('failed'))
     socket.on('error', () => this.#settle?.('failed'))

@@ -5,8 +5,8 @@ import { type LoadPlan, type LoadResult, percentiles, type WireRequest } from '.
 import { Pacer } from './pacer.ts'
 
 /**
- * One load generator: takes a plan from its parent, says when the counted part begins, sends back what came of
- * it, and ends.
+ * One load generator: receives a plan from its parent, reports when the counted part begins, sends the result
+ * and exits.
  */
 process.once('message', (plan: LoadPlan) => {
   void generate(plan).then((result) => process.send!(result, () => process.exit()))
@@ -48,7 +48,7 @@ class Load {
       while (performance.now() < end) {
         const begun = performance.now()
         await this.#send(begun)
-        // A refusal that comes at once, without the server, must not spin.
+        // A request refused here, without asking the server, must not make this loop spin.
         if (performance.now() - begun < 0.01) await new Promise((resolve) => setTimeout(resolve, 1))
       }
     }
@@ -82,7 +82,7 @@ class Load {
   result(seconds: number): LoadResult {
     const { count: answered } = this.#histogram
     const entries = percentiles.map((each) => {
-      // A percentile of fewer answers than it takes to have one beyond it is a guess.
+      // With too few answers, none lies beyond the percentile: it would be a guess.
       const isKnown = answered * (1 - Number(each) / 100) >= 0.999
       return [each, isKnown ? this.#histogram.percentile(Number(each)) / 1000 : undefined]
     })
@@ -92,9 +92,9 @@ class Load {
   }
 }
 
-/** More wake-ups than this take the processors from the server. */
+/** Waking more often would take processor time from the server. */
 const tickMillisecondsMin = 0.25
-/** A tick that comes a moment before a request is due leaves it to the next one. */
+/** A request that is due just after a tick waits for the next one: no longer than this. */
 const tickMillisecondsMax = 0.5
 
 function withNewIds(request: WireRequest): WireRequest {

@@ -16,7 +16,7 @@ export interface LoadPlan {
   readonly connections: number
   /** Requests under way at most, over all connections; over HTTP/1.1 each connection has one. */
   readonly inFlight: number
-  /** Over HTTP: requests that wait for a connection at most, all others are given up; no bound when not given. */
+  /** Over HTTP: requests that may wait for a connection; more are refused. Unlimited when not given. */
   readonly waitingMax?: number
 }
 
@@ -28,11 +28,11 @@ export interface WireRequest {
   readonly method?: 'GET'
   /** The message without its frame, or JSON. */
   readonly body: Uint8Array
-  /** Where ids stand in the body that must be new in each request. */
+  /** Offsets in the body of ids that must be new in each request. */
   readonly idsAt?: readonly number[]
 }
 
-/** `refused`: 429 or RESOURCE_EXHAUSTED, and requests that the connections had no room for. */
+/** `refused`: 429 or RESOURCE_EXHAUSTED, and requests for which no connection was free. */
 export type Outcome = 'answered' | 'refused' | 'failed'
 
 export interface LoadResult {

@@ -3,7 +3,7 @@ import { Doorbell } from '../../../src/engine/doorbell.ts'
 
 /**
  * Wakes the event loop at a steady pace, to a few microseconds: a thread of its own sleeps between the ticks.
- * Node's timers are good to a millisecond or two, which would be most of what a quick server's times are made of.
+ * Node's timers are accurate to a millisecond or two, which is more than a fast server takes to answer.
  */
 export class Pacer {
   readonly #doorbell = new Doorbell()

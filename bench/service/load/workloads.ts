@@ -7,7 +7,7 @@ export interface Workload {
   readonly kind: 'search' | 'insert'
   /** Queries or points in a request; 1 is the operation for a single one. */
   readonly size: number
-  /** Of ten requests, so many insert a point instead. */
+  /** How many of ten requests insert a point instead. */
   readonly inserts: number
   readonly queries: readonly Float32Array[]
   readonly points: readonly Float32Array[]
@@ -15,7 +15,7 @@ export interface Workload {
   readonly ef: number
 }
 
-/** In the order of measuring: those that change what is stored come last. */
+/** In the order of measuring: workloads that change the stored points come last. */
 export const workloadNames = [
   'search',
   'search batch 10',
@@ -30,7 +30,7 @@ export const workloadNames = [
 ] as const
 export type WorkloadName = (typeof workloadNames)[number]
 
-/** Those that put one kind of request on a server, and how hard; the others are put together in disturbed.ts. */
+/** Workloads that measure one load alone; disturbed.ts combines a light and a heavy load for the others. */
 export const plainWorkloads: readonly WorkloadName[] = [
   'search',
   'search batch 10',
@@ -63,8 +63,8 @@ export interface Pressure {
 }
 
 /**
- * How hard to press when as much as possible is to come through. Single searches are tried with several, from
- * one connection on, as a server may be best at any; batches bring enough work by themselves.
+ * The pressures to try for the highest rate. Single searches are tried with several, as servers differ in which
+ * suits them best; batches bring enough work with one.
  */
 export function pressures({ name, size }: Workload, transport: Transport): readonly Pressure[] {
   const of = (connections: number, inFlight: number): Pressure =>

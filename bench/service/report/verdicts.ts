@@ -5,7 +5,7 @@ import { type Disturbed, slowdown } from '../run/disturbed.ts'
 import type { Measurement } from '../run/measure.ts'
 import type { SetResult } from '../run/set-result.ts'
 
-/** Something the service is to reach, and what it came to. */
+/** A goal of the service, and what was measured. */
 export interface Verdict {
   readonly goal: string
   /** Undefined where this run did not measure it. */
@@ -107,7 +107,7 @@ function find(
   workload: WorkloadName,
   round: number,
 ): Measurement | undefined {
-  // What took so long that it was measured in the first round only stands for the others too.
+  // A slow workload is measured in the first round only, which then counts for all rounds.
   const all = measurements.filter(
     (each) => each.target === target && each.transport === transport && each.workload === workload,
   )
@@ -122,7 +122,7 @@ function ratio(one: number | undefined, other: number | undefined): number | und
   return one === undefined || other === undefined ? undefined : one / other
 }
 
-/** Undefined as soon as one is not known: the other may not be the least. */
+/** Undefined when any value is: it might be the least. */
 function least(values: readonly (number | undefined)[]): number | undefined {
   const known = values.filter((each) => each !== undefined)
   return known.length < values.length ? undefined : Math.min(...known)

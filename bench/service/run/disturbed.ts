@@ -7,10 +7,10 @@ import type { Options } from '../options.ts'
 import type { Target } from '../targets/target.ts'
 import { rateOf } from './measure.ts'
 
-/** One steady light load, with nothing else and beside something heavy. */
+/** One steady light load, measured alone and beside a heavy load. */
 export interface Disturbed {
   readonly workload: WorkloadName
-  /** Of what is timed; what disturbs comes through gRPC, but for the overload, which comes through this one. */
+  /** Of the light load. The heavy load comes through gRPC; an overload comes through this one. */
   readonly transport: Transport
   readonly round: number
   readonly idle: LoadResult
@@ -70,7 +70,7 @@ function loadsOf(
     rest: Pick<LoadPlan, 'rate' | 'connections' | 'inFlight' | 'waitingMax'>,
   ): LoadPlan => {
     const port = target.ports[wire]!
-    // A moment of warm-up: the connections of a probe that goes on for days are known to ask for little.
+    // A short warm-up, because real probes keep connections for days and the service has learned that they ask little.
     return { transport: wire, port, requests, seconds, warmupSeconds: 0.3, ...rest }
   }
   const plain = (workload: WorkloadName, wire: Transport, size?: number): readonly WireRequest[] => {
@@ -97,7 +97,7 @@ function loadsOf(
   }
 }
 
-/** It begins before the light load and ends after it: generators do not start in the same instant. */
+/** Begins before the light load and ends after it, as generators do not start at the same instant. */
 function heavier(plan: LoadPlan): LoadPlan {
   return { ...plan, warmupSeconds: 0, seconds: plan.seconds + 0.5 }
 }

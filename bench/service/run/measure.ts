@@ -10,7 +10,7 @@ export interface Measurement extends Pressure {
   readonly transport: Transport
   readonly workload: string
   readonly round: number
-  /** Queries and points a second, those of batches counted singly, with as many requests as it takes. */
+  /** Queries and points a second at the best pressure; each item of a batch counts. */
   readonly itemsPerSecond: number
   readonly full: LoadResult
   /** Of the server meanwhile. */
@@ -30,7 +30,7 @@ export interface Asked {
   readonly pressure: Pressure | undefined
 }
 
-/** Load that is not counted, until the server's code is compiled and its memory grown: they take a while. */
+/** Uncounted load, until the server's code is compiled and its memory has grown. */
 export async function warmUp(
   target: Target,
   asked: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
@@ -39,7 +39,7 @@ export async function warmUp(
   await applyLoad({ ...planOf(target, asked), warmupSeconds: 0, ...pressure }, target.pid)
 }
 
-/** As fast as it goes. */
+/** As fast as answers come. */
 function planOf(
   target: Target,
   { workload, transport, seconds }: Pick<Asked, 'workload' | 'transport' | 'seconds'>,
@@ -48,7 +48,7 @@ function planOf(
   return { transport, port: target.ports[transport]!, requests, seconds, rate: undefined }
 }
 
-/** As fast as it goes, then at half of that. */
+/** Measures the highest rate, then the times at half of it. */
 export async function measure(target: Target, asked: Asked): Promise<Measurement> {
   const { workload, transport, seconds, round } = asked
   const plan = { ...planOf(target, asked), warmupSeconds: Math.min(0.3, seconds / 2) }
@@ -76,7 +76,7 @@ export async function measure(target: Target, asked: Asked): Promise<Measurement
   }
 }
 
-/** What an echo does at half load is of interest only beside the single searches of the others. */
+/** The echo at half load is only compared for single searches. */
 function hasHalf({ workload }: Asked, target: Target): boolean {
   return target.name !== 'echo' || workload.name === 'search'
 }
@@ -86,7 +86,7 @@ async function atHalf(
   pid: number,
 ): Promise<LoadResult | undefined> {
   if (plan.rate * plan.seconds < 1) return undefined
-  // Where requests wait at all, they are to wait for the server, not for a connection.
+  // With many connections, requests wait only for the server.
   const connections = plan.transport === 'http' ? httpConnectionsMin : plan.connections
   return (await applyLoad({ ...plan, connections, warmupSeconds: 0 }, pid)).result
 }

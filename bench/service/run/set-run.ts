@@ -14,9 +14,9 @@ import type { Fill, IndexRateOfRound, SetResult } from './set-result.ts'
 import { measureByTool, type ToolResult, toolOf } from './tools.ts'
 
 /**
- * All targets over one set. They are filled one after the other and stay; then they take turns, round by round,
- * each round beginning with another one. What only reads is measured before anything is inserted, and what was inserted is
- * linked before the next turn.
+ * Measures all targets over one set. They are filled one after another and keep running; then they take turns,
+ * each round beginning with another one. Workloads that only read come before those that insert, and inserted
+ * points are linked before the next turn.
  */
 export class SetRun implements AsyncDisposable {
   readonly #data: LoadData
@@ -96,7 +96,7 @@ export class SetRun implements AsyncDisposable {
     return recall
   }
 
-  /** Recall is to be what Vicinal's is: its ef is taken for that. */
+  /** Chooses the ef at which Chroma reaches Vicinal's recall. */
   async #prepareChroma(chroma: ChromaTarget): Promise<void> {
     await this.#prepareTarget(chroma)
     const goal = this.#fills.find(({ target }) => target === 'vicinal')?.recall ?? recallUsual
@@ -130,7 +130,7 @@ export class SetRun implements AsyncDisposable {
 
   async #measure(target: Target, name: WorkloadName, transport: Transport, round: number): Promise<void> {
     const earlier = this.#earlier(target.name, name, transport)
-    // What takes a server many times as long as it was given would keep everybody else waiting.
+    // A workload that took a server far longer than planned is not repeated.
     if (earlier !== undefined && earlier.full.seconds > slowFactor * this.#options.seconds) return
     const workload = workloadOf(name, this.#data, this.#options)
     const { seconds } = this.#options
@@ -208,10 +208,10 @@ export class SetRun implements AsyncDisposable {
   }
 }
 
-/** For Chroma's where Vicinal is left out. */
+/** Chroma's goal in a run without Vicinal. */
 const recallUsual = 0.99
-/** What another order of inserting the same rows makes of the same graph. */
+/** Recall varies so much with the order of inserting the same rows. */
 const recallTolerance = 0.001
 const slowFactor = 4
-/** Where single searches were not measured. */
+/** Assumed in a run without single searches. */
 const searchesUsual = 2000

@@ -20,8 +20,8 @@ export interface ToolResult {
 export const toolOf: Readonly<Record<Transport, string>> = { grpc: 'h2load', http: 'wrk' }
 
 /**
- * They take less of the processors than the generator in Node, so that more is left to the server. h2load sends
- * one body for ever, so the same query, which is in the caches from the second time on; wrk sends all of them.
+ * They use less processor time than the generator in Node and leave more to the server. h2load sends the same
+ * query again and again, so that it is always in the caches; wrk sends all queries.
  *
  * @returns undefined when the tool is not installed
  */
@@ -110,7 +110,7 @@ const figuresOf: Readonly<
   }),
 }
 
-/** 0 where the tool says nothing, as wrk does of failures when there are none. */
+/** 0 where the tool prints no such figure: wrk prints failures only when there are some. */
 function number(output: string, pattern: RegExp): number {
   return Number(pattern.exec(output)?.[1] ?? 0)
 }

@@ -20,8 +20,8 @@ const batchSize = 1000
 
 export interface ChromaTarget extends Target {
   /**
-   * Searches with the least ef that finds as much as `recall` says; the server must be started again for another
-   * ef to count. Gives that ef.
+   * Finds the least ef at which `recall` returns at least `goal`, and leaves the server running with it. Each ef
+   * needs a restart of the server.
    */
   calibrate(recall: () => Promise<number>, goal: number): Promise<number>
 }
@@ -84,7 +84,7 @@ export async function startChroma(): Promise<ChromaTarget> {
   }
 }
 
-/** Narrow enough that the least that suffices is not much more than needed. */
+/** Steps are small, so that the chosen ef is close to the least possible. */
 const efSteps = [32, 48, 64, 80, 96, 128, 160, 200, 256, 320, 400, 512, 768, 1024]
 
 class Server {
@@ -106,7 +106,7 @@ class Server {
     const args = [program, 'run', '--path', this.#dataDir, '--host', '127.0.0.1', '--port', String(this.port)]
     this.#child = spawn(process.execPath, args, { stdio: 'ignore' })
     for (let round = 0; round < startRounds; round += 1) {
-      // It does not say when it listens: asked again until it answers.
+      // Chroma does not report when it listens: poll until it answers.
       if (await this.send('GET', '/api/v2/heartbeat').catch(() => undefined)) return
       await sleep(100)
     }

@@ -10,8 +10,8 @@ import { rowsOf } from '../../shared/data/rows.ts'
 import { createSearcher, type SearcherSetup, VicinalIndex } from '../../shared/vicinal-index.ts'
 
 /**
- * The index with the service's settings but without the service: how fast its searchers are when they get their
- * queries for nothing. One process with a thread for each core.
+ * The index with the service's settings but without the service: how fast its searchers are when no request has to
+ * be received, decoded or answered. One process with a thread for each core.
  */
 export interface IndexSetup {
   readonly basePath: string
@@ -31,7 +31,7 @@ export interface IndexCommand {
 
 export interface IndexAnswer {
   readonly queriesPerSecond: number
-  /** k row numbers a query; none where a rate was asked for. */
+  /** k row numbers for each query; empty where a rate was asked for. */
   readonly rows: Uint32Array
 }
 

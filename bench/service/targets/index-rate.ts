@@ -23,7 +23,7 @@ export class IndexRate implements AsyncDisposable {
     return new IndexRate(child)
   }
 
-  /** Queries a second of so many threads, or the row numbers of the nearest of every query. */
+  /** @returns queries a second, or the nearest rows of every query where `threads` is 0 */
   async ask(command: IndexCommand): Promise<IndexAnswer> {
     this.#child.send(command)
     return await nextMessage<IndexAnswer>(this.#child)

@@ -11,7 +11,7 @@ import type { Ports } from './target.ts'
 
 /**
  * A server under load, in a process of its own: the service, or an echo, which is the same transports and the
- * same codecs with nothing behind them. What the echo reaches, no database behind this stack can pass.
+ * same codecs with nothing behind them. No database behind the same transports can be faster than the echo.
  */
 const [kind, dataDir] = process.argv.slice(2)
 const config = readConfig({
@@ -33,7 +33,7 @@ async function startVicinal(): Promise<Ports> {
 
 async function startEcho(): Promise<Ports> {
   const ids = Array.from({ length: 1000 }, () => randomUUID())
-  // The same ids over and over, as many as the service would bring at once: nothing is left to do for a search.
+  // The same ids for every search, as many as the service returns at most, so that a search costs nothing.
   const found = Buffer.alloc(config.maxQueuedResults * idBytes, IdLists.of([ids]).bytes)
   const context: ApiContext = {
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },

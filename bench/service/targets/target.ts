@@ -33,7 +33,7 @@ export interface Target extends AsyncDisposable {
     asked: { readonly k: number; readonly ef: number },
   ): Promise<readonly number[] | undefined>
   requests(workload: Workload, transport: Transport): readonly WireRequest[]
-  /** Resolves when what was stored is indexed: nobody has to pay for the load before. */
+  /** Resolves when all stored points are indexed, so that the next measurement is not slowed by the last. */
   settled(): Promise<void>
 }
 

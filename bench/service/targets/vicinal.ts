@@ -76,7 +76,7 @@ async function linked(port: number): Promise<void> {
   while ((await metricOf(port, 'vicinal_index_waiting_points')) !== 0) await sleep(100)
 }
 
-/** The way that searches take is chosen by measuring recall; too few points for a graph are never measured. */
+/** Waits until the service has measured recall and chosen a route. Sets too small for a graph have none. */
 async function measured(port: number): Promise<void> {
   for (let round = 0; round < measuringRounds; round += 1) {
     if (Number(await metricOf(port, 'vicinal_index_widening{metric="Euclidean"}')) > 0) return

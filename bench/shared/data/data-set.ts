@@ -24,7 +24,7 @@ export interface DataOptions {
   readonly rows: number
   /** Queries at most. */
   readonly queries: number
-  /** The WordNet base file or its folder, where it is somewhere. */
+  /** The base file of the whole WordNet set or its folder; undefined: the demo's glosses. */
   readonly wordnet: string | undefined
 }
 
@@ -85,7 +85,7 @@ export async function manifoldSet(
 
 const queriesMax = 1000
 
-/** The first rows of a longer file are the rows of a shorter one: whatever is long enough is kept. */
+/** A long enough file is reused: its first rows are those of a shorter file. */
 async function generate(path: string, manifold: Manifold, first: number, count: number): Promise<void> {
   const { dimension } = manifold
   if (existsSync(path) && statSync(path).size >= count * dimension * 4) return

@@ -19,7 +19,7 @@ export interface NearestLists {
 
 type Distance = (a: Float32Array, at: number, b: Float32Array, bt: number, n: number) => number
 
-/** What a first-level cache holds: the rows of a block stay there while every query visits them. */
+/** Fits a first-level cache: the rows of a block stay there while every query visits them. */
 const blockBytes = 24 * 1024
 
 const distanceOf: Readonly<Record<Metric, Distance>> = { Euclidean, Cosine, Manhattan, Hamming }
@@ -61,7 +61,7 @@ function insert(
   distances[place] = far
 }
 
-/** Four sums, because one would wait for itself; their order of addition is the only thing not by the book. */
+/** Four sums, because each addition to a single one would wait for the one before. */
 function Euclidean(a: Float32Array, at: number, b: Float32Array, bt: number, n: number): number {
   let s0 = 0
   let s1 = 0

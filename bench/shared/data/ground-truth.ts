@@ -6,8 +6,8 @@ import { readSharedRows } from './matrix-file.ts'
 import { runParallel } from './parallel.ts'
 
 /**
- * The exact answers: a full scan in plain JavaScript with 64-bit sums, by threads, that shares no code with
- * anything it judges. Made once for a set, number of rows, number of queries and metric, and kept in a file.
+ * The exact answers: a full scan in plain JavaScript with 64-bit sums, on worker threads, which shares no
+ * code with the contenders. Computed once per set, number of rows, number of queries and metric, then kept in a file.
  */
 export class GroundTruth {
   readonly #nearest: NearestLists

@@ -17,7 +17,7 @@ export function readSharedRows(path: string, count: number, dimension: number): 
   return rows
 }
 
-/** Appears under its name only once it is complete. */
+/** Writes to a temporary name first, so that no reader finds an incomplete file. */
 export function writeRows(path: string, rows: Float32Array): void {
   const bytes = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength)
   const file = openSync(`${path}.part`, 'w')

@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 
-/** Rows of signed bytes; a component is its byte / 127, which scaling to unit length makes no matter. */
+/** Rows of signed bytes; a component is its byte / 127, a factor that scaling to unit length cancels. */
 export interface WordNet {
   readonly description: string
   readonly dimension: number
