@@ -14,7 +14,7 @@ import type { Query, VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { readConfig } from '../src/config.ts'
-import { type Engine, openEngine } from '../src/engine/engine.ts'
+import { type Collection, startEngine } from '../src/engine/engine.ts'
 import { FrontThreads } from '../src/front/front-threads.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import { figureIn } from './support/metrics.ts'
@@ -325,8 +325,8 @@ describe('front threads without an engine', () => {
     await using closers = new AsyncDisposableStack()
     const store = await openStore({ dataDir: directory.path, logger })
     closers.defer(() => store.close())
-    let loaded: Engine | undefined
-    const engine = (): Engine => {
+    let loaded: Collection | undefined
+    const engine = (): Collection => {
       if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
       return loaded
     }
@@ -346,8 +346,7 @@ describe('front threads without an engine', () => {
     assert.equal((await raw.call('GetPoint', point)).code, status.UNAVAILABLE)
     assert.equal(await grpcHealth(`localhost:${grpc}`), 'NOT_SERVING')
 
-    loaded = await openEngine({ ...config, store, logger })
-    closers.defer(() => loaded!.close())
+    loaded = await closers.use(startEngine({ ...config, logger })).openCollection(store, config)
     await fronts.serve(loaded)
     assert.equal((await fetch(`${url}/readyz`)).status, 200)
     assert.equal((await raw.call('GetPoint', point)).code, status.NOT_FOUND)

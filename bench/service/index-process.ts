@@ -4,7 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { createLogger } from '../../src/base/log.ts'
 import { readConfig } from '../../src/config.ts'
-import { startIndexThreads } from '../../src/engine/index-thread.ts'
+import { IndexThreadPool } from '../../src/engine/index-thread-pool.ts'
 import { Indexer } from '../../src/engine/indexer.ts'
 import type { Route } from '../../src/index/graph.ts'
 import { type IndexQuery, Searcher, type SlotRange } from '../../src/index/searcher.ts'
@@ -77,12 +77,12 @@ async function build({ basePath, queryPath, count, queryCount, dimension }: Inde
     efConstruction: config.hnswEfConstruction,
     maxThreads: 1 + 2 * cores,
     maxLimit: config.maxLimit,
-    maxMemoryBytes: 0,
   })
   const rows = readRows(basePath, 0, count, dimension)
+  const indexThreads = new IndexThreadPool(kernels, cores, 1 + cores)
   const indexer = new Indexer({
     ...config,
-    threads: startIndexThreads(kernels, cores, 1 + cores),
+    threads: indexThreads,
     directory: undefined,
     logger: createLogger({ level: 'warn', pretty: false }),
     sequence: () => index.slotCount,
@@ -99,6 +99,7 @@ async function build({ basePath, queryPath, count, queryCount, dimension }: Inde
   for (let round = 0; round < 100 && indexer.route('Euclidean') === undefined; round += 1) await sleep(20)
   const route = indexer.route('Euclidean')
   await indexer.close()
+  await indexThreads.close()
   const queries = readRows(queryPath, 0, queryCount, dimension)
   const ranges = index.segments.map(({ ordinal, firstSlot, layout }): SlotRange => {
     return { ordinal, from: 0, to: Math.min(layout.capacity, index.slotCount - firstSlot) }

@@ -1,7 +1,7 @@
 import { recheckDimension } from '../api/validation.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import { inTurns } from '../base/turns.ts'
-import type { Engine } from '../engine/engine.ts'
+import type { Collection as Engine } from '../engine/engine.ts'
 import { type FrontAnswer, packAnswer } from './answers.ts'
 import type { FrontState } from './front-state.ts'
 import type { Cancellation, OpenSnapshot } from './messages.ts'

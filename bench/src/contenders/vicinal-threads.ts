@@ -1,6 +1,7 @@
 import { createLogger } from '../../../src/base/log.ts'
 import { createExecutor, type SearchExecutor } from '../../../src/engine/executor.ts'
 import { HitLists } from '../../../src/engine/hit-lists.ts'
+import type { IndexSearches } from '../../../src/engine/index-searches.ts'
 import type { IndexQuery } from '../../../src/index/searcher.ts'
 import type { VectorIndex } from '../../../src/index/vector-index.ts'
 import type { KernelModule } from '../../../src/kernels/wasm-module.ts'
@@ -9,18 +10,19 @@ import { noId, timed } from '../contender.ts'
 /** The service's search threads, given all queries as one batch. */
 export class VicinalThreads {
   readonly #executor: SearchExecutor
+  readonly #searches: IndexSearches
   #route: IndexQuery['route']
 
-  constructor(threads: number, kernels: KernelModule, index: VectorIndex) {
+  constructor(threads: number, kernels: KernelModule, index: VectorIndex, maxLimit: number) {
     this.#executor = createExecutor({
       kernels,
       threads,
       maxQueuedQueries: Number.POSITIVE_INFINITY,
+      maxLimit,
       logger: createLogger({ level: 'warn', pretty: false }),
-      routeOf: () => this.#route,
       inlineBytesMax: 0,
     })
-    this.#executor.attach(index)
+    this.#searches = this.#executor.attach(index, () => this.#route)
   }
 
   /** @param asked queries of one route */
@@ -32,7 +34,7 @@ export class VicinalThreads {
     const queries = asked.map(({ vector, metric, ef }) => ({ vector, metric, ef, limit: k }))
     let found = new HitLists(0)
     const seconds = await timed(async () => {
-      found = await this.#executor.search(queries)
+      found = await this.#searches.search(queries)
     })
     const slots = new Uint32Array(asked.length * k).fill(noId)
     for (let place = 0; place < found.length; place += 1) {

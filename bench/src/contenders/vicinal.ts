@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import { setTimeout } from 'node:timers/promises'
 import { createLogger } from '../../../src/base/log.ts'
-import { startIndexThreads } from '../../../src/engine/index-thread.ts'
+import { IndexThreadPool } from '../../../src/engine/index-thread-pool.ts'
 import { Indexer } from '../../../src/engine/indexer.ts'
 import { SlotAllocator } from '../../../src/engine/slot-allocator.ts'
 import { type Route, routesFor } from '../../../src/index/graph.ts'
@@ -69,6 +69,7 @@ class Vicinal implements Contender {
   #searcher!: Searcher
   #threads: VicinalThreads | undefined
   #slots!: SlotAllocator
+  #indexThreads: IndexThreadPool | undefined
   #keeper: Indexer | undefined
   #sequence = 0
 
@@ -84,7 +85,7 @@ class Vicinal implements Contender {
     this.#kernels = loadKernels(this.#lever?.variant, this.#lever?.isWide)
     const maxThreads = 1 + 2 * searchThreadsMax
     const codeBits = this.#lever?.codeBits
-    const sizes = { codeBits, dimension, m, efConstruction, maxThreads, maxLimit: 1024, maxMemoryBytes: 0 }
+    const sizes = { codeBits, dimension, m, efConstruction, maxThreads, maxLimit }
     const rows = rowsOf(vectors, dimension)
     const seconds = await timed(async () => {
       this.#index = new VectorIndex({ ...sizes, kernels: this.#kernels })
@@ -94,7 +95,7 @@ class Vicinal implements Contender {
       const indexer = this.#indexer(threads)
       this.#placeAll(rows, (slot) => indexer.inserted(slot))
       while (indexer.unindexed > 0) await setTimeout(1)
-      await indexer.close()
+      await this.#closeIndexer(indexer)
     })
     this.#searcher = new Searcher(this.#kernels, 0)
     this.#index.onSegment((segment) => this.#searcher.attach(segment))
@@ -106,7 +107,7 @@ class Vicinal implements Contender {
     const route = this.#route()
     const asked = rowsOf(queries, dimension).map((vector): IndexQuery => ({ vector, metric, k, ef, route }))
     if (threads === 1) return this.#searchAlone(asked, k)
-    this.#threads ??= new VicinalThreads(threads, this.#kernels, this.#index)
+    this.#threads ??= new VicinalThreads(threads, this.#kernels, this.#index, maxLimit)
     const { slots, seconds } = await this.#threads.search(asked, k)
     return { ids: slots.map((slot) => (slot === noId ? noId : this.#idOfSlot[slot]!)), seconds }
   }
@@ -132,7 +133,7 @@ class Vicinal implements Contender {
 
   async close(): Promise<void> {
     await this.#threads?.close()
-    await this.#keeper?.close()
+    if (this.#keeper !== undefined) await this.#closeIndexer(this.#keeper)
   }
 
   #searchAlone(asked: readonly IndexQuery[], k: number): SearchAnswer {
@@ -164,8 +165,9 @@ class Vicinal implements Contender {
    * its recall: that is no part of a build.
    */
   #indexer(threads: number): Indexer {
+    this.#indexThreads = new IndexThreadPool(this.#kernels, threads, 1 + searchThreadsMax)
     const indexer = new Indexer({
-      threads: startIndexThreads(this.#kernels, threads, 1 + searchThreadsMax),
+      threads: this.#indexThreads,
       directory: undefined,
       maxUnindexedBytes: -1,
       recallTarget: 0.98,
@@ -177,6 +179,11 @@ class Vicinal implements Contender {
     })
     indexer.attach(this.#index)
     return indexer
+  }
+
+  async #closeIndexer(indexer: Indexer): Promise<void> {
+    await indexer.close()
+    await this.#indexThreads!.close()
   }
 
   #route(): Route | undefined {
@@ -191,6 +198,8 @@ class Vicinal implements Contender {
     })
   }
 }
+
+const maxLimit = 1024
 
 /** Lanes of scratch that are set aside: as many again for the threads that build. */
 const searchThreadsMax = availableParallelism()
