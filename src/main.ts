@@ -9,7 +9,7 @@ import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
 import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
-import { type Engine, openEngine, startEngineThreads, stopEngineThreads } from './engine/engine.ts'
+import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
@@ -156,8 +156,8 @@ async function assemble(
   close: () => Promise<void>,
 ): Promise<Service> {
   const started = performance.now()
-  const threads = startEngineThreads({ ...config, logger })
-  closers.push(() => stopEngineThreads(threads))
+  const engine = startEngine({ ...config, logger })
+  closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
   let writesBlocked: WritesBlocked | undefined
   const store = await openStore({
@@ -179,19 +179,16 @@ async function assemble(
   const keys = keysWith(keysFile?.keys)
   logKeys(keys, logger)
 
-  let loaded: Engine | undefined
-  const engine = (): Engine => {
+  let loaded: Collection | undefined
+  const collection = (): Collection => {
     if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
   // Runs until its threads are at work: what opening the ports takes does not come on top of that.
   const stop = new AbortController()
-  const opening = openEngine({
+  const opening = engine.openCollection(store, {
     ...config,
-    store,
-    threads,
-    logger,
     indexDirectory: indexDirectory(config),
     signal: stop.signal,
   })
@@ -199,22 +196,21 @@ async function assemble(
   opening.catch(() => {})
   closers.push(async (deadlineMs) => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
-    await (await opening.catch(() => undefined))?.close(
-      Math.max(indexCloseMinMs, deadlineMs - performance.now()),
-    )
+    await opening.catch(() => {})
+    await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = {
     config,
-    engine,
+    collection,
     metrics,
     logger,
     keys,
     isReady,
     writesBlocked: () => writesBlocked,
   }
-  registerSystem(parts, threads.kernels.variant)
+  registerSystem(parts, engine.kernelVariant)
   const transports = await openTransports(parts, closers)
   const { ports } = transports
   logPorts(config, ports, logger)
@@ -231,11 +227,11 @@ async function assemble(
     closers.push(async () => unwatch())
   }
 
-  const ready = opening.then(async (engine) => {
-    loaded = engine
-    registerGauges(parts.metrics, engine, store)
+  const ready = opening.then(async (collection) => {
+    loaded = collection
+    registerGauges(parts.metrics, engine, collection, store)
     transports.setServing(true)
-    const { points, dimension } = engine.stats
+    const { points, dimension } = collection.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
   // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
@@ -253,7 +249,7 @@ async function assemble(
 interface TransportParts {
   readonly config: Config
   /** @throws DatabaseError `not_ready` */
-  readonly engine: () => Engine
+  readonly collection: () => Collection
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ServiceKeys
@@ -263,10 +259,10 @@ interface TransportParts {
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, engine } = parts
+  const { config, collection } = parts
   const context: ApiContext = {
     get database() {
-      return engine()
+      return collection()
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
   }
@@ -335,48 +331,55 @@ function logKeys({ grpc, http }: ServiceKeys, logger: Logger): void {
   logger.info({ grpc: named(grpc), http: http === undefined ? 'open' : named(http) }, 'API keys in force')
 }
 
-function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): void {
-  metrics.gauge('vicinal_points', 'Live points.', () => engine.stats.points)
+function registerGauges(metrics: ServiceMetrics, engine: Engine, collection: Collection, store: Store): void {
+  metrics.gauge('vicinal_points', 'Live points.', () => collection.stats.points)
   metrics.gauge(
     'vicinal_dimension',
     'Length of every vector; 0 until the first insert.',
-    () => engine.stats.dimension,
+    () => collection.stats.dimension,
   )
   metrics.gauge(
     'vicinal_sequence',
     'Sequence number of the last durable change.',
-    () => engine.stats.sequence,
+    () => collection.stats.sequence,
   )
-  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => engine.stats.segments)
+  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => collection.stats.segments)
   metrics.gauge(
     'vicinal_index_memory_bytes',
     'Memory that the index has reserved for vectors.',
-    () => engine.stats.indexBytes,
+    () => collection.stats.indexBytes,
   )
-  metrics.gauge('vicinal_id_table_memory_bytes', 'Memory of the id table.', () => engine.stats.idTableBytes)
+  metrics.gauge(
+    'vicinal_id_table_memory_bytes',
+    'Memory of the id table.',
+    () => collection.stats.idTableBytes,
+  )
   metrics.gauge(
     'vicinal_index_waiting_points',
     'Points that are stored and not yet linked into the index: every search scans them.',
-    () => engine.stats.unindexed,
+    () => collection.stats.unindexed,
   )
   metrics.gauge(
     'vicinal_index_tombstones',
     'Removed points whose links are not repaired yet.',
-    () => engine.stats.tombstones,
+    () => collection.stats.tombstones,
   )
   metrics.gauge(
     'vicinal_index_settling',
     '1 while a graph is being built or repaired after a start, or recall is being measured; searches may be exact, and slower, meanwhile.',
-    () => Number(engine.stats.isSettling),
+    () => Number(collection.stats.isSettling),
   )
   metrics.gauges(
     'vicinal_index_measured_on',
     'By the metric of the graph, what its distances are measured on: 0 no graph yet, 1 codes, 2 vectors, 3 no graph, as neither tells the points apart.',
     'graph',
     () =>
-      Object.entries(engine.stats.measuredOn).map(([graph, on]) => [graph, measuredOnNumbers[on ?? 'none']]),
+      Object.entries(collection.stats.measuredOn).map(([graph, on]) => [
+        graph,
+        measuredOnNumbers[on ?? 'none'],
+      ]),
   )
-  const plans = (): [string, MetricPlan][] => Object.entries(engine.stats.plans)
+  const plans = (): [string, MetricPlan][] => Object.entries(collection.stats.plans)
   metrics.gauges(
     'vicinal_index_recall',
     'Share of the ten nearest that searches at the default ef find: 1 where they are exact, else measured on stored points.',

@@ -4,11 +4,9 @@ import { cpSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:f
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { createLogger } from '../src/base/log.ts'
 import { readConfig } from '../src/config.ts'
-import { type Engine, openEngine } from '../src/engine/engine.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import { withCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService } from './support/service.ts'
@@ -26,36 +24,15 @@ async function doctor(dataDir: string): Promise<{ code: number; text: string }> 
   }
 }
 
-/** Runs `body` on an engine over a directory, which is stopped in order. */
-async function withEngine<Result>(
-  dataDir: string,
-  body: (engine: Engine) => Promise<Result>,
-): Promise<Result> {
-  const logger = createLogger({ level: 'silent', pretty: false })
-  const store = await openStore({ dataDir, logger })
-  const engine = await openEngine({
-    ...readConfig({}),
-    store,
-    logger,
-    indexDirectory: join(dataDir, 'index'),
-  })
-  try {
-    return await body(engine)
-  } finally {
-    await engine.close()
-    await store.close()
-  }
-}
-
 /** Enough points that they have a graph; gives their ids. */
 async function fill(dataDir: string): Promise<readonly string[]> {
   const points = clusteredVectors(seededRandom(3), 1200, 1024).map((vector, at) => ({
     vector,
     payload: { contentType: 'Text' as const, content: `point ${at}` },
   }))
-  return await withEngine(dataDir, async (engine) => {
-    const ids = await engine.insert(points)
-    while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
+  return await withCollection(dataDir, readConfig({}), async (collection) => {
+    const ids = await collection.insert(points)
+    while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
     return ids
   })
 }
@@ -93,15 +70,15 @@ describe('vicinal doctor', () => {
   it('finds an index whole whose last points were removed, and a start uses it', async () => {
     await using directory = await temporaryDirectory()
     const ids = await fill(directory.path)
-    await withEngine(directory.path, async (engine) => {
-      for (const id of ids.slice(-3)) assert.equal(await engine.remove(id), true)
+    await withCollection(directory.path, readConfig({}), async (collection) => {
+      for (const id of ids.slice(-3)) assert.equal(await collection.remove(id), true)
     })
     const told = await doctor(directory.path)
     assert.equal(told.code, 0, told.text)
     assert.match(told.text, /1197 points.* is whole/)
     assert.match(told.text, /graph-0-0\.bin: 1197 points linked$/m)
-    await withEngine(directory.path, async (engine) => {
-      assert.deepEqual([engine.stats.points, engine.stats.unindexed], [1197, 0])
+    await withCollection(directory.path, readConfig({}), async (collection) => {
+      assert.deepEqual([collection.stats.points, collection.stats.unindexed], [1197, 0])
     })
   })
 

@@ -251,7 +251,10 @@ export class CollectionSet implements Collections {
 
   #closeSoon(entry: Entry): void {
     this.#end(entry, (collection) => collection.close()).catch((err: unknown) => {
-      this.#options.logger.error({ err, collection: entry.record.name }, 'a collection was not closed properly')
+      this.#options.logger.error(
+        { err, collection: entry.record.name },
+        'a collection was not closed properly',
+      )
     })
   }
 

@@ -51,7 +51,6 @@ function indexFor(dimension: number, directory: string, files: readonly string[]
     maxLimit: 10_000,
     m: linksOf(directory, files),
     efConstruction: 8,
-    maxMemoryBytes: 0,
   })
 }
 

@@ -8,7 +8,8 @@ import { metrics, type SearchQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { createExecutor, type SearchExecutor } from './executor.ts'
+import { createExecutor } from './executor.ts'
+import type { IndexSearches } from './index-searches.ts'
 
 const seed = 42
 const kernels = loadKernels()
@@ -20,7 +21,6 @@ const indexOptions = {
   maxLimit,
   m: 16,
   efConstruction: 100,
-  maxMemoryBytes: 0,
   segmentSlots: 700,
 }
 /** Rows on disk that are not there any more. */
@@ -79,24 +79,42 @@ function queriesOf(count: number, dimension: number, kind: VectorKind, limit: nu
   }))
 }
 
-async function slotsOf(executor: SearchExecutor, queries: readonly SearchQuery[]): Promise<number[][]> {
+async function slotsOf(
+  executor: Pick<IndexSearches, 'search'>,
+  queries: readonly SearchQuery[],
+): Promise<number[][]> {
   return (await executor.search(queries)).lists().map((hits) => hits.map(({ slot }) => slot))
 }
 
 function startExecutor(
   index: VectorIndex,
   options: { threads?: number; inlineBytesMax?: number; maxQueuedQueries?: number } = {},
-): SearchExecutor {
+): StartedExecutor {
   const executor = createExecutor({
     kernels,
     threads: 2,
     maxQueuedQueries: 10_000,
+    maxLimit,
     inlineBytesMax: 0,
     logger,
     ...options,
   })
-  executor.attach(index)
-  return executor
+  const searches = executor.attach(index)
+  return {
+    search: (queries, signal) => searches.search(queries, signal),
+    get queuedQueries() {
+      return executor.queuedQueries
+    },
+    close: () => executor.close(),
+    [Symbol.asyncDispose]: () => executor.close(),
+  }
+}
+
+/** An executor with one index. */
+interface StartedExecutor extends AsyncDisposable {
+  readonly search: IndexSearches['search']
+  readonly queuedQueries: number
+  close(): Promise<void>
 }
 
 describe('exact search', () => {

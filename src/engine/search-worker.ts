@@ -1,13 +1,13 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { Searcher } from '../index/searcher.ts'
 import { Doorbell } from './doorbell.ts'
-import type { FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import type { DetachMessage, FromWorker, SegmentMessage, ToWorker, WorkerSetup } from './messages.ts'
 import { SearchRing } from './search-ring.ts'
 
 /** A search thread: see messages.ts for what it hears and says. */
 const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
-const searcher = new Searcher(kernels, lane)
+const searchers = new Map<number, Searcher>()
 let ring: SearchRing | undefined
 let doorbell: Doorbell | undefined
 
@@ -17,12 +17,33 @@ port.on('message', (message: ToWorker) => {
 })
 
 function hear(message: ToWorker): void {
-  if (message.kind === 'segment') {
-    searcher.attach(message.segment)
-    return
+  switch (message.kind) {
+    case 'start':
+      ring = new SearchRing(message.ring)
+      doorbell = new Doorbell(message.doorbell)
+      return
+    case 'segment':
+      attach(message)
+      return
+    case 'detach':
+      detach(message)
   }
-  ring = new SearchRing(message.ring)
-  doorbell = new Doorbell(message.doorbell)
+}
+
+function attach({ index, segment }: SegmentMessage): void {
+  const searcher = searchers.get(index) ?? new Searcher(kernels, lane)
+  searchers.set(index, searcher)
+  searcher.attach(segment)
+}
+
+function detach({ index }: DetachMessage): void {
+  searchers.get(index)?.close()
+  searchers.delete(index)
+  say({ kind: 'detached', index, left: searchers.size })
+}
+
+function say(message: FromWorker): void {
+  port.postMessage(message)
 }
 
 /**
@@ -59,15 +80,14 @@ const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
   try {
-    const { queries, ranges } = ring.read(record)
-    ring.complete(
-      record,
-      searcher.search(queries, ranges, () => ring.isCancelled(record)),
-    )
+    const { index, queries, ranges } = ring.read(record)
+    const searcher = searchers.get(index)
+    const hits = searcher?.search(queries, ranges, () => ring.isCancelled(record))
+    // An index that was detached meanwhile has nothing.
+    ring.complete(record, hits ?? queries.map(() => []))
   } catch (error) {
     // In this order: whoever hears the message finds the record completed.
     ring.complete(record, undefined)
-    const message: FromWorker = { kind: 'fault', error }
-    port.postMessage(message)
+    say({ kind: 'fault', error })
   }
 }

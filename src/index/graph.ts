@@ -114,6 +114,11 @@ export class GraphThread {
     this.measure = measureOf(graphMetrics[graph]!, layout)
   }
 
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+
   /**
    * What the graph finds, the waiting slots included, ascending by (distance, sequence).
    *

@@ -23,6 +23,11 @@ export class Slots {
     this.#columns = columnsOf(segment)
   }
 
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+
   /** The memory has grown. */
   refresh(): void {
     this.#columns = columnsOf(this.#segment)
