@@ -16,6 +16,7 @@ import { FrontThreads } from './front/front-threads.ts'
 import type { Ports } from './front/messages.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
+import { openDataStore } from './storage/data-store.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
 import { repair } from './storage/repair.ts'
@@ -166,7 +167,7 @@ async function assemble(
   let metrics: ServiceMetrics | undefined
   let entrance: Entrance | undefined
   let writesBlocked: WritesBlocked | undefined
-  const store = await openStore({
+  const data = await openDataStore({
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
@@ -178,7 +179,8 @@ async function assemble(
       entrance?.setWritesBlocked(reason)
     },
   })
-  closers.push(() => store.close())
+  closers.push(() => data.close())
+  const store = data.main
   const generated = await generatedKey(config, logger)
   const keysFile = config.apiKeysFile === undefined ? undefined : readKeysFile(config.apiKeysFile)
   const keysWith = (fileKeys: readonly ApiKey[] = []): ServiceKeys =>
