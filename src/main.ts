@@ -13,6 +13,7 @@ import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
+import { openDataStore } from './storage/data-store.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
 import { repair } from './storage/repair.ts'
@@ -160,7 +161,7 @@ async function assemble(
   closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
   let writesBlocked: WritesBlocked | undefined
-  const store = await openStore({
+  const data = await openDataStore({
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
@@ -171,7 +172,8 @@ async function assemble(
       writesBlocked = reason
     },
   })
-  closers.push(() => store.close())
+  closers.push(() => data.close())
+  const store = data.main
   const generated = await generatedKey(config, logger)
   const keysFile = config.apiKeysFile === undefined ? undefined : readKeysFile(config.apiKeysFile)
   const keysWith = (fileKeys: readonly ApiKey[] = []): ServiceKeys =>

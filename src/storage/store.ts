@@ -139,3 +139,73 @@ export interface WriteGroup {
   /** Of those insertions that have a key. */
   readonly keyedRequests?: readonly KeyedRequest[]
 }
+
+/** A named collection as it was created. */
+export interface CollectionRecord {
+  /** Never that of another collection, also after this one is dropped. */
+  readonly number: number
+  readonly name: string
+  /** As given when it was created; undefined when its first insertion fixes it. */
+  readonly dimension: number | undefined
+  readonly hnsw: { readonly m?: number; readonly efConstruction?: number }
+  readonly createdMs: number
+}
+
+export type CollectionSettings = Pick<CollectionRecord, 'name'> & {
+  readonly dimension?: number | undefined
+  readonly hnsw?: CollectionRecord['hnsw']
+}
+
+/** What an alias calls the default collection. */
+export const mainCollectionName = 'default'
+
+/**
+ * Everything that a data directory holds. Names are checked by the caller: their syntax, that those given exist, and
+ * that no alias has the name of a collection.
+ */
+export interface DataStore {
+  /** The default collection; `close` of the data store closes it. */
+  readonly main: Store
+  /** Named collections by name, as committed. */
+  readonly collections: ReadonlyMap<string, CollectionRecord>
+  /** By alias the name of its collection, which may be `mainCollectionName`. */
+  readonly aliases: ReadonlyMap<string, string>
+  /** Bytes on disk of all collections, for people: a recent figure, not an exact one. */
+  readonly diskBytes: number
+
+  /**
+   * Makes a collection, durable when this resolves; whole or not at all whatever happens before.
+   *
+   * @throws DatabaseError `disk_full`, when nothing was made; any other error means that the disk can no longer be
+   *   trusted, and named collections are not written until a restart
+   */
+  create(settings: CollectionSettings): Promise<CollectionRecord>
+
+  /**
+   * Removes a collection and the aliases of it, durable when this resolves. The caller has closed its store. Its points
+   * go afterwards, in pieces between the commits of others, and after a crash from the next start on.
+   *
+   * @throws DatabaseError as `create`
+   */
+  drop(name: string): Promise<void>
+
+  /**
+   * Sets aliases, by alias the name of the collection, and removes others, in one commit.
+   *
+   * @throws DatabaseError as `create`
+   */
+  setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
+
+  /**
+   * Opens a collection's points; reads nothing of other collections. One store of a collection at a time.
+   *
+   * @throws DatabaseError that says what is damaged
+   */
+  open(number: number): Promise<Store>
+
+  /** Where the index of a named collection goes; removed with the collection. */
+  indexDirectory(number: number): string
+
+  /** Waits for running commits, closes all stores and releases the data directory. */
+  close(): Promise<void>
+}

@@ -86,7 +86,7 @@ export class Survey implements AsyncDisposable {
     if (!existsSync(databasePath(dataDir)) && !existsSync(rowFilePath(dataDir))) return undefined
     const tables = openDamagedDatabase(dataDir)
     opened.defer(() => tables.root.close())
-    const meta = readMeta(dataDir, tables)
+    const meta = readMeta(tables)
     return meta && new Survey(dataDir, tables, meta, opened)
   }
 
@@ -186,7 +186,7 @@ export class Survey implements AsyncDisposable {
     const faults: string[] = []
     if (this.#rows?.isHeaderDamaged) faults.push('the header of vectors.rows is damaged')
     try {
-      readDatabaseId(this.dataDir, this.tables)
+      readDatabaseId(this.tables)
     } catch {
       faults.push('the database id does not match its checksum')
     }
