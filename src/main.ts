@@ -8,6 +8,7 @@ import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
 import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
+import { CollectionSet } from './engine/collection-set.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
@@ -20,7 +21,7 @@ import { repair } from './storage/repair.ts'
 import type { SnapshotHeader } from './storage/snapshot-format.ts'
 import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
-import type { Store } from './storage/store.ts'
+import type { DataStore } from './storage/store.ts'
 import { Survey } from './storage/survey.ts'
 import type { Ports, Transports } from './transports.ts'
 
@@ -181,8 +182,8 @@ async function assemble(
   const keys = keysWith(keysFile?.keys)
   logKeys(keys, logger)
 
-  let loaded: Collection | undefined
-  const collection = (): Collection => {
+  let loaded: Loaded | undefined
+  const collections = (): Loaded => {
     if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return loaded
   }
@@ -199,13 +200,14 @@ async function assemble(
   closers.push(async (deadlineMs) => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
     await opening.catch(() => {})
+    await loaded?.set.close()
     await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = {
     config,
-    collection,
+    collections,
     metrics,
     logger,
     keys,
@@ -229,9 +231,11 @@ async function assemble(
     closers.push(async () => unwatch())
   }
 
-  const ready = opening.then(async (collection) => {
-    loaded = collection
-    registerGauges(parts.metrics, engine, collection, store)
+  const ready = opening.then((collection) => {
+    const set = new CollectionSet({ ...config, engine, store: data, main: collection, logger })
+    loaded = { main: collection, set }
+    registerGauges(parts.metrics, engine, collection, data)
+    registerCollections(parts.metrics, set)
     transports.setServing(true)
     const { points, dimension } = collection.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
@@ -248,10 +252,16 @@ async function assemble(
   }
 }
 
+/** What there is once the points of the default collection are in memory. */
+interface Loaded {
+  readonly main: Collection
+  readonly set: CollectionSet
+}
+
 interface TransportParts {
   readonly config: Config
   /** @throws DatabaseError `not_ready` */
-  readonly collection: () => Collection
+  readonly collections: () => Loaded
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ServiceKeys
@@ -261,10 +271,13 @@ interface TransportParts {
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, collection } = parts
+  const { config, collections } = parts
   const context: ApiContext = {
     get database() {
-      return collection()
+      return collections().main
+    },
+    get collections() {
+      return collections().set
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
   }
@@ -333,7 +346,12 @@ function logKeys({ grpc, http }: ServiceKeys, logger: Logger): void {
   logger.info({ grpc: named(grpc), http: http === undefined ? 'open' : named(http) }, 'API keys in force')
 }
 
-function registerGauges(metrics: ServiceMetrics, engine: Engine, collection: Collection, store: Store): void {
+function registerGauges(
+  metrics: ServiceMetrics,
+  engine: Engine,
+  collection: Collection,
+  store: DataStore,
+): void {
   metrics.gauge('vicinal_points', 'Live points.', () => collection.stats.points)
   metrics.gauge(
     'vicinal_dimension',
@@ -409,10 +427,37 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, collection: Col
   metrics.gauge(
     'vicinal_idempotency_keys',
     'Idempotency keys on disk, those included that are too old to be recognized.',
-    () => store.keyedRequestCount,
+    () => store.main.keyedRequestCount,
   )
   metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => store.diskBytes)
 }
+
+function registerCollections(metrics: ServiceMetrics, set: CollectionSet): void {
+  metrics.gauge('vicinal_collections', 'Collections, the default one included.', () => set.count)
+  metrics.gauge(
+    'vicinal_open_collections',
+    'Named collections whose points are in memory.',
+    () => set.openCount,
+  )
+  metrics.gauges(
+    'vicinal_collection_points',
+    `Live points of named collections that are open, the ${collectionsShown} largest.`,
+    'collection',
+    () => set.largestOpen(collectionsShown).map(([name, { points }]) => [name, points]),
+  )
+  metrics.gauges(
+    'vicinal_collection_memory_bytes',
+    `Memory that these collections take for vectors and ids.`,
+    'collection',
+    () =>
+      set
+        .largestOpen(collectionsShown)
+        .map(([name, { indexBytes, idTableBytes }]) => [name, indexBytes + idTableBytes]),
+  )
+}
+
+/** Labels cost whoever stores the metrics. */
+const collectionsShown = 50
 
 function registerSystem({ metrics, config, writesBlocked }: TransportParts, simd: string): void {
   const { platform, arch } = process

@@ -9,6 +9,7 @@ import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { openCollection } from './support/collection.ts'
+import { noCollections } from './support/no-collections.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
@@ -49,7 +50,7 @@ async function inProcessAccess(): Promise<Access> {
       ...service.config,
       indexDirectory: undefined,
     })
-    return { context: { database: collection, limits: service.config }, close }
+    return { context: { database: collection, collections: noCollections, limits: service.config }, close }
   }
   let opened = await open()
   const call = { fields: { queryVector: 'vector' } } as const

@@ -52,6 +52,11 @@ export class CollectionSet implements Collections {
     return this.#options.store.aliases
   }
 
+  /** The default collection included. */
+  get count(): number {
+    return 1 + this.#options.store.collections.size
+  }
+
   /** How many are open, the default collection not counted. */
   get openCount(): number {
     return this.#entries.size

@@ -1,4 +1,5 @@
 import { crc32 } from 'node:zlib'
+import type { HnswSettings } from '../base/collection.ts'
 
 /**
  * The bytes of DATA_DIR/collections.mdb, LMDB of all named collections. Numbers are little-endian, but for those in
@@ -61,7 +62,7 @@ export interface CatalogRecord {
   readonly name: string
   /** As given when it was created. */
   readonly dimension: number | undefined
-  readonly hnsw: { readonly m?: number; readonly efConstruction?: number }
+  readonly hnsw: HnswSettings
   readonly createdMs: number
   /** What it stored is being removed. */
   readonly isDropped: boolean

@@ -1,3 +1,4 @@
+import { defaultCollection } from '../base/collection.ts'
 import {
   type AliasRecord,
   type CatalogRecord,
@@ -12,7 +13,7 @@ import {
 } from './catalog-layout.ts'
 import type { CollectionTables } from './collection-tables.ts'
 import { beyondRepair } from './data-directory.ts'
-import { type CollectionRecord, mainCollectionName } from './store.ts'
+import type { CollectionRecord } from './store.ts'
 import type { EntryChange } from './writer-messages.ts'
 
 /** A change of the catalog: what is to be committed, and what then is true in memory. */
@@ -29,7 +30,7 @@ export class Catalog {
   readonly aliases: Map<string, string> = new Map()
   /** Numbers of collections that are dropped and not yet removed from the disk. */
   readonly dropped: Set<number> = new Set()
-  readonly #names = new Map<number, string>([[mainNumber, mainCollectionName]])
+  readonly #names = new Map<number, string>([[mainNumber, defaultCollection]])
   /** By alias, its key in the table of aliases. */
   readonly #places = new Map<string, number>()
   #nextNumber = 1
@@ -151,7 +152,7 @@ export class Catalog {
   }
 
   #numberOf(name: string): number {
-    return name === mainCollectionName ? mainNumber : this.collections.get(name)!.number
+    return name === defaultCollection ? mainNumber : this.collections.get(name)!.number
   }
 
   #add(number: number, { name, dimension, hnsw, createdMs }: Omit<CatalogRecord, 'isDropped'>): void {

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { openMain, type StoreOptions } from './lmdb-store.ts'
 import { collectionIndexDirectory, NamedCollections } from './named-collections.ts'
-import type { CollectionRecord, CollectionSettings, DataStore, Store } from './store.ts'
+import type { CollectionRecord, DataStore, NewCollection, Store } from './store.ts'
 
 /**
  * Opens everything in `dataDir`, making it when missing, and locks it against other processes. Clears up what an
@@ -50,7 +50,7 @@ class DirectoryStore implements DataStore {
     return this.main.diskBytes + this.#named.diskBytes
   }
 
-  async create(settings: CollectionSettings): Promise<CollectionRecord> {
+  async create(settings: NewCollection): Promise<CollectionRecord> {
     return await this.#named.create(settings)
   }
 
@@ -64,6 +64,10 @@ class DirectoryStore implements DataStore {
 
   async open(number: number): Promise<Store> {
     return await this.#named.open(number)
+  }
+
+  summary(number: number): { readonly dimension: number | undefined; readonly points: number } {
+    return this.#named.summary(number)
   }
 
   indexDirectory(number: number): string {

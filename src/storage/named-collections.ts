@@ -19,7 +19,8 @@ import { databaseBytes } from './environment.ts'
 import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.ts'
 import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
 import { PointStore } from './point-store.ts'
-import type { CollectionRecord, CollectionSettings, Store } from './store.ts'
+import type { CollectionRecord, NewCollection, Store } from './store.ts'
+import { readMeta } from './tables.ts'
 import { Writer } from './writer.ts'
 import type { Change, EntryChange } from './writer-messages.ts'
 
@@ -74,7 +75,7 @@ export class NamedCollections {
     return bytes
   }
 
-  async create({ name, dimension, hnsw = {} }: CollectionSettings): Promise<CollectionRecord> {
+  async create({ name, dimension, hnsw = {} }: NewCollection): Promise<CollectionRecord> {
     return await this.#inTurn(async () => {
       assert(!this.catalog.collections.has(name), 'a name is one collection’s')
       await this.#environment()
@@ -135,6 +136,16 @@ export class NamedCollections {
     this.#stores.set(number, store)
     this.#rowFileBytes.delete(number)
     return store
+  }
+
+  summary(number: number): { readonly dimension: number | undefined; readonly points: number } {
+    const name = this.catalog.nameOf(number)
+    assert(name !== undefined && this.#opened !== undefined, 'only what is there is asked for')
+    const { tables } = this.#opened
+    // The read transaction can be older than the last commit.
+    tables.root.resetReadTxn()
+    const { dimension, pointCount } = readMeta(tables.of(number, name)) ?? emptyMeta
+    return { dimension, points: pointCount }
   }
 
   async close(): Promise<void> {

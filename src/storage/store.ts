@@ -1,3 +1,4 @@
+import type { CollectionSettings, HnswSettings } from '../base/collection.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
 
 /**
@@ -147,17 +148,14 @@ export interface CollectionRecord {
   readonly name: string
   /** As given when it was created; undefined when its first insertion fixes it. */
   readonly dimension: number | undefined
-  readonly hnsw: { readonly m?: number; readonly efConstruction?: number }
+  readonly hnsw: HnswSettings
   readonly createdMs: number
 }
 
-export type CollectionSettings = Pick<CollectionRecord, 'name'> & {
-  readonly dimension?: number | undefined
-  readonly hnsw?: CollectionRecord['hnsw']
+/** What a collection is created with. */
+export interface NewCollection extends Partial<CollectionSettings> {
+  readonly name: string
 }
-
-/** What an alias calls the default collection. */
-export const mainCollectionName = 'default'
 
 /**
  * Everything that a data directory holds. Names are checked by the caller: their syntax, that those given exist, and
@@ -168,7 +166,7 @@ export interface DataStore {
   readonly main: Store
   /** Named collections by name, as committed. */
   readonly collections: ReadonlyMap<string, CollectionRecord>
-  /** By alias the name of its collection, which may be `mainCollectionName`. */
+  /** By alias the name of its collection, which may be `defaultCollection`. */
   readonly aliases: ReadonlyMap<string, string>
   /** Bytes on disk of all collections, for people: a recent figure, not an exact one. */
   readonly diskBytes: number
@@ -179,7 +177,7 @@ export interface DataStore {
    * @throws DatabaseError `disk_full`, when nothing was made; any other error means that the disk can no longer be
    *   trusted, and named collections are not written until a restart
    */
-  create(settings: CollectionSettings): Promise<CollectionRecord>
+  create(settings: NewCollection): Promise<CollectionRecord>
 
   /**
    * Removes a collection and the aliases of it, durable when this resolves. The caller has closed its store. Its points
@@ -202,6 +200,13 @@ export interface DataStore {
    * @throws DatabaseError that says what is damaged
    */
   open(number: number): Promise<Store>
+
+  /**
+   * What a collection holds, as committed; for one that is not open.
+   *
+   * @throws DatabaseError when its record is damaged
+   */
+  summary(number: number): { readonly dimension: number | undefined; readonly points: number }
 
   /** Where the index of a named collection goes; removed with the collection. */
   indexDirectory(number: number): string

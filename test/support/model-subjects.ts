@@ -11,6 +11,7 @@ import { createHttpClient } from '../../src/client/http-client.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Collection, CollectionStats } from '../../src/engine/collection.ts'
 import { type CollectionSettings, openCollection } from './collection.ts'
+import { noCollections } from './no-collections.ts'
 import { temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
 
@@ -176,7 +177,11 @@ interface Opened {
 async function open(dataDir: string, changes: Partial<CollectionSettings> = {}): Promise<Opened> {
   const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...changes }
   const { collection, close } = await openCollection(dataDir, config)
-  return { collection, client: directClient({ database: collection, limits: config }), close }
+  return {
+    collection,
+    client: directClient({ database: collection, collections: noCollections, limits: config }),
+    close,
+  }
 }
 
 function directClient(context: ApiContext): VectorClient {
