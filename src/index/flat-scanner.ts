@@ -32,6 +32,7 @@ export class FlatScanner {
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number) {
     this.#segment = segment
     this.#kernels = instantiateKernels(kernels, segment.memory)
+    this.#kernels.attachColumns(segment.layout.graphs[0]!.header)
     this.#lane = new Lane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
   }
@@ -77,11 +78,7 @@ export class FlatScanner {
         running.metric,
         running.query,
         running.norm,
-        layout.paddedDimension,
         rows,
-        layout.live,
-        layout.sequences,
-        layout.norms,
         from,
         to,
         running.pool,

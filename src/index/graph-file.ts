@@ -5,6 +5,7 @@ import type { Metric } from '../base/point.ts'
 import type { MeasuredOn, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
+import { SlotColumns } from './slot-columns.ts'
 
 /**
  * A graph on disk: a cache of what the stored points imply, so that a start reads it instead of building it.
@@ -118,7 +119,7 @@ export function loadGraph(segment: SegmentHandle, graph: number, path: string): 
 
 function readGraph(segment: SegmentHandle, graph: number, file: number): CheckpointMeta {
   const header = readHeader(file)
-  const { layout, memory } = segment
+  const { layout } = segment
   for (const field of ['dimension', 'm'] as const) {
     if (header[field] !== layout[field]) {
       throw new Error(`it was written for ${field} ${header[field]}, now it is ${layout[field]}`)
@@ -144,12 +145,11 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
     if (readAll(file, bytes, name) !== stated.crc)
       throw new Error(`its column ${name} does not match its checksum`)
   }
-  const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
-  const now = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
+  const now = new SlotColumns(segment)
   const { states } = state
   for (let slot = 0; slot < header.slotCount; slot += 1) {
     if (states[slot] === slotStates.absent) continue
-    if (live[slot] !== 1 || now[slot] !== sequences[slot]) states[slot] = slotStates.leaving
+    if (!now.isLive(slot) || now.sequences[slot] !== sequences[slot]) states[slot] = slotStates.leaving
   }
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined

@@ -8,6 +8,7 @@ import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
 import { Lane } from './scratch.ts'
 import type { SegmentHandle, SegmentLayout } from './segment.ts'
+import { SlotColumns } from './slot-columns.ts'
 
 /** How a query goes through the index: by which graph, and how much wider than its ef asks. */
 export interface Route {
@@ -92,6 +93,7 @@ export class GraphThread {
   readonly #graph: number
   readonly #kernels: KernelExports
   readonly #lane: Lane
+  readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
   /** What the links are chosen by. */
   readonly measure: number
@@ -110,6 +112,7 @@ export class GraphThread {
       this.#lane.address + lane.beam,
       this.#lane.address + lane.visited,
     )
+    this.#columns = new SlotColumns(segment)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
     this.measure = measureOf(graphMetrics[graph]!, layout)
   }
@@ -147,7 +150,7 @@ export class GraphThread {
 
   #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { address } = this.#lane
-    return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, 0, hidden)
+    return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, hidden)
   }
 
   /** Walks by the codes, and reads the rows of the nearest from disk. */
@@ -156,8 +159,7 @@ export class GraphThread {
     const { walkGraph, nextRanked, offerRow } = this.#kernels
     const { address } = this.#lane
     walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted, hidden)
-    const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
-    const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
+    const { sequences } = this.#columns
     const n = layout.paddedDimension
     const at = address + layout.lane.block
     const row = new Float32Array(memory.buffer, at, n)
@@ -165,7 +167,7 @@ export class GraphThread {
     for (let slot = nextRanked(pool, k, count); slot >= 0; slot = nextRanked(pool, k, count)) {
       const sequence = sequences[slot]!
       this.#reader!.read(firstSlot + slot, 1, row, n)
-      count = offerRow(metric, address, norm, n, at, norms[slot]!, sequence, slot, pool, k, count)
+      count = offerRow(metric, address, norm, at, sequence, slot, pool, k, count)
     }
     return count
   }
@@ -178,11 +180,10 @@ export class GraphThread {
    * @returns how many of the slots were dealt with
    */
   link(slots: Iterable<number>, measure: number = this.measure, isOver: () => boolean = () => false): number {
-    const { layout, memory } = this.#segment
-    const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
+    const { m } = this.#segment.layout
     let done = 0
     for (const slot of slots) {
-      if (Atomics.load(live, slot) === 1) this.#kernels.insertSlot(slot, levelOf(slot, layout.m), measure)
+      if (this.#columns.isLive(slot)) this.#kernels.insertSlot(slot, levelOf(slot, m), measure)
       done += 1
       if (isOver()) break
     }
@@ -261,18 +262,7 @@ export class GraphThread {
 
   /** The distance of two slots whose rows are in memory, as it is defined. */
   exactDistance(a: number, b: number, metric: Metric): number {
-    const { memory, layout } = this.#segment
-    const [one, other] = [layout.rows + a * layout.rowBytes, layout.rows + b * layout.rowBytes]
-    const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
-    const { paddedDimension } = layout
-    return this.#kernels.distance64(
-      metrics.indexOf(metric),
-      one,
-      other,
-      paddedDimension,
-      norms[a]!,
-      norms[b]!,
-    )
+    return this.#kernels.exactDistance(metrics.indexOf(metric), a, b)
   }
 }
 

@@ -242,11 +242,12 @@ class Segment {
     this.#pages = pagesFor(layout, 0)
     const memory = allocate(this.#pages)
     this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout, rowFile }
-    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
     this.queues = Array.from({ length: graphsPerSegment }, (_, graph) => {
       writeGraphHeader(this.handle, graph)
       return new LinkQueue(new GraphState(this.handle, graph))
     })
+    // After the headers, which tell the kernels where the columns are.
+    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
   }
 
   grow(slotCount: number): void {

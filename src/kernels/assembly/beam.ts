@@ -1,7 +1,7 @@
+import { isLive } from './columns'
 import {
   epoch,
   FRESH,
-  isLive,
   lengthAt,
   listOf,
   m,
@@ -300,11 +300,12 @@ export function isCopyOf(key: u64, other: u64): bool {
   return isAsFar(key, other) && areCopies(slotOf(key), slotOf(other))
 }
 
+/** Makes a slot the only entry of the pool. */
 export function startPool(slot: u32): void {
+  emptyPool()
   store<u64>(pool, keyOf(score1(slot), slot))
   poolCount = 1
   poolDead = i32(!isLive(slot))
-  poolCopies = 0
   visit(slot)
 }
 

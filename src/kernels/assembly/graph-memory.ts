@@ -1,8 +1,10 @@
+import * as words from '../graph-header'
+import { attachColumns } from './columns'
+
 /**
- * Where a graph and a thread's scratch stand in memory, and the few things that everything else is made of.
+ * Where a graph and a thread's scratch are in memory, and the few functions that everything else is made of.
  *
- * Each thread has an instance of this module, so the variables are its own. Fields of the header that
- * TypeScript writes stand in src/index/graph-state.ts, in the same order.
+ * Each thread has an instance of this module, so the variables are its own.
  */
 
 /** The end of a list that is not full. */
@@ -26,92 +28,49 @@ export const KEPT_FOR_OTHER: usize = CANDIDATES + 1280
 export const KEPT_FOR_SELF: usize = KEPT_FOR_OTHER + 768
 export const QUERY_CODE: usize = KEPT_FOR_SELF + 576
 
-// Header words that the graph itself changes, as 32-bit atomics.
-export const UPPER_NEXT: usize = 64
-export const UPPER_LIMIT: usize = 68
-/** i64: level << 32 | slot of the entry point, -1 while the graph is empty. */
-export const ENTRY: usize = 72
-export const PAUSE: usize = 80
-/** i64 counts of the slots that ever entered and left the ring of those that wait to be linked. */
-export const RING_HEAD: usize = 96
-export const RING_TAIL: usize = 104
-
-/** Slots of the segment that were ever filled; the main thread's. */
-export const SLOTS: usize = 112
-export const CODE_BITS: usize = 116
-
 export let header: usize = 0
-export let width: i32 = 0
-/** Bits of a stored code: 7, in a byte (codes.ts), or 4, two in a byte (nibbles.ts). */
-export let codeBits: i32 = 0
-export let rowLength: i32 = 0
 export let m: i32 = 0
 export let m0: i32 = 0
 export let efConstruction: i32 = 0
-export let codes: usize = 0
-export let codeStride: usize = 0
 export let links: usize = 0
 export let linkStride: usize = 0
 export let uppers: usize = 0
 export let upperBlocks: usize = 0
 export let upperStride: usize = 0
 export let locks: usize = 0
-export let live: usize = 0
 export let states: usize = 0
-export let rows: usize = 0
-export let sequences: usize = 0
-export let norms: usize = 0
+export let levels: usize = 0
+export let ring: usize = 0
+export let ringLength: i64 = 0
 
 export let scratch: usize = 0
 export let pool: usize = 0
 export let queryCode: usize = 0
 export let visited: usize = 0
+/** The mark of this search's visited slots; see `forget`. */
 export let epoch: i32 = 0
-export let levels: usize = 0
-export let ring: usize = 0
-export let ringLength: i64 = 0
 
 /** Binds this instance to a segment's graph and to a thread's lane. */
 export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, laneVisited: usize): void {
+  attachColumns(at)
   header = at
-  width = load<i32>(at, 0)
-  codeBits = load<i32>(at + CODE_BITS)
-  rowLength = load<i32>(at, 4)
-  m = load<i32>(at, 8)
-  m0 = load<i32>(at, 12)
-  efConstruction = load<i32>(at, 16)
-  codes = load<u32>(at, 20)
-  codeStride = load<u32>(at, 24)
-  links = load<u32>(at, 28)
+  m = load<i32>(at, words.M)
+  m0 = load<i32>(at, words.M0)
+  efConstruction = load<i32>(at, words.EF_CONSTRUCTION)
+  links = load<u32>(at, words.LINKS)
   linkStride = <usize>m0 << 2
-  uppers = load<u32>(at, 32)
-  upperBlocks = load<u32>(at, 36)
+  uppers = load<u32>(at, words.UPPERS)
+  upperBlocks = load<u32>(at, words.UPPER_BLOCKS)
   upperStride = <usize>m << 2
-  locks = load<u32>(at, 40)
-  live = load<u32>(at, 44)
-  states = load<u32>(at, 48)
-  rows = load<u32>(at, 52)
-  sequences = load<u32>(at, 56)
-  norms = load<u32>(at, 60)
+  locks = load<u32>(at, words.LOCKS)
+  states = load<u32>(at, words.STATES)
+  levels = load<u32>(at, words.LEVELS)
+  ring = load<u32>(at, words.RING)
+  ringLength = <i64>load<u32>(at, words.RING_LENGTH)
   scratch = laneScratch
   queryCode = laneScratch + QUERY_CODE
   pool = lanePool
   visited = laneVisited
-  levels = load<u32>(at, 84)
-  ring = load<u32>(at, 88)
-  ringLength = <i64>load<u32>(at, 92)
-}
-
-// @ts-ignore: decorator
-@inline
-export function codeOf(slot: u32): usize {
-  return codes + <usize>slot * codeStride
-}
-
-// @ts-ignore: decorator
-@inline
-export function rowOf(slot: u32): usize {
-  return rows + <usize>slot * (<usize>rowLength << 2)
 }
 
 /** The list of a node at a level. A node's upper lists stand together, level 1 first. */
@@ -134,7 +93,7 @@ export function lock(slot: u32): void {
   while (atomic.cmpxchg<u8>(at, 0, 1) != 0) {
     spins++
     // The holder may have lost its core: a pause of 20 microseconds lets it go on.
-    if (spins > 200) atomic.wait<i32>(header + PAUSE, 0, 20000)
+    if (spins > 200) atomic.wait<i32>(header + words.PAUSE, 0, 20000)
   }
 }
 
@@ -148,7 +107,7 @@ export function unlock(slot: u32): void {
 export function forget(): void {
   epoch = load<i32>(scratch + EPOCH) + 1
   if (epoch == 256) {
-    memory.fill(visited, 0, <usize>atomic.load<i32>(header + SLOTS))
+    memory.fill(visited, 0, <usize>atomic.load<i32>(header + words.SLOTS))
     epoch = 1
   }
   store<i32>(scratch + EPOCH, epoch)
@@ -170,12 +129,6 @@ export function visit(slot: u32): void {
 @inline
 export function stateOf(slot: u32): u8 {
   return atomic.load<u8>(states + <usize>slot)
-}
-
-// @ts-ignore: decorator
-@inline
-export function isLive(slot: u32): bool {
-  return atomic.load<u8>(live + <usize>slot) != 0
 }
 
 /** Entry `index` of a list of slots. */

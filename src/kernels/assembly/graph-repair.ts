@@ -1,9 +1,9 @@
 import { beam, emptyPool, offerFresh, poolCount, startPool } from './beam'
 import { followCopy, isIn, linkBack, nameInPool, selectNeighbours, writeList } from './graph'
+import * as words from '../graph-header'
 import {
   ABSENT,
   efConstruction,
-  ENTRY,
   epoch,
   forget,
   FRESH,
@@ -21,7 +21,6 @@ import {
   pool,
   scratch,
   slotAt,
-  SLOTS,
   stateOf,
   states,
   unlock,
@@ -177,11 +176,11 @@ function offerList(list: usize, level: i32): void {
 
 /** Ends the stay of the slots that are LEAVING, and gives the graph another entry point if it was one of them. */
 export function releaseLeaving(): void {
-  const slotCount = atomic.load<i32>(header + SLOTS)
+  const slotCount = atomic.load<i32>(header + words.SLOTS)
   for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
     if (stateOf(slot) == LEAVING) atomic.store<u8>(states + <usize>slot, ABSENT)
   }
-  const entry = atomic.load<i64>(header + ENTRY)
+  const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry >= 0 && stateOf(<u32>entry) == LINKED) return
   let best: i64 = -1
   for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
@@ -189,7 +188,7 @@ export function releaseLeaving(): void {
     const level = <i64>load<u8>(levels + <usize>slot)
     if (level > best >> 32 || best < 0) best = (level << 32) | <i64>slot
   }
-  atomic.store<i64>(header + ENTRY, best)
+  atomic.store<i64>(header + words.ENTRY, best)
 }
 
 /**
@@ -200,7 +199,7 @@ export function releaseLeaving(): void {
  * @returns 1 where it got a link, 0 where it needed none
  */
 export function reconnect(slot: u32, measure: i32): i32 {
-  const entry = atomic.load<i64>(header + ENTRY)
+  const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0 || stateOf(slot) != LINKED) return 0
   askFrom(slot, measure)
   forget()

@@ -1,12 +1,12 @@
 import { beam, descendTo, distanceOf, keyOf, poolCount, slotOf, startPool } from './beam'
+import { isLive, rows } from './columns'
+import * as words from '../graph-header'
 import {
   CANDIDATES,
   efConstruction,
-  ENTRY,
   forget,
   FRESH,
   header,
-  isLive,
   KEPT_FOR_OTHER,
   KEPT_FOR_SELF,
   lengthAt,
@@ -18,14 +18,11 @@ import {
   m0,
   NONE,
   pool,
-  rows,
   SCORES,
   scratch,
   slotAt,
   states,
   unlock,
-  UPPER_LIMIT,
-  UPPER_NEXT,
   uppers,
   visit,
 } from './graph-memory'
@@ -273,9 +270,9 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
   for (let each = 0; each <= level; each++) writeList(listOf(slot, each), lengthAt(each), 0, 0)
 
   const mine = (<i64>level << 32) | <i64>slot
-  let entry = atomic.load<i64>(header + ENTRY)
+  let entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0) {
-    entry = atomic.cmpxchg<i64>(header + ENTRY, -1, mine)
+    entry = atomic.cmpxchg<i64>(header + words.ENTRY, -1, mine)
     if (entry < 0) {
       atomic.store<u8>(states + <usize>slot, LINKED)
       return full
@@ -284,7 +281,7 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
   linkInto(slot, level, entry, measure)
   atomic.store<u8>(states + <usize>slot, LINKED)
   while (<i32>(entry >> 32) < level) {
-    const seen = atomic.cmpxchg<i64>(header + ENTRY, entry, mine)
+    const seen = atomic.cmpxchg<i64>(header + words.ENTRY, entry, mine)
     if (seen == entry) break
     entry = seen
   }
@@ -369,8 +366,8 @@ export function nameInPool(slot: u32): void {
 function haveUpper(slot: u32, level: i32): bool {
   const at = uppers + (<usize>slot << 2)
   if (load<u32>(at) != 0) return true
-  const first = atomic.add<u32>(header + UPPER_NEXT, <u32>level)
-  if (first + <u32>level > load<u32>(header + UPPER_LIMIT)) return false
+  const first = atomic.add<u32>(header + words.UPPER_NEXT, <u32>level)
+  if (first + <u32>level > load<u32>(header + words.UPPER_LIMIT)) return false
   store<u32>(at, first)
   return true
 }
