@@ -8,7 +8,10 @@ export const slotStates = { absent: 0, linked: 1, leaving: 2 } as const
 export const noLink = 0xffff_ffff
 
 /** The words of a header that are written once; those that change start at 0, apart from the entry point. */
-type FixedWord = Exclude<keyof typeof words, 'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS'>
+type FixedWord = Exclude<
+  keyof typeof words,
+  'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS' | 'HEADER_BYTES'
+>
 
 /** Writes the header of an empty graph. */
 export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: number): void {
@@ -38,8 +41,9 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
     RING: columns.ring,
     RING_LENGTH: layout.capacity,
   }
+  const offsets: Readonly<Record<FixedWord, number>> = words
   const view = new DataView(memory.buffer, columns.header)
-  for (const [word, value] of Object.entries(values)) view.setUint32(words[word as FixedWord], value, true)
+  for (const [word, value] of Object.entries(values)) view.setUint32(offsets[word as FixedWord], value, true)
   view.setBigInt64(words.ENTRY, -1n, true)
 }
 

@@ -1,4 +1,5 @@
 import { DatabaseError } from '../base/errors.ts'
+import { HEADER_BYTES } from '../kernels/graph-header.ts'
 
 /**
  * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
@@ -122,7 +123,6 @@ export const pageBytes = 65_536
 const segmentBytesMax = 65_536 * pageBytes
 const rowAlignment = 64
 const headersAt = 64
-const headerBytes = 128
 /** The fixed part of the kernels' graph scratch; the codes of a query follow. */
 const graphScratchBytes = 4096
 
@@ -203,7 +203,7 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   }
   const laneBytes = laneTaker.end
 
-  const taker = new Taker(headersAt + graphsPerSegment * headerBytes)
+  const taker = new Taker(headersAt + graphsPerSegment * HEADER_BYTES)
   const scratch = taker.take(options.threads * laneBytes)
   const live = taker.take(capacity)
   const sequences = taker.take(capacity * 8)
@@ -236,7 +236,7 @@ function graphColumns(taker: Taker, index: number, capacity: number, m: number):
   // A slot has 1 / (m - 1) upper lists on average; a quarter more is beyond what chance asks for.
   const upperCount = Math.ceil((capacity * 1.25) / (m - 1)) + 64
   return {
-    header: headersAt + index * headerBytes,
+    header: headersAt + index * HEADER_BYTES,
     states: taker.take(capacity),
     locks: taker.take(capacity),
     levels: taker.take(capacity),

@@ -49,3 +49,6 @@ export const SLOTS = 112
 // Written once.
 /** Bits of a stored code: 7, in a byte (codes.ts), or 4, two in a byte (nibbles.ts). */
 export const CODE_BITS = 116
+
+/** Room for a header: two cache lines. */
+export const HEADER_BYTES = 128
