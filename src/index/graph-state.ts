@@ -47,7 +47,7 @@ export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: numbe
   view.setBigInt64(words.ENTRY, -1n, true)
 }
 
-/** The words of a graph's header and the columns that change, as views. They stand before what grows. */
+/** The words of a graph's header and its columns, as views. They lie before the column that grows, so they stay valid. */
 export class GraphState {
   readonly states: Uint8Array
   /** The highest level of each slot's node. */
@@ -105,7 +105,7 @@ export class GraphState {
     Atomics.store(this.#slots, 0, value)
   }
 
-  /** Empties the graph. Searches that walk through it meanwhile find less. */
+  /** Empties the graph. Searches that walk through it meanwhile find fewer points. */
   reset(): void {
     this.entry = undefined
     this.states.fill(slotStates.absent, 0, this.slotCount)

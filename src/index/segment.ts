@@ -13,16 +13,23 @@ import { HEADER_BYTES } from '../kernels/graph-header.ts'
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks
  *
- * Rows can also stay on disk, in the store's row file (row-reader.ts): codes then stand last.
+ * Rows can also stay on disk, in the store's row file (row-reader.ts): codes are then the last column.
  *
- * Columns have room for every slot the segment can ever hold, at fixed offsets; what stands last grows,
- * so that nothing ever moves. The room that is not used yet is address space, not memory: the
- * operating system gives a page when it is first written.
+ * Columns have room for every slot the segment can ever hold, at fixed offsets; only the last one grows, so that
+ * nothing ever moves. Room that is not used yet is address space, not memory: the operating system adds a page when
+ * it is first written.
  *
- * Threads: the main thread writes live, sequences, norms, rows and rings, and grows the memory. Index threads
- * write codes, levels, lists and states, as the kernels' graph.ts tells. Any thread reads everything through a
- * kernel instance of its own, without locks; each writes only its own lane of scratch. To fill a slot the main
- * thread clears `live`, writes the sequence, norm and row, and sets `live` last.
+ * Threads: every thread reads everything without locks, through kernel instances of its own. Who writes what:
+ *
+ *   main thread      the headers, once; live, sequences, norms and rows of points that are inserted and removed, with their
+ *                    codes where rows stay on disk; rings and slot counts; the states of slots that begin to leave a graph;
+ *                    it grows the memory
+ *   index threads    the graphs: states, levels, lists, entry points (the kernels' graph.ts says how they share them), and
+ *                    codes where rows are in memory; at a start also live, sequences, norms, rows and codes of the stored
+ *                    points, each thread those of its own slots
+ *   every thread     its own lane of scratch
+ *
+ * Whoever fills a slot clears `live`, writes the sequence, row and norm, and sets `live` last (slots.ts).
  */
 export interface SegmentLayout {
   readonly dimension: number
@@ -49,7 +56,7 @@ export interface SegmentLayout {
   readonly codes: number
   /** 0 where the rows stay on disk. */
   readonly rows: number
-  /** The last column, that the memory grows for. */
+  /** The last column, which the memory grows for. */
   readonly growing: { readonly at: number; readonly bytesPerSlot: number }
 }
 
@@ -71,7 +78,7 @@ export interface GraphColumns {
   /** u8 a slot: absent, linked or leaving. */
   readonly states: number
   readonly locks: number
-  /** u8 a slot: the highest level the node stands on. */
+  /** u8 a slot: the highest level of the slot's node. */
   readonly levels: number
   /** u32 a slot: the first of its upper lists among `upperBlocks`; 0 for none. */
   readonly uppers: number
@@ -91,7 +98,7 @@ export interface SegmentHandle {
   readonly firstSlot: number
   readonly memory: WebAssembly.Memory
   readonly layout: SegmentLayout
-  /** Where the rows stand that are not in memory. */
+  /** Where the rows are if they are not in memory. */
   readonly rowFile: RowFileLayout | undefined
 }
 
@@ -164,8 +171,8 @@ export interface SegmentOptions {
  */
 export function segmentLayout(options: SegmentOptions): SegmentLayout {
   const most = options.maxSlots ?? segmentBytesMax / rowAlignment
-  // Every column is linear in the capacity, so the bytes of a slot follow from two layouts.
-  // As for a machine of many threads: another number of threads then cuts the slots into the same segments.
+  // Every column is linear in the capacity, so the bytes of a slot follow from two layouts. They are computed for many
+  // threads, so that segments have the same capacity with any usual number of them.
   const usual = { ...options, threads: Math.max(options.threads, usualThreadsMax) }
   const fixed = columnsFor(usual, 0).end
   const perSlot = (columnsFor(usual, 1 << 16).end - fixed) / (1 << 16)
@@ -272,7 +279,7 @@ export function graphBytes({ m }: SegmentLayout): number {
 
 const codeHeaderBytes = 16
 
-/** Hands out aligned addresses one behind the other. */
+/** Hands out aligned addresses, one after the other. */
 class Taker {
   end: number
 

@@ -1,8 +1,8 @@
 import type { SegmentHandle } from './segment.ts'
 
 /**
- * What tells which point a slot of a segment holds, as views. These columns stand before what grows, so the views stay
- * whole when the memory grows: make them once.
+ * Which points the slots of a segment hold, as views. These columns lie before the one that grows, so the views stay valid:
+ * make them once.
  */
 export class SlotColumns {
   readonly live: Uint8Array
@@ -16,7 +16,7 @@ export class SlotColumns {
     this.norms = new Float64Array(buffer, layout.norms, layout.capacity)
   }
 
-  /** Whether a slot holds a point; what was written before that was set is seen. */
+  /** Whether a slot holds a point; a thread that sees that it does sees its sequence, norm and row as well. */
   isLive(local: number): boolean {
     return Atomics.load(this.live, local) === 1
   }

@@ -90,7 +90,7 @@ export class Slots {
   }
 }
 
-/** A grown shared memory has a new, longer buffer; views over the old one stay valid but short. */
+/** A shared memory that has grown has a new, longer buffer; views over the old one stay valid but short. */
 function rowsOf({ memory: { buffer }, layout: { rows } }: SegmentHandle): Float32Array {
   return new Float32Array(buffer, rows, rows === 0 ? 0 : Math.floor((buffer.byteLength - rows) / 4))
 }

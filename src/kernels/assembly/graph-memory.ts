@@ -15,14 +15,14 @@ export const ABSENT: u8 = 0
 export const LINKED: u8 = 1
 export const LEAVING: u8 = 2
 
-/** Bytes of a thread's scratch before its pools. */
+// Byte offsets in a thread's scratch.
 export const EPOCH: usize = 176
 export const SPILL: usize = 0
 export const SCORES: usize = 128
 export const QUARTET: usize = 144
-/** Slots to score: two lists of m0 and three of filling, for m up to 64. */
+/** Slots to score: two lists of m0 and three more that fill a quartet, for m up to 64. */
 export const FRESH: usize = 192
-/** Keys of candidates for one list: m0 + 1 and three of filling, for m up to 64. */
+/** Keys of candidates for one list: m0 + 1 and three more that fill a quartet, for m up to 64. */
 export const CANDIDATES: usize = FRESH + 1088
 export const KEPT_FOR_OTHER: usize = CANDIDATES + 1280
 export const KEPT_FOR_SELF: usize = KEPT_FOR_OTHER + 768
@@ -73,7 +73,7 @@ export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, lane
   visited = laneVisited
 }
 
-/** The list of a node at a level. A node's upper lists stand together, level 1 first. */
+/** The list of a node at a level. A node's upper lists are adjacent, level 1 first. */
 // @ts-ignore: decorator
 @inline
 export function listOf(slot: u32, level: i32): usize {
@@ -92,7 +92,7 @@ export function lock(slot: u32): void {
   let spins = 0
   while (atomic.cmpxchg<u8>(at, 0, 1) != 0) {
     spins++
-    // The holder may have lost its core: a pause of 20 microseconds lets it go on.
+    // The holder may have lost its core: a pause of 20 microseconds lets it continue.
     if (spins > 200) atomic.wait<i32>(header + words.PAUSE, 0, 20000)
   }
 }
@@ -103,7 +103,7 @@ export function unlock(slot: u32): void {
   atomic.store<u8>(locks + <usize>slot, 0)
 }
 
-/** Starts a new set of visited slots; all graphs that a lane's thread searches share the lane's marks. */
+/** Starts an empty set of visited slots. All graphs that a thread searches share the marks of its lane. */
 export function forget(): void {
   epoch = load<i32>(scratch + EPOCH) + 1
   if (epoch == 256) {

@@ -18,12 +18,12 @@ import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } 
  * Distances from one asked-for vector, a query or a stored slot, to slots, four at a time.
  */
 
-/** How a traversal measures: by the codes, or by the float32 rows under a metric. */
+/** What a walk measures by: the codes, or the float32 rows under a metric. */
 export const CODES_EUCLIDEAN: i32 = 0
 export const CODES_COSINE: i32 = 1
 export const ROWS: i32 = 2
 
-/** Whether a measure estimates a metric's distances, and not only orders much as they do. */
+/** Whether a measure estimates a metric's distances; others only order slots in much the same way. */
 export function measuresAs(measure: i32, metric: i32): bool {
   if (measure == CODES_EUCLIDEAN) return metric == EUCLIDEAN
   if (measure == CODES_COSINE) return metric == COSINE
@@ -104,8 +104,8 @@ function askCode(code: usize, ofSums: i32, ofCode: i32): void {
 }
 
 /**
- * Whether two slots hold the same vector, bit by bit. Equal codes do not make copies where the rows are at hand: of vectors with
- * one dominant component, thousands can have the same code. Codes come first all the same, as they mostly differ at once.
+ * Whether two slots hold the same vector, bit by bit. Rows decide where they are in memory: of vectors with one dominant
+ * component, thousands can have the same code. Codes are compared first, because most differ in their first bytes.
  */
 export function areCopies(a: u32, b: u32): bool {
   if (codeStride > 0 && !haveSameBytes(codeOf(a), codeOf(b), codeStride)) return false
@@ -151,21 +151,21 @@ function decoded(code: usize, dot: i32): f32 {
   return distance
 }
 
-/** Distances below zero and those that are not numbers would break the order of the keys. */
+/** Negative distances and NaN would break the order of the keys. */
 // @ts-ignore: decorator
 @inline
 function sane(distance: f32): f32 {
   return distance == distance ? max<f32>(distance, 0) : Infinity
 }
 
-/** Longer rows are read in order anyway, which the processor sees coming. */
+/** Beyond these bytes, the processor prefetches a code by itself, because it is read in order. */
 const TOUCHED_MAX: usize = 320
 export const CACHE_LINE: usize = 64
 
 /**
- * Reads from the codes of slots and does nothing with it: WebAssembly has no prefetch, but a load that nobody
- * waits for is under way beside the next ones, so that all rows of a list come from memory at once. The fewer
- * instructions between two loads, the more of them the processor looks ahead to.
+ * Prefetches the codes of slots. WebAssembly has no prefetch instruction, but a load whose value is not used does not
+ * delay the next ones, so the codes of a whole list are fetched at once. The fewer instructions between two loads, the more
+ * of them the processor starts ahead.
  */
 // @ts-ignore: decorator
 @inline

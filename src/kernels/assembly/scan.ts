@@ -25,8 +25,8 @@ import {
  *     term, n/16 - 1 in a lane, four in the reduction; and n * 2^-149 where terms underflow;
  *   dot product (Cosine): absolute error <= (n/16 + 8) u * |a| |b|, by Cauchy-Schwarz.
  *
- * The slack used is twice that. Whatever is not finite in float32, and cosines of norms so small that
- * underflow could matter, goes to the judge. Hamming counts are exact in either.
+ * The slack is twice that. Rows whose float32 distance is not finite, and cosines of norms so small that underflow
+ * could matter, are always judged in float64. Hamming counts are exact in both.
  */
 
 /** Below this product of norms a dot product's terms may underflow by more than the slack allows. */
@@ -156,7 +156,7 @@ function measureRow(
   return offer(pool, k, count, distance, sequence, <u32>slot)
 }
 
-/** Puts an entry into the pool if it is among the k nearest; gives the new number of entries. */
+/** Puts an entry into the pool if it is among the k nearest; returns the new number of entries. */
 function offer(pool: usize, k: i32, count: i32, distance: f64, sequence: f64, slot: u32): i32 {
   if (count < k) {
     siftUp(pool, k, count, distance, sequence, slot)
