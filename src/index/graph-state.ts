@@ -1,11 +1,16 @@
 import * as words from '../kernels/graph-header.ts'
+import { ABSENT, LEAVING, LINKED, NO_LINK } from '../kernels/memory-format.ts'
 import type { SegmentHandle } from './segment.ts'
 
 /** What a slot is to a graph. */
-export const slotStates = { absent: 0, linked: 1, leaving: 2 } as const
+export const slotStates: {
+  readonly absent: typeof ABSENT
+  readonly linked: typeof LINKED
+  readonly leaving: typeof LEAVING
+} = { absent: ABSENT, linked: LINKED, leaving: LEAVING }
 
 /** The end of a list of links that is not full. */
-export const noLink = 0xffff_ffff
+export const noLink: number = NO_LINK
 
 /** The words of a header that are written once; those that change start at 0, apart from the entry point. */
 type FixedWord = Exclude<

@@ -1,5 +1,6 @@
 import { type Metric, metrics } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
+import { CODES_COSINE, CODES_EUCLIDEAN, ROWS_MEASURE } from '../kernels/memory-format.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
@@ -19,8 +20,6 @@ export interface Route {
   readonly widening: number
 }
 
-const measures = { codesEuclidean: 0, codesCosine: 1, rows: 2 } as const
-
 /** What a graph's distances are measured on: integer codes of the vectors, or the vectors themselves. */
 export type MeasuredOn = 'codes' | 'rows'
 
@@ -34,17 +33,17 @@ export function measureOf(
   measuredOn: MeasuredOn = 'codes',
 ): number {
   // Codes are all that is in memory: their Euclidean order has to serve for metrics that they cannot express.
-  if (rows === 0) return metric === 'Cosine' ? measures.codesCosine : measures.codesEuclidean
+  if (rows === 0) return metric === 'Cosine' ? CODES_COSINE : CODES_EUCLIDEAN
   if (measuredOn === 'codes' && codeBytes > 0) {
-    if (metric === 'Euclidean') return measures.codesEuclidean
-    if (metric === 'Cosine') return measures.codesCosine
+    if (metric === 'Euclidean') return CODES_EUCLIDEAN
+    if (metric === 'Cosine') return CODES_COSINE
   }
-  return measures.rows + metrics.indexOf(metric)
+  return ROWS_MEASURE + metrics.indexOf(metric)
 }
 
 /** Whether walks by a measure read codes. */
 function isOnCodes(measure: number): boolean {
-  return measure < measures.rows
+  return measure < ROWS_MEASURE
 }
 
 /** The metric that a graph's links are chosen by. */
@@ -292,7 +291,7 @@ interface GraphQuery {
  */
 function reachOf(measure: number, breadth: number): number {
   const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
-  return measure === measures.rows + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
+  return measure === ROWS_MEASURE + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
 /** At least so many candidates beyond k are measured exactly, because codes order near ones only roughly. */

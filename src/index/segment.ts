@@ -1,5 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import { HEADER_BYTES } from '../kernels/graph-header.ts'
+import { CODE_HEADER_BYTES, EF_MAX, GRAPH_SCRATCH_BYTES } from '../kernels/memory-format.ts'
 
 /**
  * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
@@ -118,7 +119,7 @@ export const queriesPerScanMax = 16
 export const poolEntryBytes = 20
 
 /** The widest beam of a graph search; a search that asks for more is an exact scan. */
-export const efMax = 4096
+export const efMax: number = EF_MAX
 
 /** Graphs that a segment has room for. */
 export const graphsPerSegment = 2
@@ -130,8 +131,6 @@ export const pageBytes = 65_536
 const segmentBytesMax = 65_536 * pageBytes
 const rowAlignment = 64
 const headersAt = 64
-/** The fixed part of the kernels' graph scratch; the codes of a query follow. */
-const graphScratchBytes = 4096
 
 /** Up to this dimension a float32 row is no longer than two cache lines, and codes would save nothing. */
 const uncodedDimensionMax = 16
@@ -196,14 +195,14 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   const codeBytes =
     dimension <= uncodedDimensionMax && !rowsOnDisk
       ? 0
-      : codeHeaderBytes + (codeBits === 4 ? codeWidth / 2 : codeWidth)
+      : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneTaker = new Taker(queriesPerScanMax * rowBytes)
   const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
   const lane = {
     pool: laneTaker.take(poolBytes),
     poolBytes,
-    graph: laneTaker.take(graphScratchBytes + codeWidth),
+    graph: laneTaker.take(GRAPH_SCRATCH_BYTES + codeWidth),
     beam: laneTaker.take((efMax + 8) * 8),
     visited: laneTaker.take(capacity),
     block: laneTaker.take(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),
@@ -276,8 +275,6 @@ export function slotBytes(layout: SegmentLayout): number {
 export function graphBytes({ m }: SegmentLayout): number {
   return 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
 }
-
-const codeHeaderBytes = 16
 
 /** Hands out aligned addresses, one after the other. */
 class Taker {

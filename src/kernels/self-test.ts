@@ -1,5 +1,6 @@
 import { metrics } from '../base/point.ts'
 import type { KernelExports } from './kernel-exports.ts'
+import { CODE_HEADER_BYTES } from './memory-format.ts'
 import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
 
 /** Pages of memory that the self-test needs. */
@@ -58,11 +59,11 @@ function faultOfCodes(
 ): string | undefined {
   const at = place(memory, a, b)
   const width = Math.ceil(a.length / 32) * 32
-  const stride = headerBytes + width
+  const stride = CODE_HEADER_BYTES + width
   wasm.encodeQuery(at.a, a.length, width, at.query)
   for (let row = 0; row < 4; row += 1)
     wasm.encodeStored(row % 2 === 0 ? at.b : at.a, a.length, width, at.rows + row * stride)
-  wasm.dotCodes(at.query + headerBytes, at.rows + headerBytes, stride, width, at.spill, at.out)
+  wasm.dotCodes(at.query + CODE_HEADER_BYTES, at.rows + CODE_HEADER_BYTES, stride, width, at.spill, at.out)
   const query = scalarCodes(a, 127).codes
   const stored = [scalarCodes(b, 63).codes, scalarCodes(a, 63).codes]
   const sums = new Int32Array(memory.buffer, at.out, 4)
@@ -82,15 +83,22 @@ function faultOfNibbles(
 ): string | undefined {
   const at = place(memory, a, b)
   const width = Math.ceil(a.length / 64) * 64
-  const stride = headerBytes + width / 2
+  const stride = CODE_HEADER_BYTES + width / 2
   wasm.encodeQuery(at.a, a.length, width, at.query)
   for (let row = 0; row < 4; row += 1)
     wasm.encodeNibbles(row % 2 === 0 ? at.b : at.a, a.length, width, at.rows + row * stride)
-  wasm.dotNibbles(at.query + headerBytes, at.rows + headerBytes, stride, width / 2, at.spill, at.out)
+  wasm.dotNibbles(
+    at.query + CODE_HEADER_BYTES,
+    at.rows + CODE_HEADER_BYTES,
+    stride,
+    width / 2,
+    at.spill,
+    at.out,
+  )
   const query = scalarCodes(a, 127).codes
   const sums = new Int32Array(memory.buffer, at.out, 4)
   const isRight = [0, 1, 2, 3].every((row) => {
-    const codes = nibblesOf(memory, at.rows + row * stride + headerBytes, width)
+    const codes = nibblesOf(memory, at.rows + row * stride + CODE_HEADER_BYTES, width)
     return sums[row] === query.reduce((sum, code, index) => sum + code * codes[index]!, 0)
   })
   return isRight ? undefined : 'dotNibbles'
@@ -105,7 +113,6 @@ export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number)
   })
 }
 
-const headerBytes = 16
 const addresses = { a: 64, b: 8192, query: 16_384, rows: 20_480, spill: 40_960, out: 41_088 }
 
 /** Addresses of what the test uses, the two rows filled in. */

@@ -1,3 +1,4 @@
+import * as format from '../memory-format'
 import { isLive } from './columns'
 import {
   epoch,
@@ -32,8 +33,8 @@ let poolDead: i32 = 0
 /** Entries of the pool that are copies of another entry. */
 let poolCopies: i32 = 0
 
-/** The keys that fit into a lane: `efMax` of src/index/segment.ts. */
-const POOL_MAX: i32 = 4096
+/** The keys that fit into a lane. */
+const POOL_MAX: i32 = format.EF_MAX
 
 /** A pool entry: the distance's bits, which sort as the distance does, the slot, and whether it was expanded. */
 // @ts-ignore: decorator

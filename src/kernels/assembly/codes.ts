@@ -1,3 +1,5 @@
+import * as format from '../memory-format'
+
 /**
  * Integer codes of vectors, and distances between them.
  *
@@ -16,7 +18,7 @@
  * codes), then one byte a component, padded with 64, the code of zero, to a multiple of 32.
  */
 
-export const CODE_HEADER: usize = 16
+export const CODE_HEADER: usize = <usize>format.CODE_HEADER_BYTES
 export const CODE_SCALE: usize = 0
 export const CODE_NORM: usize = 4
 export const CODE_COSINE_SCALE: usize = 8

@@ -1,4 +1,5 @@
 import * as words from '../graph-header'
+import * as format from '../memory-format'
 import { attachColumns } from './columns'
 
 /**
@@ -8,12 +9,12 @@ import { attachColumns } from './columns'
  */
 
 /** The end of a list that is not full. */
-export const NONE: u32 = 0xffffffff
+export const NONE: u32 = <u32>format.NO_LINK
 
 /** What a slot is to the graph. */
-export const ABSENT: u8 = 0
-export const LINKED: u8 = 1
-export const LEAVING: u8 = 2
+export const ABSENT: u8 = <u8>format.ABSENT
+export const LINKED: u8 = <u8>format.LINKED
+export const LEAVING: u8 = <u8>format.LEAVING
 
 // Byte offsets in a thread's scratch.
 export const EPOCH: usize = 176
@@ -52,6 +53,8 @@ export let epoch: i32 = 0
 
 /** Binds this instance to a segment's graph and to a thread's lane. */
 export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, laneVisited: usize): void {
+  // The compiler decides this one.
+  if (QUERY_CODE + <usize>format.CODE_HEADER_BYTES > <usize>format.GRAPH_SCRATCH_BYTES) ERROR('scratch is too small')
   attachColumns(at)
   header = at
   m = load<i32>(header, words.M)

@@ -1,3 +1,4 @@
+import * as format from '../memory-format'
 import { codeBits, codeOf, codeStride, normOf, rowLength, rowOf, rows, width } from './columns'
 import {
   CODE_COSINE_SCALE,
@@ -19,9 +20,9 @@ import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } 
  */
 
 /** What a walk measures by: the codes, or the float32 rows under a metric. */
-export const CODES_EUCLIDEAN: i32 = 0
-export const CODES_COSINE: i32 = 1
-export const ROWS: i32 = 2
+export const CODES_EUCLIDEAN: i32 = format.CODES_EUCLIDEAN
+export const CODES_COSINE: i32 = format.CODES_COSINE
+export const ROWS: i32 = format.ROWS_MEASURE
 
 /** Whether a measure estimates a metric's distances; others only order slots in much the same way. */
 export function measuresAs(measure: i32, metric: i32): bool {
