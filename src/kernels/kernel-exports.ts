@@ -80,9 +80,9 @@ export interface KernelExports {
   distancesFrom(slot: number, measure: number, list: number, count: number, out: number): void
   /** The distance of two slots whose rows are in memory, as it is defined. */
   exactDistance(metric: number, a: number, b: number): number
-  /** Repairs at most about `most` lists; gives the slot to go on from. */
+  /** Repairs about `most` lists at most; returns the slot to continue from. */
   repairRange(from: number, to: number, measure: number, most: number): number
   releaseLeaving(): void
-  /** 1 where the slot could not be reached and got a link. */
+  /** Returns 1 if the slot could not be reached and got a link. */
   reconnect(slot: number, measure: number): number
 }

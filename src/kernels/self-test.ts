@@ -6,14 +6,14 @@ import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
 /** Pages of memory that the self-test needs. */
 export const selfTestPages = 2
 
-/** Every loop's first and later rounds, and lengths that a wider register does not divide. */
+/** They run the first and the later rounds of every loop, and are no multiples of wider registers. */
 const dimensions = [16, 32, 48, 112, 144, 528]
 
 /**
- * Holds every kernel against the plain reference over a few vectors of full and awkward components: enough to
- * notice a compiler that gets one of them wrong, quick enough for every start.
+ * Compares every kernel with the plain reference over a few vectors with awkward components: enough to detect a compiler
+ * that gets one of them wrong, and quick enough for every start.
  *
- * @returns what is wrong; undefined when nothing is
+ * @returns what is wrong; undefined if nothing is
  */
 export function selfTest(wasm: KernelExports, memory: WebAssembly.Memory): string | undefined {
   for (const dimension of dimensions) {
@@ -74,7 +74,7 @@ function faultOfCodes(
   return isRight ? undefined : 'dotCodes'
 }
 
-/** Codes of four bits against themselves unpacked: how they are chosen is seen in the tests, not at a start. */
+/** Compares codes of four bits with themselves unpacked: the tests check how they are chosen, not every start. */
 function faultOfNibbles(
   wasm: KernelExports,
   memory: WebAssembly.Memory,
@@ -104,7 +104,7 @@ function faultOfNibbles(
   return isRight ? undefined : 'dotNibbles'
 }
 
-/** The nibbles of a row as they stand: 64 components in 32 bytes, the first 32 of them low. */
+/** The nibbles of a row in order of components: 64 of them in 32 bytes, the first 32 in the low halves. */
 export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number): number[] {
   const bytes = new Uint8Array(memory.buffer, at, width / 2)
   return Array.from({ length: width }, (_, index) => {
@@ -115,7 +115,7 @@ export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number)
 
 const addresses = { a: 64, b: 8192, query: 16_384, rows: 20_480, spill: 40_960, out: 41_088 }
 
-/** Addresses of what the test uses, the two rows filled in. */
+/** Writes the two rows; returns the addresses that the test uses. */
 function place(memory: WebAssembly.Memory, a: Float32Array, b: Float32Array): typeof addresses {
   const at = addresses
   new Float32Array(memory.buffer, at.a, a.length).set(a)
