@@ -126,13 +126,9 @@ export class Desk {
   ): Promise<readonly string[]> {
     checkDimensions(points, engine.dimension)
     try {
-      const inserting = engine.insert(points, signal, identity)
+      return await engine.insert(points, signal, identity)
+    } finally {
       this.#options.state.setDimension(engine.dimension)
-      return await inserting
-    } catch (error) {
-      // A first insert that fails gives up the dimension, once nothing else is under way.
-      setImmediate(() => this.#options.state.setDimension(engine.dimension))
-      throw error
     }
   }
 
