@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { readdirSync, readlinkSync } from 'node:fs'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,6 +8,7 @@ import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
 import { type Metric, metrics, type SearchQuery } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
+import { collectGarbage } from '../src/engine/collect-garbage.ts'
 import { type Collection, type Engine, type EngineOptions, startEngine } from '../src/engine/engine.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
@@ -206,6 +207,29 @@ describe(`collections of one process, seed ${seed}`, () => {
     await second.insert(vectors(150))
   })
 
+  it('give the memory of their vectors back to the system', async (test) => {
+    if (process.platform !== 'linux') return test.skip('mappings are listed on Linux')
+    const random = seededRandom(seed)
+    await using service = new Process()
+    const openOne = async (): Promise<Collection> => {
+      const points = new Points(await service.open())
+      await points.insert(Array.from({ length: 500 }, () => randomVector(random, 64, 'continuous')))
+      await points.assertExact(randomVector(random, 64, 'continuous'), 'Euclidean')
+      return points.collection
+    }
+    await openOne()
+    const before = reservedRegions()
+    // Nothing in this function may hold what is closed.
+    const openAndClose = async (): Promise<void> => {
+      const collection = await openOne()
+      assert.ok(reservedRegions() > before)
+      await service.close(collection)
+    }
+    await openAndClose()
+    // The engine does so too, once: on a busy machine that can come before this thread has let go.
+    while (reservedRegions() > before) await sleep(50).then(collectGarbage)
+  })
+
   it('close the files of vectors on disk with the last thread that reads them', async (test) => {
     if (process.platform !== 'linux') return test.skip('open files are listed on Linux')
     const random = seededRandom(seed)
@@ -308,6 +332,14 @@ describe('the dimension of an empty collection', () => {
 
 async function settled(collection: Collection): Promise<void> {
   while (collection.stats.isSettling) await sleep(5)
+}
+
+/** Stretches of address space that only segments, and what V8 reserves for each thread, are large enough for. */
+function reservedRegions(): number {
+  const ranges = readFileSync('/proc/self/maps', 'utf8').matchAll(/^([\da-f]+)-([\da-f]+) /gm)
+  return [...ranges].filter(([, from, to]) => {
+    return Number.parseInt(to!, 16) - Number.parseInt(from!, 16) >= 256 * 1024 * 1024
+  }).length
 }
 
 /** Files in a directory that this process has open. */
