@@ -2,6 +2,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { MemoryBudget } from '../index/memory-budget.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import type { Store } from '../storage/store.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { type Collection, openCollection } from './collection.ts'
 import type { CollectionOptions, EngineOptions, EngineParts } from './engine-options.ts'
 import { createExecutor } from './executor.ts'
@@ -88,11 +89,17 @@ export class Engine implements AsyncDisposable {
     try {
       const collection = await opening
       this.#open.add(collection)
-      void collection.ended.then(() => this.#open.delete(collection))
+      void collection.ended.then(() => this.#forget(collection))
       return collection
     } finally {
       this.#opening.delete(opening)
     }
+  }
+
+  #forget(collection: Collection): void {
+    this.#open.delete(collection)
+    // Whoever has closed it has a moment to let go of it too. A process that ends gives everything back anyway.
+    if (this.#closing === undefined) setTimeout(collectGarbage, forgetMs).unref()
   }
 
   /**
@@ -117,3 +124,6 @@ export class Engine implements AsyncDisposable {
     await this.close()
   }
 }
+
+/** After a collection was closed, its memory is given back. */
+const forgetMs = 1000

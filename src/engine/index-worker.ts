@@ -10,6 +10,7 @@ import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { readRows } from '../storage/row-reader.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { writePagedId } from './id-table.ts'
 import type {
   FilledSlots,
@@ -61,6 +62,8 @@ function detach(index: number): void {
   attached?.searcher.close()
   for (const filler of attached?.fillers ?? []) filler?.close()
   indexes.delete(index)
+  // Not in this turn, whose frames still hold the index.
+  setImmediate(collectGarbage)
   say({ kind: 'detached', index, left: indexes.size })
 }
 

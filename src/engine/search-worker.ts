@@ -1,5 +1,6 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { Searcher } from '../index/searcher.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { Doorbell } from './doorbell.ts'
 import type { DetachMessage, FromWorker, SegmentMessage, ToWorker, WorkerSetup } from './messages.ts'
 import { SearchRing } from './search-ring.ts'
@@ -8,6 +9,8 @@ import { SearchRing } from './search-ring.ts'
 const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
 const searchers = new Map<number, Searcher>()
+/** Whether something was dropped whose memory is still to be given back. */
+let hasDropped = false
 let ring: SearchRing | undefined
 let doorbell: Doorbell | undefined
 
@@ -39,6 +42,7 @@ function attach({ index, segment }: SegmentMessage): void {
 function detach({ index }: DetachMessage): void {
   searchers.get(index)?.close()
   searchers.delete(index)
+  hasDropped = true
   say({ kind: 'detached', index, left: searchers.size })
 }
 
@@ -60,6 +64,10 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
     const { bell, submitted } = ring
     // After `submitted` was read: a record never overtakes the message of a segment that it searches.
     for (; heard !== ring.messages; heard += 1) hear(receiveMessageOnPort(port)!.message)
+    if (hasDropped) {
+      hasDropped = false
+      collectGarbage()
+    }
     if (done === submitted) {
       ring.sleep(bell)
       continue

@@ -31,7 +31,7 @@ export class IndexFixture implements AsyncDisposable {
   readonly indexer: Indexer
   readonly searches: IndexSearches
   readonly #executor: SearchExecutor
-  readonly #threads: IndexThreadPool
+  readonly #ownThreads: IndexThreadPool | undefined
   readonly points: Map<number, Float32Array> = new Map()
   readonly free: number[] = []
   readonly #file: number | undefined
@@ -52,9 +52,11 @@ export class IndexFixture implements AsyncDisposable {
       graphBytesMin?: number
       /** Beyond it writers would wait: a gibibyte unless given. */
       maxUnindexedBytes?: number
+      /** Shared with others, and closed by whoever made it; of its own unless given. */
+      threads?: IndexThreadPool
     } = {},
   ) {
-    const { searchThreads = 2, indexThreads = 2, onDisk } = options
+    const { searchThreads = 2, indexThreads = options.threads?.size ?? 2, onDisk } = options
     this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
       dimension,
@@ -70,9 +72,12 @@ export class IndexFixture implements AsyncDisposable {
           : { path: options.onDisk, firstVector: rowHead, rowBytes: rowHead + 4 * dimension },
       segmentSlots: options.segmentSlots,
     })
-    this.#threads = new IndexThreadPool(kernels, indexThreads, 1 + searchThreads)
+    this.#ownThreads =
+      options.threads === undefined
+        ? new IndexThreadPool(kernels, indexThreads, 1 + searchThreads)
+        : undefined
     this.indexer = new Indexer({
-      threads: this.#threads,
+      threads: options.threads ?? this.#ownThreads!,
       directory: options.directory,
       maxUnindexedBytes: options.maxUnindexedBytes ?? 1024 * 1024 * 1024,
       recallTarget: 0.98,
@@ -203,7 +208,7 @@ export class IndexFixture implements AsyncDisposable {
   async close(): Promise<void> {
     await this.#executor.close()
     await this.indexer.close()
-    await this.#threads.close()
+    await this.#ownThreads?.close()
     if (this.#file !== undefined) closeSync(this.#file)
   }
 
