@@ -9,12 +9,13 @@ import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
 import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
 import { CollectionSet } from './engine/collection-set.ts'
-import { type Diagnosis, examine } from './engine/doctor.ts'
+import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
 import { openDataStore } from './storage/data-store.ts'
+import { DirectorySurvey } from './storage/directory-survey.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
 import { repair } from './storage/repair.ts'
@@ -22,7 +23,6 @@ import type { SnapshotHeader } from './storage/snapshot-format.ts'
 import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
 import type { DataStore } from './storage/store.ts'
-import { Survey } from './storage/survey.ts'
 import type { Ports, Transports } from './transports.ts'
 
 export { writeWholeFile } from './storage/whole-file.ts'
@@ -80,7 +80,7 @@ export function loggerOf({ logLevel, logFormat }: Config): Logger {
  *
  * @throws Error that says what is wrong: the data directory is in use, or so damaged that it cannot be opened
  */
-export async function examineData(config: Config): Promise<Diagnosis> {
+export async function examineData(config: Config): Promise<DirectoryDiagnosis> {
   return (await examineAnd(config)).diagnosis
 }
 
@@ -92,22 +92,16 @@ export async function examineData(config: Config): Promise<Diagnosis> {
  */
 export async function repairData(
   config: Config,
-): Promise<{ readonly diagnosis: Diagnosis; readonly file: string | undefined }> {
+): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
   return await examineAnd(config, repair)
 }
 
 async function examineAnd(
   config: Config,
   act?: typeof repair,
-): Promise<{ readonly diagnosis: Diagnosis; readonly file: string | undefined }> {
-  await using survey = await Survey.open(config.dataDir)
-  if (survey === undefined) {
-    const diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
-    return { diagnosis, file: undefined }
-  }
-  const { findings, ...diagnosis } = examine(survey, indexDirectory(config))
-  const file = diagnosis.damageCount > 0 ? await act?.(survey, findings) : undefined
-  return { diagnosis, file }
+): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
+  await using survey = await DirectorySurvey.open(config.dataDir)
+  return await examineDirectory(survey, indexDirectory(config), act)
 }
 
 /**

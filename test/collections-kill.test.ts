@@ -149,7 +149,7 @@ const cases: readonly {
     before: old,
     after: { points: { default: 2, empty: 0 }, aliases: {} },
     directories: [['1', '2'], ['1']],
-    stepsMin: 5,
+    stepsMin: 6,
   },
 ]
 
@@ -173,7 +173,6 @@ describe('a process that is killed before any step', () => {
         const left = await directoriesLeft(dataDir, directories.at(isChanged ? -1 : 0)!)
         assert.deepEqual(left, directories.at(isChanged ? -1 : 0))
         assert.ok(!readdirSync(dataDir).some((name) => name.includes('.new')))
-        assert.deepEqual(await contents(dataDir), found)
         rmSync(dataDir, { recursive: true })
         if (isKilled) continue
         assert.ok(steps >= stepsMin, `${steps} steps were counted`)

@@ -15,7 +15,14 @@ import { rowsHeaderBytes } from './key-layout.ts'
 export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): void {
   const path = collectionsPath(dataDir)
   for (const file of [`${path}.new`, `${path}.new-lock`]) rmSync(file, { force: true })
-  if (!existsSync(collectionsDirectory(dataDir))) return
+  for (const number of leftovers(dataDir, catalog)) {
+    rmSync(collectionDirectory(dataDir, number), { recursive: true })
+  }
+}
+
+/** The numbers of what `clearLeftovers` removes. */
+export function leftovers(dataDir: string, catalog: Catalog | undefined): readonly number[] {
+  if (!existsSync(collectionsDirectory(dataDir))) return []
   const numbers = readdirSync(collectionsDirectory(dataDir))
     .filter((name) => /^[1-9]\d*$/.test(name))
     .map(Number)
@@ -28,9 +35,9 @@ export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): v
     if (catalog !== undefined && (rows?.size ?? 0) <= rowsHeaderBytes) continue
     const fault =
       catalog === undefined ? 'it is missing, though there are collections' : `it does not know ${directory}`
-    throw beyondRepair(path, fault)
+    throw beyondRepair(collectionsPath(dataDir), fault)
   }
-  for (const number of strangers) rmSync(collectionDirectory(dataDir, number), { recursive: true })
+  return strangers
 }
 
 /** Resolves when the files of a collection are gone for good. */

@@ -15,7 +15,7 @@ export async function openDataStore(given: StoreOptions): Promise<DataStore> {
   const blocked = new BlockedWriters(options.onWritesBlocked ?? (() => {}))
   const main = await openMain({ ...options, onWritesBlocked: (reason) => blocked.set('main', reason) })
   try {
-    const named = new NamedCollections(
+    const named = await NamedCollections.open(
       options,
       () => main.announceCollections(),
       (reason) => blocked.set('named', reason),

@@ -48,17 +48,17 @@ export class NamedCollections {
   readonly #removals = new Set<Promise<void>>()
   #isClosing = false
 
-  /** @throws DatabaseError when what all collections share is damaged */
-  constructor(
+  private constructor(
     options: StoreOptions,
     announce: () => Promise<void>,
     onBlocked: (reason: WritesBlocked | undefined) => void,
+    opened: CheckedCollections | undefined,
   ) {
     this.#options = options
     this.#announce = announce
     this.#onBlocked = onBlocked
+    this.#opened = opened
     const { dataDir } = options
-    this.#opened = openCheckedCollections(dataDir)
     if (this.#opened !== undefined) this.catalog.read(this.#opened.tables, collectionsPath(dataDir))
     clearLeftovers(dataDir, this.#opened && this.catalog)
     for (const { number, name } of this.catalog.collections.values()) {
@@ -66,6 +66,21 @@ export class NamedCollections {
       this.#rowFileBytes.set(number, statSync(rows, { throwIfNoEntry: false })?.size ?? 0)
     }
     for (const number of this.catalog.dropped) this.#removeSoon(number)
+  }
+
+  /** @throws DatabaseError when what all collections share is damaged */
+  static async open(
+    options: StoreOptions,
+    announce: () => Promise<void>,
+    onBlocked: (reason: WritesBlocked | undefined) => void,
+  ): Promise<NamedCollections> {
+    const opened = openCheckedCollections(options.dataDir)
+    try {
+      return new NamedCollections(options, announce, onBlocked, opened)
+    } catch (error) {
+      await opened?.tables.root.close()
+      throw error
+    }
   }
 
   get diskBytes(): number {

@@ -13,7 +13,10 @@ export interface Store {
   readonly sequence: number
   /** Slots that were ever used: every live slot is below it. */
   readonly slotCount: number
-  /** Bytes on disk, for people: a recent figure, not an exact one. */
+  /**
+   * Bytes on disk, for people: a recent figure, not an exact one. Of a named collection its vectors alone, because the
+   * rest is in a file that all share.
+   */
   readonly diskBytes: number
 
   /** Where a slot's vector stands on disk, for readers of single vectors. */

@@ -113,8 +113,8 @@ async function makeDatabase(dataDir: string): Promise<void> {
 export function readMeta({ files, meta: table }: Tables): Meta | undefined {
   const value = table.getBinary(metaKeys.state)
   if (value === undefined) {
-    // A store writes the record before anything else, so what it described is lost with it.
-    if (existsSync(files.rows))
+    // It is written before anything else, and with a named collection, so what it described is lost with it.
+    if (files.collection !== undefined || existsSync(files.rows))
       throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
     return undefined
   }

@@ -2,6 +2,7 @@
 import { writeFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
+import { openCollectionTables } from '../../src/storage/collection-tables.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 import { insertionsOf } from './stored-points.ts'
 
@@ -29,8 +30,13 @@ const actions: Readonly<Record<string, () => Promise<void>>> = {
       ['b'],
     ),
   drop: async () => {
+    const number = numberOf('old')
     await data.drop('old')
-    while ((await import('node:fs')).existsSync(data.indexDirectory(2))) await delay(1)
+    const { root, catalog } = openCollectionTables(dataDir)
+    while (catalog.getBinary(number) !== undefined) {
+      await delay(1)
+      root.resetReadTxn()
+    }
   },
 }
 writeFileSync(countPath, '')
