@@ -251,7 +251,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
    */
   discard(): Promise<void> {
     this.#ending ??= this.#end(async () => {
-      const removed = new DatabaseError('not_found', 'the collection has been removed')
+      const removed = new DatabaseError('collection_not_found', 'the collection has been removed')
       this.#refusal = removed
       this.#indexer.letWritersPass()
       const searches = this.#searches?.discard(removed)
