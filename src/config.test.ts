@@ -1,14 +1,7 @@
 import assert from 'node:assert/strict'
 import { availableParallelism } from 'node:os'
 import { describe, it } from 'node:test'
-import {
-  ConfigError,
-  defaultText,
-  frontThreadsFor,
-  readConfig,
-  type SettingName,
-  settings,
-} from './config.ts'
+import { ConfigError, defaultText, readConfig, type SettingName, settings } from './config.ts'
 
 /** A row of the settings' table as it is meant: what each value becomes, and what is refused and why. */
 interface Expectation {
@@ -126,7 +119,6 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   idempotencyKeyLifeMs: numbers(86_400_000, 1000, 31_536_000_000),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
   grpcKeepaliveMs: numbers(60_000, 100, 3_600_000),
-  frontThreads: numbers(frontThreadsFor(availableParallelism()), 0, 64),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',

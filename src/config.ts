@@ -60,7 +60,6 @@ export interface Config {
   readonly idempotencyKeyLifeMs: number
   readonly requestTimeoutMs: number
   readonly grpcKeepaliveMs: number
-  readonly frontThreads: number
   readonly shutdownTimeoutMs: number
   readonly logLevel: LogLevel
   readonly logFormat: 'auto' | 'json' | 'pretty'
@@ -398,16 +397,6 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     doc: 'How often a gRPC connection is asked for a sign of life; one that gives none for a third of this time is closed.',
     parse: integer(100, 3_600_000),
   },
-  frontThreads: {
-    env: 'FRONT_THREADS',
-    flag: 'front-threads',
-    default: frontThreadsFor(availableParallelism()),
-    defaultText: '0 with up to 8 cores, beyond that one per 4 cores, at most 4',
-    placeholder: 'n',
-    group: 'process',
-    doc: 'Threads that listen on the ports, decode requests and encode answers beside the main thread, which then only runs the engine; 0 leaves all of it to the main thread. Needs a system that shares a port between listeners, as Linux does.',
-    parse: integer(0, 64),
-  },
   shutdownTimeoutMs: {
     env: 'SHUTDOWN_TIMEOUT_MS',
     flag: 'shutdown-timeout-ms',
@@ -516,11 +505,6 @@ function bytes(least: number, most: number): (text: string) => number {
     }
     return value
   }
-}
-
-/** docs/decisions/front-threads.md has the figures behind it. */
-export function frontThreadsFor(cores: number): number {
-  return cores <= 8 ? 0 : Math.min(4, Math.floor(cores / 4))
 }
 
 function share(least: number, most: number): (text: string) => number {

@@ -5,15 +5,12 @@ import type { ApiKey, ServiceKeys } from './base/api-key.ts'
 import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
-import { canSharePorts } from './base/ports.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
 import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
 import { type Diagnosis, examine } from './engine/doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
-import { FrontThreads } from './front/front-threads.ts'
-import type { Ports } from './front/messages.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
@@ -24,6 +21,7 @@ import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
 import type { Store } from './storage/store.ts'
 import { Survey } from './storage/survey.ts'
+import type { Ports, Transports } from './transports.ts'
 
 export { writeWholeFile } from './storage/whole-file.ts'
 export { type SnapshotHeader, SnapshotReader }
@@ -37,8 +35,6 @@ export interface Service {
   readonly apiKeyPath: string | undefined
   /** Rejects when the stored data cannot be loaded; then `close` is all that is left to do. */
   readonly ready: Promise<void>
-  /** Rejects when a part has ended without which the service cannot go on; then it has to be closed. */
-  readonly failed: Promise<never>
   /** Drains running requests and releases everything, in the reverse order of its making. */
   close(): Promise<void>
 }
@@ -49,8 +45,7 @@ export interface Address {
 }
 
 /**
- * The composition root: constructs the parts and joins them. Front threads have one of their own, for the parts
- * that run there: front/front-worker.ts.
+ * The composition root: constructs the parts and joins them.
  *
  * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
  *   or when a port cannot be had
@@ -164,7 +159,6 @@ async function assemble(
   const engine = startEngine({ ...config, logger })
   closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
-  let entrance: Entrance | undefined
   let writesBlocked: WritesBlocked | undefined
   const store = await openStore({
     dataDir: config.dataDir,
@@ -175,7 +169,6 @@ async function assemble(
     onCommit: (seconds) => metrics?.commit(seconds),
     onWritesBlocked: (reason) => {
       writesBlocked = reason
-      entrance?.setWritesBlocked(reason)
     },
   })
   closers.push(() => store.close())
@@ -218,16 +211,13 @@ async function assemble(
     writesBlocked: () => writesBlocked,
   }
   registerSystem(parts, engine.kernelVariant)
-  const opened = (await hasFronts(config, logger))
-    ? await openFronts(parts, closers)
-    : await openTransports(parts, closers)
-  entrance = opened
-  const { ports } = opened
+  const transports = await openTransports(parts, closers)
+  const { ports } = transports
   logPorts(config, ports, logger)
   if (keysFile !== undefined) {
     const file = config.apiKeysFile!
     const onKeys = (fileKeys: readonly ApiKey[]): void => {
-      opened.setKeys(keysWith(fileKeys))
+      transports.setKeys(keysWith(fileKeys))
       logger.info({ file }, 'API_KEYS_FILE has changed')
       logKeys(keysWith(fileKeys), logger)
     }
@@ -240,7 +230,7 @@ async function assemble(
   const ready = opening.then(async (collection) => {
     loaded = collection
     registerGauges(parts.metrics, engine, collection, store)
-    await opened.serve(collection)
+    transports.setServing(true)
     const { points, dimension } = collection.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
@@ -252,12 +242,11 @@ async function assemble(
     httpAddress: ports.http === undefined ? undefined : { host: config.httpHost, port: ports.http },
     apiKeyPath: generated?.path,
     ready,
-    failed: opened.failed,
     close,
   }
 }
 
-interface EntranceParts {
+interface TransportParts {
   readonly config: Config
   /** @throws DatabaseError `not_ready` */
   readonly collection: () => Collection
@@ -268,40 +257,8 @@ interface EntranceParts {
   readonly writesBlocked: () => WritesBlocked | undefined
 }
 
-/** Where callers come in. */
-interface Entrance {
-  readonly ports: Ports
-  readonly failed: Promise<never>
-  setKeys(keys: ServiceKeys): void
-  /** The stored points are loaded. */
-  serve(collection: Collection): Promise<void> | void
-  setWritesBlocked(reason: WritesBlocked | undefined): void
-}
-
-async function hasFronts({ frontThreads }: Config, logger: Logger): Promise<boolean> {
-  if (frontThreads === 0 || (await canSharePorts())) return frontThreads > 0
-  logger.warn(
-    { frontThreads },
-    'FRONT_THREADS has no effect: this system cannot share a port between threads',
-  )
-  return false
-}
-
-/** Opens both transports on threads of their own, and registers one closer that drains them. */
-async function openFronts(parts: EntranceParts, closers: Closer[]): Promise<Entrance> {
-  const fronts = new FrontThreads({ ...parts, engine: parts.collection })
-  closers.push(() => fronts.close(parts.config.shutdownTimeoutMs))
-  return {
-    ports: await fronts.listen(),
-    failed: fronts.death,
-    setKeys: (keys) => fronts.setKeys(keys),
-    serve: (collection) => fronts.serve(collection),
-    setWritesBlocked: (reason) => fronts.setWritesBlocked(reason),
-  }
-}
-
-/** Opens both transports on this thread, and registers one closer that drains them. */
-async function openTransports(parts: EntranceParts, closers: Closer[]): Promise<Entrance> {
+/** Opens both transports, and registers one closer that drains them. */
+async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
   const { config, collection } = parts
   const context: ApiContext = {
     get database() {
@@ -310,18 +267,11 @@ async function openTransports(parts: EntranceParts, closers: Closer[]): Promise<
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
-  // Not with front threads: these load them for themselves.
-  const { startTransports } = await import('./front/transports.ts')
+  // Their libraries take a good part of a start to load: points are loaded meanwhile.
+  const { startTransports } = await import('./transports.ts')
   const transports = await startTransports({ ...parts, context, ports })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
-  return {
-    ports: transports.ports,
-    failed: new Promise(() => {}),
-    setKeys: (keys) => transports.setKeys(keys),
-    serve: () => transports.setServing(true),
-    // They ask for it themselves.
-    setWritesBlocked: () => {},
-  }
+  return transports
 }
 
 function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger: Logger): void {
@@ -462,7 +412,7 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, collection: Col
   metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => store.diskBytes)
 }
 
-function registerSystem({ metrics, config, writesBlocked }: EntranceParts, simd: string): void {
+function registerSystem({ metrics, config, writesBlocked }: TransportParts, simd: string): void {
   const { platform, arch } = process
   const labels = { version: version(), node: process.versions.node, platform, arch, simd }
   metrics.info('vicinal_build_info', 'Always 1: what is running, by its labels.', labels)

@@ -22,11 +22,8 @@ interface Access {
   close(): Promise<void>
 }
 
-async function serviceAccess(
-  frontThreads: number,
-  connect: (service: TestService) => VectorClient,
-): Promise<Access> {
-  const service = await startTestService({ FRONT_THREADS: String(frontThreads) })
+async function serviceAccess(connect: (service: TestService) => VectorClient): Promise<Access> {
+  const service = await startTestService()
   let client = connect(service)
   return {
     client,
@@ -105,10 +102,8 @@ const overHttp = ({ httpUrl }: TestService): VectorClient => createHttpClient({ 
 
 const accesses: Readonly<Record<string, () => Promise<Access>>> = {
   'in process': inProcessAccess,
-  gRPC: () => serviceAccess(0, overGrpc),
-  HTTP: () => serviceAccess(0, overHttp),
-  'gRPC, two front threads': () => serviceAccess(2, overGrpc),
-  'HTTP, two front threads': () => serviceAccess(2, overHttp),
+  gRPC: () => serviceAccess(overGrpc),
+  HTTP: () => serviceAccess(overHttp),
 }
 
 for (const [name, open] of Object.entries(accesses)) {

@@ -32,7 +32,7 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
     service = await startTestService({
       DIMENSION: '2',
       MAX_REQUEST_BYTES: String(maxRequestBytes),
-      REQUEST_TIMEOUT_MS: '400',
+      REQUEST_TIMEOUT_MS: '2000',
     })
     port = service.service.httpAddress!.port
   })
@@ -110,7 +110,9 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
     it('refuses a path that is too long', async () => {
       assertPlain(await ask(`GET /points/${'a'.repeat(5000)}`), 400, /malformed or too long/)
     })
+  })
 
+  describe('a request of which a part comes', { concurrency: true }, () => {
     const late = {
       nothing: '',
       'half a request line': 'GET /hea',

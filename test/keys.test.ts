@@ -95,56 +95,54 @@ describe('a key that is being replaced', () => {
   })
 })
 
-for (const fronts of ['0', '1']) {
-  describe(`a file of keys, with ${fronts} front threads`, () => {
-    it('gives keys that may only read, and keys that may do everything, besides the one of the settings', async () => {
-      await using directory = await temporaryDirectory()
-      const file = await keysFile(
-        directory.path,
-        '# role name key',
-        `read dashboard ${readKey}`,
-        '',
-        ` write\timporter ${writeKey}`,
-      )
-      await using service = await startTestService({ API_KEYS_FILE: file, FRONT_THREADS: fronts })
-      assert.equal((await fetch(`${service.httpUrl}/metrics`)).status, 401)
-      const [root] = clientsOf(service, apiKey)
-      const id = await root!.insert(point)
-      await root!.close()
-      for (const [key, changing] of [
-        [writeKey, 'ok'],
-        [readKey, 'permission_denied'],
-      ] as const) {
-        for (const client of clientsOf(service, key)) {
-          const own = changing === 'ok' ? await client.insert(point) : id
-          const reads = [client.get(id), client.search(query), client.searchBatch([query])]
-          assert.deepEqual(await Promise.all(reads.map(outcomeOf)), ['ok', 'ok', 'ok'])
-          const writes = [client.insert(point), client.insertBatch([point]), client.delete(own)]
-          assert.deepEqual(await Promise.all(writes.map(outcomeOf)), [changing, changing, changing])
-          await client.close()
-        }
+describe('a file of keys', () => {
+  it('gives keys that may only read, and keys that may do everything, besides the one of the settings', async () => {
+    await using directory = await temporaryDirectory()
+    const file = await keysFile(
+      directory.path,
+      '# role name key',
+      `read dashboard ${readKey}`,
+      '',
+      ` write\timporter ${writeKey}`,
+    )
+    await using service = await startTestService({ API_KEYS_FILE: file })
+    assert.equal((await fetch(`${service.httpUrl}/metrics`)).status, 401)
+    const [root] = clientsOf(service, apiKey)
+    const id = await root!.insert(point)
+    await root!.close()
+    for (const [key, changing] of [
+      [writeKey, 'ok'],
+      [readKey, 'permission_denied'],
+    ] as const) {
+      for (const client of clientsOf(service, key)) {
+        const own = changing === 'ok' ? await client.insert(point) : id
+        const reads = [client.get(id), client.search(query), client.searchBatch([query])]
+        assert.deepEqual(await Promise.all(reads.map(outcomeOf)), ['ok', 'ok', 'ok'])
+        const writes = [client.insert(point), client.insertBatch([point]), client.delete(own)]
+        assert.deepEqual(await Promise.all(writes.map(outcomeOf)), [changing, changing, changing])
+        await client.close()
       }
-    })
-
-    it('is read again when it changes; one that cannot be used changes nothing', async () => {
-      await using directory = await temporaryDirectory()
-      const file = await keysFile(directory.path, `read dashboard ${readKey}`)
-      const settings = { API_KEYS_FILE: file, FRONT_THREADS: fronts }
-      await using service = await ServerProcess.start(join(directory.path, 'data'), settings)
-      assert.equal(await takes(service, readKey), true)
-      assert.equal(await takes(service, writeKey), false)
-      await keysFile(directory.path, `write importer ${writeKey}`)
-      await until(async () => (await takes(service, writeKey)) === true)
-      await until(async () => (await takes(service, readKey)) === false)
-      await keysFile(directory.path, 'nonsense')
-      await service.command.says(/API_KEYS_FILE cannot be used: the keys read before stay in force/)
-      assert.equal(await takes(service, writeKey), true)
-      await rm(file)
-      await keysFile(directory.path, `write importer ${writeKey}`, `read dashboard ${readKey}`)
-      await until(async () => (await takes(service, readKey)) === true)
-    })
+    }
   })
-}
+
+  it('is read again when it changes; one that cannot be used changes nothing', async () => {
+    await using directory = await temporaryDirectory()
+    const file = await keysFile(directory.path, `read dashboard ${readKey}`)
+    const settings = { API_KEYS_FILE: file }
+    await using service = await ServerProcess.start(join(directory.path, 'data'), settings)
+    assert.equal(await takes(service, readKey), true)
+    assert.equal(await takes(service, writeKey), false)
+    await keysFile(directory.path, `write importer ${writeKey}`)
+    await until(async () => (await takes(service, writeKey)) === true)
+    await until(async () => (await takes(service, readKey)) === false)
+    await keysFile(directory.path, 'nonsense')
+    await service.command.says(/API_KEYS_FILE cannot be used: the keys read before stay in force/)
+    assert.equal(await takes(service, writeKey), true)
+    await rm(file)
+    await keysFile(directory.path, `write importer ${writeKey}`, `read dashboard ${readKey}`)
+    await until(async () => (await takes(service, readKey)) === true)
+  })
+})
 
 describe('a key that may only read', () => {
   it('reads metrics, takes no snapshot, deletes nothing, and is told why', async () => {

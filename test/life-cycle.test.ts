@@ -8,16 +8,16 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { crc32 } from 'node:zlib'
-import { createBodyBudgets } from '../src/base/byte-budget.ts'
-import { Intake } from '../src/base/intake.ts'
+import { Client, credentials } from '@grpc/grpc-js'
+import { service as healthService } from 'grpc-health-check'
+import type { ApiContext } from '../src/api/call.ts'
 import { createLogger } from '../src/base/log.ts'
 import { ServiceMetrics } from '../src/base/metrics.ts'
-import { RefusedKeys } from '../src/base/refused-keys.ts'
 import { createGrpcClient, createHttpClient, DatabaseError } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
-import { startHttpServer } from '../src/http/server.ts'
 import { databasePath } from '../src/storage/data-directory.ts'
 import { formatVersion } from '../src/storage/key-layout.ts'
+import { startTransports, type Transports } from '../src/transports.ts'
 import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
 const apiKey = 'a-key-that-is-nowhere-else'
@@ -124,18 +124,16 @@ for (const signal of ['SIGTERM', 'SIGINT'] as const) {
 }
 
 describe('a server told to stop', () => {
-  for (const fronts of ['0', '2']) {
-    it(`cuts off what has not ended after SHUTDOWN_TIMEOUT_MS, and still exits 0, with ${fronts} front threads`, async () => {
-      await using directory = await temporaryDirectory()
-      const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '200', FRONT_THREADS: fronts }
-      await using server = await ServerProcess.start(directory.path, settings)
-      await UnfinishedHttpInsert.begin(server.httpUrl)
-      await UnfinishedGrpcInsert.begin(server.grpcAddress)
-      server.command.kill('SIGTERM')
-      const { code, stderr } = await server.command.ended
-      assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
-    })
-  }
+  it('cuts off what has not ended after SHUTDOWN_TIMEOUT_MS, and still exits 0', async () => {
+    await using directory = await temporaryDirectory()
+    const settings = { GRPC_ROOT_PASSWORD: apiKey, SHUTDOWN_TIMEOUT_MS: '200' }
+    await using server = await ServerProcess.start(directory.path, settings)
+    await UnfinishedHttpInsert.begin(server.httpUrl)
+    await UnfinishedGrpcInsert.begin(server.grpcAddress)
+    server.command.kill('SIGTERM')
+    const { code, stderr } = await server.command.ended
+    assert.deepEqual({ code, stderr }, { code: 0, stderr: '' })
+  })
 
   it('exits at once at a second signal', async () => {
     await using directory = await temporaryDirectory()
@@ -259,6 +257,15 @@ describe('a start that is probably not meant so', () => {
     assert.doesNotMatch(stdout + stderr, /a-secret|HTTP_PROXY|NODE_ENV/)
   })
 
+  it('names variables that were settings of an earlier version, once', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await ServerProcess.start(directory.path, { FRONT_THREADS: '2' })
+    server.command.kill('SIGTERM')
+    const { stdout, stderr } = await server.command.ended
+    assert.equal(stdout.match(/"level":40,.*"msg":"FRONT_THREADS is not a setting any more/g)?.length, 1)
+    assert.match(stderr, /^vicinal: WARNING: FRONT_THREADS is not a setting any more [^\n]*\n$/)
+  })
+
   it('warns of HTTP that other machines reach without a key, whatever the log level', async () => {
     await using directory = await temporaryDirectory()
     for (const [settings, isOpen] of [
@@ -283,16 +290,26 @@ describe('a start that is probably not meant so', () => {
 })
 
 describe('a running server', () => {
-  it('answers /health before it is ready, and /readyz only then', async () => {
+  it('is healthy before it is ready, and says over both transports when it is', async () => {
     let isReady = false
-    await using http = await listenWithoutData(() => isReady)
-    const early = await fetch(`${http.url}/readyz`)
+    await using closers = new AsyncDisposableStack()
+    const transports = await listenWithoutData(() => isReady)
+    closers.defer(() => transports.close(100))
+    const httpUrl = `http://127.0.0.1:${transports.ports.http}`
+    const grpcAddress = `localhost:${transports.ports.grpc}`
+    const early = await fetch(`${httpUrl}/readyz`)
     assert.equal(early.status, 503)
     assert.equal(early.headers.get('retry-after'), '1')
-    assert.equal((await fetch(`${http.url}/health`)).status, 200)
-    await assert.rejects(createHttpClient({ baseUrl: http.url }).insert(point), { reason: 'not_ready' })
+    assert.equal((await fetch(`${httpUrl}/health`)).status, 200)
+    await assert.rejects(createHttpClient({ baseUrl: httpUrl }).insert(point), { reason: 'not_ready' })
+    const grpc = createGrpcClient({ address: grpcAddress, apiKey })
+    closers.defer(() => grpc.close())
+    await assert.rejects(grpc.insert(point), { reason: 'not_ready' })
+    assert.equal(await grpcHealth(grpcAddress), 'NOT_SERVING')
     isReady = true
-    assert.equal((await fetch(`${http.url}/readyz`)).status, 200)
+    transports.setServing(true)
+    assert.equal((await fetch(`${httpUrl}/readyz`)).status, 200)
+    assert.equal(await grpcHealth(grpcAddress), 'SERVING')
   })
 
   it('opens no HTTP port when DISABLE_HTTP is true', async () => {
@@ -383,34 +400,36 @@ async function freePort(): Promise<number> {
   return taken.port
 }
 
-/** The HTTP server of a service whose data are still loading. */
-async function listenWithoutData(
-  isReady: () => boolean,
-): Promise<AsyncDisposable & { readonly url: string }> {
-  const logger = createLogger({ level: 'silent', pretty: false })
-  const server = await startHttpServer({
-    context: {
-      get database(): never {
-        throw new DatabaseError('not_ready', 'the stored points are still loading')
-      },
-      limits: { maxLimit: 10, hnswEf: 10 },
+/** The transports of a service whose data are still loading. */
+async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
+  const context: ApiContext = {
+    get database(): never {
+      throw new DatabaseError('not_ready', 'the stored points are still loading')
     },
-    host: '127.0.0.1',
-    port: 0,
-    keys: undefined,
-    allowedHosts: [],
-    maxRequestBytes: 1_000_000,
-    requestTimeoutMs: 10_000,
-    budgets: createBodyBudgets(readConfig({}), 1),
-    intake: new Intake(),
-    refusedKeys: new RefusedKeys(logger),
+    limits: { maxLimit: 10, hnswEf: 10 },
+  }
+  return startTransports({
+    config: readConfig({}),
+    context,
     metrics: new ServiceMetrics(),
-    logger,
+    logger: createLogger({ level: 'silent', pretty: false }),
+    keys: { grpc: [{ name: 'test', key: apiKey, role: 'write' }], http: undefined },
     isReady,
     writesBlocked: () => undefined,
+    ports: { grpc: 0, http: 0 },
   })
-  return {
-    url: `http://127.0.0.1:${server.port}`,
-    [Symbol.asyncDispose]: () => server.close(100),
+}
+
+async function grpcHealth(address: string): Promise<string> {
+  const client = new Client(address, credentials.createInsecure())
+  const { path, requestSerialize, responseDeserialize } = healthService.Check!
+  try {
+    return await new Promise((resolve, reject) => {
+      client.makeUnaryRequest(path, requestSerialize, responseDeserialize, {}, (error, answer) =>
+        error === null ? resolve((answer as { readonly status: string }).status) : reject(error),
+      )
+    })
+  } finally {
+    client.close()
   }
 }

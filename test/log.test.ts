@@ -57,27 +57,25 @@ describe('the log', () => {
     for (const key of Object.values(keys)) assert.ok(!service.command.stdout.includes(key))
   })
 
-  for (const fronts of ['0', '1']) {
-    it(`has a line for each request at level debug, without what was in it, ${fronts} front threads`, async () => {
-      await using directory = await temporaryDirectory()
-      const environment = { LOG_LEVEL: 'debug', FRONT_THREADS: fronts, GRPC_ROOT_PASSWORD: grpcKey }
-      await using service = await ServerProcess.start(directory.path, environment)
-      assert.equal((await insert(service, 'a secret content')).status, 201)
-      using grpc = new RawGrpc(service.grpcAddress, grpcKey)
-      await grpc.call('GetPoint', { id: { value: 'nonsense' } })
-      const requests = (): Line[] => linesOf(service).filter(({ msg }) => msg === 'request')
-      await eventually('both are in the log', () => requests().length === 2)
-      assert.deepEqual(
-        requests().map(({ operation, transport, outcome }) => [operation, transport, outcome]),
-        [
-          ['InsertVector', 'http', 'ok'],
-          ['GetPoint', 'grpc', 'invalid_argument'],
-        ],
-      )
-      for (const { ms } of requests()) assert.ok(typeof ms === 'number' && ms >= 0)
-      assert.doesNotMatch(service.command.stdout, /a secret content/)
-    })
-  }
+  it('has a line for each request at level debug, without what was in it', async () => {
+    await using directory = await temporaryDirectory()
+    const environment = { LOG_LEVEL: 'debug', GRPC_ROOT_PASSWORD: grpcKey }
+    await using service = await ServerProcess.start(directory.path, environment)
+    assert.equal((await insert(service, 'a secret content')).status, 201)
+    using grpc = new RawGrpc(service.grpcAddress, grpcKey)
+    await grpc.call('GetPoint', { id: { value: 'nonsense' } })
+    const requests = (): Line[] => linesOf(service).filter(({ msg }) => msg === 'request')
+    await eventually('both are in the log', () => requests().length === 2)
+    assert.deepEqual(
+      requests().map(({ operation, transport, outcome }) => [operation, transport, outcome]),
+      [
+        ['InsertVector', 'http', 'ok'],
+        ['GetPoint', 'grpc', 'invalid_argument'],
+      ],
+    )
+    for (const { ms } of requests()) assert.ok(typeof ms === 'number' && ms >= 0)
+    assert.doesNotMatch(service.command.stdout, /a secret content/)
+  })
 
   it('warns of refused keys in few lines that count all, and shows no key', async () => {
     await using directory = await temporaryDirectory()
@@ -100,41 +98,39 @@ describe('the log', () => {
     assert.match(text, /^vicinal_refused_keys\{transport="grpc"\} 1$/m)
   })
 
-  for (const fronts of ['0', '1']) {
-    it(`tells of a full disk once, and when it ends, and so does /readyz, ${fronts} front threads`, async (context) => {
-      using disk = SmallDisk.mount(16 * 1024 * 1024)
-      if (disk === undefined) return context.skip(noSmallDisk)
-      const ballast = join(disk.path, 'ballast')
-      writeFileSync(ballast, Buffer.alloc(6 * 1024 * 1024))
-      await using service = await ServerProcess.start(join(disk.path, 'data'), { FRONT_THREADS: fronts })
-      const ready = async (): Promise<string> => {
-        const answer = await fetch(`${service.httpUrl}/readyz`)
-        assert.equal(answer.status, 200)
-        return answer.text()
-      }
-      const told = (pattern: RegExp): number => linesOf(service).filter(({ msg }) => pattern.test(msg)).length
-      assert.equal(await ready(), 'ready')
-      const content = 'x'.repeat(100_000)
-      let refused = 0
-      for (let tries = 0; refused < 5; tries += 1) {
-        assert.ok(tries < 1000)
-        if ((await insert(service, content)).status === 507) refused += 1
-      }
-      assert.match(await ready(), /^ready, but the disk is full: inserts are refused/)
-      assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 1)
-      await eventually('the log tells', () => told(/disk is full/) === 1)
+  it('tells of a full disk once, and when it ends, and so does /readyz', async (context) => {
+    using disk = SmallDisk.mount(16 * 1024 * 1024)
+    if (disk === undefined) return context.skip(noSmallDisk)
+    const ballast = join(disk.path, 'ballast')
+    writeFileSync(ballast, Buffer.alloc(6 * 1024 * 1024))
+    await using service = await ServerProcess.start(join(disk.path, 'data'))
+    const ready = async (): Promise<string> => {
+      const answer = await fetch(`${service.httpUrl}/readyz`)
+      assert.equal(answer.status, 200)
+      return answer.text()
+    }
+    const told = (pattern: RegExp): number => linesOf(service).filter(({ msg }) => pattern.test(msg)).length
+    assert.equal(await ready(), 'ready')
+    const content = 'x'.repeat(100_000)
+    let refused = 0
+    for (let tries = 0; refused < 5; tries += 1) {
+      assert.ok(tries < 1000)
+      if ((await insert(service, content)).status === 507) refused += 1
+    }
+    assert.match(await ready(), /^ready, but the disk is full: inserts are refused/)
+    assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 1)
+    await eventually('the log tells', () => told(/disk is full/) === 1)
 
-      rmSync(ballast)
-      assert.equal((await insert(service, content)).status, 201)
-      assert.equal(await ready(), 'ready')
-      assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 0)
-      await eventually('the log tells of the end', () => told(/disk has space again/) === 1)
-      assert.equal(told(/disk is full/), 1)
-      assert.equal(
-        linesOf(service).filter(({ level }) => level >= 50).length,
-        1,
-        'no request adds a line of its own',
-      )
-    })
-  }
+    rmSync(ballast)
+    assert.equal((await insert(service, content)).status, 201)
+    assert.equal(await ready(), 'ready')
+    assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 0)
+    await eventually('the log tells of the end', () => told(/disk has space again/) === 1)
+    assert.equal(told(/disk is full/), 1)
+    assert.equal(
+      linesOf(service).filter(({ level }) => level >= 50).length,
+      1,
+      'no request adds a line of its own',
+    )
+  })
 })

@@ -9,22 +9,20 @@ import { startTestService } from './support/service.ts'
 
 const page = readFileSync(join(import.meta.dirname, '../docs/metrics.md'), 'utf8')
 
-/** Of a service without front threads and of one with them: the type and the labels of each of our figures. */
+/** The type and the labels of each of our figures. */
 async function served(): Promise<Map<string, { readonly type: string; readonly labels: Set<string> }>> {
   const found = new Map<string, { readonly type: string; readonly labels: Set<string> }>()
-  for (const FRONT_THREADS of ['0', '1']) {
-    await using service = await startTestService({ FRONT_THREADS })
-    const point = { vector: [1, 2], payload: { content_type: 'Text', content: 'x' } }
-    const headers = { 'content-type': 'application/json' }
-    await fetch(`${service.httpUrl}/points`, { method: 'POST', headers, body: JSON.stringify(point) })
-    const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
-    for (const [, name, type] of text.matchAll(/^# TYPE (vicinal_\S+) (\S+)$/gm)) {
-      const labels = found.get(name!)?.labels ?? new Set<string>()
-      for (const [, some] of text.matchAll(new RegExp(`^${name}(?:_count)?\\{(.*)\\} `, 'gm'))) {
-        for (const [, label] of some!.matchAll(/(\w+)="/g)) labels.add(label!)
-      }
-      found.set(name!, { type: type!, labels })
+  await using service = await startTestService()
+  const point = { vector: [1, 2], payload: { content_type: 'Text', content: 'x' } }
+  const headers = { 'content-type': 'application/json' }
+  await fetch(`${service.httpUrl}/points`, { method: 'POST', headers, body: JSON.stringify(point) })
+  const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
+  for (const [, name, type] of text.matchAll(/^# TYPE (vicinal_\S+) (\S+)$/gm)) {
+    const labels = found.get(name!)?.labels ?? new Set<string>()
+    for (const [, some] of text.matchAll(new RegExp(`^${name}(?:_count)?\\{(.*)\\} `, 'gm'))) {
+      for (const [, label] of some!.matchAll(/(\w+)="/g)) labels.add(label!)
     }
+    found.set(name!, { type: type!, labels })
   }
   return found
 }

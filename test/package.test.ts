@@ -308,7 +308,6 @@ class Project implements AsyncDisposable {
       GRPC_PORT: '0',
       HTTP_PORT: '0',
       SEARCH_THREADS: '1',
-      FRONT_THREADS: '0',
     }
   }
 }

@@ -16,9 +16,8 @@ const body = JSON.stringify({ vector: [1, 2, 3], payload: { content_type: 'Text'
 /** So long that connections stay open for the longest time: beside what a client of a test may be held up. */
 const shutdownTimeoutMs = '20000'
 
-async function start(directory: string, fronts: string): Promise<ServerProcess> {
+async function start(directory: string): Promise<ServerProcess> {
   return ServerProcess.start(directory, {
-    FRONT_THREADS: fronts,
     GRPC_ROOT_PASSWORD: apiKey,
     SHUTDOWN_TIMEOUT_MS: shutdownTimeoutMs,
   })
@@ -48,79 +47,77 @@ async function insertUntilRefused(port: number, random: () => number, answers: n
   }
 }
 
-for (const fronts of ['0', '1']) {
-  describe(`a service that is stopped under load, with ${fronts} front threads`, () => {
-    it('answers every request over HTTP that came on a connection, and resets none', async () => {
-      for (let round = 0; round < 3; round += 1) {
-        const random = seededRandom(round)
-        await using directory = await temporaryDirectory()
-        await using server = await start(directory.path, fronts)
-        const answers: number[] = []
-        const clients = Array.from({ length: 20 }, () => insertUntilRefused(portOf(server), random, answers))
-        while (answers.length < 100) await delay(1)
-        server.command.kill('SIGTERM')
-        await Promise.all(clients)
-        const { code, stderr } = await server.command.ended
-        assert.deepEqual([code, stderr], [0, ''])
-        assert.deepEqual(
-          answers.filter((status) => status !== 201 && status !== 503),
-          [],
-        )
-      }
-    })
-
-    it('says UNAVAILABLE to callers over gRPC, and nothing else', async () => {
+describe('a service that is stopped under load', () => {
+  it('answers every request over HTTP that came on a connection, and resets none', async () => {
+    for (let round = 0; round < 3; round += 1) {
+      const random = seededRandom(round)
       await using directory = await temporaryDirectory()
-      await using server = await start(directory.path, fronts)
-      let answers = 0
-      const call = async (raw: RawGrpc): Promise<number> => {
-        const insert = { vector: { values: [1, 2, 3] }, payload: { contentType: 1, content: 'one' } }
-        for (;;) {
-          const { code } = await raw.call('InsertVector', insert)
-          if (code !== status.OK) return code
-          answers += 1
-        }
-      }
-      const clients = Array.from({ length: 4 }, () => new RawGrpc(server.grpcAddress, apiKey))
-      const ends = clients.flatMap((raw) => Array.from({ length: 20 }, () => call(raw)))
-      while (answers < 200) await delay(1)
+      await using server = await start(directory.path)
+      const answers: number[] = []
+      const clients = Array.from({ length: 20 }, () => insertUntilRefused(portOf(server), random, answers))
+      while (answers.length < 100) await delay(1)
       server.command.kill('SIGTERM')
-      assert.deepEqual(new Set(await Promise.all(ends)), new Set([status.UNAVAILABLE]))
-      for (const raw of clients) raw[Symbol.dispose]()
-      assert.equal((await server.command.ended).code, 0)
-    })
-
-    it('refuses what comes on open connections with 503, also large bodies on their way, and hangs up on the rest', async () => {
-      await using directory = await temporaryDirectory()
-      await using server = await start(directory.path, fronts)
-      using silent = await RawHttp.open(portOf(server))
-      silent.request('POST /points', json, body)
-      assert.equal((await silent.answer()).status, 201)
-      using unused = await RawHttp.open(portOf(server))
-      server.command.kill('SIGTERM')
-      await server.command.says(/"msg":"stopping/)
-      const length = 8 * 1024 * 1024
-      for (let isRefused = false; !isRefused; ) {
-        // The thread that answers hears of the stop a moment after it has been logged: until then it answers as ever.
-        using asking = await RawHttp.open(portOf(server))
-        using uploading = await RawHttp.open(portOf(server))
-        asking.request('POST /points', json, body)
-        uploading.write(
-          `POST /points HTTP/1.1\r\nhost: localhost\r\n${json}\r\ncontent-length: ${length}\r\n\r\n`,
-        )
-        uploading.write(Buffer.alloc(length / 2, 0x20))
-        const answer = await asking.answer()
-        isRefused = answer.status !== 201
-        if (!isRefused) continue
-        for (const { status, headers, body } of [answer, await uploading.answer()]) {
-          assert.deepEqual(
-            [status, headers.connection, headers['retry-after'], body],
-            [503, 'close', '1', 'the server is shutting down'],
-          )
-        }
-      }
-      await Promise.all([silent.closed(), unused.closed()])
-      assert.equal((await server.command.ended).code, 0)
-    })
+      await Promise.all(clients)
+      const { code, stderr } = await server.command.ended
+      assert.deepEqual([code, stderr], [0, ''])
+      assert.deepEqual(
+        answers.filter((status) => status !== 201 && status !== 503),
+        [],
+      )
+    }
   })
-}
+
+  it('says UNAVAILABLE to callers over gRPC, and nothing else', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await start(directory.path)
+    let answers = 0
+    const call = async (raw: RawGrpc): Promise<number> => {
+      const insert = { vector: { values: [1, 2, 3] }, payload: { contentType: 1, content: 'one' } }
+      for (;;) {
+        const { code } = await raw.call('InsertVector', insert)
+        if (code !== status.OK) return code
+        answers += 1
+      }
+    }
+    const clients = Array.from({ length: 4 }, () => new RawGrpc(server.grpcAddress, apiKey))
+    const ends = clients.flatMap((raw) => Array.from({ length: 20 }, () => call(raw)))
+    while (answers < 200) await delay(1)
+    server.command.kill('SIGTERM')
+    assert.deepEqual(new Set(await Promise.all(ends)), new Set([status.UNAVAILABLE]))
+    for (const raw of clients) raw[Symbol.dispose]()
+    assert.equal((await server.command.ended).code, 0)
+  })
+
+  it('refuses what comes on idle connections with 503, also large bodies on their way, and hangs up on the rest', async () => {
+    await using directory = await temporaryDirectory()
+    await using server = await start(directory.path)
+    const open = async (): Promise<RawHttp> => {
+      const http = await RawHttp.open(portOf(server))
+      http.request('POST /points', json, body)
+      assert.equal((await http.answer()).status, 201)
+      return http
+    }
+    using asking = await open()
+    using uploading = await open()
+    using silent = await open()
+    using unused = await RawHttp.open(portOf(server))
+    server.command.kill('SIGTERM')
+    await server.command.says(/"msg":"stopping/)
+    asking.request('POST /points', json, body)
+    const length = 8 * 1024 * 1024
+    uploading.write(
+      `POST /points HTTP/1.1\r\nhost: localhost\r\n${json}\r\ncontent-length: ${length}\r\n\r\n`,
+    )
+    uploading.write(Buffer.alloc(length / 2, 0x20))
+    for (const http of [asking, uploading]) {
+      const answer = await http.answer()
+      assert.deepEqual(
+        [answer.status, answer.headers.connection, answer.headers['retry-after'], answer.body],
+        [503, 'close', '1', 'the server is shutting down'],
+      )
+    }
+    await Promise.all([silent.closed(), unused.closed()])
+    uploading[Symbol.dispose]()
+    assert.equal((await server.command.ended).code, 0)
+  })
+})

@@ -89,9 +89,13 @@ describe('many threads', () => {
       ...[1, 2, 3, 4].map(() => searchUntil(collection, ledger, () => writing === 0, random)),
     ])
     assert.ok(ledger.checked > 100, `only ${ledger.checked} searches beside the writes`)
-    // A walk may miss a point for the moment in which the links around it are mended; a lost one would stay so.
+    // A search can miss a point while the links around it are being repaired: no more often than the recall target
+    // allows. Whether one of them stays lost is asked below.
     const missed = ledger.missed.length
-    assert.ok(missed <= ledger.checked / 500, `${missed} of ${ledger.checked} points not found`)
+    assert.ok(
+      missed <= ledger.checked * (1 - options.recallTarget),
+      `${missed} of ${ledger.checked} points not found`,
+    )
     assert.ok(ledger.gone.size > 300, `only ${ledger.gone.size} deletions`)
 
     while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))

@@ -75,22 +75,22 @@ export interface BodyBudgets {
   readonly answers: ByteBudget
 }
 
-/**
- * @param parts how many threads have budgets of their own, each an equal part
- */
-export function createBodyBudgets(
-  settings: { readonly maxBufferedRequestBytes: number; readonly maxBufferedAnswerBytes: number },
-  parts: number,
-): BodyBudgets {
-  const { maxBufferedRequestBytes, maxBufferedAnswerBytes } = settings
+/** The budgets that the settings ask for. */
+export function createBodyBudgets({
+  maxBufferedRequestBytes,
+  maxBufferedAnswerBytes,
+}: {
+  readonly maxBufferedRequestBytes: number
+  readonly maxBufferedAnswerBytes: number
+}): BodyBudgets {
   return {
     requests: new ByteBudget({
-      maxBytes: Math.ceil(maxBufferedRequestBytes / parts),
+      maxBytes: maxBufferedRequestBytes,
       what: 'requests',
       setting: 'MAX_BUFFERED_REQUEST_BYTES',
     }),
     answers: new ByteBudget({
-      maxBytes: Math.ceil(maxBufferedAnswerBytes / parts),
+      maxBytes: maxBufferedAnswerBytes,
       what: 'answers',
       setting: 'MAX_BUFFERED_ANSWER_BYTES',
     }),

@@ -1,4 +1,4 @@
-import { type Logger, type LoggerOptions, pino } from 'pino'
+import { type Logger, pino } from 'pino'
 
 export type { Logger }
 
@@ -11,7 +11,12 @@ export type LogLevel = (typeof logLevels)[number]
  */
 export function createLogger(options: { readonly level: LogLevel; readonly pretty: boolean }): Logger {
   return pino({
-    ...common(options.level),
+    level: options.level,
+    base: null,
+    redact: {
+      paths: ['authorization', '*.authorization', 'req.headers.authorization', 'key', '*.apiKey'],
+      censor: '[redacted]',
+    },
     ...(options.pretty
       ? {
           transport: {
@@ -21,27 +26,4 @@ export function createLogger(options: { readonly level: LogLevel; readonly prett
         }
       : { timestamp: pino.stdTimeFunctions.isoTime }),
   })
-}
-
-/** The logger of a thread that has another write its lines. */
-export function createRelayedLogger(level: LogLevel, relay: (line: string) => void): Logger {
-  return pino({ ...common(level), timestamp: false }, { write: relay })
-}
-
-/** Writes a line that another thread's logger has made. */
-export function relayLine(logger: Logger, line: string): void {
-  const { level, msg, ...fields } = JSON.parse(line) as { level: number; msg?: string }
-  const name = logger.levels.labels[level] as Exclude<LogLevel, 'silent'>
-  logger[name](fields, msg)
-}
-
-function common(level: LogLevel): LoggerOptions {
-  return {
-    level,
-    base: null,
-    redact: {
-      paths: ['authorization', '*.authorization', 'req.headers.authorization', 'key', '*.apiKey'],
-      censor: '[redacted]',
-    },
-  }
 }

@@ -1,31 +1,19 @@
-import { AggregatorRegistry, Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
 
 export type Transport = 'grpc' | 'http'
 
-/** The figures of one thread, as they cross to another. */
-export type MetricFigures = readonly object[]
-
-export interface MetricsOptions {
-  /** Whether figures of the whole process, its memory and processor time, are among them: once a process. */
-  readonly ofProcess?: boolean
-  /** The figures of all other threads, which count for themselves. */
-  readonly others?: () => Promise<readonly MetricFigures[]>
-}
-
 /**
- * The Prometheus metrics of one thread; together with those of the others, the process's. Parts that have figures of their own register a gauge
- * that is read when /metrics is asked for, so that keeping them costs nothing in between.
+ * The Prometheus metrics of the service. Parts that have figures of their own register a gauge that is read when
+ * /metrics is asked for, so that keeping them costs nothing in between.
  */
 export class ServiceMetrics {
   readonly #registry = new Registry()
   readonly #requests: Counter
   readonly #seconds: Histogram
   readonly #fsyncSeconds: Histogram
-  readonly #others: () => Promise<readonly MetricFigures[]>
 
-  constructor({ ofProcess = true, others = async () => [] }: MetricsOptions = {}) {
-    this.#others = others
-    if (ofProcess) collectDefaultMetrics({ register: this.#registry })
+  constructor() {
+    collectDefaultMetrics({ register: this.#registry })
     this.#requests = new Counter({
       name: 'vicinal_requests_total',
       help: 'Requests answered, by operation, transport and outcome (ok or the error reason).',
@@ -93,19 +81,8 @@ export class ServiceMetrics {
     })
   }
 
-  /** What this thread has counted, for another to add. */
-  async figures(): Promise<MetricFigures> {
-    const figures = await this.#registry.getMetricsAsJSON()
-    // The package would leave some out, or take their mean; of ours each is either one thread's or a sum.
-    return figures.map(({ name, help, type, values }) => ({ name, help, type, values, aggregator: 'sum' }))
-  }
-
-  /** The exposition text of all threads together, and its content type. */
+  /** The exposition text, and its content type. */
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
-    const { contentType } = this.#registry
-    const others = await this.#others()
-    if (others.length === 0) return { contentType, text: await this.#registry.metrics() }
-    const all = [await this.figures(), ...others].map((figures) => [...figures])
-    return { contentType, text: await AggregatorRegistry.aggregate(all).metrics() }
+    return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
   }
 }

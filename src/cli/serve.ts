@@ -9,7 +9,7 @@ import type { Environment } from './usage.ts'
  * Serves in the foreground until SIGTERM or SIGINT, then drains and ends the process. A second signal ends
  * it at once.
  *
- * @throws what `startService` throws, what makes the stored data unusable, and what ended a part of the service
+ * @throws what `startService` throws, and what makes the stored data unusable
  */
 export async function serve(config: Config, environment: Environment): Promise<void> {
   const stop = stopSignal()
@@ -17,8 +17,8 @@ export async function serve(config: Config, environment: Environment): Promise<v
   for (const warning of await startWarnings(config, environment)) warn(logger, warning)
   const service = await startService(config, { logger })
   try {
-    await Promise.race([service.ready, stop, service.failed])
-    const signal = await Promise.race([stop, service.failed])
+    await Promise.race([service.ready, stop])
+    const signal = await stop
     logger.info(
       { signal, timeoutMs: config.shutdownTimeoutMs },
       'stopping: running requests may end; a second signal stops at once',

@@ -1,14 +1,20 @@
 import { isLoopback } from '../base/ports.ts'
 import { type Config, isHttpOpen } from '../config.ts'
 import { nearSettings } from './near-settings.ts'
+import { removedSettings, removedSettingsIn } from './removed-settings.ts'
 import type { Environment } from './usage.ts'
 
 /** What an operator should know before the service starts: settings that have no effect, and doors that stand open. */
 export async function startWarnings(config: Config, environment: Environment): Promise<readonly string[]> {
-  const ignored = nearSettings(environment).map(
-    ({ variable, setting }) =>
-      `${variable} is not a setting and has no effect: did you mean ${setting}? (vicinal serve --help lists all)`,
-  )
+  const ignored = [
+    ...nearSettings(environment).map(
+      ({ variable, setting }) =>
+        `${variable} is not a setting and has no effect: did you mean ${setting}? (vicinal serve --help lists all)`,
+    ),
+    ...removedSettingsIn(environment).map(
+      (variable) => `${variable} is not a setting any more and has no effect: ${removedSettings[variable]}`,
+    ),
+  ]
   return (await isOpenToOthers(config)) ? [...ignored, openWarning(config)] : ignored
 }
 

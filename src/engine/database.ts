@@ -33,8 +33,8 @@ export interface Database {
   ): Promise<readonly string[]>
   /** Removes the point; false when there is none with this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal): Promise<boolean>
-  /** The point with this id, a lower-case UUID, as it was stored. At once where the engine's own thread asks. */
-  get(id: string): Point | undefined | Promise<Point | undefined>
+  /** The point with this id, a lower-case UUID, as it was stored. */
+  get(id: string): Point | undefined
   /** Ids of the nearest points, a list a query: closest first, equal distances by insertion order. */
   search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<IdLists>
   /**
@@ -42,5 +42,5 @@ export interface Database {
    *
    * @throws DatabaseError `overloaded` while another one is open
    */
-  snapshot(): Snapshot | Promise<Snapshot>
+  snapshot(): Snapshot
 }

@@ -108,7 +108,7 @@ export class CallBody implements ReceivedRequest {
 
   /** Takes in the whole request; gives what the handler gets. */
   received(message: Buffer): ReceivedRequest | Buffer {
-    clearTimeout(this.#timer)
+    this.#stopTimer()
     this.#bytes = message
     // What was compressed is held as what it might have become until it is known.
     this.#requestHold?.resize(message.length)
@@ -136,7 +136,7 @@ export class CallBody implements ReceivedRequest {
   /** The answer is sent, or its caller has gone. */
   end(): void {
     this.#hasEnded = true
-    clearTimeout(this.#timer)
+    this.#stopTimer()
     this.#bytes = undefined
     this.release()
     this.#answerHold?.release()
@@ -157,8 +157,19 @@ export class CallBody implements ReceivedRequest {
     }
   }
 
+  /** What has arrived while the event loop was busy is read before anybody is called late. */
   #startTimer(onLate: () => void): void {
-    this.#timer = setTimeout(onLate, this.#bounds.requestTimeoutMs)
+    const timer = setTimeout(() => {
+      setImmediate(() => {
+        if (this.#timer === timer) onLate()
+      })
+    }, this.#bounds.requestTimeoutMs)
+    this.#timer = timer
+  }
+
+  #stopTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
   /** Tells the client that the rest of its request is not wanted; what comes all the same is passed over. */

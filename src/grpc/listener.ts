@@ -2,7 +2,6 @@ import { lookup } from 'node:dns/promises'
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Server, type Socket } from 'node:net'
 import { promisify } from 'node:util'
-import type { PortSharing } from '../base/ports.ts'
 
 /** The listening sockets of one port, and the connections that came in through them. */
 export interface Listener {
@@ -17,8 +16,6 @@ export interface ListenPlace {
   readonly host: string
   /** 0 takes a free one, the same on all addresses. */
   readonly port: number
-  /** Set when other threads of this process listen on the same port. */
-  readonly share: PortSharing | undefined
 }
 
 /**
@@ -30,7 +27,7 @@ export interface ListenPlace {
  * @throws what `lookup` throws, and the error of the first address where it cannot listen
  */
 export async function listen(
-  { host, port, share }: ListenPlace,
+  { host, port }: ListenPlace,
   onConnection: (socket: Socket) => void,
 ): Promise<Listener> {
   const connections = new Set<Socket>()
@@ -43,16 +40,14 @@ export async function listen(
   const close = async (): Promise<void> => {
     await Promise.all(servers.map((server) => promisify(server.close.bind(server))()))
   }
-  // Who joins listens where the first has found room, which may be on one address alone.
-  const isFreePort = port === 0 || share === 'join'
   let bound = port
   for (const address of await addressesOf(host)) {
     const server = createServer({ noDelay: true }, accept)
     try {
-      server.listen({ port: bound, host: address, reusePort: share !== undefined })
+      server.listen({ port: bound, host: address })
       await once(server, 'listening')
     } catch (error) {
-      if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, isFreePort)) continue
+      if (servers.length > 0 && isElsewhere(error as NodeJS.ErrnoException, port === 0)) continue
       await close()
       throw error
     }

@@ -25,7 +25,6 @@ import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
-import { checkPortIsFree, type PortSharing } from '../base/ports.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
@@ -37,8 +36,6 @@ export interface GrpcServerOptions {
   readonly keys: Keyring
   readonly host: string
   readonly port: number
-  /** Set when other threads of this process listen on the same port. */
-  readonly share?: PortSharing | undefined
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to take in a whole answer. */
   readonly requestTimeoutMs: number
@@ -280,11 +277,10 @@ function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
   return statusOf(permissionDenied(key, name))
 }
 
-async function bind(server: Server, { host, port, share, intake }: GrpcServerOptions): Promise<Listener> {
+async function bind(server: Server, { host, port, intake }: GrpcServerOptions): Promise<Listener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
-    if (share === 'first') await checkPortIsFree(host, port)
-    return await listen({ host, port, share }, (socket) => {
+    return await listen({ host, port }, (socket) => {
       intake.greet(socket)
       intake.add(socket)
       injector.injectConnection(socket)

@@ -8,7 +8,6 @@ import swaggerUi from '@fastify/swagger-ui'
 import {
   type FastifyError,
   type FastifyInstance,
-  type FastifyListenOptions,
   type FastifyReply,
   type FastifyRequest,
   fastify,
@@ -24,7 +23,7 @@ import { DatabaseError } from '../base/errors.ts'
 import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
-import { checkPortIsFree, isLoopback, type PortSharing } from '../base/ports.ts'
+import { isLoopback } from '../base/ports.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
@@ -41,8 +40,6 @@ export interface HttpServerOptions {
   readonly context: ApiContext
   readonly host: string
   readonly port: number
-  /** Set when other threads of this process listen on the same port. */
-  readonly share?: PortSharing | undefined
   /** One is demanded on everything but health, readiness, the start page and the docs; undefined leaves HTTP open. */
   readonly keys: Keyring | undefined
   /** Names, besides those of loopback, by which an open server on loopback may be called. */
@@ -394,16 +391,9 @@ async function addDocs(app: FastifyInstance): Promise<void> {
   })
 }
 
-async function listen(app: FastifyInstance, { host, port, share }: HttpServerOptions): Promise<void> {
+async function listen(app: FastifyInstance, { host, port }: HttpServerOptions): Promise<void> {
   try {
-    if (share === 'first') await checkPortIsFree(host, port)
-    // A name that the framework's types lack: it passes it on to Node.
-    const place: FastifyListenOptions & { reusePort: boolean } = {
-      host,
-      port,
-      reusePort: share !== undefined,
-    }
-    await app.listen(place)
+    await app.listen({ host, port })
   } catch (error) {
     await app.close()
     throw new Error(`HTTP cannot listen on ${host} port ${port} (HTTP_PORT): ${(error as Error).message}`, {

@@ -26,7 +26,7 @@ export function addSnapshots(app: FastifyInstance, options: SnapshotOptions): vo
     const count = (outcome: string): void =>
       noteRequest({ ...options, transport: 'http' }, 'TakeSnapshot', outcome, performance.now() - started)
     try {
-      return sendSnapshot(reply, await options.context.database.snapshot(), options, count)
+      return sendSnapshot(reply, options.context.database.snapshot(), options, count)
     } catch (thrown) {
       count(toDatabaseError(thrown).reason)
       throw thrown
@@ -48,7 +48,7 @@ function sendSnapshot(
     if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
     count(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
   }
-  // The client may have gone while the snapshot was being opened.
+  // The client may have gone before its request came this far.
   if (raw.closed) end()
   else raw.once('close', end)
   const stream = Readable.from(

@@ -30,19 +30,19 @@ export interface VectorIndexOptions {
   readonly efConstruction: number
   /** Bits of a code; undefined for what is usual at the dimension. */
   readonly codeBits?: CodeBits | undefined
-  /** Where the rows are on disk that memory need not keep; undefined to keep them. */
+  /** Where the rows are on disk; undefined to keep them in memory. */
   readonly rowFile?: RowFileLayout | undefined
   /** What bounds `memoryBytes`, with those outside and those of other indexes; undefined for no limit. */
   readonly memoryBudget?: MemoryBudget | undefined
-  /** Bytes that a slot takes elsewhere, such as its id: they count towards the limit. */
+  /** Bytes that a slot takes elsewhere, such as for its id: they count towards the limit. */
   readonly outsideBytes?: number | undefined
   /** Fewer slots a segment than fit, for tests. */
   readonly segmentSlots?: number | undefined
 }
 
 /**
- * The vectors in memory, by slot, in as many segments as they need. Main thread only: it is the one writer
- * of every segment (see segment.ts for how other threads read them).
+ * The vectors in memory, by slot, in as many segments as they need. Main thread only: it fills and empties slots. At a start
+ * index threads fill those that it has made with `extend`; segment.ts says which thread writes what.
  */
 export class VectorIndex implements MemoryUser {
   /** Unique in the process: by it threads tell the indexes that they serve apart. */
@@ -91,7 +91,7 @@ export class VectorIndex implements MemoryUser {
     return this.#liveCount
   }
 
-  /** Bytes that the slots take; what threads have of their own and room that is not used yet are not counted. */
+  /** Bytes that the slots take, without the threads' lanes and without room that is not used yet. */
   get memoryBytes(): number {
     return this.#slotCount * this.#bytesPerSlot
   }
@@ -137,7 +137,7 @@ export class VectorIndex implements MemoryUser {
     this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
   }
 
-  /** Whether what is there takes more than MAX_MEMORY_BYTES, as it may after that was lowered. */
+  /** Whether the slots take more than MAX_MEMORY_BYTES, as they may after it was lowered. */
   get isBeyondLimit(): boolean {
     return this.#isBeyondLimit(this.#slotCount)
   }
@@ -157,8 +157,8 @@ export class VectorIndex implements MemoryUser {
   }
 
   /**
-   * Makes all slots below `slotCount` slots of the index, empty ones: for other threads to fill, and because a graph
-   * on disk may know the last of them. What is stored is let in whatever MAX_MEMORY_BYTES says.
+   * Adds empty slots up to `slotCount`: for other threads to fill, and because a graph on disk may name the last of them.
+   * MAX_MEMORY_BYTES does not apply: what is stored is always loaded.
    *
    * @throws DatabaseError `memory_full` when the system has no more
    */
@@ -167,12 +167,12 @@ export class VectorIndex implements MemoryUser {
     this.#slotCount = Math.max(this.#slotCount, slotCount)
   }
 
-  /** Other threads have put so many points into empty slots of the index. */
+  /** Counts points that other threads have put into empty slots. */
   filled(points: number): void {
     this.#liveCount += points
   }
 
-  /** The segments that hold `slotCount` slots, made where they are not there yet, with how many of them each holds. */
+  /** Visits the segments of `slotCount` slots, with the slots that each holds; creates those that do not exist yet. */
   #eachSegment(slotCount: number, visit: (segment: Segment, slots: number) => void): void {
     const { capacity } = this.#layout
     for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
@@ -198,7 +198,7 @@ export class VectorIndex implements MemoryUser {
     this.#removals += 1
   }
 
-  /** Points ever removed: while it stays what it was, so does what every slot holds. */
+  /** Points ever removed: while it is unchanged, every filled slot holds the same point. */
   get removals(): number {
     return this.#removals
   }
@@ -239,7 +239,7 @@ export class VectorIndex implements MemoryUser {
     return this.#segments[ordinal]!
   }
 
-  /** With the second graph, where there is one, and the marks of every thread that may search. */
+  /** Includes the second graph, where there is one, and the marks of every thread that may search. */
   get #bytesPerSlot(): number {
     const hasSecond = this.#segments.some(({ queues }) => queues[1]!.state.entry !== undefined)
     const second = hasSecond ? graphBytes(this.#layout) : 0
@@ -258,18 +258,19 @@ class Segment {
   readonly queues: readonly LinkQueue[]
   readonly slots: Slots
   #slotCount = 0
-  /** Of its memory: asking that for its buffer takes as long as filling a slot. */
+  /** Pages of its memory, kept here because reading the memory's buffer takes as long as filling a slot. */
   #pages: number
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
     this.#pages = pagesFor(layout, 0)
     const memory = allocate(this.#pages)
     this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout, rowFile }
-    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
     this.queues = Array.from({ length: graphsPerSegment }, (_, graph) => {
       writeGraphHeader(this.handle, graph)
       return new LinkQueue(new GraphState(this.handle, graph))
     })
+    // After the headers, which tell the kernels where the columns are.
+    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
   }
 
   grow(slotCount: number): void {

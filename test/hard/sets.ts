@@ -150,7 +150,11 @@ export function hardVectors(
   const points = all.filter((_, index) => !isFresh(index))
   const near = Array.from({ length: asked - fresh }, (_, index) => {
     const point = points[Math.floor(random() * points.length)]!
-    return index % 2 === 0 ? point : point.map((value) => value * (1 + 0.01 * (random() - 0.5)))
+    const other = points[Math.floor(random() * points.length)]!
+    // By their distance from each other, not by their size: points far from the origin lie close together beside that.
+    const change = (value: number, at: number): number =>
+      value + 0.02 * (random() - 0.5) * (other[at]! - value)
+    return index % 2 === 0 ? point : point.map(change)
   })
   return { points, queries: [...all.filter((_, index) => isFresh(index)), ...near], isWhole }
 }

@@ -44,7 +44,6 @@ export class ChildService implements AsyncDisposable {
         LOG_LEVEL: 'info',
         LOG_FORMAT: 'json',
         SEARCH_THREADS: '1',
-        FRONT_THREADS: '0',
         SHUTDOWN_TIMEOUT_MS: '500',
       },
     })

@@ -23,7 +23,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     allowedHosts: [],
     maxRequestBytes: 20_000,
     requestTimeoutMs: 10_000,
-    budgets: createBodyBudgets(readConfig({}), 1),
+    budgets: createBodyBudgets(readConfig({})),
     intake: new Intake(),
     refusedKeys: new RefusedKeys(logger),
     metrics: new ServiceMetrics(),

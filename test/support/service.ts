@@ -63,7 +63,6 @@ function configOf(dataDir: string, environment: Readonly<Record<string, string>>
     GRPC_ROOT_PASSWORD: apiKey,
     LOG_LEVEL: 'silent',
     SEARCH_THREADS: '2',
-    FRONT_THREADS: '0',
     SHUTDOWN_TIMEOUT_MS: '500',
     ...environment,
   })

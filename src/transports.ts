@@ -1,0 +1,130 @@
+import type { ApiContext } from './api/call.ts'
+import type { RunningServer } from './api/server.ts'
+import { Keyring, type ServiceKeys } from './base/api-key.ts'
+import { type BodyBudgets, createBodyBudgets } from './base/byte-budget.ts'
+import { Intake } from './base/intake.ts'
+import type { Logger } from './base/log.ts'
+import type { ServiceMetrics } from './base/metrics.ts'
+import { RefusedKeys } from './base/refused-keys.ts'
+import type { WritesBlocked } from './base/writes-blocked.ts'
+import type { Config } from './config.ts'
+import { startGrpcServer } from './grpc/server.ts'
+import { startHttpServer } from './http/server.ts'
+
+export interface TransportsOptions {
+  readonly config: Config
+  readonly context: ApiContext
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+  readonly keys: ServiceKeys
+  readonly isReady: () => boolean
+  readonly writesBlocked: () => WritesBlocked | undefined
+  readonly ports: Ports
+}
+
+/** Where both transports listen. */
+export interface Ports {
+  readonly grpc: number
+  /** Undefined when HTTP is disabled. */
+  readonly http: number | undefined
+}
+
+/** Both transports. */
+export interface Transports {
+  readonly ports: Ports
+  /** What the gRPC health service answers; not serving until told. */
+  setServing(serving: boolean): void
+  setKeys(keys: ServiceKeys): void
+  /** Drains them side by side. */
+  close(timeoutMs: number): Promise<void>
+}
+
+/** @throws Error that names host, port and setting when one of them cannot listen */
+export async function startTransports(options: TransportsOptions): Promise<Transports> {
+  const { config, context, metrics, logger, keys, isReady, writesBlocked, ports } = options
+  const servers: RunningServer[] = []
+  const close = async (timeoutMs: number): Promise<void> => {
+    await Promise.all(servers.map((server) => server.close(timeoutMs)))
+  }
+  const budgets = createBodyBudgets(config)
+  registerBudgets(metrics, budgets)
+  const { maxRequestBytes, requestTimeoutMs } = config
+  const intake = new Intake()
+  const refusedKeys = new RefusedKeys(logger)
+  registerRefusedKeys(metrics, refusedKeys)
+  const grpcKeys = new Keyring(keys.grpc)
+  const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
+  registerKeys(metrics, grpcKeys, httpKeys)
+  const bounds = { maxRequestBytes, requestTimeoutMs, budgets }
+  const shared = { ...bounds, context, intake, refusedKeys, metrics, logger }
+  const grpc = await startGrpcServer({
+    ...shared,
+    keys: grpcKeys,
+    host: config.grpcHost,
+    port: ports.grpc,
+    keepaliveMs: config.grpcKeepaliveMs,
+  })
+  servers.push(grpc)
+  const setServing = (serving: boolean): void => grpc.setServing(serving)
+  const setKeys = (next: ServiceKeys): void => {
+    grpcKeys.replace(next.grpc)
+    httpKeys?.replace(next.http ?? [])
+  }
+  const controls = { setServing, setKeys, close }
+  if (ports.http === undefined) return { ports: { grpc: grpc.port, http: undefined }, ...controls }
+  try {
+    const http = await startHttpServer({
+      ...shared,
+      keys: httpKeys,
+      allowedHosts: config.allowedHosts,
+      host: config.httpHost,
+      port: ports.http,
+      isReady,
+      writesBlocked,
+    })
+    servers.push(http)
+    return { ports: { grpc: grpc.port, http: http.port }, ...controls }
+  } catch (error) {
+    await close(0)
+    throw error
+  }
+}
+
+function registerRefusedKeys(metrics: ServiceMetrics, refusedKeys: RefusedKeys): void {
+  metrics.gauges(
+    'vicinal_refused_keys',
+    'Calls refused since the start, because the API key was missing or invalid.',
+    'transport',
+    () => Object.entries(refusedKeys.counts),
+  )
+}
+
+function registerKeys(metrics: ServiceMetrics, grpc: Keyring, http: Keyring | undefined): void {
+  metrics.gauges('vicinal_key_calls', 'Calls that each API key has let in since the start.', 'key', () => {
+    const calls = new Map(grpc.calls)
+    for (const [name, count] of http?.calls ?? []) calls.set(name, (calls.get(name) ?? 0) + count)
+    return calls
+  })
+}
+
+function registerBudgets(metrics: ServiceMetrics, { requests, answers }: BodyBudgets): void {
+  metrics.gauge(
+    'vicinal_buffered_request_bytes',
+    'Requests in memory that are arriving, being decoded or searched for.',
+    () => requests.usedBytes,
+  )
+  metrics.gauge(
+    'vicinal_buffered_answer_bytes',
+    'Answers in memory that clients have not taken in yet.',
+    () => answers.usedBytes,
+  )
+  metrics.gauges(
+    'vicinal_refused_bodies',
+    'Bodies refused since the start, because too many bytes of them were in memory.',
+    'body',
+    () => [
+      ['request', requests.refusals],
+      ['answer', answers.refusals],
+    ],
+  )
+}
