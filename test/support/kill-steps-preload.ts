@@ -1,24 +1,21 @@
 /**
  * Loaded with `--import` before a program: kills the process before its nth step on the disk, whichever thread takes it.
- * A step is a call that changes a file or makes it durable, or a commit of LMDB's. Steps are counted by the length of a
+ * A step is a call that changes a file or makes it durable, or a transaction of LMDB's. Steps are counted by the length of a
  * file, which all threads share.
  */
+import { EventEmitter } from 'node:events'
 import fs from 'node:fs'
 import fsPromises from 'node:fs/promises'
 import { syncBuiltinESMExports } from 'node:module'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { threadId } from 'node:worker_threads'
-import { open } from 'lmdb'
 
 const { searchParams } = new URL(import.meta.url)
 const before = Number(searchParams.get('before'))
 const countPath = searchParams.get('count')!
-const { appendFileSync, mkdtempSync, rmSync, statSync } = fs
+const { appendFileSync, existsSync, statSync } = fs
 
 /** Counts from when the program makes this file. */
 function step(): void {
-  if (!fs.existsSync(countPath)) return
+  if (!existsSync(countPath)) return
   appendFileSync(countPath, '.')
   if (statSync(countPath).size === before) process.kill(process.pid, 'SIGKILL')
 }
@@ -37,12 +34,12 @@ function count(holder: object, names: readonly string[]): void {
   }
 }
 
-// LMDB's commits are of the prototype of its databases; a killed process has made them whole or not at all.
-const directory = mkdtempSync(join(tmpdir(), 'vicinal-steps-'))
-const database = open({ path: join(directory, `${threadId}.mdb`), noSubdir: true })
-count(Object.getPrototypeOf(database), ['transactionSync'])
-await database.close()
-rmSync(directory, { recursive: true })
+// lmdb tells of each transaction when it begins; one that is killed later, in its commit, is there whole or not at all.
+const { emit } = EventEmitter.prototype
+EventEmitter.prototype.emit = function (event, ...args) {
+  if (event === 'begin-transaction') step()
+  return emit.call(this, event, ...args)
+}
 
 count(fs, ['fsyncSync', 'fdatasyncSync', 'mkdirSync', 'renameSync', 'rmSync', 'writeSync'])
 count(fsPromises, ['rm'])
