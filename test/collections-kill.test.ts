@@ -125,7 +125,7 @@ const cases: readonly {
     before: plain,
     after: { points: { default: 2, new: 0 }, aliases: {} },
     directories: [[], ['1']],
-    stepsMin: 20,
+    stepsMin: 15,
   },
   {
     what: 'first insert',

@@ -22,17 +22,20 @@ function step(): void {
 
 type Call = (...args: never[]) => unknown
 
-/** Makes calls of `names` steps. */
+/** Makes calls of `names` steps, but for writes as long as those of the reserve: what they write has no meaning. */
 function count(holder: object, names: readonly string[]): void {
   const calls = holder as Record<string, Call>
   for (const name of names) {
     const call = calls[name]!
     calls[name] = function (this: unknown, ...args: never[]) {
-      step()
+      const [, bytes] = args as readonly unknown[]
+      if (!(bytes instanceof Uint8Array && bytes.length >= reserveChunkBytes)) step()
       return call.apply(this, args)
     }
   }
 }
+
+const reserveChunkBytes = 256 * 1024
 
 // lmdb tells of each transaction when it begins; one that is killed later, in its commit, is there whole or not at all.
 const { emit } = EventEmitter.prototype
