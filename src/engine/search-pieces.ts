@@ -1,5 +1,5 @@
 import type { Metric, SearchQuery } from '../base/point.ts'
-import type { Route } from '../index/graph.ts'
+import { isCheaperThanScan, type Route } from '../index/graph.ts'
 import type { IndexQuery, Searcher, SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -36,8 +36,8 @@ export class SearchPieces {
   /** Where there is a graph wide enough for the query, and the query is not so wide that a scan costs less. */
   #routeOf(metric: Metric, ef: number): Route | undefined {
     const route = this.#options.routeOf(metric)
-    if (route === undefined || ef > efMax || ef * scanFactor > this.#index.liveCount) return undefined
-    return route
+    if (route === undefined || ef > efMax) return undefined
+    return isCheaperThanScan(ef * route.widening, this.#index.liveCount) ? route : undefined
   }
 
   /**
@@ -139,9 +139,6 @@ interface Placed {
   readonly at: number
   readonly query: IndexQuery
 }
-
-/** A walk of a beam of ef measures some twenty vectors a place, out of order: a scan of so many costs less. */
-const scanFactor = 4
 
 /** Nearly half a millisecond of walking: what the hand-over costs vanishes in it. */
 export const walksPerPiece = 4

@@ -79,6 +79,16 @@ export function routesFor(
     .map(({ cost, ...route }) => route)
 }
 
+/**
+ * Whether to search a graph with a beam of this breadth costs less than to scan all points. A walk compares some twenty
+ * vectors for each place of its beam, out of order.
+ */
+export function isCheaperThanScan(breadth: number, points: number): boolean {
+  return breadth * scanFactor <= points
+}
+
+const scanFactor = 4
+
 export const wideningMax = 16
 const widenings = [1, 2, 4, 8, wideningMax]
 
