@@ -1,4 +1,5 @@
 import { availableParallelism } from 'node:os'
+import { hnswBounds } from './base/collection.ts'
 import { idempotencyKeyLifeMs } from './base/idempotency-key.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
@@ -51,6 +52,7 @@ export interface Config {
   readonly maxRequestBytes: number
   readonly maxBufferedRequestBytes: number
   readonly maxBufferedAnswerBytes: number
+  readonly maxOpenCollections: number
   readonly maxQueuedQueries: number
   readonly maxQueuedResults: number
   readonly maxQueuedWriteBytes: number
@@ -114,7 +116,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     placeholder: 'n',
     group: 'search',
     doc: 'Links of a point in the HNSW graph (twice as many on its lowest level): more finds more and takes more memory. A change rebuilds the graph.',
-    parse: integer(4, 64),
+    parse: integer(hnswBounds.m.min, hnswBounds.m.max),
   },
   hnswEfConstruction: {
     env: 'HNSW_EF_CONSTRUCTION',
@@ -123,7 +125,7 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     placeholder: 'n',
     group: 'search',
     doc: 'Breadth of the search for the links of a new point: larger makes a better graph, slower. Holds for points that are linked from then on.',
-    parse: integer(8, 2_000),
+    parse: integer(hnswBounds.efConstruction.min, hnswBounds.efConstruction.max),
   },
   hnswCodeBits: {
     env: 'HNSW_CODE_BITS',
@@ -311,6 +313,15 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Answers that clients have not taken in yet, in bytes together; what would pass it is refused as overload. Shared out as MAX_BUFFERED_REQUEST_BYTES is.',
     parse: bytes(1, 64 * 1024 * mebibyte),
+  },
+  maxOpenCollections: {
+    env: 'MAX_OPEN_COLLECTIONS',
+    flag: 'max-open-collections',
+    default: 256,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Named collections whose points may be in memory at once. Beyond it those that nobody uses are closed, and opened again when somebody does.',
+    parse: integer(1, 100_000),
   },
   maxQueuedQueries: {
     env: 'MAX_QUEUED_QUERIES',

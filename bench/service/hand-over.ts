@@ -48,7 +48,7 @@ async function measure(name: string, atOnce: number, size: number): Promise<void
   const end = performance.now() + seconds * 1000
   const loop = async (): Promise<void> => {
     while (performance.now() < end) {
-      await fixture.executor.search(
+      await fixture.searches.search(
         Array.from({ length: size }, (_, at) => queries[(done + at) % queryCount]!),
       )
       done += size

@@ -3,7 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
-import { startIndexThreads } from '../../src/engine/index-thread.ts'
+import type { IndexSearches } from '../../src/engine/index-searches.ts'
+import { IndexThreadPool } from '../../src/engine/index-thread-pool.ts'
 import { Indexer, type IndexerOptions } from '../../src/engine/indexer.ts'
 import { SlotAllocator } from '../../src/engine/slot-allocator.ts'
 import { type Route, routesFor } from '../../src/index/graph.ts'
@@ -49,15 +50,18 @@ const logger = createLogger({ level: 'warn', pretty: false })
  */
 export class VicinalIndex {
   readonly #kernels: KernelModule
+  readonly #maxLimit: number
   readonly #index: VectorIndex
   readonly #slots: SlotAllocator = new SlotAllocator(0)
   #indexer: Indexer | undefined
+  #indexThreads: IndexThreadPool | undefined
   #sequence = 0
 
   constructor(options: IndexOptions) {
     this.#kernels = options.kernels
+    this.#maxLimit = options.maxLimit
     // Lanes of scratch memory: the main thread, search threads, index threads.
-    this.#index = new VectorIndex({ ...options, maxThreads: 1 + 2 * cores, maxMemoryBytes: 0 })
+    this.#index = new VectorIndex({ ...options, maxThreads: 1 + 2 * cores })
   }
 
   get memoryBytes(): number {
@@ -79,9 +83,10 @@ export class VicinalIndex {
 
   /** Starts index threads. They link what is placed from now on, and write no files. */
   startIndexing(options: IndexingOptions): void {
+    this.#indexThreads = new IndexThreadPool(this.#kernels, options.threads, 1 + cores)
     this.#indexer = new Indexer({
       ...options,
-      threads: startIndexThreads(this.#kernels, options.threads, 1 + cores),
+      threads: this.#indexThreads,
       directory: undefined,
       logger,
       sequence: () => this.#sequence,
@@ -116,6 +121,7 @@ export class VicinalIndex {
 
   async stopIndexing(): Promise<void> {
     await this.#indexer?.close()
+    await this.#indexThreads?.close()
     this.#indexer = undefined
   }
 
@@ -146,17 +152,19 @@ export class VicinalIndex {
   }
 
   /** Starts the service's search threads, with no limit to what may wait for them. */
-  startExecutor(threads: number, routeOf: (metric: Metric) => Route | undefined): SearchExecutor {
+  startExecutor(
+    threads: number,
+    routeOf: (metric: Metric) => Route | undefined,
+  ): { readonly executor: SearchExecutor; readonly searches: IndexSearches } {
     const executor = createExecutor({
       kernels: this.#kernels,
       threads,
       maxQueuedQueries: Number.POSITIVE_INFINITY,
+      maxLimit: this.#maxLimit,
       logger,
-      routeOf,
       inlineBytesMax: 0,
     })
-    executor.attach(this.#index)
-    return executor
+    return { executor, searches: executor.attach(this.#index, routeOf) }
   }
 }
 

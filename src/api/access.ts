@@ -10,6 +10,11 @@ export const operationRoles: Readonly<Record<OperationName, Role>> = {
   GetPoint: 'read',
   SearchPoints: 'read',
   SearchPointsBatch: 'read',
+  ListCollections: 'read',
+  GetCollection: 'read',
+  PutCollection: 'write',
+  DeleteCollection: 'write',
+  SetAliases: 'write',
 }
 
 export function allows({ role }: ApiKey, needed: Role): boolean {

@@ -1,7 +1,8 @@
 import { DatabaseError } from '../base/errors.ts'
+import type { Collections, Lease } from '../engine/collections.ts'
 import type { Database, Snapshot } from '../engine/database.ts'
 
-export type { Database, Snapshot }
+export type { Collections, Database, Lease, Snapshot }
 
 /** The bounds and defaults an operation fills in; from the settings of the same names. */
 export interface Limits {
@@ -11,7 +12,9 @@ export interface Limits {
 
 /** What an operation runs against. */
 export interface ApiContext {
+  /** The collection that the call names, or the default one. */
   readonly database: Database
+  readonly collections: Collections
   readonly limits: Limits
 }
 
@@ -21,6 +24,8 @@ export interface ApiContext {
  */
 export interface Call {
   readonly fields: { readonly queryVector: 'query_vector' | 'vector' }
+  /** Name or alias of the collection that the call is about; absent for the default one. */
+  readonly collection?: string | undefined
   /** What came as `idempotency-key`, header or metadata. */
   readonly idempotencyKey?: string | undefined
   /** Aborts when the caller has gone or its deadline has passed. */

@@ -1,6 +1,17 @@
+import type { CollectionInfo } from '../base/collection.ts'
 import type { IdLists } from '../base/id-lists.ts'
 import type { Point } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
+import {
+  type CollectionInput,
+  deleteCollection,
+  getCollection,
+  listCollections,
+  type PutCollectionInput,
+  putCollection,
+  type SetAliasesInput,
+  setAliases,
+} from './collections.ts'
 import { deletePoint, type PointIdInput } from './delete-point.ts'
 import { getPoint } from './get-point.ts'
 import { insertVector } from './insert-vector.ts'
@@ -21,6 +32,15 @@ export interface OperationTypes {
   /** One list. */
   SearchPoints: { input: SearchInput; output: IdLists }
   SearchPointsBatch: { input: SearchPointsBatchInput; output: IdLists }
+  ListCollections: { input: undefined; output: readonly CollectionInfo[] }
+  GetCollection: { input: CollectionInput; output: CollectionInfo }
+  PutCollection: {
+    input: PutCollectionInput
+    output: { readonly created: boolean; readonly info: CollectionInfo }
+  }
+  DeleteCollection: { input: CollectionInput; output: undefined }
+  /** By alias, its collection. */
+  SetAliases: { input: SetAliasesInput; output: ReadonlyMap<string, string> }
 }
 
 export type OperationName = keyof OperationTypes
@@ -35,6 +55,21 @@ export const operations: {
   GetPoint: getPoint,
   SearchPoints: searchPoints,
   SearchPointsBatch: searchPointsBatch,
+  ListCollections: listCollections,
+  GetCollection: getCollection,
+  PutCollection: putCollection,
+  DeleteCollection: deleteCollection,
+  SetAliases: setAliases,
 }
 
 export const operationNames: readonly OperationName[] = Object.keys(operations) as OperationName[]
+
+/** The operations on the points of one collection, which a call can name; the others are about collections. */
+export const pointOperations: readonly OperationName[] = [
+  'InsertVector',
+  'InsertVectorsBatch',
+  'DeletePoint',
+  'GetPoint',
+  'SearchPoints',
+  'SearchPointsBatch',
+]

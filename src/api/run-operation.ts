@@ -2,6 +2,7 @@ import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { ApiContext, Call } from './call.ts'
+import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
 
 /** What a transport hands to every call besides the input. */
@@ -33,7 +34,9 @@ export async function runOperation<Name extends OperationName, Answer>(
   const started = performance.now()
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
-    const answer = await encode(await operation(runner.context, decode(), call))
+    const answer = await encode(
+      await inCollection(runner.context, call, (context) => operation(context, decode(), call)),
+    )
     noteRequest(runner, name, 'ok', performance.now() - started)
     return answer
   } catch (thrown) {
@@ -42,6 +45,18 @@ export async function runOperation<Name extends OperationName, Answer>(
     logFault(runner, name, error)
     throw error
   }
+}
+
+/** Runs an operation on the collection that its call names, which stays open meanwhile. */
+async function inCollection<Output>(
+  context: ApiContext,
+  { collection }: Call,
+  operation: (context: ApiContext) => Promise<Output>,
+): Promise<Output> {
+  if (collection === undefined) return operation(context)
+  const { collections, limits } = context
+  using lease = await collections.lease(checkName(collection, 'collection'))
+  return await operation({ collections, limits, database: lease.database })
 }
 
 /** Counts a call, of an operation or of what a transport has besides; says nothing of what it held. */

@@ -5,6 +5,8 @@ export type Reason =
   | 'permission_denied'
   | 'misdirected'
   | 'not_found'
+  | 'collection_not_found'
+  | 'already_exists'
   | 'route_not_found'
   | 'method_not_allowed'
   | 'unsupported_media_type'
@@ -30,6 +32,8 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   permission_denied: { grpc: 7, http: 403 },
   misdirected: { grpc: 7, http: 421 },
   not_found: { grpc: 5, http: 404 },
+  collection_not_found: { grpc: 5, http: 404 },
+  already_exists: { grpc: 6, http: 409 },
   route_not_found: { grpc: 12, http: 404 },
   method_not_allowed: { grpc: 12, http: 405 },
   unsupported_media_type: { grpc: 3, http: 415 },

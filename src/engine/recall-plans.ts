@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Metric, metrics } from '../base/point.ts'
 import { type AuditRequest, isLinked } from '../index/audit.ts'
-import { type MeasuredOn, type Route, routesFor, wideningMax } from '../index/graph.ts'
+import { isCheaperThanScan, type MeasuredOn, type Route, routesFor, wideningMax } from '../index/graph.ts'
 import type { KeptRoute } from '../index/graph-file.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
@@ -203,8 +203,18 @@ export class RecallPlans {
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
       metric,
-      routes: routesFor(metric, index.layout, ready, measuredOn),
+      routes: this.#worthwhile(routesFor(metric, index.layout, ready, measuredOn), index.liveCount),
     }
+  }
+
+  /**
+   * Without those so wide that searches scan instead: of 4,096 vectors of 4,096 components they took minutes to measure.
+   * The plain one always: a search can ask for a smaller ef.
+   */
+  #worthwhile(routes: readonly Route[], points: number): Route[] {
+    return routes.filter(
+      ({ widening }) => widening === 1 || isCheaperThanScan(widening * this.#hnswEf, points),
+    )
   }
 
   /**

@@ -1,11 +1,13 @@
 import { pointNotFound } from '../api/get-point.ts'
-import type { OperationName, OperationTypes } from '../api/operations.ts'
+import type { OperationName } from '../api/operations.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { type IdLists, IdTexts, idsPerStep, listSteps, type SpellableIds } from '../base/id-lists.ts'
 import { idLength } from '../base/ids.ts'
 import { contentTypes, type Point } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
+import type { Codec } from './codec-types.ts'
+import { collectionCodecs } from './collection-codec.ts'
 import { allocateMessage } from './frames.ts'
 import {
   fieldBytes,
@@ -25,15 +27,7 @@ import {
  * merge, and what is unknown is passed over.
  */
 
-export type Decode<Name extends OperationName> = (bytes: Buffer) => OperationTypes[Name]['input']
-/** A promise for an answer so large that it is written in turns. */
-export type Encode<Name extends OperationName> = (
-  output: OperationTypes[Name]['output'],
-) => Buffer | Promise<Buffer>
-
-export const codecs: {
-  readonly [Name in OperationName]: { readonly decode: Decode<Name>; readonly encode: Encode<Name> }
-} = {
+export const codecs: { readonly [Name in OperationName]: Codec<Name> } = {
   InsertVector: {
     decode: (bytes) => readPoint(new WireReader(bytes), copiesOf(bytes)),
     encode: encodePointId,
@@ -49,6 +43,7 @@ export const codecs: {
     decode: (bytes) => ({ queries: repeated(bytes, readQuery, vectorsOf(bytes)) }),
     encode: encodeResults,
   },
+  ...collectionCodecs,
 }
 
 /**

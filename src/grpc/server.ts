@@ -194,6 +194,7 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
   return {
     call: {
       fields: { queryVector: 'query_vector' },
+      collection: call.metadata.get('collection')[0]?.toString(),
       idempotencyKey: call.metadata.get('idempotency-key')[0]?.toString(),
       signal: controller.signal,
       decoded: () => call.request.release(),

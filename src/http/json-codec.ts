@@ -37,7 +37,7 @@ export function encodePoint({ id, vector, payload }: Point): string {
 
 type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
 
-function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
+export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
   const json = new JsonScanner(body)
   const input = read(json)
   json.end()
@@ -106,7 +106,7 @@ function readQuery(json: JsonScanner, path: string, notes: FieldNotes): SearchIn
 }
 
 /** @param path where the object stands, with a dot behind it; the items of a batch share the names of their fields */
-function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
+export function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
   noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
   json.skip()
 }
@@ -150,23 +150,23 @@ function readContent(json: JsonScanner, path: string): string {
   throw invalid(`${path} has half of a surrogate pair, it must be text that UTF-8 can hold`)
 }
 
-function readString(json: JsonScanner, path: string): string {
+export function readString(json: JsonScanner, path: string): string {
   expectKind(json, 'string', path)
   return json.string()
 }
 
-function readNumber(json: JsonScanner, path: string): number {
+export function readNumber(json: JsonScanner, path: string): number {
   expectKind(json, 'number', path)
   return json.number()
 }
 
 /** @param path where the object stands, with a dot behind it; '' for the body itself */
-function membersAt(json: JsonScanner, path: string): Iterable<string> {
+export function membersAt(json: JsonScanner, path: string): Iterable<string> {
   expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
   return json.members()
 }
 
-function expectKind(
+export function expectKind(
   json: JsonScanner,
   expected: JsonKind,
   path: string,

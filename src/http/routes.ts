@@ -3,21 +3,40 @@ import { IdTexts } from '../base/id-lists.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
 import { decodePoint, decodePoints, decodeQueries, decodeQuery, encodePoint } from './json-codec.ts'
+import {
+  decodeAliases,
+  decodeCollection,
+  encodeAliases,
+  encodeCollection,
+  encodeCollections,
+} from './json-collections.ts'
 
 /** How an operation is spelled in HTTP. */
 export interface Route<Name extends OperationName> {
-  readonly method: 'GET' | 'POST' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
-  readonly status: number
+  readonly status: number | ((output: OperationTypes[Name]['output']) => number)
   /**
    * @param body what came with the request, empty for methods that take none
    * @param notes takes the names of fields that are ignored
-   * @param id the path's id
+   * @param parts what stands in the path for its names
    */
-  readonly decode: (body: Buffer, notes: FieldNotes, id: string) => OperationTypes[Name]['input']
+  readonly decode: (body: Buffer, notes: FieldNotes, parts: PathParts) => OperationTypes[Name]['input']
   /** JSON, a promise where there is much of it; undefined for an empty body. */
   readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
+
+/** The parts of a path that callers choose. */
+export interface PathParts {
+  readonly id?: string
+  /** Of a collection, in the paths of collections. */
+  readonly name?: string
+  /** The collection that a path of points is below. */
+  readonly collection?: string
+}
+
+/** Where the paths of points stand below a collection: `/collections/glosses/points/search`. */
+export const collectionPrefix = '/collections/:collection'
 
 export const routes: { readonly [Name in OperationName]: Route<Name> } = {
   InsertVector: {
@@ -38,14 +57,14 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     method: 'GET',
     path: '/points/:id',
     status: 200,
-    decode: (_body, _notes, id) => ({ id }),
+    decode: (_body, _notes, { id }) => ({ id }),
     encode: encodePoint,
   },
   DeletePoint: {
     method: 'DELETE',
     path: '/points/:id',
     status: 204,
-    decode: (_body, _notes, id) => ({ id }),
+    decode: (_body, _notes, { id }) => ({ id }),
     encode: () => undefined,
   },
   SearchPoints: {
@@ -61,5 +80,40 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     status: 200,
     decode: decodeQueries,
     encode: (lists) => encodeIdLists('results', lists),
+  },
+  ListCollections: {
+    method: 'GET',
+    path: '/collections',
+    status: 200,
+    decode: () => undefined,
+    encode: encodeCollections,
+  },
+  GetCollection: {
+    method: 'GET',
+    path: '/collections/:name',
+    status: 200,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: encodeCollection,
+  },
+  PutCollection: {
+    method: 'PUT',
+    path: '/collections/:name',
+    status: ({ created }) => (created ? 201 : 200),
+    decode: (body, notes, { name }) => ({ ...decodeCollection(body, notes), name }),
+    encode: ({ info }) => encodeCollection(info),
+  },
+  DeleteCollection: {
+    method: 'DELETE',
+    path: '/collections/:name',
+    status: 204,
+    decode: (_body, _notes, { name }) => ({ name }),
+    encode: () => undefined,
+  },
+  SetAliases: {
+    method: 'PUT',
+    path: '/aliases',
+    status: 200,
+    decode: decodeAliases,
+    encode: encodeAliases,
   },
 }

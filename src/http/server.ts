@@ -14,7 +14,12 @@ import {
 } from 'fastify'
 import { allows, operationRoles, permissionDenied } from '../api/access.ts'
 import type { ApiContext, Call } from '../api/call.ts'
-import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
+import {
+  type OperationName,
+  type OperationTypes,
+  operationNames,
+  pointOperations,
+} from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
 import type { Keyring, Role } from '../base/api-key.ts'
@@ -32,8 +37,8 @@ import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonAnswer } from './json-answers.ts'
-import { type Route, routes } from './routes.ts'
-import { addSnapshots, snapshotPath } from './snapshots.ts'
+import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
+import { addSnapshots, snapshotPaths } from './snapshots.ts'
 import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
 
 export interface HttpServerOptions {
@@ -223,7 +228,7 @@ function refuseRequests(
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
   // These two are no ids, though the pattern of an id would take them.
-  for (const path of ['/points/search', '/points/batch']) {
+  for (const path of ['/points/search', '/points/batch'].flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
       method: ['GET', 'DELETE'],
       url: path,
@@ -262,16 +267,21 @@ function pathOf({ url }: FastifyRequest): string {
 }
 
 function methodsOf(path: string): string[] {
-  const paths = Object.values(routes)
-  const exact = paths.filter((route) => route.path === path)
-  const found = exact.length > 0 ? exact : paths.filter((route) => pattern(route.path).test(path))
+  const all = operationNames.flatMap((name) =>
+    pathsOf(name).map((path) => ({ path, method: routes[name].method })),
+  )
+  // `/points/search` is no id, though the pattern of an id would take it.
+  const names = (route: { readonly path: string }): number => route.path.split(':').length
+  const matching = all.filter((route) => pattern(route.path).test(path))
+  const fewest = Math.min(...matching.map(names))
+  const found = matching.filter((route) => names(route) === fewest)
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
-  if (path === snapshotPath) return ['POST']
+  if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
   return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
 }
 
 function pattern(path: string): RegExp {
-  return new RegExp(`^${path.replace(':id', '[^/]+')}$`)
+  return new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`)
 }
 
 /** A path as a message shows it: cut where it is long. */
@@ -282,14 +292,21 @@ function shown(path: string): string {
 function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
   const runner: HttpRunner = { ...options, transport: 'http' }
   for (const name of operationNames) {
-    const { method, path } = routes[name]
-    app.route({
-      method,
-      url: path,
-      config: { role: operationRoles[name] },
-      handler: (request, reply) => answer(runner, name, request, reply),
-    })
+    for (const url of pathsOf(name)) {
+      app.route({
+        method: routes[name].method,
+        url,
+        config: { role: operationRoles[name] },
+        handler: (request, reply) => answer(runner, name, request, reply),
+      })
+    }
   }
+}
+
+/** What is done with points is done with those of the default collection, or below the path of another. */
+function pathsOf(name: OperationName): readonly string[] {
+  const { path } = routes[name]
+  return pointOperations.includes(name) ? [path, collectionPrefix + path] : [path]
 }
 
 interface HttpRunner extends OperationRunner {
@@ -303,21 +320,23 @@ async function answer<Name extends OperationName>(
   reply: FastifyReply,
 ): Promise<FastifyReply> {
   const { method, status, decode, encode }: Route<Name> = routes[name]
-  const { id = '' } = request.params as { id?: string }
+  const parts = request.params as PathParts
   const codec = {
-    decode: () => decode(method === 'POST' ? bodyOf(request) : noBody, reply, id),
+    decode: () => decode(method === 'POST' || method === 'PUT' ? bodyOf(request) : noBody, reply, parts),
     async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
+      reply.code(typeof status === 'number' ? status : status(output))
       const json = await encode(output)
       if (json !== undefined) holdAnswer(reply.raw, json.length, runner.budgets.answers)
       return json
     },
   }
-  const json = await runOperation(runner, name, codec, callOf(request, reply))
-  reply.code(status)
+  const json = await runOperation(runner, name, codec, callOf(request, reply, parts))
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
 
-function bodyOf({ headers, body }: FastifyRequest): Buffer {
+function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
+  // What is put can have nothing more to say than its path.
+  if (method === 'PUT' && body === undefined) return noBody
   if (headers['content-type'] === undefined) {
     throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
   }
@@ -327,13 +346,14 @@ function bodyOf({ headers, body }: FastifyRequest): Buffer {
 const noBody = Buffer.alloc(0)
 
 /** An answer that closes before it has ended has lost its caller. */
-function callOf({ body, headers }: FastifyRequest, { raw }: FastifyReply): Call {
+function callOf({ body, headers }: FastifyRequest, { raw }: FastifyReply, { collection }: PathParts): Call {
   const controller = new AbortController()
   raw.once('close', () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
   })
   const call: Call = {
     fields: { queryVector: 'vector' },
+    collection,
     // Node joins what comes twice with a comma, as HTTP says.
     idempotencyKey: headers['idempotency-key'] as string | undefined,
     signal: controller.signal,

@@ -1,10 +1,12 @@
 import { Readable } from 'node:stream'
-import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { ApiContext, Snapshot } from '../api/call.ts'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ApiContext, Lease, Snapshot } from '../api/call.ts'
+import { checkName } from '../api/collections.ts'
 import { noteRequest } from '../api/run-operation.ts'
 import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { collectionPrefix, type PathParts } from './routes.ts'
 
 export interface SnapshotOptions {
   readonly context: ApiContext
@@ -14,31 +16,47 @@ export interface SnapshotOptions {
   readonly logger: Logger
 }
 
-export const snapshotPath = '/snapshots'
+/** Of the default collection, and of any. */
+export const snapshotPaths: readonly string[] = ['/snapshots', `${collectionPrefix}/snapshots`]
 
 /**
  * Beside the operations: all points as they are at one sequence number, as a download of any length. Read as
  * fast as the client takes it; over when the client goes, or stands still.
  */
 export function addSnapshots(app: FastifyInstance, options: SnapshotOptions): void {
-  app.post(snapshotPath, async (_request, reply) => {
-    const started = performance.now()
-    const count = (outcome: string): void =>
-      noteRequest({ ...options, transport: 'http' }, 'TakeSnapshot', outcome, performance.now() - started)
-    try {
-      return sendSnapshot(reply, options.context.database.snapshot(), options, count)
-    } catch (thrown) {
-      count(toDatabaseError(thrown).reason)
-      throw thrown
-    }
-  })
+  for (const path of snapshotPaths) app.post(path, (request, reply) => take(options, request, reply))
+}
+
+async function take(
+  options: SnapshotOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { collection } = request.params as PathParts
+  const started = performance.now()
+  const count = (outcome: string): void =>
+    noteRequest({ ...options, transport: 'http' }, 'TakeSnapshot', outcome, performance.now() - started)
+  const { collections, database } = options.context
+  let lease: Lease | undefined
+  try {
+    if (collection !== undefined) lease = await collections.lease(checkName(collection, 'collection'))
+    const snapshot = (lease?.database ?? database).snapshot()
+    return sendSnapshot(reply, snapshot, options, (outcome) => {
+      lease?.[Symbol.dispose]()
+      count(outcome)
+    })
+  } catch (thrown) {
+    lease?.[Symbol.dispose]()
+    count(toDatabaseError(thrown).reason)
+    throw thrown
+  }
 }
 
 function sendSnapshot(
   reply: FastifyReply,
   snapshot: Snapshot,
   { requestTimeoutMs, logger }: SnapshotOptions,
-  count: (outcome: string) => void,
+  ended: (outcome: string) => void,
 ): FastifyReply {
   let fault: DatabaseError | undefined
   const { raw } = reply
@@ -46,7 +64,7 @@ function sendSnapshot(
   const end = (): void => {
     snapshot.close()
     if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
-    count(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
+    ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
   }
   // The client may have gone before its request came this far.
   if (raw.closed) end()

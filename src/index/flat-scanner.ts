@@ -36,6 +36,11 @@ export class FlatScanner {
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
   }
 
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+
   /** Whether these queries fit into one scan: few enough, and their pools together no larger than the lane's. */
   fits(queries: readonly ScanQuery[]): boolean {
     const poolBytes = queries.reduce((sum, { k }) => sum + poolSize(k), 0)

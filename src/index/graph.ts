@@ -79,6 +79,16 @@ export function routesFor(
     .map(({ cost, ...route }) => route)
 }
 
+/**
+ * Whether to search a graph with a beam of this breadth costs less than to scan all points. A walk compares some twenty
+ * vectors for each place of its beam, out of order.
+ */
+export function isCheaperThanScan(breadth: number, points: number): boolean {
+  return breadth * scanFactor <= points
+}
+
+const scanFactor = 4
+
 export const wideningMax = 16
 const widenings = [1, 2, 4, 8, wideningMax]
 
@@ -113,6 +123,11 @@ export class GraphThread {
     this.#columns = new SlotColumns(segment)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
     this.measure = measureOf(graphMetrics[graph]!, layout)
+  }
+
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
   }
 
   /**

@@ -32,7 +32,6 @@ const index = new VectorIndex({
   maxLimit: 100,
   m: 8,
   efConstruction: 60,
-  maxMemoryBytes: 0,
   segmentSlots: 2500,
 })
 for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)

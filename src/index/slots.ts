@@ -28,6 +28,11 @@ export class Slots {
     this.#rows = rowsOf(segment)
   }
 
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+
   /** Call when the memory has grown. */
   refresh(): void {
     this.#rows = rowsOf(this.#segment)

@@ -3,6 +3,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
+import type { MemoryBudget, MemoryUser } from './memory-budget.ts'
 import {
   type CodeBits,
   graphBytes,
@@ -31,8 +32,8 @@ export interface VectorIndexOptions {
   readonly codeBits?: CodeBits | undefined
   /** Where the rows are on disk; undefined to keep them in memory. */
   readonly rowFile?: RowFileLayout | undefined
-  /** The most bytes that slots may take, `outsideBytes` included; 0 for no limit. */
-  readonly maxMemoryBytes: number
+  /** The bound of what slots may take, with `outsideBytes` and other indexes; undefined for no limit. */
+  readonly memoryBudget?: MemoryBudget | undefined
   /** Bytes that a slot takes elsewhere, such as for its id: they count towards the limit. */
   readonly outsideBytes?: number | undefined
   /** Fewer slots a segment than fit, for tests. */
@@ -43,17 +44,23 @@ export interface VectorIndexOptions {
  * The vectors in memory, by slot, in as many segments as they need. Main thread only: it fills and empties slots. At a start
  * index threads fill those that it has made with `extend`; segment.ts says which thread writes what.
  */
-export class VectorIndex {
+export class VectorIndex implements MemoryUser {
+  /** Unique in the process: by it threads tell the indexes that they serve apart. */
+  readonly id: number
   readonly dimension: number
   readonly #options: VectorIndexOptions
   readonly #layout: SegmentLayout
   readonly #segments: Segment[] = []
   readonly #listeners: ((segment: SegmentHandle) => void)[] = []
   #slotCount = 0
+  /** Slots that memory was reserved for: of those that are not filled yet others need to know too. */
+  #reservedSlots = 0
   #liveCount = 0
   #removals = 0
 
   constructor(options: VectorIndexOptions) {
+    indexesMade += 1
+    this.id = indexesMade
     this.dimension = options.dimension
     this.#options = options
     this.#layout = segmentLayout({
@@ -66,6 +73,13 @@ export class VectorIndex {
       rowsOnDisk: options.rowFile !== undefined,
       maxSlots: options.segmentSlots,
     })
+    options.memoryBudget?.add(this)
+  }
+
+  /** Gives back its part of the budget, and files that it has open. Nothing may be read or written afterwards. */
+  close(): void {
+    this.#options.memoryBudget?.remove(this)
+    for (const { slots } of this.#segments) slots.close()
   }
 
   /** One more than the highest slot that was ever filled. */
@@ -113,12 +127,14 @@ export class VectorIndex {
    */
   reserve(slotCount: number): void {
     if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
+      const { memoryBudget } = this.#options
       throw new DatabaseError(
         'memory_full',
-        `points would take ${this.#neededBytes(slotCount)} bytes of memory, the most is ${this.#options.maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+        `points would take ${memoryBudget!.totalWith(this, this.#neededBytes(slotCount))} bytes of memory, the most is ${memoryBudget!.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
       )
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
+    this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
   }
 
   /** Whether the slots take more than MAX_MEMORY_BYTES, as they may after it was lowered. */
@@ -127,8 +143,13 @@ export class VectorIndex {
   }
 
   #isBeyondLimit(slotCount: number): boolean {
-    const { maxMemoryBytes } = this.#options
-    return maxMemoryBytes > 0 && this.#neededBytes(slotCount) > maxMemoryBytes
+    const { memoryBudget } = this.#options
+    if (memoryBudget === undefined || memoryBudget.maxBytes === 0) return false
+    return memoryBudget.totalWith(this, this.#neededBytes(slotCount)) > memoryBudget.maxBytes
+  }
+
+  get claimedBytes(): number {
+    return this.#neededBytes(Math.max(this.#slotCount, this.#reservedSlots))
   }
 
   #neededBytes(slotCount: number): number {
@@ -225,6 +246,8 @@ export class VectorIndex {
     return slotBytes(this.#layout) + second + this.#options.maxThreads
   }
 }
+
+let indexesMade = 0
 
 /** Memory grows by at least this much, so that a stream of inserts does not grow it one page at a time. */
 const growthPages = (16 * 1024 * 1024) / pageBytes

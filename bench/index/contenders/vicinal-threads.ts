@@ -1,5 +1,6 @@
 import type { SearchExecutor } from '../../../src/engine/executor.ts'
 import { HitLists } from '../../../src/engine/hit-lists.ts'
+import type { IndexSearches } from '../../../src/engine/index-searches.ts'
 import type { IndexQuery } from '../../../src/index/searcher.ts'
 import type { VicinalIndex } from '../../shared/vicinal-index.ts'
 import { noId, timed } from './contender.ts'
@@ -7,10 +8,13 @@ import { noId, timed } from './contender.ts'
 /** The service's search threads. They get all queries as one batch. */
 export class VicinalThreads {
   readonly #executor: SearchExecutor
+  readonly #searches: IndexSearches
   #route: IndexQuery['route']
 
   constructor(threads: number, index: VicinalIndex) {
-    this.#executor = index.startExecutor(threads, () => this.#route)
+    const { executor, searches } = index.startExecutor(threads, () => this.#route)
+    this.#executor = executor
+    this.#searches = searches
   }
 
   /** @param asked queries of one route */
@@ -22,7 +26,7 @@ export class VicinalThreads {
     const queries = asked.map(({ vector, metric, ef }) => ({ vector, metric, ef, limit: k }))
     let found = new HitLists(0)
     const seconds = await timed(async () => {
-      found = await this.#executor.search(queries)
+      found = await this.#searches.search(queries)
     })
     const slots = new Uint32Array(asked.length * k).fill(noId)
     for (let place = 0; place < found.length; place += 1) {

@@ -6,6 +6,7 @@ import { ServiceMetrics } from '../../../src/base/metrics.ts'
 import { readConfig } from '../../../src/config.ts'
 import { loggerOf, startService } from '../../../src/main.ts'
 import { startTransports } from '../../../src/transports.ts'
+import { noCollections } from '../../../test/support/no-collections.ts'
 import { apiKey } from '../load/load-plan.ts'
 import type { Ports } from './target.ts'
 
@@ -37,6 +38,7 @@ async function startEcho(): Promise<Ports> {
   const found = Buffer.alloc(config.maxQueuedResults * idBytes, IdLists.of([ids]).bytes)
   const context: ApiContext = {
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+    collections: noCollections,
     database: {
       dimension: undefined,
       insert: async (points) => points.map((_, index) => ids[index % ids.length]!),

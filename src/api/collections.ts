@@ -1,0 +1,118 @@
+import {
+  type CollectionInfo,
+  type CollectionSettings,
+  collectionName,
+  type HnswSettings,
+  hnswBounds,
+} from '../base/collection.ts'
+import { dimensionMax } from '../base/point.ts'
+import { type ApiContext, invalid } from './call.ts'
+import type { IntegerInput } from './validation.ts'
+
+/** The operations on collections themselves, and the checks of their names. */
+
+export interface CollectionInput {
+  readonly name?: string | undefined
+}
+
+export interface PutCollectionInput extends CollectionInput {
+  readonly dimension?: IntegerInput | undefined
+  readonly hnsw?: HnswInput | undefined
+}
+
+export interface HnswInput {
+  readonly m?: IntegerInput | undefined
+  readonly efConstruction?: IntegerInput | undefined
+}
+
+export interface SetAliasesInput {
+  /** By alias, the collection it is to stand for. */
+  readonly set?: ReadonlyMap<string, string> | undefined
+  readonly remove?: readonly string[] | undefined
+}
+
+/** The collections with their aliases, in alphabetical order. */
+export async function listCollections({ collections }: ApiContext): Promise<readonly CollectionInfo[]> {
+  return collections.list()
+}
+
+/** One collection, by name or alias. Fails with `collection_not_found`. */
+export async function getCollection(
+  { collections }: ApiContext,
+  { name }: CollectionInput,
+): Promise<CollectionInfo> {
+  return collections.get(checkName(name, 'name'))
+}
+
+/**
+ * Creates a collection; one that is there with the same settings is left as it is, so that the call can be repeated.
+ * Fails with `already_exists` when it is there with others.
+ */
+export async function putCollection(
+  { collections }: ApiContext,
+  { name, dimension, hnsw = {} }: PutCollectionInput,
+): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
+  const settings: CollectionSettings = {
+    dimension: checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
+    hnsw: checkHnsw(hnsw),
+  }
+  return await collections.put(checkName(name, 'name'), settings)
+}
+
+/** Deletes a collection with all its points. Fails with `collection_not_found`. */
+export async function deleteCollection(
+  { collections }: ApiContext,
+  { name }: CollectionInput,
+): Promise<undefined> {
+  await collections.drop(checkName(name, 'name'))
+}
+
+/** Sets and removes aliases, all or none; resolves with the aliases that there are then. */
+export async function setAliases(
+  { collections }: ApiContext,
+  { set = new Map(), remove = [] }: SetAliasesInput,
+): Promise<ReadonlyMap<string, string>> {
+  const count = set.size + remove.length
+  if (count > aliasesPerCall) {
+    throw invalid(`set and remove hold ${count} aliases together, the most is ${aliasesPerCall}`)
+  }
+  for (const [alias, target] of set) {
+    checkName(alias, 'alias in set')
+    checkName(target, `set.${alias}`)
+    if (remove.includes(alias)) throw invalid(`the alias ${alias} is in set and in remove`)
+  }
+  for (const [index, alias] of remove.entries()) checkName(alias, `remove[${index}]`)
+  await collections.setAliases(set, remove)
+  return collections.aliases
+}
+
+/** @param field what the transport calls it */
+export function checkName(name: string | undefined, field: string): string {
+  if (name === undefined || name === '') throw invalid(`${field} is missing`)
+  if (collectionName.test(name)) return name
+  const shown = JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)
+  throw invalid(
+    `${field} ${shown} is no name of a collection: 1 to 63 of a-z, 0-9, _ and -, the first no _ or -`,
+  )
+}
+
+function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {
+  return {
+    m: checkWhole(m, 'hnsw.m', hnswBounds.m),
+    efConstruction: checkWhole(efConstruction, 'hnsw.ef_construction', hnswBounds.efConstruction),
+  }
+}
+
+function checkWhole(
+  value: IntegerInput | undefined,
+  field: string,
+  { min, max }: { readonly min: number; readonly max: number },
+): number | undefined {
+  if (value === undefined) return undefined
+  const isWhole = typeof value === 'bigint' || Number.isInteger(value)
+  if (isWhole && value >= min && value <= max) return Number(value)
+  throw invalid(`${field} is ${value}, it must be a whole number from ${min} to ${max}`)
+}
+
+/** So many go into one commit without holding up others. */
+const aliasesPerCall = 1000

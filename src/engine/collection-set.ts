@@ -1,0 +1,377 @@
+import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
+import type { Collections, Lease } from './collections.ts'
+import type { Collection, CollectionOptions, Engine } from './engine.ts'
+
+export interface CollectionSetOptions {
+  readonly engine: Engine
+  /** The set is the only one that changes what collections there are; the caller closes it after the engine. */
+  readonly store: DataStore
+  /** The default collection, open already. */
+  readonly main: Collection
+  /** What a collection has that was created without settings of its own. */
+  readonly hnswM: number
+  readonly hnswEfConstruction: number
+  /** Beyond so many open collections, those that nobody uses are closed, the longest unused first. */
+  readonly maxOpenCollections: number
+  /** A small collection that nobody has used for so long is closed; for tests, a few. */
+  readonly idleMs?: number | undefined
+  readonly logger: Logger
+}
+
+/**
+ * The collections of a process: opened when somebody asks for their points, closed when nobody has for a while, so that
+ * thousands cost no more than their names.
+ *
+ *   on disk ──lease──> opening ──> open, used by n ──released──> open, unused ──idle, or too many──> closing ──> on disk
+ *                                      └──────────────drop: what runs ends with an error──────────────────────> gone
+ *
+ * Changes of names, the default collection apart, run one after the other. Main thread only.
+ */
+export class CollectionSet implements Collections {
+  readonly #options: CollectionSetOptions
+  readonly #mainLease: Lease
+  /** By number: those that are not merely on disk. */
+  readonly #entries = new Map<number, Entry>()
+  /** Numbers of collections that are being dropped: to callers they are gone. */
+  readonly #dropping = new Set<number>()
+  readonly #timer: NodeJS.Timeout
+  /** The last change of names. */
+  #changes: Promise<unknown> = Promise.resolve()
+
+  constructor(options: CollectionSetOptions) {
+    this.#options = options
+    this.#mainLease = { database: options.main, [Symbol.dispose]() {} }
+    const { idleMs = smallIdleMs } = options
+    this.#timer = setInterval(() => this.#closeIdle(performance.now() - idleMs), idleMs / 4).unref()
+  }
+
+  get aliases(): ReadonlyMap<string, string> {
+    return this.#options.store.aliases
+  }
+
+  /** The default collection included. */
+  get count(): number {
+    return 1 + this.#options.store.collections.size
+  }
+
+  /** How many are open, the default collection not counted. */
+  get openCount(): number {
+    return this.#entries.size
+  }
+
+  /** Figures of the open ones with the most points, by name. */
+  largestOpen(count: number): readonly (readonly [string, Collection['stats']])[] {
+    const open = [...this.#entries.values()].flatMap(({ record, collection }) =>
+      collection === undefined ? [] : [[record.name, collection.stats] as const],
+    )
+    return open.sort(([, a], [, b]) => b.points - a.points).slice(0, count)
+  }
+
+  lease(name: string): Lease | Promise<Lease> {
+    const record = this.#find(name)
+    if (record === undefined) return this.#mainLease
+    const entry = this.#entries.get(record.number)
+    return entry?.collection !== undefined && entry.closing === undefined
+      ? entry.use(entry.collection)
+      : this.#open(name)
+  }
+
+  list(): readonly CollectionInfo[] {
+    const names = [defaultCollection, ...this.#options.store.collections.keys()]
+    const present = names.filter((name) => {
+      const record = this.#options.store.collections.get(name)
+      return record === undefined || !this.#dropping.has(record.number)
+    })
+    const aliases = this.#aliasesByTarget()
+    return present.sort().map((name) => this.#infoOf(name, aliases))
+  }
+
+  get(name: string): CollectionInfo {
+    const record = this.#find(name)
+    return this.#infoOf(record?.name ?? defaultCollection, this.#aliasesByTarget())
+  }
+
+  put(
+    name: string,
+    settings: CollectionSettings,
+  ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
+    return this.#change(async () => {
+      const { store } = this.#options
+      const target = store.aliases.get(name)
+      if (target !== undefined) {
+        throw new DatabaseError('already_exists', `${name} is an alias of the collection ${target}`)
+      }
+      const isThere = name === defaultCollection || store.collections.has(name)
+      if (isThere) this.#checkSame(name, settings)
+      else {
+        if (store.collections.size >= collectionsMax) throw tooMany(store.collections.size)
+        await store.create({ name, ...settings })
+      }
+      return { created: !isThere, info: this.get(name) }
+    })
+  }
+
+  drop(name: string): Promise<void> {
+    return this.#change(async () => {
+      const { store } = this.#options
+      const target = store.aliases.get(name)
+      if (target !== undefined) {
+        throw invalid(`${name} is an alias of the collection ${target}: delete that, or remove the alias`)
+      }
+      const record = this.#find(name)
+      if (record === undefined) throw invalid(`the collection ${name} cannot be deleted, only its points can`)
+      this.#dropping.add(record.number)
+      try {
+        await this.#discard(record.number)
+        await store.drop(name)
+      } finally {
+        this.#dropping.delete(record.number)
+      }
+    })
+  }
+
+  setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void> {
+    return this.#change(async () => {
+      const { store } = this.#options
+      for (const [alias, target] of set) {
+        if (alias === defaultCollection || store.collections.has(alias)) {
+          throw new DatabaseError('already_exists', `the alias ${alias} is the name of a collection`)
+        }
+        if (target !== defaultCollection && !store.collections.has(target)) throw notFound(target)
+      }
+      await store.setAliases(set, remove)
+    })
+  }
+
+  /** Opens no more collections. The engine closes those that are open. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#changes.catch(() => {})
+  }
+
+  /** Runs a change of names when those before it have ended. */
+  #change<Result>(change: () => Promise<Result>): Promise<Result> {
+    const result = this.#changes.then(change, change)
+    this.#changes = result.catch(() => {})
+    return result
+  }
+
+  /**
+   * The collection with a name or an alias; undefined for the default one.
+   *
+   * @throws DatabaseError `collection_not_found`
+   */
+  #find(name: string): CollectionRecord | undefined {
+    const { store } = this.#options
+    const target = store.aliases.get(name) ?? name
+    if (target === defaultCollection) return undefined
+    const record = store.collections.get(target)
+    if (record === undefined || this.#dropping.has(record.number)) throw notFound(name)
+    return record
+  }
+
+  async #open(name: string): Promise<Lease> {
+    for (;;) {
+      const record = this.#find(name)
+      // An alias can move to the default collection while the collection it named is being opened.
+      if (record === undefined) return this.#mainLease
+      const entry = this.#entries.get(record.number) ?? this.#begin(record)
+      if (entry.closing !== undefined) {
+        await entry.closing
+        continue
+      }
+      const collection = await entry.opening
+      if (entry.closing === undefined) return entry.use(collection)
+    }
+  }
+
+  #begin(record: CollectionRecord): Entry {
+    const entry = new Entry(record, () => this.#closeBeyondBound())
+    entry.opening = this.#load(record, entry).catch((error) => {
+      this.#entries.delete(record.number)
+      throw error
+    })
+    this.#entries.set(record.number, entry)
+    return entry
+  }
+
+  async #load(record: CollectionRecord, entry: Entry): Promise<Collection> {
+    const { engine, store } = this.#options
+    const points = await store.open(record.number)
+    try {
+      entry.store = points
+      entry.collection = await engine.openCollection(points, this.#optionsOf(record))
+      return entry.collection
+    } catch (error) {
+      await points.close()
+      throw error
+    }
+  }
+
+  #optionsOf({ number, hnsw }: CollectionRecord): CollectionOptions {
+    const { m, efConstruction } = this.#hnswOf(hnsw)
+    return {
+      indexDirectory: this.#options.store.indexDirectory(number),
+      hnswM: m,
+      hnswEfConstruction: efConstruction,
+    }
+  }
+
+  #hnswOf({ m, efConstruction }: CollectionSettings['hnsw']): CollectionInfo['hnsw'] {
+    const { hnswM, hnswEfConstruction } = this.#options
+    return { m: m ?? hnswM, efConstruction: efConstruction ?? hnswEfConstruction }
+  }
+
+  /** Whoever uses the collection gets an error; nothing of its graphs is kept. */
+  async #discard(number: number): Promise<void> {
+    const entry = this.#entries.get(number)
+    if (entry === undefined) return
+    // One that cannot be opened can be dropped.
+    await entry.opening.catch(() => {})
+    await this.#end(entry, (collection) => collection.discard())
+  }
+
+  #closeIdle(unusedSinceMs: number): void {
+    for (const entry of this.#entries.values()) {
+      if (entry.isUnused && entry.usedMs < unusedSinceMs && this.#isSmall(entry)) this.#closeSoon(entry)
+    }
+  }
+
+  #closeBeyondBound(): void {
+    const open = [...this.#entries.values()].filter(({ closing }) => closing === undefined)
+    const over = open.length - this.#options.maxOpenCollections
+    if (over <= 0) return
+    const unused = open.filter(({ isUnused }) => isUnused).sort((a, b) => a.usedMs - b.usedMs)
+    for (const entry of unused.slice(0, over)) this.#closeSoon(entry)
+  }
+
+  /** Those that take long to open stay open. */
+  #isSmall({ collection }: Entry): boolean {
+    const { points, dimension } = collection!.stats
+    return points * dimension * Float32Array.BYTES_PER_ELEMENT <= smallBytes
+  }
+
+  #closeSoon(entry: Entry): void {
+    this.#end(entry, (collection) => collection.close()).catch((err: unknown) => {
+      this.#options.logger.error(
+        { err, collection: entry.record.name },
+        'a collection was not closed properly',
+      )
+    })
+  }
+
+  #end(entry: Entry, end: (collection: Collection) => Promise<void>): Promise<void> {
+    entry.closing ??= (async () => {
+      try {
+        if (entry.collection !== undefined) {
+          await end(entry.collection)
+          await entry.store!.close()
+        }
+      } finally {
+        this.#entries.delete(entry.record.number)
+      }
+    })()
+    return entry.closing
+  }
+
+  #aliasesByTarget(): ReadonlyMap<string, readonly string[]> {
+    const byTarget = new Map<string, string[]>()
+    for (const alias of [...this.aliases.keys()].sort()) {
+      const target = this.aliases.get(alias)!
+      const found = byTarget.get(target) ?? []
+      found.push(alias)
+      byTarget.set(target, found)
+    }
+    return byTarget
+  }
+
+  #infoOf(name: string, aliases: ReadonlyMap<string, readonly string[]>): CollectionInfo {
+    const { store, main } = this.#options
+    const record = store.collections.get(name)
+    const common = { name, hnsw: this.#hnswOf(record?.hnsw ?? {}), aliases: aliases.get(name) ?? [] }
+    const open = record === undefined ? main : this.#entries.get(record.number)?.collection
+    if (open === undefined) return { ...common, ...store.summary(record!.number) }
+    return { ...common, dimension: open.dimension ?? record?.dimension, points: open.stats.points }
+  }
+
+  /** @throws DatabaseError `already_exists` when a collection has other settings than those that are given */
+  #checkSame(name: string, { dimension, hnsw }: CollectionSettings): void {
+    const info = this.get(name)
+    const pairs = [
+      ['dimension', dimension, info.dimension],
+      ['hnsw.m', hnsw.m, info.hnsw.m],
+      ['hnsw.ef_construction', hnsw.efConstruction, info.hnsw.efConstruction],
+    ] as const
+    for (const [field, asked, actual] of pairs) {
+      if (asked === undefined || asked === actual) continue
+      throw new DatabaseError(
+        'already_exists',
+        `the collection ${name} exists, and its ${field} is ${actual ?? 'not fixed yet'}, not ${asked}`,
+      )
+    }
+  }
+}
+
+/** A collection that is being opened, open, or being closed. */
+class Entry {
+  readonly record: CollectionRecord
+  readonly #onUnused: () => void
+  /** Set at once by whoever makes the entry. */
+  opening!: Promise<Collection>
+  collection: Collection | undefined
+  store: Store | undefined
+  closing: Promise<void> | undefined
+  /** When it was last used, by `performance.now()`. */
+  usedMs: number = performance.now()
+  #users = 0
+
+  constructor(record: CollectionRecord, onUnused: () => void) {
+    this.record = record
+    this.#onUnused = onUnused
+  }
+
+  get isUnused(): boolean {
+    return this.collection !== undefined && this.#users === 0 && this.closing === undefined
+  }
+
+  use(database: Collection): Lease {
+    this.#users += 1
+    let isReleased = false
+    return {
+      database,
+      [Symbol.dispose]: () => {
+        if (isReleased) return
+        isReleased = true
+        this.#users -= 1
+        this.usedMs = performance.now()
+        if (this.#users === 0) this.#onUnused()
+      },
+    }
+  }
+}
+
+function notFound(name: string): DatabaseError {
+  return new DatabaseError('collection_not_found', `no collection or alias is named ${name}`)
+}
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}
+
+function tooMany(count: number): DatabaseError {
+  return new DatabaseError(
+    'overloaded',
+    `there are ${count} collections, the most is ${collectionsMax}: delete some`,
+  )
+}
+
+/** Their names and settings are in memory: some hundred bytes each. */
+const collectionsMax = 100_000
+
+const smallIdleMs = 60_000
+
+/** Is read from the disk in some milliseconds. */
+const smallBytes = 4 * 1024 * 1024

@@ -1,0 +1,8 @@
+import type { OperationName, OperationTypes } from '../api/operations.ts'
+
+/** How an operation is spelled in gRPC. */
+export interface Codec<Name extends OperationName> {
+  readonly decode: (bytes: Buffer) => OperationTypes[Name]['input']
+  /** A promise for an answer so large that it is written in turns. */
+  readonly encode: (output: OperationTypes[Name]['output']) => Buffer | Promise<Buffer>
+}

@@ -1,0 +1,76 @@
+import type { PutCollectionInput, SetAliasesInput } from '../api/collections.ts'
+import type { CollectionInfo } from '../base/collection.ts'
+import type { FieldNotes } from './ignored-fields.ts'
+import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-codec.ts'
+import type { JsonScanner } from './json-scanner.ts'
+
+/** Collections and aliases as JSON. Small, and seldom asked for: answers are made in one go. */
+
+export function decodeCollection(body: Buffer, notes: FieldNotes): PutCollectionInput {
+  // A collection of which nothing is said takes the settings of the service.
+  if (body.length === 0) return {}
+  return whole(body, (json) => {
+    let dimension: number | undefined
+    let hnsw: PutCollectionInput['hnsw']
+    for (const key of membersAt(json, '')) {
+      if (key === 'dimension') dimension = readNumber(json, 'dimension')
+      else if (key === 'hnsw') hnsw = readHnsw(json, notes)
+      else skipUnknown(json, '', key, notes)
+    }
+    return { dimension, hnsw }
+  })
+}
+
+function readHnsw(json: JsonScanner, notes: FieldNotes): PutCollectionInput['hnsw'] {
+  let m: number | undefined
+  let efConstruction: number | undefined
+  for (const key of membersAt(json, 'hnsw.')) {
+    if (key === 'm') m = readNumber(json, 'hnsw.m')
+    else if (key === 'ef_construction') efConstruction = readNumber(json, 'hnsw.ef_construction')
+    else skipUnknown(json, 'hnsw.', key, notes)
+  }
+  return { m, efConstruction }
+}
+
+export function decodeAliases(body: Buffer, notes: FieldNotes): SetAliasesInput {
+  return whole(body, (json) => {
+    const set = new Map<string, string>()
+    let remove: string[] = []
+    for (const key of membersAt(json, '')) {
+      if (key === 'set') {
+        for (const alias of membersAt(json, 'set.')) set.set(alias, readString(json, `set.${alias}`))
+      } else if (key === 'remove') {
+        expectKind(json, 'array', 'remove', 'an array of strings')
+        remove = Array.from(json.elements(), (index) => readString(json, `remove[${index}]`))
+      } else skipUnknown(json, '', key, notes)
+    }
+    return { set, remove }
+  })
+}
+
+export function encodeCollections(collections: readonly CollectionInfo[]): string {
+  return JSON.stringify({ collections: collections.map(inJson) })
+}
+
+export function encodeCollection(collection: CollectionInfo): string {
+  return JSON.stringify(inJson(collection))
+}
+
+export function encodeAliases(aliases: ReadonlyMap<string, string>): string {
+  return JSON.stringify({ aliases: Object.fromEntries([...aliases].sort(byName)) })
+}
+
+function byName([a]: readonly [string, string], [b]: readonly [string, string]): number {
+  return a < b ? -1 : 1
+}
+
+/** What is undefined is left out. */
+function inJson({ name, dimension, points, hnsw, aliases }: CollectionInfo): object {
+  return {
+    name,
+    dimension,
+    points,
+    hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction },
+    aliases,
+  }
+}
