@@ -4,7 +4,8 @@ import type { Command } from 'commander'
 import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
 import type { VectorClient } from '../client/client.ts'
 import { createGrpcClient } from '../client/grpc-client.ts'
-import { authorizationOf, causeOf, createHttpClient, type HttpClientOptions } from '../client/http-client.ts'
+import { authorizationOf, causeOf, type HttpService } from '../client/http-call.ts'
+import { createHttpClient } from '../client/http-client.ts'
 import { tlsFault } from '../client/tls-fault.ts'
 import { readConfig } from '../config.ts'
 import { readNamed } from './files.ts'
@@ -95,7 +96,7 @@ export function defaultHttpUrl(environment: Environment): string {
 }
 
 /** How a service is called over HTTP. With `--ca-file` this process trusts what that has, and nothing else. */
-export function httpService(options: HttpOptions, environment: Environment): HttpClientOptions {
+export function httpService(options: HttpOptions, environment: Environment): HttpService {
   const url = options.http === undefined ? defaultHttpUrl(environment) : httpUrl(options.http)
   const baseUrl = url.replace(/\/+$/, '')
   trust(options.caFile, baseUrl)
@@ -113,7 +114,7 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
  * @throws Error that says why there is none
  */
 export async function fetchFrom(
-  service: HttpClientOptions,
+  service: HttpService,
   path: string,
   method: 'GET' | 'POST' = 'GET',
 ): Promise<Response> {

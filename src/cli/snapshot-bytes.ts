@@ -1,4 +1,4 @@
-import { refusalOf } from '../client/http-client.ts'
+import { refusalOf } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
 import { snapshotOfData } from '../main.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'

@@ -1,4 +1,4 @@
-import { refusalOf } from '../client/http-client.ts'
+import { refusalOf } from '../client/http-call.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import type { Environment } from './usage.ts'
 
