@@ -1,4 +1,9 @@
-import { type CollectionInfo, type CollectionSettings, collectionName } from '../base/collection.ts'
+import {
+  type CollectionInfo,
+  type CollectionSettings,
+  collectionName,
+  collectionNameRule,
+} from '../base/collection.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import type { CallOptions } from './call-options.ts'
 
@@ -44,7 +49,7 @@ export function checkCollectionName(name: string): string {
   if (collectionName.test(name)) return name
   throw new DatabaseError(
     'invalid_argument',
-    `${JSON.stringify(name)} is not the name of a collection: 1 to 63 of a-z, 0-9, _ and -, the first a letter or digit`,
+    `${JSON.stringify(name)} cannot be the name of a collection: ${collectionNameRule}`,
   )
 }
 
