@@ -147,13 +147,17 @@ describe('the gRPC codec of collections, reading', () => {
 })
 
 describe('the gRPC codec of collections, writing', () => {
-  const anyInfo = fc.record({
-    name: anyText,
-    dimension: fc.option(anyUint32, { nil: undefined }),
-    points: anyUint32,
-    hnsw: fc.record({ m: anyUint32, efConstruction: anyUint32 }, { noNullPrototype: true }),
-    aliases: fc.array(anyText),
-  })
+  const asLiteral = { noNullPrototype: true }
+  const anyInfo = fc.record(
+    {
+      name: anyText,
+      dimension: fc.option(anyUint32, { nil: undefined }),
+      points: anyUint32,
+      hnsw: fc.record({ m: anyUint32, efConstruction: anyUint32 }, asLiteral),
+      aliases: fc.array(anyText),
+    },
+    asLiteral,
+  )
 
   it('gives answers that the generated types read', async () => {
     await fc.assert(
