@@ -110,6 +110,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
   maxBufferedRequestBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
   maxBufferedAnswerBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
+  maxOpenCollections: numbers(256, 1, 100_000),
   maxQueuedQueries: numbers(20_000, 1, 10_000_000),
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxQueuedWriteBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),

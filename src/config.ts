@@ -52,6 +52,7 @@ export interface Config {
   readonly maxRequestBytes: number
   readonly maxBufferedRequestBytes: number
   readonly maxBufferedAnswerBytes: number
+  readonly maxOpenCollections: number
   readonly maxQueuedQueries: number
   readonly maxQueuedResults: number
   readonly maxQueuedWriteBytes: number
@@ -312,6 +313,15 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Answers that clients have not taken in yet, in bytes together; what would pass it is refused as overload. Shared out as MAX_BUFFERED_REQUEST_BYTES is.',
     parse: bytes(1, 64 * 1024 * mebibyte),
+  },
+  maxOpenCollections: {
+    env: 'MAX_OPEN_COLLECTIONS',
+    flag: 'max-open-collections',
+    default: 256,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Named collections whose points may be in memory at once. Beyond it those that nobody uses are closed, and opened again when somebody does.',
+    parse: integer(1, 100_000),
   },
   maxQueuedQueries: {
     env: 'MAX_QUEUED_QUERIES',

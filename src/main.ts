@@ -8,19 +8,21 @@ import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
 import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
-import { type Diagnosis, examine } from './engine/doctor.ts'
-import { type Engine, openEngine, startEngineThreads, stopEngineThreads } from './engine/engine.ts'
+import { CollectionSet } from './engine/collection-set.ts'
+import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
+import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
+import { openDataStore } from './storage/data-store.ts'
+import { DirectorySurvey } from './storage/directory-survey.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
 import { repair } from './storage/repair.ts'
 import type { SnapshotHeader } from './storage/snapshot-format.ts'
 import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
-import type { Store } from './storage/store.ts'
-import { Survey } from './storage/survey.ts'
+import type { DataStore } from './storage/store.ts'
 import type { Ports, Transports } from './transports.ts'
 
 export { writeWholeFile } from './storage/whole-file.ts'
@@ -78,7 +80,7 @@ export function loggerOf({ logLevel, logFormat }: Config): Logger {
  *
  * @throws Error that says what is wrong: the data directory is in use, or so damaged that it cannot be opened
  */
-export async function examineData(config: Config): Promise<Diagnosis> {
+export async function examineData(config: Config): Promise<DirectoryDiagnosis> {
   return (await examineAnd(config)).diagnosis
 }
 
@@ -90,22 +92,16 @@ export async function examineData(config: Config): Promise<Diagnosis> {
  */
 export async function repairData(
   config: Config,
-): Promise<{ readonly diagnosis: Diagnosis; readonly file: string | undefined }> {
+): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
   return await examineAnd(config, repair)
 }
 
 async function examineAnd(
   config: Config,
   act?: typeof repair,
-): Promise<{ readonly diagnosis: Diagnosis; readonly file: string | undefined }> {
-  await using survey = await Survey.open(config.dataDir)
-  if (survey === undefined) {
-    const diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
-    return { diagnosis, file: undefined }
-  }
-  const { findings, ...diagnosis } = examine(survey, indexDirectory(config))
-  const file = diagnosis.damageCount > 0 ? await act?.(survey, findings) : undefined
-  return { diagnosis, file }
+): Promise<{ readonly diagnosis: DirectoryDiagnosis; readonly file: string | undefined }> {
+  await using survey = await DirectorySurvey.open(config.dataDir)
+  return await examineDirectory(survey, indexDirectory(config), act)
 }
 
 /**
@@ -156,11 +152,11 @@ async function assemble(
   close: () => Promise<void>,
 ): Promise<Service> {
   const started = performance.now()
-  const threads = startEngineThreads({ ...config, logger })
-  closers.push(() => stopEngineThreads(threads))
+  const engine = startEngine({ ...config, logger })
+  closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
   let writesBlocked: WritesBlocked | undefined
-  const store = await openStore({
+  const data = await openDataStore({
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
@@ -171,7 +167,8 @@ async function assemble(
       writesBlocked = reason
     },
   })
-  closers.push(() => store.close())
+  closers.push(() => data.close())
+  const store = data.main
   const generated = await generatedKey(config, logger)
   const keysFile = config.apiKeysFile === undefined ? undefined : readKeysFile(config.apiKeysFile)
   const keysWith = (fileKeys: readonly ApiKey[] = []): ServiceKeys =>
@@ -179,19 +176,16 @@ async function assemble(
   const keys = keysWith(keysFile?.keys)
   logKeys(keys, logger)
 
-  let loaded: Engine | undefined
-  const engine = (): Engine => {
+  let loaded: Loaded | undefined
+  const collections = (): Loaded => {
     if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
   // Runs until its threads are at work: what opening the ports takes does not come on top of that.
   const stop = new AbortController()
-  const opening = openEngine({
+  const opening = engine.openCollection(store, {
     ...config,
-    store,
-    threads,
-    logger,
     indexDirectory: indexDirectory(config),
     signal: stop.signal,
   })
@@ -199,22 +193,22 @@ async function assemble(
   opening.catch(() => {})
   closers.push(async (deadlineMs) => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
-    await (await opening.catch(() => undefined))?.close(
-      Math.max(indexCloseMinMs, deadlineMs - performance.now()),
-    )
+    await opening.catch(() => {})
+    await loaded?.set.close()
+    await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = {
     config,
-    engine,
+    collections,
     metrics,
     logger,
     keys,
     isReady,
     writesBlocked: () => writesBlocked,
   }
-  registerSystem(parts, threads.kernels.variant)
+  registerSystem(parts, engine.kernelVariant)
   const transports = await openTransports(parts, closers)
   const { ports } = transports
   logPorts(config, ports, logger)
@@ -231,11 +225,13 @@ async function assemble(
     closers.push(async () => unwatch())
   }
 
-  const ready = opening.then(async (engine) => {
-    loaded = engine
-    registerGauges(parts.metrics, engine, store)
+  const ready = opening.then((collection) => {
+    const set = new CollectionSet({ ...config, engine, store: data, main: collection, logger })
+    loaded = { main: collection, set }
+    registerGauges(parts.metrics, engine, collection, data)
+    registerCollections(parts.metrics, set)
     transports.setServing(true)
-    const { points, dimension } = engine.stats
+    const { points, dimension } = collection.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
   // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
@@ -250,10 +246,16 @@ async function assemble(
   }
 }
 
+/** What there is once the points of the default collection are in memory. */
+interface Loaded {
+  readonly main: Collection
+  readonly set: CollectionSet
+}
+
 interface TransportParts {
   readonly config: Config
   /** @throws DatabaseError `not_ready` */
-  readonly engine: () => Engine
+  readonly collections: () => Loaded
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly keys: ServiceKeys
@@ -263,10 +265,13 @@ interface TransportParts {
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, engine } = parts
+  const { config, collections } = parts
   const context: ApiContext = {
     get database() {
-      return engine()
+      return collections().main
+    },
+    get collections() {
+      return collections().set
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
   }
@@ -335,48 +340,60 @@ function logKeys({ grpc, http }: ServiceKeys, logger: Logger): void {
   logger.info({ grpc: named(grpc), http: http === undefined ? 'open' : named(http) }, 'API keys in force')
 }
 
-function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): void {
-  metrics.gauge('vicinal_points', 'Live points.', () => engine.stats.points)
+function registerGauges(
+  metrics: ServiceMetrics,
+  engine: Engine,
+  collection: Collection,
+  store: DataStore,
+): void {
+  metrics.gauge('vicinal_points', 'Live points.', () => collection.stats.points)
   metrics.gauge(
     'vicinal_dimension',
     'Length of every vector; 0 until the first insert.',
-    () => engine.stats.dimension,
+    () => collection.stats.dimension,
   )
   metrics.gauge(
     'vicinal_sequence',
     'Sequence number of the last durable change.',
-    () => engine.stats.sequence,
+    () => collection.stats.sequence,
   )
-  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => engine.stats.segments)
+  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => collection.stats.segments)
   metrics.gauge(
     'vicinal_index_memory_bytes',
     'Memory that the index has reserved for vectors.',
-    () => engine.stats.indexBytes,
+    () => collection.stats.indexBytes,
   )
-  metrics.gauge('vicinal_id_table_memory_bytes', 'Memory of the id table.', () => engine.stats.idTableBytes)
+  metrics.gauge(
+    'vicinal_id_table_memory_bytes',
+    'Memory of the id table.',
+    () => collection.stats.idTableBytes,
+  )
   metrics.gauge(
     'vicinal_index_waiting_points',
     'Points that are stored and not yet linked into the index: every search scans them.',
-    () => engine.stats.unindexed,
+    () => collection.stats.unindexed,
   )
   metrics.gauge(
     'vicinal_index_tombstones',
     'Removed points whose links are not repaired yet.',
-    () => engine.stats.tombstones,
+    () => collection.stats.tombstones,
   )
   metrics.gauge(
     'vicinal_index_settling',
     '1 while a graph is being built or repaired after a start, or recall is being measured; searches may be exact, and slower, meanwhile.',
-    () => Number(engine.stats.isSettling),
+    () => Number(collection.stats.isSettling),
   )
   metrics.gauges(
     'vicinal_index_measured_on',
     'By the metric of the graph, what its distances are measured on: 0 no graph yet, 1 codes, 2 vectors, 3 no graph, as neither tells the points apart.',
     'graph',
     () =>
-      Object.entries(engine.stats.measuredOn).map(([graph, on]) => [graph, measuredOnNumbers[on ?? 'none']]),
+      Object.entries(collection.stats.measuredOn).map(([graph, on]) => [
+        graph,
+        measuredOnNumbers[on ?? 'none'],
+      ]),
   )
-  const plans = (): [string, MetricPlan][] => Object.entries(engine.stats.plans)
+  const plans = (): [string, MetricPlan][] => Object.entries(collection.stats.plans)
   metrics.gauges(
     'vicinal_index_recall',
     'Share of the ten nearest that searches at the default ef find: 1 where they are exact, else measured on stored points.',
@@ -404,10 +421,37 @@ function registerGauges(metrics: ServiceMetrics, engine: Engine, store: Store): 
   metrics.gauge(
     'vicinal_idempotency_keys',
     'Idempotency keys on disk, those included that are too old to be recognized.',
-    () => store.keyedRequestCount,
+    () => store.main.keyedRequestCount,
   )
   metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => store.diskBytes)
 }
+
+function registerCollections(metrics: ServiceMetrics, set: CollectionSet): void {
+  metrics.gauge('vicinal_collections', 'Collections, the default one included.', () => set.count)
+  metrics.gauge(
+    'vicinal_open_collections',
+    'Named collections whose points are in memory.',
+    () => set.openCount,
+  )
+  metrics.gauges(
+    'vicinal_collection_points',
+    `Live points of named collections that are open, the ${collectionsShown} largest.`,
+    'collection',
+    () => set.largestOpen(collectionsShown).map(([name, { points }]) => [name, points]),
+  )
+  metrics.gauges(
+    'vicinal_collection_memory_bytes',
+    `Memory that these collections take for vectors and ids.`,
+    'collection',
+    () =>
+      set
+        .largestOpen(collectionsShown)
+        .map(([name, { indexBytes, idTableBytes }]) => [name, indexBytes + idTableBytes]),
+  )
+}
+
+/** Labels cost whoever stores the metrics. */
+const collectionsShown = 50
 
 function registerSystem({ metrics, config, writesBlocked }: TransportParts, simd: string): void {
   const { platform, arch } = process

@@ -3,14 +3,13 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import type { ApiContext } from '../src/api/call.ts'
 import { operations } from '../src/api/operations.ts'
-import { createLogger } from '../src/base/log.ts'
 import { metrics } from '../src/base/point.ts'
 import type { PointsClient, PointToInsert } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
-import { openEngine } from '../src/engine/engine.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
+import { openCollection } from './support/collection.ts'
+import { noCollections } from './support/no-collections.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
@@ -46,15 +45,12 @@ async function serviceAccess(connect: (service: TestService) => PointsClient): P
 async function inProcessAccess(): Promise<Access> {
   const service = await startTestService()
   await service.service.close()
-  const logger = createLogger({ level: 'silent', pretty: false })
   const open = async (): Promise<{ context: ApiContext; close: () => Promise<void> }> => {
-    const store = await openStore({ dataDir: service.dataDir, logger })
-    const engine = await openEngine({ ...service.config, store, logger })
-    const close = async (): Promise<void> => {
-      await engine.close()
-      await store.close()
-    }
-    return { context: { database: engine, limits: service.config }, close }
+    const { collection, close } = await openCollection(service.dataDir, {
+      ...service.config,
+      indexDirectory: undefined,
+    })
+    return { context: { database: collection, collections: noCollections, limits: service.config }, close }
   }
   let opened = await open()
   const call = { fields: { queryVector: 'vector' } } as const

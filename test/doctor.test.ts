@@ -6,44 +6,25 @@ import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { createLogger } from '../src/base/log.ts'
 import { readConfig } from '../src/config.ts'
-import { type Engine, openEngine } from '../src/engine/engine.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
+import { openDataStore } from '../src/storage/data-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import { withCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService } from './support/service.ts'
+import { asLoaded, contentsOf, insertionsOf } from './support/stored-points.ts'
 
 const program = join(import.meta.dirname, '../src/cli/main.ts')
 
 /** The exit code, and what was printed, of `vicinal doctor`. */
-async function doctor(dataDir: string): Promise<{ code: number; text: string }> {
+async function doctor(dataDir: string, ...options: string[]): Promise<{ code: number; text: string }> {
+  const args = [program, 'doctor', '--data-dir', dataDir, ...options]
   try {
-    const { stdout } = await promisify(execFile)(process.execPath, [program, 'doctor', '--data-dir', dataDir])
+    const { stdout } = await promisify(execFile)(process.execPath, args)
     return { code: 0, text: stdout }
   } catch (error) {
     const { code, stdout, stderr } = error as { code: number; stdout: string; stderr: string }
     return { code, text: stdout + stderr }
-  }
-}
-
-/** Runs `body` on an engine over a directory, which is stopped in order. */
-async function withEngine<Result>(
-  dataDir: string,
-  body: (engine: Engine) => Promise<Result>,
-): Promise<Result> {
-  const logger = createLogger({ level: 'silent', pretty: false })
-  const store = await openStore({ dataDir, logger })
-  const engine = await openEngine({
-    ...readConfig({}),
-    store,
-    logger,
-    indexDirectory: join(dataDir, 'index'),
-  })
-  try {
-    return await body(engine)
-  } finally {
-    await engine.close()
-    await store.close()
   }
 }
 
@@ -53,9 +34,9 @@ async function fill(dataDir: string): Promise<readonly string[]> {
     vector,
     payload: { contentType: 'Text' as const, content: `point ${at}` },
   }))
-  return await withEngine(dataDir, async (engine) => {
-    const ids = await engine.insert(points)
-    while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
+  return await withCollection(dataDir, readConfig({}), async (collection) => {
+    const ids = await collection.insert(points)
+    while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
     return ids
   })
 }
@@ -93,16 +74,78 @@ describe('vicinal doctor', () => {
   it('finds an index whole whose last points were removed, and a start uses it', async () => {
     await using directory = await temporaryDirectory()
     const ids = await fill(directory.path)
-    await withEngine(directory.path, async (engine) => {
-      for (const id of ids.slice(-3)) assert.equal(await engine.remove(id), true)
+    await withCollection(directory.path, readConfig({}), async (collection) => {
+      for (const id of ids.slice(-3)) assert.equal(await collection.remove(id), true)
     })
     const told = await doctor(directory.path)
     assert.equal(told.code, 0, told.text)
     assert.match(told.text, /1197 points.* is whole/)
     assert.match(told.text, /graph-0-0\.bin: 1197 points linked$/m)
-    await withEngine(directory.path, async (engine) => {
-      assert.deepEqual([engine.stats.points, engine.stats.unindexed], [1197, 0])
+    await withCollection(directory.path, readConfig({}), async (collection) => {
+      assert.deepEqual([collection.stats.points, collection.stats.unindexed], [1197, 0])
     })
+  })
+
+  it('examines named collections too, names those that are damaged and repairs them', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const logger = createLogger({ level: 'silent', pretty: false })
+    const points = insertionsOf(10)
+    {
+      const data = await openDataStore({ dataDir, logger })
+      await data.main.commit({ insertions: points, deletions: [] })
+      for (const name of ['docs', 'images', 'lost']) {
+        const store = await data.open((await data.create({ name })).number)
+        await store.commit({ insertions: points, deletions: [] })
+      }
+      await data.close()
+    }
+    const whole = await doctor(dataDir)
+    assert.equal(whole.code, 0, whole.text)
+    assert.match(whole.text, /^10 points: .* is whole$/m)
+    for (const name of ['docs', 'images', 'lost']) {
+      assert.match(whole.text, new RegExp(`^collection ${name}: 10 points: .* is whole$`, 'm'))
+    }
+
+    const path = join(dataDir, 'collections/2/vectors.rows')
+    const rows = readFileSync(path)
+    rows[rows.length - 9]! ^= 4
+    writeFileSync(path, rows)
+    rmSync(join(dataDir, 'collections/3/vectors.rows'))
+    const told = await doctor(dataDir)
+    assert.equal(told.code, 1)
+    assert.match(told.text, /^collection docs: 10 points: .* is whole$/m)
+    assert.match(
+      told.text,
+      /^collection images: DAMAGED: point .* in slot 9: its row in vectors\.rows does not/m,
+    )
+    assert.match(told.text, /^collection lost: DAMAGED: .*3\/vectors\.rows cannot be used: it is missing/m)
+    assert.match(told.text, /2 faults were found/)
+
+    const repaired = await doctor(dataDir, '--repair')
+    assert.equal(repaired.code, 1)
+    assert.match(
+      repaired.text,
+      /^collection images: damaged points were set aside: .*points-images-.*\.jsonl$/m,
+    )
+    assert.match(repaired.text, /no repair can mend these collections, the others are served: lost/)
+    const [file] = readdirSync(join(dataDir, 'set-aside'))
+    const kept = JSON.parse(readFileSync(join(dataDir, 'set-aside', file!), 'utf8'))
+    assert.deepEqual([kept.id, kept.content], [points[9]!.id, points[9]!.point.payload.content])
+
+    const data = await openDataStore({ dataDir, logger })
+    try {
+      const store = await data.open(2)
+      assert.deepEqual([...(await contentsOf(store))], asLoaded(points.slice(0, 9)))
+      assert.equal((await contentsOf(await data.open(1))).size, 10)
+      await assert.rejects(data.open(3), /it is missing/)
+      await data.drop('lost')
+    } finally {
+      await data.close()
+    }
+    const after = await doctor(dataDir)
+    assert.equal(after.code, 0, after.text)
+    assert.match(after.text, /^collection images: 9 points: .* is whole$/m)
   })
 
   it('says so when the service runs, or when there is nothing', async () => {

@@ -18,6 +18,7 @@ import { readConfig } from '../src/config.ts'
 import { databasePath } from '../src/storage/data-directory.ts'
 import { formatVersion } from '../src/storage/key-layout.ts'
 import { startTransports, type Transports } from '../src/transports.ts'
+import { noCollections } from './support/no-collections.ts'
 import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
 const apiKey = 'a-key-that-is-nowhere-else'
@@ -406,6 +407,7 @@ async function listenWithoutData(isReady: () => boolean): Promise<Transports> {
     get database(): never {
       throw new DatabaseError('not_ready', 'the stored points are still loading')
     },
+    collections: noCollections,
     limits: { maxLimit: 10, hnswEf: 10 },
   }
   return startTransports({

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createLogger } from '../src/base/log.ts'
 import { readConfig } from '../src/config.ts'
-import { openEngine } from '../src/engine/engine.ts'
+import { startEngine } from '../src/engine/engine.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -11,7 +11,7 @@ import { seededRandom } from './support/random.ts'
 const logger = createLogger({ level: 'silent', pretty: false })
 const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '2' })
 
-describe('opening an engine', () => {
+describe('opening a collection', () => {
   it('is broken off by its signal, at any moment, and finds every point the next time', async () => {
     const points = clusteredVectors(seededRandom(5), 20_000, 64).map((vector, at) => ({
       vector,
@@ -21,20 +21,23 @@ describe('opening an engine', () => {
     await using cleanup = new AsyncDisposableStack()
     const store = await openStore({ dataDir: directory.path, logger })
     cleanup.defer(() => store.close())
-    const first = await openEngine({ ...config, store, logger })
+    const engine = cleanup.use(startEngine({ ...config, logger }))
+    const first = await engine.openCollection(store, config)
     const ids = await first.insert(points)
     await first.close()
 
     const reason = new Error('enough')
-    await assert.rejects(openEngine({ ...config, store, logger, signal: AbortSignal.abort(reason) }), reason)
+    const aborted = AbortSignal.abort(reason)
+    await assert.rejects(engine.openCollection(store, { ...config, signal: aborted }), reason)
     const stop = new AbortController()
-    const opening = openEngine({ ...config, store, logger, signal: stop.signal })
+    const opening = engine.openCollection(store, { ...config, signal: stop.signal })
     // Its threads have been told to fill; none can have answered.
     stop.abort(reason)
     await assert.rejects(opening, reason)
 
-    await using engine = await openEngine({ ...config, store, logger, signal: new AbortController().signal })
-    assert.equal(engine.stats.points, points.length)
-    for (const [at, id] of ids.entries()) assert.deepEqual(engine.get(id)!.vector, points[at]!.vector)
+    const { signal } = new AbortController()
+    const collection = await engine.openCollection(store, { ...config, signal })
+    assert.equal(collection.stats.points, points.length)
+    for (const [at, id] of ids.entries()) assert.deepEqual(collection.get(id)!.vector, points[at]!.vector)
   })
 })

@@ -1,17 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newId } from '../src/base/ids.ts'
-import { createLogger } from '../src/base/log.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
-import { openEngine } from '../src/engine/engine.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
+import { openCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 
 const seed = 20_271_018
 const dimension = 512
-const logger = createLogger({ level: 'silent', pretty: false })
 const payload = { contentType: 'Text', content: '' } as const
 
 /** How long search threads have for what takes them a few milliseconds. */
@@ -35,27 +32,24 @@ describe(`a point that goes between being found and being answered, seed ${seed}
   for (const [name, queries] of Object.entries(searches)) {
     it(`is left out of ${name}, as is what has taken its slot`, async () => {
       await using directory = await temporaryDirectory()
-      await using cleanup = new AsyncDisposableStack()
-      const store = await openStore({ dataDir: directory.path, logger })
-      cleanup.defer(() => store.close())
       const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
-      const engine = await openEngine({ ...config, store, logger })
-      cleanup.defer(() => engine.close())
+      await using opened = await openCollection(directory.path, config)
+      const { collection } = opened
       // More bytes than are searched on the calling thread.
-      await engine.insert(Array.from({ length: 1000 }, point))
-      const before = (await engine.search(queries)).strings()
+      await collection.insert(Array.from({ length: 1000 }, point))
+      const before = (await collection.search(queries)).strings()
       const [nearest] = before
       assert.equal(nearest!.length, 1000)
 
-      const search = engine.search(queries)
+      const search = collection.search(queries)
       hold(searchMs)
       const deleted = nearest![0]!
       const replaced = nearest![3]!
-      const [emptySlot, refilledSlot] = [engine.find(deleted), engine.find(replaced)]
-      const { sequence } = engine.stats
-      engine.applyDeletion({ slot: emptySlot, id: deleted, sequence: sequence + 1 })
-      engine.applyDeletion({ slot: refilledSlot, id: replaced, sequence: sequence + 2 })
-      engine.applyInsertion({ slot: refilledSlot, id: newId(), sequence: sequence + 3, point: point() })
+      const [emptySlot, refilledSlot] = [collection.find(deleted), collection.find(replaced)]
+      const { sequence } = collection.stats
+      collection.applyDeletion({ slot: emptySlot, id: deleted, sequence: sequence + 1 })
+      collection.applyDeletion({ slot: refilledSlot, id: replaced, sequence: sequence + 2 })
+      collection.applyInsertion({ slot: refilledSlot, id: newId(), sequence: sequence + 3, point: point() })
 
       assert.deepEqual(
         (await search).strings(),

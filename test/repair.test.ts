@@ -19,11 +19,12 @@ import { promisify } from 'node:util'
 import { createLogger } from '../src/base/log.ts'
 import { metrics, type NewPoint } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
-import { type Engine, openEngine } from '../src/engine/engine.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import { keyOfRequest, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import { openDatabase } from '../src/storage/tables.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import { withCollection } from './support/collection.ts'
 import { type Ended, run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 
@@ -33,29 +34,13 @@ const dimension = 16
 const count = 2000
 const logger = createLogger({ level: 'silent', pretty: false })
 
-async function withEngine<Result>(
+function withPoints<Result>(
   dataDir: string,
-  work: (engine: Engine) => Promise<Result>,
+  work: (collection: Collection) => Promise<Result>,
 ): Promise<Result> {
-  const store = await openStore({ dataDir, logger })
-  try {
-    const engine = await openEngine({
-      ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }),
-      store,
-      logger,
-      indexDirectory: join(dataDir, 'index'),
-      // A graph, however small the collection, and written at once.
-      graphBytesMin: 0,
-      quietMs: 20,
-    })
-    try {
-      return await work(engine)
-    } finally {
-      await engine.close()
-    }
-  } finally {
-    await store.close()
-  }
+  const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+  // A graph, however small the collection, and written at once.
+  return withCollection(dataDir, { ...config, graphBytesMin: 0, quietMs: 20 }, work)
 }
 
 function flip(path: string, at: number): void {
@@ -117,9 +102,9 @@ describe('a repair', () => {
   before(async () => {
     directory = await temporaryDirectory()
     sound = join(directory.path, 'sound')
-    ids = await withEngine(sound, async (engine) => {
-      const stored = await engine.insert(points)
-      while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
+    ids = await withPoints(sound, async (collection) => {
+      const stored = await collection.insert(points)
+      while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
       return stored
     })
     assert.ok(existsSync(join(sound, 'index/graph-0-0.bin')))
@@ -135,10 +120,10 @@ describe('a repair', () => {
 
   /** Everything but `gone` is served as it was stored; searches, through the graph too, find exactly that. */
   async function assertServesAllBut(dataDir: string, gone: ReadonlySet<number>): Promise<void> {
-    await withEngine(dataDir, async (engine) => {
-      assert.equal(engine.stats.points, count - gone.size)
+    await withPoints(dataDir, async (collection) => {
+      assert.equal(collection.stats.points, count - gone.size)
       for (const [slot, id] of ids.entries()) {
-        const point = engine.get(id)
+        const point = collection.get(id)
         if (gone.has(slot)) assert.equal(point, undefined)
         else assert.deepEqual(point, { id, ...points[slot]! })
       }
@@ -146,11 +131,11 @@ describe('a repair', () => {
       for (const slot of [...gone, 0, 1]) {
         const { vector } = points[slot]!
         for (const metric of metrics) {
-          const [all] = (await engine.search([{ vector, metric, limit: count, ef: 1 }])).strings()
+          const [all] = (await collection.search([{ vector, metric, limit: count, ef: 1 }])).strings()
           assert.deepEqual(new Set(all), left, metric)
         }
         const near = { vector, metric: 'Euclidean' as const, limit: 10, ef: 200 }
-        const [found] = (await engine.search([near])).strings()
+        const [found] = (await collection.search([near])).strings()
         assert.deepEqual(found, nearest(vector, gone))
       }
     })
@@ -214,9 +199,9 @@ describe('a repair', () => {
     assert.match(whole.stdout, /^1995 points: every vector and payload was read and is whole/)
     await assertServesAllBut(dataDir, gone)
     // Freed slots are used again, and the graph on disk takes the new points for nobody else.
-    await withEngine(dataDir, async (engine) => {
-      const [id] = await engine.insert([points[0]!])
-      const found = await engine.search([{ ...points[0]!, metric: 'Euclidean', limit: 2, ef: 100 }])
+    await withPoints(dataDir, async (collection) => {
+      const [id] = await collection.insert([points[0]!])
+      const found = await collection.search([{ ...points[0]!, metric: 'Euclidean', limit: 2, ef: 100 }])
       assert.deepEqual(found.strings(), [[ids[0], id]])
     })
   })
@@ -264,7 +249,7 @@ describe('a repair', () => {
     const dataDir = copy()
     const identity = { keyHash: Buffer.alloc(16, 1), bodyHash: Buffer.alloc(16, 2) }
     const more = [{ vector: new Float32Array(dimension).fill(9), payload: points[0]!.payload }]
-    const [first] = await withEngine(dataDir, (engine) => engine.insert(more, undefined, identity))
+    const [first] = await withPoints(dataDir, (collection) => collection.insert(more, undefined, identity))
     const tables = await openDatabase(dataDir)
     const value = tables.meta.getBinary(keyOfRequest(0))!
     value[20]! ^= 1
@@ -277,9 +262,9 @@ describe('a repair', () => {
       (await doctor(dataDir)).stdout,
       /^2001 points: every vector and payload was read and is whole/,
     )
-    const again = await withEngine(dataDir, async (engine) => [
-      ...(await engine.insert(more, undefined, identity)),
-      ...(await engine.insert(more, undefined, identity)),
+    const again = await withPoints(dataDir, async (collection) => [
+      ...(await collection.insert(more, undefined, identity)),
+      ...(await collection.insert(more, undefined, identity)),
     ])
     assert.notEqual(again[0], first, 'the key was forgotten')
     assert.equal(again[1], again[0], 'and is known again')

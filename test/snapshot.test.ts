@@ -10,7 +10,7 @@ import { createLogger } from '../src/base/log.ts'
 import { metrics, type NewPoint } from '../src/base/point.ts'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
-import { type Engine, openEngine } from '../src/engine/engine.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import { metaKeys, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import {
@@ -23,6 +23,7 @@ import { SnapshotReader } from '../src/storage/snapshot-reader.ts'
 import { restoreSnapshot } from '../src/storage/snapshot-restore.ts'
 import type { Insertion } from '../src/storage/store.ts'
 import { openDatabase } from '../src/storage/tables.ts'
+import { withCollection } from './support/collection.ts'
 import { FailingDisk } from './support/failing-disk.ts'
 import { Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
@@ -31,18 +32,11 @@ import { bytesOf, pieces, readSnapshot } from './support/snapshots.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
-async function withEngine<Result>(
+function withPoints<Result>(
   dataDir: string,
-  work: (engine: Engine) => Promise<Result>,
+  work: (collection: Collection) => Promise<Result>,
 ): Promise<Result> {
-  const store = await openStore({ dataDir, logger })
-  const engine = await openEngine({ ...readConfig({ SEARCH_THREADS: '1' }), store, logger })
-  try {
-    return await work(engine)
-  } finally {
-    await engine.close()
-    await store.close()
-  }
+  return withCollection(dataDir, readConfig({ SEARCH_THREADS: '1' }), work)
 }
 
 /** Of a directory that nothing uses. */
@@ -70,12 +64,12 @@ class History {
     []
   readonly #underWay: Promise<unknown>[] = []
   readonly #live: string[] = []
-  readonly #engine: Engine
+  readonly #collection: Collection
   readonly #random: () => number
   #sequence = 0
 
-  constructor(engine: Engine, random: () => number) {
-    this.#engine = engine
+  constructor(collection: Collection, random: () => number) {
+    this.#collection = collection
     this.#random = random
   }
 
@@ -88,7 +82,7 @@ class History {
   #insert(points: readonly NewPoint[]): void {
     const first = this.#sequence
     this.#sequence += points.length
-    const inserted = this.#engine.insert(points).then((ids) => {
+    const inserted = this.#collection.insert(points).then((ids) => {
       for (const [index, id] of ids.entries()) {
         this.#live.push(id)
         this.#changes.push({ sequence: first + index + 1, apply: (state) => state.set(id, points[index]!) })
@@ -101,7 +95,7 @@ class History {
     const [id] = this.#live.splice(Math.floor(this.#random() * this.#live.length), 1)
     this.#sequence += 1
     this.#changes.push({ sequence: this.#sequence, apply: (state) => state.delete(id!) })
-    this.#underWay.push(this.#engine.remove(id!))
+    this.#underWay.push(this.#collection.remove(id!))
   }
 
   async settled(): Promise<void> {
@@ -164,8 +158,8 @@ describe('a snapshot', () => {
     const seed = 52
     const random = seededRandom(seed)
     await using directory = await temporaryDirectory()
-    await withEngine(directory.path, async (engine) => {
-      const history = new History(engine, random)
+    await withPoints(directory.path, async (collection) => {
+      const history = new History(collection, random)
       const sequences = new Set<number>()
       const change = (): void =>
         history.change(
@@ -177,7 +171,7 @@ describe('a snapshot', () => {
         for (let count = 0; count < 100; count += 1) change()
         if (random() < 0.5) await history.settled()
         else await delay(random() * 5)
-        const snapshot = engine.snapshot()
+        const snapshot = collection.snapshot()
         async function* slowly(): AsyncGenerator<Buffer> {
           for await (const chunk of snapshot.chunks()) {
             yield chunk
@@ -199,15 +193,15 @@ describe('a snapshot', () => {
 
   it('keeps what is deleted after it, though every slot of it would be free', async () => {
     await using directory = await temporaryDirectory()
-    await withEngine(directory.path, async (engine) => {
+    await withPoints(directory.path, async (collection) => {
       const points = (name: string): NewPoint[] =>
         Array.from({ length: 3000 }, (_, index) => pointOf(seededRandom(index), 64, `${name} ${index}`))
-      const ids = await engine.insert(points('old'))
-      const snapshot = engine.snapshot()
+      const ids = await collection.insert(points('old'))
+      const snapshot = collection.snapshot()
       const chunks = snapshot.chunks()
       const first = [await chunks.next(), await chunks.next()].map(({ value }) => value as Buffer)
-      await Promise.all(ids.map((id) => engine.remove(id)))
-      await engine.insert(points('new'))
+      await Promise.all(ids.map((id) => collection.remove(id)))
+      await collection.insert(points('new'))
       const rest = await bytesOf(chunks)
       snapshot.close()
       const read = await readSnapshot(pieces(Buffer.concat([...first, rest])))
@@ -251,8 +245,10 @@ describe('a snapshot', () => {
   it('breaks off where the stored data is damaged', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = join(directory.path, 'data')
-    await withEngine(dataDir, (engine) =>
-      engine.insert(Array.from({ length: 50 }, (_, index) => pointOf(seededRandom(index), 9, `${index}`))),
+    await withPoints(dataDir, (collection) =>
+      collection.insert(
+        Array.from({ length: 50 }, (_, index) => pointOf(seededRandom(index), 9, `${index}`)),
+      ),
     )
     const path = join(dataDir, 'vectors.rows')
     const bytes = readFileSync(path)
@@ -331,12 +327,12 @@ describe('a restored service', () => {
   it('gives the same snapshot again, but for the database id', async () => {
     await using directory = await temporaryDirectory()
     const [from, to] = [join(directory.path, 'from'), join(directory.path, 'to')]
-    await withEngine(from, async (engine) => {
+    await withPoints(from, async (collection) => {
       const random = seededRandom(54)
-      const ids = await engine.insert(
+      const ids = await collection.insert(
         Array.from({ length: 200 }, (_, index) => pointOf(random, 33, `${index}`)),
       )
-      await Promise.all(ids.slice(50, 100).map((id) => engine.remove(id)))
+      await Promise.all(ids.slice(50, 100).map((id) => collection.remove(id)))
     })
     const first = await snapshotOf(from)
     await restoreSnapshot(await SnapshotReader.open(pieces(first)), to, logger)
@@ -354,7 +350,7 @@ describe('a snapshot file', () => {
     await using directory = await temporaryDirectory()
     const random = seededRandom(55)
     const points = Array.from({ length: 12 }, (_, index) => pointOf(random, 3, 'ü'.repeat(index)))
-    await withEngine(directory.path, (engine) => engine.insert(points))
+    await withPoints(directory.path, (collection) => collection.insert(points))
     return await snapshotOf(directory.path)
   }
 
@@ -446,8 +442,8 @@ describe('the database id', () => {
   const idOf = async (dataDir: string): Promise<string | undefined> =>
     (await readSnapshot(pieces(await snapshotOf(dataDir)))).header.databaseId
   const insertOne = (dataDir: string, content: string): Promise<unknown> =>
-    withEngine(dataDir, (engine) =>
-      engine.insert([{ vector: Float32Array.of(1, 2), payload: { contentType: 'Text', content } }]),
+    withPoints(dataDir, (collection) =>
+      collection.insert([{ vector: Float32Array.of(1, 2), payload: { contentType: 'Text', content } }]),
     )
   const create = async (dataDir: string, place: string): Promise<string> => {
     const { code, stdout, stderr } = await run(['snapshot', 'create', place, '--data-dir', dataDir])

@@ -1,19 +1,16 @@
 import assert from 'node:assert/strict'
-import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { createLogger } from '../src/base/log.ts'
 import { metrics } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
-import { type Engine, openEngine } from '../src/engine/engine.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import { examineData } from '../src/main.ts'
-import { openStore } from '../src/storage/lmdb-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import { openCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 
 const seed = 20_262
 const dimension = 48
-const logger = createLogger({ level: 'silent', pretty: false })
 const payload = { contentType: 'Text', content: '' } as const
 const { hnswEf: ef } = readConfig({})
 
@@ -28,20 +25,20 @@ class Ledger {
 }
 
 async function writeFor(
-  engine: Engine,
+  collection: Collection,
   ledger: Ledger,
   vectors: Float32Array[],
   random: () => number,
 ): Promise<void> {
   while (vectors.length > 0) {
     const batch = vectors.splice(-20)
-    const ids = await engine.insert(batch.map((vector) => ({ vector, payload })))
+    const ids = await collection.insert(batch.map((vector) => ({ vector, payload })))
     for (const [index, id] of ids.entries()) ledger.vectors.set(id, batch[index]!)
     const victims = [...ledger.vectors.keys()].filter((id) => !ledger.doomed.has(id) && random() < 0.004)
     for (const id of victims) ledger.doomed.add(id)
     await Promise.all(
       victims.map(async (id) => {
-        assert.equal(await engine.remove(id), true, 'a point that was there was not')
+        assert.equal(await collection.remove(id), true, 'a point that was there was not')
         ledger.vectors.delete(id)
         ledger.gone.add(id)
       }),
@@ -50,7 +47,7 @@ async function writeFor(
 }
 
 async function searchUntil(
-  engine: Engine,
+  collection: Collection,
   ledger: Ledger,
   isOver: () => boolean,
   random: () => number,
@@ -60,7 +57,7 @@ async function searchUntil(
     const standing = [...ledger.vectors].filter(([id]) => !ledger.doomed.has(id))
     const asked = Array.from({ length: 6 }, () => standing[Math.floor(random() * standing.length)]!)
     const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 10, ef }) as const)
-    for (const [index, ids] of (await engine.search(queries)).strings().entries()) {
+    for (const [index, ids] of (await collection.search(queries)).strings().entries()) {
       assert.equal(new Set(ids).size, ids.length, 'a point came twice')
       assert.ok(!ids.some((id) => goneBefore.has(id)), 'a point came after its deletion was acknowledged')
       const [id] = asked[index]!
@@ -76,24 +73,20 @@ describe('many threads', () => {
     const vectors = clusteredVectors(random, 5_100, dimension)
     const queries = vectors.splice(-100)
     await using directory = await temporaryDirectory()
-    const indexDirectory = join(directory.path, 'index')
     const threads = { SEARCH_THREADS: '3', INDEX_THREADS: '3', MAX_UNINDEXED_BYTES: '100000' }
-    const options = { ...readConfig(threads), logger, indexDirectory, graphBytesMin: 0, quietMs: 20 }
+    const options = { ...readConfig(threads), graphBytesMin: 0, quietMs: 20 }
     await using cleanup = new AsyncDisposableStack()
-    const store = await openStore({ dataDir: directory.path, logger })
-    cleanup.defer(() => store.close())
-    const engine = await openEngine({ ...options, store })
     // A test that fails would go on for as long as its threads do.
-    cleanup.defer(() => engine.close())
+    const { collection } = cleanup.use(await openCollection(directory.path, options))
     const ledger = new Ledger()
     const first = vectors.splice(0, 2000)
-    await writeFor(engine, ledger, first, () => 1)
+    await writeFor(collection, ledger, first, () => 1)
 
     let writing = 3
     const shares = [0, 1, 2].map((share) => vectors.filter((_, index) => index % 3 === share))
     await Promise.all([
-      ...shares.map((share) => writeFor(engine, ledger, share, random).finally(() => (writing -= 1))),
-      ...[1, 2, 3, 4].map(() => searchUntil(engine, ledger, () => writing === 0, random)),
+      ...shares.map((share) => writeFor(collection, ledger, share, random).finally(() => (writing -= 1))),
+      ...[1, 2, 3, 4].map(() => searchUntil(collection, ledger, () => writing === 0, random)),
     ])
     assert.ok(ledger.checked > 100, `only ${ledger.checked} searches beside the writes`)
     // A search can miss a point while the links around it are being repaired: no more often than the recall target
@@ -105,21 +98,23 @@ describe('many threads', () => {
     )
     assert.ok(ledger.gone.size > 300, `only ${ledger.gone.size} deletions`)
 
-    while (engine.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))
-    assert.equal(engine.stats.points, ledger.vectors.size)
-    for (const [id, vector] of ledger.vectors) assert.deepEqual(engine.get(id)!.vector, vector)
-    for (const id of ledger.gone) assert.equal(engine.get(id), undefined)
+    while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))
+    assert.equal(collection.stats.points, ledger.vectors.size)
+    for (const [id, vector] of ledger.vectors) assert.deepEqual(collection.get(id)!.vector, vector)
+    for (const id of ledger.gone) assert.equal(collection.get(id), undefined)
     for (const id of ledger.missed.filter((each) => ledger.vectors.has(each))) {
       const query = { vector: ledger.vectors.get(id)!, metric: 'Euclidean', limit: 10, ef } as const
       assert.equal(
-        (await engine.search([query])).strings()[0]![0],
+        (await collection.search([query])).strings()[0]![0],
         id,
         'a point that was missed once stays lost',
       )
     }
     for (const metric of metrics) {
       const ask = async (width: number) =>
-        (await engine.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))).strings()
+        (
+          await collection.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))
+        ).strings()
       const truth = await ask(1_000_000)
       const found = (await ask(ef)).flatMap((ids, query) => ids.filter((id) => truth[query]!.includes(id)))
       assert.ok(

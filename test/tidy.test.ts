@@ -23,6 +23,23 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 
+/** Each layer of bench/ and the layers that it may import from, besides itself, src/ and test/support/. */
+const benchMayImport: Readonly<Record<string, readonly string[]>> = {
+  shared: [],
+  'index/contenders': ['shared'],
+  'index/options.ts': ['shared', 'index/contenders'],
+  'index/run': ['shared', 'index/contenders', 'index/options.ts'],
+  'index/curves': ['shared', 'index/contenders', 'index/options.ts', 'index/run'],
+  'index/main.ts': ['shared', 'index/contenders', 'index/options.ts', 'index/run', 'index/curves'],
+  'service/load': ['shared'],
+  'service/targets': ['shared', 'service/load'],
+  'service/options.ts': ['shared', 'service/load'],
+  'service/run': ['shared', 'service/load', 'service/targets', 'service/options.ts'],
+  'service/report': ['shared', 'service/load', 'service/run'],
+  'service/main.ts': ['shared', 'service/load', 'service/options.ts', 'service/run', 'service/report'],
+  'service/hand-over.ts': ['shared'],
+}
+
 /** Of the api a client takes types and errors, nothing that runs. */
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
@@ -32,6 +49,8 @@ const typesOnly: readonly (readonly [string, string])[] = [
 const sources = globSync('src/**/*.ts', { cwd: root }).filter(
   (file) => !file.includes('/generated/') && !file.includes('/assembly/'),
 )
+
+const benchSources = globSync('bench/**/*.ts', { cwd: root, exclude: ['**/node_modules'] })
 
 describe('imports', () => {
   it('go one way between the layers', () => {
@@ -46,9 +65,7 @@ describe('imports', () => {
   })
 
   it('have no cycles', () => {
-    const graph = new Map(sources.map((file) => [file, importsOf(file).map(({ target }) => target)]))
-    const cycles = sources.filter((file) => reaches(graph, file, file))
-    assert.deepEqual(cycles, [])
+    assert.deepEqual(inCycles(sources), [])
   })
 
   it('would be caught if they went the wrong way', () => {
@@ -56,6 +73,37 @@ describe('imports', () => {
     assert.equal(isAllowed('grpc', 'http', true), false)
     assert.equal(isAllowed('client', 'api', false), false)
     assert.equal(isAllowed('client', 'api', true), true)
+  })
+})
+
+describe('imports of the benchmarks', () => {
+  it('go one way between the layers', () => {
+    const faults = benchSources.flatMap((file) =>
+      importsOf(file)
+        .filter(({ target }) => !isAllowedInBench(file, target))
+        .map(({ target }) => `${file} must not import from ${target}`),
+    )
+    assert.deepEqual(faults, [])
+  })
+
+  it('have no cycles', () => {
+    assert.ok(benchSources.length > 0)
+    assert.deepEqual(inCycles(benchSources), [])
+  })
+
+  it('would be caught if they went the wrong way', () => {
+    assert.equal(isAllowedInBench('bench/shared/table.ts', 'bench/index/run/compare.ts'), false)
+    assert.equal(isAllowedInBench('bench/service/load/pacer.ts', 'bench/index/run/compare.ts'), false)
+    assert.equal(isAllowedInBench('bench/shared/table.ts', 'test/tidy.test.ts'), false)
+    assert.equal(isAllowedInBench('bench/index/main.ts', 'bench/shared/table.ts'), true)
+  })
+})
+
+describe('the benchmarks', () => {
+  it('construct the parts of the engine in one file', () => {
+    const constructors = /\bnew (?:VectorIndex|Indexer|Searcher|SlotAllocator)\(|\bcreateExecutor\(/
+    const files = benchSources.filter((file) => constructors.test(text(file)))
+    assert.deepEqual(files, ['bench/shared/vicinal-index.ts'])
   })
 })
 
@@ -68,7 +116,7 @@ describe('sources', () => {
   })
 
   it('have kebab-case names and no default exports', () => {
-    const faults = sources.filter(
+    const faults = [...sources, ...benchSources].filter(
       (file) => !/^[a-z0-9.-]+$/.test(file.split('/').at(-1)!) || /^export default /m.test(text(file)),
     )
     assert.deepEqual(faults, [])
@@ -88,7 +136,9 @@ describe('sources', () => {
   })
 
   it('leave no work behind in comments', () => {
-    const faults = sources.filter((file) => /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)))
+    const faults = [...sources, ...benchSources].filter((file) =>
+      /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)),
+    )
     assert.deepEqual(faults, [])
   })
 })
@@ -172,6 +222,24 @@ function isAllowed(from: string, to: string, typeOnly: boolean): boolean {
   if (from === to) return true
   const onlyTypes = typesOnly.some(([importer, imported]) => importer === from && imported === to)
   return (mayImport[from] ?? []).includes(to) && (typeOnly || !onlyTypes)
+}
+
+/** `shared`, or two parts of the path: `index/run` and `index/main.ts`. */
+function benchLayerOf(file: string): string {
+  const [, first, second] = file.split('/')
+  return first === 'shared' ? first : `${first}/${second}`
+}
+
+function isAllowedInBench(file: string, target: string): boolean {
+  if (!target.startsWith('bench/')) return /^(?:src|test\/support)\/|^package\.json$/.test(target)
+  const [from, to] = [benchLayerOf(file), benchLayerOf(target)]
+  return from === to || (benchMayImport[from] ?? []).includes(to)
+}
+
+/** The files that import themselves, through others or directly. */
+function inCycles(files: readonly string[]): string[] {
+  const graph = new Map(files.map((file) => [file, importsOf(file).map(({ target }) => target)]))
+  return files.filter((file) => reaches(graph, file, file))
 }
 
 function reaches(graph: ReadonlyMap<string, readonly string[]>, from: string, goal: string): boolean {

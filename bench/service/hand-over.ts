@@ -1,14 +1,15 @@
 /**
- * `node bench/service/hand-over.ts [dimension]`: what it costs to hand a search to another thread, without any
- * transport. Processor time a search, of the main thread and of all, beside the time of a walk alone.
+ * `node bench/service/hand-over.ts [dimension]`: what it costs to hand a search to another thread, without a
+ * transport. It prints the processor time of a search, of the main thread and of all threads, and the time of a
+ * walk alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { SearchQuery } from '../../src/base/point.ts'
-import { Searcher } from '../../src/index/searcher.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { createSearcher } from '../shared/vicinal-index.ts'
 
 const count = 20_000
 const queryCount = 200
@@ -30,8 +31,7 @@ for (const atOnce of [1, 8, 64]) await measure(`${atOnce} at once`, atOnce, 1)
 await measure('a batch of 1,000', 1, 1000)
 
 function walkMicroseconds(): number {
-  const searcher = new Searcher(loadKernels(), 0)
-  for (const segment of fixture.index.segments) searcher.attach(segment)
+  const searcher = createSearcher({ kernels: loadKernels(), lane: 0, segments: fixture.index.segments })
   const route = fixture.indexer.route('Euclidean')
   const walks = 3000
   let started = 0
@@ -48,7 +48,7 @@ async function measure(name: string, atOnce: number, size: number): Promise<void
   const end = performance.now() + seconds * 1000
   const loop = async (): Promise<void> => {
     while (performance.now() < end) {
-      await fixture.executor.search(
+      await fixture.searches.search(
         Array.from({ length: size }, (_, at) => queries[(done + at) % queryCount]!),
       )
       done += size

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { noCollections } from '../../test/support/no-collections.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import type { NewPoint } from '../base/point.ts'
@@ -35,7 +36,11 @@ class NotingDatabase {
 }
 
 function contextOf(database: NotingDatabase): ApiContext {
-  return { database: database as unknown as Database, limits: { maxLimit: 10, hnswEf: 10 } }
+  return {
+    database: database as unknown as Database,
+    collections: noCollections,
+    limits: { maxLimit: 10, hnswEf: 10 },
+  }
 }
 
 /** Items that take a while each; `atHalf` happens while they are decoded, in somebody else's turn. */

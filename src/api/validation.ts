@@ -1,4 +1,4 @@
-import { cancellation, type DatabaseError } from '../base/errors.ts'
+import { cancellation } from '../base/errors.ts'
 import { isWellFormedId } from '../base/ids.ts'
 import {
   type ContentType,
@@ -11,6 +11,7 @@ import {
   type SearchQuery,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
+import { wrongDimension } from '../base/wrong-dimension.ts'
 import { invalid, type Limits } from './call.ts'
 
 /**
@@ -138,10 +139,6 @@ function checkVector(
     }
   }
   return vector
-}
-
-function wrongDimension(path: string, length: number, dimension: number): DatabaseError {
-  return invalid(`${path} has ${length} dimensions, the database has ${dimension}`)
 }
 
 function checkPayload(payload: PayloadInput | undefined, path: string): Payload {

@@ -21,12 +21,13 @@ export async function examineDataDirectory(config: Config, options: DoctorOption
     const { diagnosis, file } = await repairData(config)
     if (options.json) console.log(JSON.stringify({ ...diagnosis, repaired: true, setAside: file }))
     else printRepair(diagnosis, file)
+    checkRepaired(diagnosis)
     return
   }
   const diagnosis = await examineData(config)
   if (options.json) console.log(JSON.stringify(diagnosis))
   else print(diagnosis)
-  const { damageCount } = diagnosis
+  const damageCount = all(diagnosis).reduce((sum, each) => sum + each.damageCount, 0)
   if (damageCount > 0) {
     throw new Error(
       `${damageCount === 1 ? 'a fault was' : `${damageCount} faults were`} found in ${dataDir}: restore a snapshot into another directory, or set the damaged points aside with \`vicinal doctor --repair\`, on a copy first where you can`,
@@ -34,32 +35,71 @@ export async function examineDataDirectory(config: Config, options: DoctorOption
   }
 }
 
-function print({ points, graphs, damage, damageCount, staleIndex }: Diagnosis): void {
+/** Of the default collection and of all named ones. */
+function all(diagnosis: Diagnosis): readonly CollectionDiagnosis[] {
+  return [diagnosis, ...(diagnosis.collections ?? [])]
+}
+
+type CollectionDiagnosis = Omit<Diagnosis, 'collections'> &
+  Partial<NonNullable<Diagnosis['collections']>[number]>
+
+function print(diagnosis: Diagnosis): void {
+  for (const each of all(diagnosis)) printOne(each)
+}
+
+function printOne({ name, points, graphs, damage, damageCount, staleIndex }: CollectionDiagnosis): void {
+  const whose = prefixOf(name)
   console.log(
     damageCount === 0
-      ? `${points} points: every vector and payload was read and is whole`
-      : `${points} whole points: every vector and payload was read`,
+      ? `${whose}${points} points: every vector and payload was read and is whole`
+      : `${whose}${points} whole points: every vector and payload was read`,
   )
   for (const { file, linked, unlinked } of graphs) {
     console.log(
-      `${file}: ${linked} points linked${unlinked > 0 ? `, ${unlinked} to be linked at the next start` : ''}`,
+      `${whose}${file}: ${linked} points linked${unlinked > 0 ? `, ${unlinked} to be linked at the next start` : ''}`,
     )
   }
-  for (const each of staleIndex) console.log(`index: ${each} (no point is lost; the next start mends it)`)
-  printDamage(damage, damageCount)
+  for (const each of staleIndex) {
+    console.log(`${whose}index: ${each} (no point is lost; the next start mends it)`)
+  }
+  printDamage(whose, damage, damageCount)
 }
 
-function printRepair({ points, damage, damageCount }: Diagnosis, file: string | undefined): void {
+function printRepair(diagnosis: Diagnosis, file: string | undefined): void {
+  for (const each of all(diagnosis)) printRepairOfOne(each, each === diagnosis ? file : each.setAside)
+}
+
+/** @throws Error that names the collections that are as damaged as before */
+function checkRepaired(diagnosis: Diagnosis): void {
+  const names = all(diagnosis).flatMap(({ name, isBeyondRepair }) => (isBeyondRepair ? [name] : []))
+  if (names.length > 0)
+    throw new Error(
+      `no repair can mend these collections, the others are served: ${names.join(', ')}. Drop them, or keep the directory as it is and restore a snapshot into another`,
+    )
+}
+
+function printRepairOfOne(found: CollectionDiagnosis, file: string | undefined): void {
+  const { name, points, damage, damageCount, isBeyondRepair } = found
+  const whose = prefixOf(name)
   if (damageCount === 0) {
-    console.log(`${points} points: every vector and payload was read and is whole, nothing is to be repaired`)
+    console.log(
+      `${whose}${points} points: every vector and payload was read and is whole, nothing is to be repaired`,
+    )
     return
   }
-  printDamage(damage, damageCount)
-  if (file !== undefined) console.log(`damaged points were set aside: what is left of them is in ${file}`)
-  console.log(`repaired: the next start serves the ${points} whole points`)
+  printDamage(whose, damage, damageCount)
+  if (isBeyondRepair) return
+  if (file !== undefined) {
+    console.log(`${whose}damaged points were set aside: what is left of them is in ${file}`)
+  }
+  console.log(`${whose}repaired: the next start serves the ${points} whole points`)
 }
 
-function printDamage(damage: readonly string[], count: number): void {
-  for (const each of damage) console.log(`DAMAGED: ${each}`)
-  if (count > damage.length) console.log(`DAMAGED: ${count - damage.length} more, ${count} in all`)
+function prefixOf(name: string | undefined): string {
+  return name === undefined ? '' : `collection ${name}: `
+}
+
+function printDamage(whose: string, damage: readonly string[], count: number): void {
+  for (const each of damage) console.log(`${whose}DAMAGED: ${each}`)
+  if (count > damage.length) console.log(`${whose}DAMAGED: ${count - damage.length} more, ${count} in all`)
 }

@@ -52,6 +52,11 @@ export class CollectionSet implements Collections {
     return this.#options.store.aliases
   }
 
+  /** The default collection included. */
+  get count(): number {
+    return 1 + this.#options.store.collections.size
+  }
+
   /** How many are open, the default collection not counted. */
   get openCount(): number {
     return this.#entries.size
@@ -251,7 +256,10 @@ export class CollectionSet implements Collections {
 
   #closeSoon(entry: Entry): void {
     this.#end(entry, (collection) => collection.close()).catch((err: unknown) => {
-      this.#options.logger.error({ err, collection: entry.record.name }, 'a collection was not closed properly')
+      this.#options.logger.error(
+        { err, collection: entry.record.name },
+        'a collection was not closed properly',
+      )
     })
   }
 

@@ -19,6 +19,9 @@ export interface Diagnosis {
   readonly staleIndex: readonly string[]
 }
 
+/** Of a collection that holds nothing. */
+export const emptyDiagnosis: Diagnosis = { points: 0, graphs: [], damage: [], damageCount: 0, staleIndex: [] }
+
 /**
  * Reads everything that is stored and checks it: the checksum of every vector and payload, that every point
  * has both and an id of its own, and of every graph file the checksums, links and that all points can be
@@ -51,7 +54,6 @@ function indexFor(dimension: number, directory: string, files: readonly string[]
     maxLimit: 10_000,
     m: linksOf(directory, files),
     efConstruction: 8,
-    maxMemoryBytes: 0,
   })
 }
 

@@ -8,7 +8,9 @@ import { metrics, type SearchQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { createExecutor, type SearchExecutor } from './executor.ts'
+import { createExecutor, type ExecutorOptions, type SearchExecutor } from './executor.ts'
+import type { IndexSearches } from './index-searches.ts'
+import { recordsMax } from './search-ring.ts'
 
 const seed = 42
 const kernels = loadKernels()
@@ -20,7 +22,6 @@ const indexOptions = {
   maxLimit,
   m: 16,
   efConstruction: 100,
-  maxMemoryBytes: 0,
   segmentSlots: 700,
 }
 /** Rows on disk that are not there any more. */
@@ -79,24 +80,43 @@ function queriesOf(count: number, dimension: number, kind: VectorKind, limit: nu
   }))
 }
 
-async function slotsOf(executor: SearchExecutor, queries: readonly SearchQuery[]): Promise<number[][]> {
+async function slotsOf(
+  executor: Pick<IndexSearches, 'search'>,
+  queries: readonly SearchQuery[],
+): Promise<number[][]> {
   return (await executor.search(queries)).lists().map((hits) => hits.map(({ slot }) => slot))
 }
 
-function startExecutor(
-  index: VectorIndex,
-  options: { threads?: number; inlineBytesMax?: number; maxQueuedQueries?: number } = {},
-): SearchExecutor {
-  const executor = createExecutor({
+function startThreads(options: Partial<ExecutorOptions>): SearchExecutor {
+  return createExecutor({
     kernels,
     threads: 2,
     maxQueuedQueries: 10_000,
+    maxLimit,
     inlineBytesMax: 0,
     logger,
     ...options,
   })
-  executor.attach(index)
-  return executor
+}
+
+function startExecutor(index: VectorIndex, options: Partial<ExecutorOptions> = {}): StartedExecutor {
+  const executor = startThreads(options)
+  const searches = executor.attach(index)
+  return {
+    search: (queries, signal) => searches.search(queries, signal),
+    get queuedQueries() {
+      return executor.queuedQueries
+    },
+    close: () => executor.close(),
+    [Symbol.asyncDispose]: () => executor.close(),
+  }
+}
+
+/** An executor with one index. */
+interface StartedExecutor extends AsyncDisposable {
+  readonly search: IndexSearches['search']
+  readonly queuedQueries: number
+  close(): Promise<void>
 }
 
 describe('exact search', () => {
@@ -252,6 +272,88 @@ describe('the queue of searches', () => {
     await assert.rejects(executor.search(queriesOf(1, 64, 'continuous', 5)), { reason: 'shutting_down' })
     assert.equal((await search).length, 50)
     await closing
+  })
+})
+
+describe('several indexes', () => {
+  it('are searched by the same threads, each with its own answers', async () => {
+    const filled = [5, 24, 64].map((dimension) => ({
+      dimension,
+      ...filledIndex(900, dimension, 'continuous'),
+    }))
+    await using executor = startThreads({ threads: 2, maxQueuedQueries: 10_000 })
+    const searched = filled.map(({ dimension, index, live }) => {
+      const queries = queriesOf(40, dimension, 'continuous', 10)
+      return {
+        searches: executor.attach(index),
+        queries,
+        wanted: queries.map((query) => expected(live, query)),
+      }
+    })
+    const rounds = Array.from({ length: 3 }, () => searched).flat()
+    const found = await Promise.all(rounds.map(({ searches, queries }) => slotsOf(searches, queries)))
+    for (const [at, { wanted }] of rounds.entries()) assert.deepEqual(found[at], wanted)
+  })
+
+  it('take turns: one search passes thousands of requests to another index that came before it', async () => {
+    const [flooded, other] = [filledIndex(2000, 64, 'continuous'), filledIndex(2000, 64, 'continuous')]
+    await using executor = startThreads({ threads: 1, maxQueuedQueries: 10_000 })
+    const flood = executor.attach(flooded.index)
+    const searches = executor.attach(other.index)
+    const [query] = queriesOf(1, 64, 'continuous', 5)
+    let answered = 0
+    const all = Array.from({ length: 3000 }, () => flood.search([query!]).then(() => (answered += 1)))
+    for (let round = 0; round < 5; round += 1) {
+      const before = answered
+      assert.equal((await searches.search([query!])).length, 1)
+      // A thread has room for so many pieces ahead; then it is the other index's turn.
+      assert.ok(answered - before <= 2 * recordsMax, `waited for ${answered - before} searches`)
+    }
+    assert.ok(answered < 3000)
+    await Promise.all(all)
+  })
+
+  it('leave room for one another in the queue, all of which one has alone', async () => {
+    const [first, second] = [filledIndex(2000, 64, 'continuous'), filledIndex(2000, 64, 'continuous')]
+    await using executor = startThreads({ threads: 1, maxQueuedQueries: 20 })
+    const flood = executor.attach(first.index)
+    const other = executor.attach(second.index)
+    const queries = (count: number): SearchQuery[] => queriesOf(count, 64, 'continuous', 5)
+    const alone = flood.search(queries(20))
+    await assert.rejects(flood.search(queries(1)), { message: /20 queries are waiting, the most is 20/ })
+    const late = other.search(queries(1))
+    await Promise.all([alone, late])
+
+    const beside = [other.search(queries(3)), flood.search(queries(10)), flood.search(queries(5))]
+    await assert.rejects(flood.search(queries(1)), {
+      reason: 'overloaded',
+      message: /15 queries are waiting in this collection, the most is 15 .*MAX_QUEUED_QUERIES/,
+    })
+    await Promise.all([...beside, other.search(queries(2))])
+    assert.equal(executor.queuedQueries, 0)
+  })
+
+  it('can come and go: a thread forgets one, and one that takes its place never knew it', async () => {
+    const started: Worker[] = []
+    const note = (worker: Worker): void => void started.push(worker)
+    process.on('worker', note)
+    const [first, second] = [filledIndex(2000, 64, 'continuous'), filledIndex(2000, 64, 'continuous')]
+    await using executor = startThreads({ threads: 1, maxQueuedQueries: 10_000 })
+    const gone = executor.attach(first.index)
+    const searches = executor.attach(second.index)
+    const queries = queriesOf(4, 64, 'continuous', 5)
+    const under = gone.search(queriesOf(3000, 64, 'continuous', 5))
+    const closing = gone.close()
+    await assert.rejects(gone.search(queries), { reason: 'shutting_down' })
+    assert.equal((await under).length, 3000)
+    await closing
+    await started[0]!.terminate()
+    assert.deepEqual(
+      await slotsOf(searches, queries),
+      queries.map((query) => expected(second.live, query)),
+    )
+    assert.equal(started.length, 2)
+    process.off('worker', note)
   })
 })
 

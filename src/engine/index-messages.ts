@@ -12,7 +12,8 @@ import type { SharedRanges } from './shared-ranges.ts'
 
 /**
  * What the main thread and the index threads say to each other: a segment as soon as it exists, then one task
- * at a time, each answered. Slots are local to their segment.
+ * at a time, each answered, and when an index is closed, to drop it. Every thread serves every index: messages name
+ * theirs by its id, which is unique in the process. Slots are local to their segment.
  */
 export interface IndexWorkerSetup {
   readonly kernels: KernelModule
@@ -32,13 +33,18 @@ export interface MeasuredGraph extends GraphPlace {
 }
 
 export interface TaskResults {
-  /** Puts points into a segment, and their ids into `ids`: all that it can take of the slots, as the store numbers them. */
+  /**
+   * Puts points into a segment, and their ids into `ids`: all that it can take of the slots, as the store numbers them, or
+   * what it can for some milliseconds.
+   */
   fill: {
     task: {
       readonly ordinal: number
       readonly rows: StoredRows
       readonly slots: SharedRanges
       readonly ids: IdPages
+      /** Ends after some milliseconds, as other indexes have something to do. */
+      readonly isBounded: boolean
     }
     result: FilledSlots
   }
@@ -79,6 +85,8 @@ export interface TaskResults {
 
 export interface FilledSlots {
   readonly points: number
+  /** Whether all slots have been taken. */
+  readonly isDone: boolean
   /** What is damaged, if anything is: the slots are of no use then. */
   readonly fault?: string
 }
@@ -104,7 +112,12 @@ export type TaskKind = keyof TaskResults
 export type Task<Kind extends TaskKind = TaskKind> = {
   readonly [Each in Kind]: { readonly kind: Each } & TaskResults[Each]['task']
 }[Kind]
-export type ToIndexWorker = { readonly kind: 'segment'; readonly segment: SegmentHandle } | Task
+export type ToIndexWorker =
+  | { readonly kind: 'segment'; readonly index: number; readonly segment: SegmentHandle }
+  | { readonly kind: 'task'; readonly index: number; readonly task: Task }
+  | { readonly kind: 'detach'; readonly index: number }
 export type FromIndexWorker =
+  /** The thread holds nothing of the index any more; how many it still serves. */
+  | { readonly kind: 'detached'; readonly index: number; readonly left: number }
   | { readonly kind: 'result'; readonly result: TaskResults[TaskKind]['result'] }
   | { readonly kind: 'fault'; readonly error: unknown }

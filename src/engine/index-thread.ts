@@ -1,6 +1,5 @@
 import { Worker } from 'node:worker_threads'
 import type { SegmentHandle } from '../index/segment.ts'
-import type { KernelModule } from '../kernels/wasm-module.ts'
 import type {
   FromIndexWorker,
   IndexWorkerSetup,
@@ -10,13 +9,16 @@ import type {
   ToIndexWorker,
 } from './index-messages.ts'
 
-/** The main thread's side of one index thread. One task at a time. */
+/** The main thread's side of one index thread. It serves every index, one task at a time. */
 export class IndexThread {
   readonly #worker: Worker
   #settle: PromiseWithResolvers<unknown> | undefined
+  /** By index, what waits for the thread to have dropped it. */
+  readonly #detaching = new Map<number, () => void>()
   #fault: unknown
 
-  constructor(setup: IndexWorkerSetup) {
+  /** @param onDeath called when the thread has ended, with the reason, before what it did is rejected */
+  constructor(setup: IndexWorkerSetup, onDeath: (fault: unknown) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
       workerData: setup,
@@ -24,28 +26,43 @@ export class IndexThread {
       resourceLimits: { maxYoungGenerationSizeMb: 6 },
     })
     this.#worker.on('message', (message: FromIndexWorker) => {
+      if (message.kind === 'detached') {
+        this.#detached(message.index)
+        return
+      }
       const settle = this.#settle!
       this.#settle = undefined
       if (message.kind === 'result') settle.resolve(message.result)
       else settle.reject(message.error)
     })
-    this.#worker.on('error', (error) => this.#die(error))
-    this.#worker.on('exit', (code) => this.#die(new Error(`an index thread ended with code ${code}`)))
+    this.#worker.on('error', (error) => this.#die(error, onDeath))
+    this.#worker.on('exit', (code) =>
+      this.#die(new Error(`an index thread ended with code ${code}`), onDeath),
+    )
   }
 
   get isBusy(): boolean {
     return this.#settle !== undefined
   }
 
-  attach(segment: SegmentHandle): void {
-    this.#post({ kind: 'segment', segment })
+  attach(index: number, segment: SegmentHandle): void {
+    this.#post({ kind: 'segment', index, segment })
   }
 
-  /** Rejects when the task fails or the thread has died. */
-  run<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
+  /** Resolves when the thread has dropped everything of an index, after the task that it may be at. */
+  detach(index: number): Promise<void> {
+    if (this.#fault !== undefined) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#detaching.set(index, resolve)
+      this.#post({ kind: 'detach', index })
+    })
+  }
+
+  /** Runs a task on an attached index; rejects when it fails or the thread has died. */
+  run<Kind extends TaskKind>(index: number, task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     if (this.#fault !== undefined) return Promise.reject(this.#fault)
     this.#settle = Promise.withResolvers<unknown>()
-    this.#post(task as Task)
+    this.#post({ kind: 'task', index, task: task as Task })
     return this.#settle.promise as Promise<TaskResults[Kind]['result']>
   }
 
@@ -57,14 +74,18 @@ export class IndexThread {
     this.#worker.postMessage(message)
   }
 
-  #die(fault: unknown): void {
-    this.#fault ??= fault
+  #detached(index: number): void {
+    this.#detaching.get(index)?.()
+    this.#detaching.delete(index)
+  }
+
+  #die(fault: unknown, onDeath: (fault: unknown) => void): void {
+    if (this.#fault === undefined) {
+      this.#fault = fault
+      onDeath(fault)
+    }
     this.#settle?.reject(this.#fault)
     this.#settle = undefined
+    for (const index of [...this.#detaching.keys()]) this.#detached(index)
   }
-}
-
-/** @param firstLane lane of the first thread; the others follow */
-export function startIndexThreads(kernels: KernelModule, count: number, firstLane: number): IndexThread[] {
-  return Array.from({ length: count }, (_, index) => new IndexThread({ kernels, lane: firstLane + index }))
 }

@@ -10,6 +10,7 @@ import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
 import { instantiateKernels } from '../kernels/wasm-module.ts'
 import { readRows } from '../storage/row-reader.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { writePagedId } from './id-table.ts'
 import type {
   FilledSlots,
@@ -25,37 +26,67 @@ import { stopRanges, takeRanges } from './shared-ranges.ts'
 /** An index thread: see index-messages.ts for what it hears and says. */
 const port = parentPort!
 const { kernels, lane }: IndexWorkerSetup = workerData
-const searcher = new Searcher(kernels, lane)
-const segments: SegmentHandle[] = []
-const fillers: Slots[] = []
+const indexes = new Map<number, AttachedIndex>()
 yieldToSearches()
 
+/** What this thread has of an index. */
+interface AttachedIndex {
+  readonly searcher: Searcher
+  readonly segments: SegmentHandle[]
+  /** By segment, once something had to be filled or coded. */
+  readonly fillers: Slots[]
+}
+
 port.on('message', (message: ToIndexWorker) => {
-  if (message.kind === 'segment') {
-    segments[message.segment.ordinal] = message.segment
-    searcher.attach(message.segment)
-    return
+  switch (message.kind) {
+    case 'segment':
+      attach(message.index, message.segment)
+      return
+    case 'task':
+      answer(indexes.get(message.index)!, message.task)
+      return
+    case 'detach':
+      detach(message.index)
   }
-  answer(message)
 })
 
-function answer(task: Task): void {
-  let message: FromIndexWorker
+function attach(index: number, segment: SegmentHandle): void {
+  const attached = indexes.get(index) ?? { searcher: new Searcher(kernels, lane), segments: [], fillers: [] }
+  indexes.set(index, attached)
+  attached.segments[segment.ordinal] = segment
+  attached.searcher.attach(segment)
+}
+
+function detach(index: number): void {
+  const attached = indexes.get(index)
+  attached?.searcher.close()
+  for (const filler of attached?.fillers ?? []) filler?.close()
+  indexes.delete(index)
+  // Not in this turn, whose frames still hold the index.
+  setImmediate(collectGarbage)
+  say({ kind: 'detached', index, left: indexes.size })
+}
+
+function answer(index: AttachedIndex, task: Task): void {
   try {
-    message = { kind: 'result', result: perform(task) }
+    say({ kind: 'result', result: perform(index, task) })
   } catch (error) {
-    message = { kind: 'fault', error }
+    say({ kind: 'fault', error })
   }
+}
+
+function say(message: FromIndexWorker): void {
   port.postMessage(message)
 }
 
-function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
+function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResults]['result'] {
+  const { searcher, segments } = index
   if (task.kind === 'search') {
     const ranges = rangesOf(segments, task.slotCount)
     return searcher.search(task.queries, ranges, () => Atomics.load(task.stop, 0) === 1)
   }
   const segment = segments[task.ordinal]!
-  if (task.kind === 'fill') return fill(segment, task)
+  if (task.kind === 'fill') return fill(index, segment, task)
   const thread = searcher.graph(task.ordinal, task.graph)
   const endMs = performance.now() + taskMs
   const isOver = (): boolean => performance.now() >= endMs
@@ -80,16 +111,21 @@ function perform(task: Task): TaskResults[keyof TaskResults]['result'] {
       saveGraph(segment, task.graph, task.path, task.meta)
       return undefined
     case 'load':
-      return load(segment, task.graph, task.path)
+      return load(index, segment, task.graph, task.path)
   }
 }
 
 /** How long a task goes on before it makes way for others: long enough for a message to cost nothing. */
 const taskMs = 20
 
-function fill(segment: SegmentHandle, { rows, slots: ranges, ids }: Task<'fill'>): FilledSlots {
+/** The same for filling, which the main thread hands out again when it has time. */
+const fillMs = 100
+
+function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>): FilledSlots {
+  const { rows, slots: ranges, ids, isBounded } = task
   const { firstSlot } = segment
-  const slots = slotsOf(segment)
+  const slots = slotsOf(index, segment)
+  const endMs = isBounded ? performance.now() + fillMs : Number.POSITIVE_INFINITY
   let points = 0
   try {
     for (const { from, to } of takeRanges(ranges)) {
@@ -100,21 +136,27 @@ function fill(segment: SegmentHandle, { rows, slots: ranges, ids }: Task<'fill'>
         slots.encode(slot - firstSlot)
         points += 1
       })
+      if (performance.now() >= endMs) return { points, isDone: false }
     }
-    return { points }
+    return { points, isDone: true }
   } catch (error) {
     stopRanges(ranges)
-    return { points, fault: messageOf(error) }
+    return { points, isDone: true, fault: messageOf(error) }
   }
 }
 
-function slotsOf(segment: SegmentHandle): Slots {
+function slotsOf({ fillers }: AttachedIndex, segment: SegmentHandle): Slots {
   const { ordinal, memory } = segment
   fillers[ordinal] ??= new Slots(segment, instantiateKernels(kernels, memory), lane)
   return fillers[ordinal]
 }
 
-function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph | undefined {
+function load(
+  index: AttachedIndex,
+  segment: SegmentHandle,
+  graph: number,
+  path: string,
+): LoadedGraph | undefined {
   try {
     const meta = loadGraph(segment, graph, path)
     if (meta === undefined) return undefined
@@ -131,7 +173,7 @@ function load(segment: SegmentHandle, graph: number, path: string): LoadedGraph 
     }
     for (let slot = 0; slot < slotCount; slot += 1) {
       // Searches go through it until it is repaired around, though nothing has filled it.
-      if (states[slot] === slotStates.leaving) slotsOf(segment).encode(slot)
+      if (states[slot] === slotStates.leaving) slotsOf(index, segment).encode(slot)
     }
     return { meta, ...count }
   } catch (error) {

@@ -256,7 +256,7 @@ describe(`the graph, seed ${seed}`, () => {
     await fixture.settled()
     for (const query of queries) {
       const wide = { vector: query, metric: 'Euclidean', limit: 250, ef: 1_000_000 } as const
-      const [near] = (await fixture.executor.search([wide])).lists()
+      const [near] = (await fixture.searches.search([wide])).lists()
       const gone = near!.map(({ slot }) => fixture.points.get(slot)!)
       for (const { slot } of near!) fixture.remove(slot)
       const recall = await fixture.recall([query], 'Euclidean')

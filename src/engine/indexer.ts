@@ -17,12 +17,13 @@ import { bestMeasure, type GraphMeasure, GraphMeasures, sampleForCheck } from '.
 import type { IdPages } from './id-table.ts'
 import type { GraphPlace, LoadedGraph, RouteRecall, Task, TaskKind, TaskResults } from './index-messages.ts'
 import type { IndexThread } from './index-thread.ts'
+import type { IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
 import { type MetricPlan, plansInWords, RecallPlans } from './recall-plans.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
 
 export interface IndexerOptions {
-  /** Nobody else's: the indexer stops them. */
-  readonly threads: readonly IndexThread[]
+  /** Shared with other indexers. */
+  readonly threads: IndexThreadPool
   /** Where graphs are kept between starts; undefined to keep none. */
   readonly directory: string | undefined
   readonly maxUnindexedBytes: number
@@ -41,9 +42,9 @@ export interface IndexerOptions {
 }
 
 /**
- * Keeps the graphs of an index up with its points, on threads of its own.
+ * Keeps the graphs of an index up with its points, on threads that it shares with the indexers of other collections.
  *
- *   inserted ──> link queue (searches scan it) ──> linked, by all threads at once ──┐
+ *   inserted ──> link queue (searches scan it) ──> linked, on several threads ──────┐
  *   removed ──> dead ──> enough of them: their links repaired, the slots freed      ├──> now and then: audit, checkpoint
  *                                                                                   ┘
  *
@@ -54,12 +55,12 @@ export interface IndexerOptions {
  * Which way a metric's searches take is decided by measurement (audit.ts); until there is one, and whenever no graph is
  * good enough, they are exact scans.
  *
- * Main thread only. A fault in an index thread ends the use of the graphs, not the service: searches are exact
- * from then on, and the next start builds the graphs anew.
+ * Main thread only. A fault in a task ends the use of these graphs, not the service: searches are exact from then on,
+ * and the next start builds the graphs anew. A thread that dies does so to all collections.
  */
-export class Indexer {
+export class Indexer implements IndexThreadUser {
   readonly #options: IndexerOptions
-  readonly #threads: readonly IndexThread[]
+  readonly #threads: IndexThreadPool
   readonly #plans: RecallPlans
   readonly #measures: GraphMeasures = new GraphMeasures()
   /** Slots, over all segments, whose points are gone and whose nodes are not. */
@@ -110,6 +111,8 @@ export class Indexer {
   /** Writers need not wait for room. */
   #isFree = false
   #isClosing = false
+  /** Nothing is asked of threads any more. */
+  #hasEnded = false
   #room: (PromiseWithResolvers<boolean> & { readonly since: number }) | undefined
 
   constructor(options: IndexerOptions) {
@@ -124,8 +127,9 @@ export class Indexer {
   /** The index to keep, once; segments that it grows later are followed. */
   attach(index: VectorIndex): void {
     this.#index = index
+    this.#threads.add(this)
     index.onSegment((segment) => {
-      for (const thread of this.#threads) thread.attach(segment)
+      this.#threads.attach(index.id, segment)
       this.#queued[segment.ordinal] = new Uint8Array(segment.layout.capacity)
     })
   }
@@ -146,16 +150,26 @@ export class Indexer {
       const slots = shareRanges(firstSlot, to, step)
       const stop = (): void => stopRanges(slots)
       signal?.addEventListener('abort', stop, { once: true })
-      const filled = await Promise.all(
-        this.#threads.map(() => this.#submit({ kind: 'fill', ordinal, rows, slots, ids })),
-      )
-      signal?.removeEventListener('abort', stop)
-      signal?.throwIfAborted()
-      for (const { points, fault } of filled) {
-        if (fault !== undefined) throw new DatabaseError('internal', fault)
-        index.filled(points)
+      try {
+        await Promise.all(
+          Array.from({ length: this.#threads.size }, async () => {
+            while (!(await this.#fillSome({ ordinal, rows, slots, ids })));
+          }),
+        )
+      } finally {
+        signal?.removeEventListener('abort', stop)
       }
+      signal?.throwIfAborted()
     }
+  }
+
+  /** @returns whether all slots have been taken */
+  async #fillSome(slots: Omit<TaskResults['fill']['task'], 'isBounded'>): Promise<boolean> {
+    const isBounded = this.#threads.users > 1
+    const { points, isDone, fault } = await this.#submit({ kind: 'fill', ...slots, isBounded })
+    if (fault !== undefined) throw new DatabaseError('internal', fault)
+    this.#index!.filled(points)
+    return isDone
   }
 
   /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
@@ -325,16 +339,12 @@ export class Indexer {
   }
 
   /**
-   * Lets what runs end, keeps the graphs for the next start, and stops the threads.
+   * Lets what runs end, keeps the graphs for the next start, and has the threads drop the index.
    *
-   * @param timeoutMs after which the threads are stopped whatever they do: the next start reads an older checkpoint, then
+   * @param timeoutMs after which a thread may still be at a task: the next start may read an older checkpoint, then
    */
   async close(timeoutMs: number = closeMs): Promise<void> {
-    this.#isClosing = true
-    clearInterval(this.#timer)
-    this.letWritersPass()
-    this.#stopAudit()
-    this.#chores.length = 0
+    this.#beginToEnd()
     const time = new AbortController()
     const isLate = sleep(timeoutMs, true, { signal: time.signal, ref: false }).catch(() => false)
     if (await Promise.race([this.#finish().then(() => false), isLate])) {
@@ -343,13 +353,33 @@ export class Indexer {
         'index threads were stopped before the index was written to disk',
       )
     }
+    await Promise.race([this.#end(), isLate])
     time.abort()
-    await Promise.all(this.#threads.map((thread) => thread.terminate()))
+  }
+
+  /** The same without keeping anything; resolves when no thread is at a task of this index any more. */
+  async discard(): Promise<void> {
+    this.#beginToEnd()
+    await this.#end()
+  }
+
+  #beginToEnd(): void {
+    this.#isClosing = true
+    clearInterval(this.#timer)
+    this.letWritersPass()
+    this.#stopAudit()
+    this.#chores.length = 0
+  }
+
+  async #end(): Promise<void> {
+    this.#hasEnded = true
+    this.#threads.remove(this)
+    if (this.#index !== undefined) await this.#threads.detach(this.#index.id)
   }
 
   async #finish(): Promise<void> {
     await this.#whenIdleAgain()
-    if (this.#isBroken || !this.#hasGraph || this.#unsaved === 0) return
+    if (this.#isBroken || this.#hasEnded || !this.#hasGraph || this.#unsaved === 0) return
     await this.#runJob(() => this.#saveAll())
   }
 
@@ -362,7 +392,7 @@ export class Indexer {
       this.#job !== undefined ||
       this.#chores.length > 0 ||
       this.#chore !== undefined
-    while (!this.#isBroken && isBusy()) {
+    while (!this.#isBroken && !this.#hasEnded && isBusy()) {
       if (this.#isClosing) this.#begun = []
       this.#dispatch()
       await (this.#chore ?? this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
@@ -493,19 +523,26 @@ export class Indexer {
     queue.push(local)
   }
 
-  /** Gives every idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
+  /** Gives an idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
+  occupy(thread: IndexThread): boolean {
+    if (this.#isBroken) return false
+    const mayLink = this.#job === undefined && this.#jobs.length === 0 && !this.#isStale && !this.#isClosing
+    if (mayLink && this.#owesLinks.delete(thread) && this.#linkNext(thread)) return true
+    const task = this.#tasks.shift()
+    if (task === undefined) return mayLink && this.#linkNext(thread)
+    this.#owesLinks.add(thread)
+    task(thread)
+    return true
+  }
+
+  onThreadDeath(fault: unknown): void {
+    this.#breakDown(fault)
+  }
+
+  /** Has idle threads given something to do, and begins what can begin now. */
   #dispatch(): void {
-    if (this.#isBroken) return
-    for (const thread of this.#threads) {
-      if (thread.isBusy) continue
-      const mayLink = this.#job === undefined && this.#jobs.length === 0 && !this.#isStale && !this.#isClosing
-      if (mayLink && this.#owesLinks.delete(thread) && this.#linkNext(thread)) continue
-      const task = this.#tasks.shift()
-      if (task !== undefined) {
-        this.#owesLinks.add(thread)
-        task(thread)
-      } else if (mayLink) this.#linkNext(thread)
-    }
+    this.#threads.dispatch()
+    if (this.#isBroken || this.#hasEnded) return
     if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
     if (this.#chore === undefined && this.#chores.length > 0) this.#startChore()
     this.#auditWhenDue()
@@ -518,7 +555,7 @@ export class Indexer {
     const { place, slots, done } = batch
     const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
     this.#linking += 1
-    thread.run({ kind: 'link', ...place, measure, slots }).then((count) => {
+    thread.run(this.#index!.id, { kind: 'link', ...place, measure, slots }).then((count) => {
       this.#linking -= 1
       this.#lastLink = performance.now()
       this.#graphChanges += 1
@@ -567,7 +604,7 @@ export class Indexer {
     return new Promise((resolve, reject) => {
       this.#tasks.push((thread) => {
         thread
-          .run(task)
+          .run(this.#index!.id, task)
           .then(resolve, reject)
           .finally(() => this.#dispatch())
       })
@@ -665,9 +702,9 @@ export class Indexer {
   async #repairGraph(place: GraphPlace): Promise<void> {
     const { slotCount } = this.#index!.linkQueue(place.ordinal, place.graph).state
     const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
-    const share = Math.ceil(slotCount / this.#threads.length)
+    const share = Math.ceil(slotCount / this.#threads.size)
     await Promise.all(
-      this.#threads.map(async (_, index) => {
+      Array.from({ length: this.#threads.size }, async (_, index) => {
         const to = Math.min(slotCount, (index + 1) * share)
         for (let from = index * share; from < to && !this.#isClosing; ) {
           from = await this.#submit({ kind: 'repair', ...place, measure, from, to })

@@ -13,12 +13,16 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
  *   cancelled, in the record ·····················> seen between two ranges or two queries: stops early
  *        <········································· hits in the record, and the doorbell
  *        <───────────────────────────────────────── FaultMessage, when the search has thrown
+ *   DetachMessage, announced in the ring ─────────> drop everything of the index
+ *        <───────────────────────────────────────── DetachedMessage
  *
  *   ───> a message       ···> shared memory: search-ring.ts, doorbell.ts
  *
+ * Every worker serves every index: messages and records name theirs by its id, which is unique in the process.
  * Vectors of points are never posted: workers read them where they stand, in the segments' shared memory. A
  * thread that sleeps by Atomics.wait hears no message, so each one posted after the start is counted in the
- * ring, which wakes it; a record never overtakes the message of a segment.
+ * ring, which wakes it; a record never overtakes the message of a segment. A DetachMessage can overtake records of its
+ * index: nobody waits for their hits any more, and they come back without any.
  */
 
 export interface WorkerSetup {
@@ -37,14 +41,28 @@ export interface StartMessage {
 
 export interface SegmentMessage {
   readonly kind: 'segment'
+  readonly index: number
   readonly segment: SegmentHandle
 }
 
-export type ToWorker = StartMessage | SegmentMessage
+export interface DetachMessage {
+  readonly kind: 'detach'
+  readonly index: number
+}
+
+export type ToWorker = StartMessage | SegmentMessage | DetachMessage
 
 export interface FaultMessage {
   readonly kind: 'fault'
   readonly error: unknown
 }
 
-export type FromWorker = FaultMessage
+/** The worker holds nothing of the index any more. */
+export interface DetachedMessage {
+  readonly kind: 'detached'
+  readonly index: number
+  /** Indexes that the worker still serves. */
+  readonly left: number
+}
+
+export type FromWorker = FaultMessage | DetachedMessage

@@ -188,7 +188,6 @@ function indexOf(vectors: readonly Float32Array[]): VectorIndex {
     maxLimit: 10,
     m: 16,
     efConstruction: 100,
-    maxMemoryBytes: 0,
   })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot)
   return index

@@ -7,8 +7,8 @@ describe('space for records in a ring', () => {
   it('never gives out a byte twice, nor one beyond the end, whatever is taken and released', () => {
     const steps = fc.array(fc.oneof(fc.integer({ min: 1, max: 50 }), fc.constant('release' as const)))
     fc.assert(
-      fc.property(steps, (each) => {
-        const space = new RecordSpace(100)
+      fc.property(steps, fc.integer({ min: 1, max: 100 }), (each, usual) => {
+        const space = new RecordSpace(100, usual)
         const taken: { from: number; to: number }[] = []
         for (const step of each) {
           if (step === 'release') {
@@ -32,6 +32,19 @@ describe('space for records in a ring', () => {
       assert.equal(space.take(bytes), 0)
       space.release()
     }
+  })
+
+  it('stays within its usual bytes for as long as records fit there, and takes more for those that do not', () => {
+    const space = new RecordSpace(100, 40)
+    assert.deepEqual([space.take(15), space.take(15)], [0, 15])
+    space.release()
+    assert.equal(space.take(12), 0, 'not at 30, though there is room')
+    space.release()
+    space.release()
+    assert.equal(space.take(90), 0)
+    assert.equal(space.take(11), undefined)
+    space.release()
+    assert.deepEqual([space.take(30), space.take(30)], [0, 30])
   })
 
   it('refuses what does not fit until enough is released', () => {

@@ -24,7 +24,7 @@ describe('a record in the ring', () => {
     for (const count of [1, 2, 16]) {
       it(`brings ${count} queries of ${dimension} dimensions to the other side, and their hits back`, () => {
         const queries = Array.from({ length: count }, (_, index) => query(index, dimension))
-        const work = { queries, ranges: ranges.slice(0, count % 3), cost: 614 }
+        const work = { index: 7, queries, ranges: ranges.slice(0, count % 3), cost: 614 }
         const hits = queries.map(({ k }, index) =>
           Array.from({ length: k - (index % 2) }, (_, place) => ({
             slot: 4_000_000_000 + place,
@@ -47,10 +47,10 @@ describe('a record in the ring', () => {
   }
 
   it('stays within the bytes that its size says', () => {
-    const work = { queries: [query(3, 5), query(4, 5)], ranges, cost: 300 }
+    const work = { index: 7, queries: [query(3, 5), query(4, 5)], ranges, cost: 300 }
     const bytes = recordBytes(sizeOf(work))
     const ring = createRing(bytes)
-    const next = ring.submit(bytes, { queries: [query(9, 5)], ranges: [], cost: 150 })
+    const next = ring.submit(bytes, { index: 7, queries: [query(9, 5)], ranges: [], cost: 150 })
     const before = ring.read(next)
     const at = ring.submit(0, work)
     ring.complete(
@@ -63,21 +63,21 @@ describe('a record in the ring', () => {
   it('is found by its number after more records than the ring has places for', () => {
     const ring = createRing(1000)
     for (let number = 0; number < 3 * recordsMax; number += 1) {
-      const at = ring.submit(8 * number, { queries: [query(0, 1)], ranges: [], cost: 150 })
+      const at = ring.submit(8 * number, { index: 7, queries: [query(0, 1)], ranges: [], cost: 150 })
       assert.equal(ring.recordAt(number), at)
     }
   })
 
   it('tells the other side that it is cancelled, or has failed', () => {
     const ring = createRing(1000)
-    const at = ring.submit(0, { queries: [query(0, 4)], ranges: [], cost: 150 })
+    const at = ring.submit(0, { index: 7, queries: [query(0, 4)], ranges: [], cost: 150 })
     assert.equal(ring.isCancelled(at), false)
     ring.cancel(at)
     assert.equal(ring.isCancelled(at), true)
     assert.equal(ring.hasFailed(at), false)
     ring.complete(at, undefined)
     assert.equal(ring.hasFailed(at), true)
-    const again = ring.submit(0, { queries: [query(0, 4)], ranges: [], cost: 150 })
+    const again = ring.submit(0, { index: 7, queries: [query(0, 4)], ranges: [], cost: 150 })
     assert.deepEqual([ring.isCancelled(again), ring.hasFailed(again)], [false, false])
   })
 })

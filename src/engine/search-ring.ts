@@ -6,6 +6,8 @@ import { numbersPerHit, type PackedHits } from './hit-lists.ts'
 
 /** What a search thread is handed at once: queries over ranges of slots. */
 export interface SearchWork {
+  /** Of the index to search. */
+  readonly index: number
   readonly queries: readonly IndexQuery[]
   readonly ranges: readonly SlotRange[]
   /** About how long it takes, in microseconds. */
@@ -24,7 +26,7 @@ export interface SearchWork {
  * has for them, and counts it as completed. So each side reads only what the other has finished, and nothing
  * is allocated, cloned or locked on the way.
  *
- *   record: cancelled, failed, queries, ranges, dimension, cost                       6 x i32
+ *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
  *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found, 0   8 x i32
  *           vector                                                                    f32 x dimension
@@ -123,7 +125,7 @@ export class SearchRing {
       queries.push(this.#readQuery(query, dimension))
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
     }
-    return { queries, ranges, cost: this.costOf(at) }
+    return { index: i32[word + head.index]!, queries, ranges, cost: this.costOf(at) }
   }
 
   /** Worker: about how long a record takes, in microseconds. */
@@ -174,10 +176,10 @@ export class SearchRing {
     if (Atomics.load(this.#i32, words.asleep) === 1) Atomics.notify(this.#i32, words.bell)
   }
 
-  #write(at: number, { queries, ranges, cost }: SearchWork): void {
+  #write(at: number, { index: of, queries, ranges, cost }: SearchWork): void {
     const i32 = this.#i32
     const dimension = queries[0]!.vector.length
-    i32.set([0, 0, queries.length, ranges.length, dimension, Math.min(cost, 0x7fff_ffff)], at / 4)
+    i32.set([0, 0, queries.length, ranges.length, dimension, Math.min(cost, 0x7fff_ffff), of], at / 4)
     for (const [index, { ordinal, from, to }] of ranges.entries()) {
       i32.set([ordinal, from, to], at / 4 + headWords + index * rangeWords)
     }
@@ -260,23 +262,23 @@ export function sizeOf({ queries, ranges }: SearchWork): RecordSize {
 /** A ring for two records of this many bytes, or many small ones. */
 export function createRing(recordBytesMax: number): SearchRing {
   return new SearchRing(
-    new SharedArrayBuffer(recordsAt + Math.max(ringBytesMin, roundUp8(2 * recordBytesMax))),
+    new SharedArrayBuffer(recordsAt + Math.max(usualRingBytes, roundUp8(2 * recordBytesMax))),
   )
 }
+
+/** Dozens of queries of any usual dimension. */
+export const usualRingBytes: number = 1024 * 1024
 
 const words = { bell: 0, asleep: 16, submitted: 32, completed: 48, messages: 64 } as const
 const placesAt = 320
 const recordsAt = placesAt + recordsMax * 4
 
-const head = { cancelled: 0, failed: 1, queries: 2, ranges: 3, dimension: 4, cost: 5 } as const
-const headWords = 6
+const head = { cancelled: 0, failed: 1, queries: 2, ranges: 3, dimension: 4, cost: 5, index: 6 } as const
+const headWords = 7
 const rangeWords = 3
 const field = { metric: 0, k: 1, ef: 2, graph: 3, measure: 4, widening: 5, found: 6 } as const
 const queryWords = 8
 const hitBytes = 3 * 8
-
-/** Dozens of queries of any usual dimension. */
-const ringBytesMin = 1024 * 1024
 
 function firstQueryAt(record: number, ranges: number): number {
   return record + roundUp8((headWords + ranges * rangeWords) * 4)

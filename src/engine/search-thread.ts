@@ -5,7 +5,14 @@ import type { Doorbell } from './doorbell.ts'
 import type { FromWorker, ToWorker, WorkerSetup } from './messages.ts'
 import { RecordSpace } from './record-space.ts'
 import type { Piece, SearchRequest } from './search-request.ts'
-import { createRing, recordBytes, recordsMax, type SearchRing, sizeOf } from './search-ring.ts'
+import {
+  createRing,
+  recordBytes,
+  recordsMax,
+  type SearchRing,
+  sizeOf,
+  usualRingBytes,
+} from './search-ring.ts'
 
 interface Assignment {
   readonly request: SearchRequest
@@ -23,17 +30,24 @@ export class SearchThread {
   readonly #assignments: Assignment[] = []
   /** Requests that failed in the thread, whose errors are on their way. */
   readonly #failed: SearchRequest[] = []
+  /** By index, what waits for the thread to have dropped it. */
+  readonly #detaching = new Map<number, () => void>()
   #collected = 0
   #completedPieces = 0
   #cost = 0
+  #isDead = false
 
   /** @param onExit called when the thread has ended by itself, after its requests have failed */
   constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
-    this.#worker.on('message', ({ error }: FromWorker) => {
+    this.#worker.on('message', (message: FromWorker) => {
+      if (message.kind === 'detached') {
+        this.#detached(message.index)
+        return
+      }
       this.collect()
-      this.#failed.shift()!.fail(error)
+      this.#failed.shift()!.fail(message.error)
     })
     this.#worker.on('error', (error) => logger.error({ err: error }, 'a search thread failed'))
     this.#worker.on('exit', (code) => {
@@ -45,13 +59,23 @@ export class SearchThread {
   /** Gives the thread its ring, before anything else. */
   start(recordBytesMax: number, doorbell: Doorbell): void {
     this.#ring = createRing(recordBytesMax)
-    this.#space = new RecordSpace(this.#ring.capacity)
+    this.#space = new RecordSpace(this.#ring.capacity, usualRingBytes)
     this.#post({ kind: 'start', ring: this.#ring.buffer, doorbell: doorbell.buffer })
   }
 
-  attach(segment: SegmentHandle): void {
-    this.#post({ kind: 'segment', segment })
+  attach(index: number, segment: SegmentHandle): void {
+    this.#post({ kind: 'segment', index, segment })
     this.#ring!.announceMessage()
+  }
+
+  /** Resolves when the thread has dropped everything of an index, for whose hits nobody waits. */
+  detach(index: number): Promise<void> {
+    if (this.#isDead) return Promise.resolve()
+    return new Promise((resolve) => {
+      this.#detaching.set(index, resolve)
+      this.#post({ kind: 'detach', index })
+      this.#ring!.announceMessage()
+    })
   }
 
   /** Microseconds of work that the thread has in hand. */
@@ -103,7 +127,14 @@ export class SearchThread {
     await this.#worker.terminate()
   }
 
+  #detached(index: number): void {
+    this.#detaching.get(index)?.()
+    this.#detaching.delete(index)
+  }
+
   #abandon(error: Error): void {
+    this.#isDead = true
+    for (const index of [...this.#detaching.keys()]) this.#detached(index)
     for (const { request } of this.#assignments.splice(0)) request.fail(error)
     for (const request of this.#failed.splice(0)) request.fail(error)
   }

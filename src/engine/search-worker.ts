@@ -1,13 +1,16 @@
 import { parentPort, receiveMessageOnPort, workerData } from 'node:worker_threads'
 import { Searcher } from '../index/searcher.ts'
+import { collectGarbage } from './collect-garbage.ts'
 import { Doorbell } from './doorbell.ts'
-import type { FromWorker, ToWorker, WorkerSetup } from './messages.ts'
+import type { DetachMessage, FromWorker, SegmentMessage, ToWorker, WorkerSetup } from './messages.ts'
 import { SearchRing } from './search-ring.ts'
 
 /** A search thread: see messages.ts for what it hears and says. */
 const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
-const searcher = new Searcher(kernels, lane)
+const searchers = new Map<number, Searcher>()
+/** Whether something was dropped whose memory is still to be given back. */
+let hasDropped = false
 let ring: SearchRing | undefined
 let doorbell: Doorbell | undefined
 
@@ -17,12 +20,34 @@ port.on('message', (message: ToWorker) => {
 })
 
 function hear(message: ToWorker): void {
-  if (message.kind === 'segment') {
-    searcher.attach(message.segment)
-    return
+  switch (message.kind) {
+    case 'start':
+      ring = new SearchRing(message.ring)
+      doorbell = new Doorbell(message.doorbell)
+      return
+    case 'segment':
+      attach(message)
+      return
+    case 'detach':
+      detach(message)
   }
-  ring = new SearchRing(message.ring)
-  doorbell = new Doorbell(message.doorbell)
+}
+
+function attach({ index, segment }: SegmentMessage): void {
+  const searcher = searchers.get(index) ?? new Searcher(kernels, lane)
+  searchers.set(index, searcher)
+  searcher.attach(segment)
+}
+
+function detach({ index }: DetachMessage): void {
+  searchers.get(index)?.close()
+  searchers.delete(index)
+  hasDropped = true
+  say({ kind: 'detached', index, left: searchers.size })
+}
+
+function say(message: FromWorker): void {
+  port.postMessage(message)
 }
 
 /**
@@ -39,6 +64,10 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
     const { bell, submitted } = ring
     // After `submitted` was read: a record never overtakes the message of a segment that it searches.
     for (; heard !== ring.messages; heard += 1) hear(receiveMessageOnPort(port)!.message)
+    if (hasDropped) {
+      hasDropped = false
+      collectGarbage()
+    }
     if (done === submitted) {
       ring.sleep(bell)
       continue
@@ -59,15 +88,14 @@ const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
   try {
-    const { queries, ranges } = ring.read(record)
-    ring.complete(
-      record,
-      searcher.search(queries, ranges, () => ring.isCancelled(record)),
-    )
+    const { index, queries, ranges } = ring.read(record)
+    const searcher = searchers.get(index)
+    const hits = searcher?.search(queries, ranges, () => ring.isCancelled(record))
+    // An index that was detached meanwhile has nothing.
+    ring.complete(record, hits ?? queries.map(() => []))
   } catch (error) {
     // In this order: whoever hears the message finds the record completed.
     ring.complete(record, undefined)
-    const message: FromWorker = { kind: 'fault', error }
-    port.postMessage(message)
+    say({ kind: 'fault', error })
   }
 }

@@ -13,6 +13,7 @@ import { openStore } from '../storage/lmdb-store.ts'
 import { readRows } from '../storage/row-reader.ts'
 import type { Deletion, Insertion, Store } from '../storage/store.ts'
 import type { RequestIdentity } from './database.ts'
+import { SharedBudget } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { type ChangeTarget, WritePath } from './write-path.ts'
 
@@ -39,12 +40,24 @@ class Points implements ChangeTarget {
     return this.slots.get(id) ?? -1
   }
 
-  reserve(): void {}
+  dimension: number | undefined
+  /** What memory was reserved for last. */
+  reserved: number | undefined
+  failedCommits = 0
+
+  reserve(_slotCount: number, dimension: number): void {
+    this.reserved = dimension
+  }
+
+  commitFailed(): void {
+    this.failedCommits += 1
+  }
 
   /** What taking in a point is to take. */
   insertionMs = 0
 
-  applyInsertion({ id, slot, sequence }: Insertion): void {
+  applyInsertion({ id, slot, sequence, point }: Insertion): void {
+    this.dimension ??= point.vector.length
     for (const end = performance.now() + this.insertionMs; performance.now() < end; );
     this.slots.set(id, slot)
     this.appliedSequences.push(sequence)
@@ -62,14 +75,13 @@ class Points implements ChangeTarget {
     this.slots.delete(id)
     this.appliedSequences.push(sequence)
   }
-
-  idle(): void {}
 }
 
 interface Fixture {
   readonly store: Store
   readonly writes: WritePath
   readonly points: Points
+  readonly queued: SharedBudget
   /** Commits so far. */
   readonly commits: () => number
 }
@@ -90,9 +102,15 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
   if (rows !== undefined) {
     readRows(rows, 0, rows.slotCount, ({ slot, id }) => points.slots.set(idFromBytes(id), slot))
   }
-  const writes = new WritePath({ store, slots, target: points, maxQueuedBytes })
+  points.dimension = store.dimension
+  const queued = new SharedBudget({
+    max: maxQueuedBytes,
+    setting: 'MAX_QUEUED_WRITE_BYTES',
+    inWords: (bytes) => `${bytes} bytes of changes are waiting for the disk`,
+  })
+  const writes = new WritePath({ store, slots, target: points, queuedBytes: queued.share() })
   try {
-    await work({ store, writes, points, commits: () => commits })
+    await work({ store, writes, points, queued, commits: () => commits })
   } finally {
     await writes.close()
     await store.close()
@@ -334,18 +352,18 @@ describe('a request with a key', () => {
 
 describe('the queue', () => {
   it('refuses more bytes than it holds, says so, and takes changes again afterwards', async () => {
-    await withWrites(async ({ writes }) => {
+    await withWrites(async ({ writes, queued }) => {
       const first = writes.insert(pointsOf(3, 'y'.repeat(100)))
-      const waiting = writes.queuedBytes
+      const waiting = queued.used
       assert.ok(waiting > 3 * (dimension * 4 + 100))
       await assert.rejects(insertOne(writes), {
         reason: 'overloaded',
         message: `${waiting} bytes of changes are waiting for the disk, the most is 500 (MAX_QUEUED_WRITE_BYTES): try again later`,
       })
-      assert.equal(writes.queuedBytes, waiting)
+      assert.equal(queued.used, waiting)
       await first
       await insertOne(writes)
-      assert.equal(writes.queuedBytes, 0)
+      assert.equal(queued.used, 0)
     }, 500)
   })
 
@@ -379,12 +397,12 @@ describe('the queue', () => {
 
   it('is drained by close, which refuses what comes later', async () => {
     const kept: string[] = []
-    await withWrites(async ({ writes }) => {
+    await withWrites(async ({ writes, queued }) => {
       const inserts = Array.from({ length: 20 }, () => insertOne(writes))
       const closing = writes.close()
       await assert.rejects(insertOne(writes), { reason: 'shutting_down' })
       await closing
-      assert.equal(writes.queuedBytes, 0)
+      assert.equal(queued.used, 0)
       kept.push(...(await Promise.all(inserts)))
     })
     assert.deepEqual(await storedIds(), kept.sort())
@@ -433,7 +451,7 @@ describe('an index that has no room', () => {
   })
 
   it('has inserts refused that have waited too long, and takes others once there is room', async () => {
-    await withWrites(async ({ writes, points }) => {
+    await withWrites(async ({ writes, points, queued }) => {
       points.coming = Promise.withResolvers()
       const waiting = Array.from({ length: 3 }, () =>
         insertOne(writes).catch((error: unknown) => error as DatabaseError),
@@ -443,7 +461,7 @@ describe('an index that has no room', () => {
         assert.ok(refused instanceof DatabaseError)
         assert.equal(refused.reason, 'overloaded')
       }
-      assert.equal(writes.queuedBytes, 0)
+      assert.equal(queued.used, 0)
       points.coming = undefined
       await insertOne(writes)
       assert.equal(points.slots.size, 1)

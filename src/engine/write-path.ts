@@ -5,8 +5,10 @@ import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
+import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Deletion, Insertion, KeyedRequest, Store, WriteGroup } from '../storage/store.ts'
 import type { RequestIdentity } from './database.ts'
+import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 
 /**
@@ -16,12 +18,15 @@ import type { SlotAllocator } from './slot-allocator.ts'
  *                         │                           │            │
  *                         └ overloaded                │            └ disk_full: its changes one by one;
  *                                                     │              internal: every one of the group
- *                                                     ├ cancelled, memory_full, key_reused
+ *                                                     ├ cancelled, memory_full, key_reused, another dimension
  *                                                     └ stored before under its key: its ids again
  *
  * One group commits at a time, and what arrives meanwhile forms the next: the slower the disk, the larger
  * the groups, so the price of an fsync is shared without anybody waiting for a timer. A request is never
  * split over groups, so a batch is on disk whole or not at all.
+ *
+ * The first insertion that is committed fixes the dimension. Until then a group has vectors of one length, that of the
+ * insert that came first; one of another length waits for the next group, and is refused there if the first was stored.
  *
  * Main thread only; the only caller of `store.commit` and, after recovery, of `target.apply`.
  */
@@ -29,36 +34,31 @@ export class WritePath {
   readonly #store: Store
   readonly #slots: SlotAllocator
   readonly #target: ChangeTarget
-  readonly #maxQueuedBytes: number
+  readonly #queuedBytes: BudgetShare
   readonly #keyLifeMs: number
   #queue: Request[] = []
-  #queuedBytes = 0
   #sequence: number
   #running: Promise<void> | undefined
   /** Resolves when a removal comes, while inserts wait for room. */
   #removal: PromiseWithResolvers<void> | undefined
-  #closed = false
+  #refusal: DatabaseError | undefined
   #fault: Error | undefined
 
   constructor(options: {
     readonly store: Store
     readonly slots: SlotAllocator
     readonly target: ChangeTarget
-    readonly maxQueuedBytes: number
+    /** Bytes of requests that wait for the disk or are on their way to it. */
+    readonly queuedBytes: BudgetShare
     /** How long a repeated request is recognized by its key. */
     readonly keyLifeMs?: number | undefined
   }) {
     this.#store = options.store
     this.#slots = options.slots
     this.#target = options.target
-    this.#maxQueuedBytes = options.maxQueuedBytes
+    this.#queuedBytes = options.queuedBytes
     this.#keyLifeMs = options.keyLifeMs ?? idempotencyKeyLifeMs
     this.#sequence = options.store.sequence
-  }
-
-  /** Bytes of requests that wait for the disk or are on their way to it. */
-  get queuedBytes(): number {
-    return this.#queuedBytes
   }
 
   /**
@@ -83,36 +83,32 @@ export class WritePath {
 
   /** Refuses new changes and resolves when those under way have ended, one way or the other. */
   async close(): Promise<void> {
-    this.#closed = true
+    this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
+    await this.#running
+  }
+
+  /** The same, but refuses what waits too. */
+  async discard(error: DatabaseError): Promise<void> {
+    this.#refusal = error
+    for (const request of this.#queue.splice(0)) request.reject(error)
     await this.#running
   }
 
   #submit<Result>(bytes: number, requestOf: (answer: Answer<Result>) => Request): Promise<Result> {
-    const refusal = this.#refusal(bytes)
+    const refusal = this.#refusal ?? this.#fault ?? this.#queuedBytes.refusal(bytes)
     if (refusal !== undefined) return Promise.reject(refusal)
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     // Before anybody else hears of the answer, so that whoever goes on with the next request finds room.
     const release = (): void => {
-      this.#queuedBytes -= bytes
+      this.#queuedBytes.release(bytes)
     }
     promise.then(release, release)
     const request = requestOf({ bytes, resolve, reject })
     this.#queue.push(request)
-    this.#queuedBytes += bytes
+    this.#queuedBytes.hold(bytes)
     if (request.kind === 'remove') this.#removal?.resolve()
     this.#running ??= this.#run()
     return promise
-  }
-
-  /** A request larger than the whole bound is let in when nothing else waits: it could never pass otherwise. */
-  #refusal(bytes: number): Error | undefined {
-    if (this.#closed) return new DatabaseError('shutting_down', 'the server is shutting down')
-    if (this.#fault !== undefined) return this.#fault
-    if (this.#queuedBytes === 0 || this.#queuedBytes + bytes <= this.#maxQueuedBytes) return undefined
-    return new DatabaseError(
-      'overloaded',
-      `${this.#queuedBytes} bytes of changes are waiting for the disk, the most is ${this.#maxQueuedBytes} (MAX_QUEUED_WRITE_BYTES): try again later`,
-    )
   }
 
   async #run(): Promise<void> {
@@ -128,7 +124,6 @@ export class WritePath {
       }
     }
     this.#running = undefined
-    this.#target.idle()
   }
 
   /** While inserts wait for room, removals go on; inserts that have waited too long are refused. */
@@ -169,16 +164,22 @@ export class WritePath {
   /**
    * As many requests as a group holds and the index takes at once, in order. A second removal of the same point, or a
    * second insert under the same key, starts the next group: what it has to answer depends on whether the first one
-   * succeeds.
+   * succeeds. So does an insert that brings another dimension than those before it to an empty collection.
    */
   #takeGroup(): Request[] {
     const names = new Set<string>()
     let bytes = 0
     let count = 0
+    let { dimension } = this.#target
+    const isOpen = dimension === undefined
     const bytesMax = Math.min(groupBytes, this.#target.comingBytesMax)
     for (const request of this.#queue) {
       const name = request.kind === 'remove' ? request.id : request.keyed?.name
       if (bytes >= bytesMax || (name !== undefined && names.has(name))) break
+      if (isOpen && request.kind === 'insert') {
+        dimension ??= dimensionOf(request)
+        if (dimensionOf(request) !== dimension) break
+      }
       if (name !== undefined) names.add(name)
       bytes += request.bytes
       count += 1
@@ -202,6 +203,7 @@ export class WritePath {
       await this.#store.commit(groupOf(prepared))
     } catch (error) {
       for (const request of prepared) this.#abandon(request)
+      this.#target.commitFailed()
       if (prepared.length > 1 && error instanceof DatabaseError && error.reason === 'disk_full') {
         // One large insert must not take the others with it: deletions above all have to go on.
         for (const { request } of prepared) await this.#commit([request])
@@ -240,7 +242,12 @@ export class WritePath {
         return undefined
       }
     }
-    this.#target.reserve(this.#slots.slotCountAfter(points.length))
+    const length = dimensionOf(request)
+    const { dimension = length } = this.#target
+    if (length !== dimension) {
+      throw wrongDimension(points.length === 1 ? 'vector' : 'vectors[0].vector', length, dimension)
+    }
+    this.#target.reserve(this.#slots.slotCountAfter(points.length), dimension)
     const idSeed = keyed && randomBytes(idSeedBytes)
     const ids = idSeed && idsFromSeed(idSeed, points.length)
     const insertions: Insertion[] = []
@@ -305,8 +312,12 @@ export class WritePath {
 export interface ChangeTarget {
   /** The slot of a live point, or -1. */
   find(id: string): number
-  /** Makes sure that vectors up to this slot count fit in memory, or throws `memory_full`. */
-  reserve(slotCount: number): void
+  /** Fixed by the first insertion that took effect; undefined before. */
+  readonly dimension: number | undefined
+  /** Makes sure that vectors of this dimension up to this slot count fit in memory, or throws `memory_full`. */
+  reserve(slotCount: number, dimension: number): void
+  /** Nothing of what memory was reserved for last is stored. */
+  commitFailed(): void
   applyInsertion(insertion: Insertion): void
   /** The slot is handed back to the allocator when nothing leads to it any more. */
   applyDeletion(deletion: Deletion): void
@@ -314,8 +325,6 @@ export interface ChangeTarget {
   readonly comingBytesMax: number
   /** Resolves with whether the index can take more points after all, when that is known; undefined when it can now. */
   room(): Promise<boolean> | undefined
-  /** Nothing waits and nothing is under way. */
-  idle(): void
 }
 
 /** A request's claim on the queue, and how it is answered. */
@@ -330,6 +339,11 @@ interface InsertRequest extends Answer<readonly string[]> {
   readonly points: readonly NewPoint[]
   readonly keyed: Keyed | undefined
   readonly signal: AbortSignal | undefined
+}
+
+/** The points of a request have vectors of one length. */
+function dimensionOf({ points }: InsertRequest): number {
+  return points[0]!.vector.length
 }
 
 interface Keyed {

@@ -18,8 +18,7 @@ export interface ScanQuery {
  * The exact scan of one segment by one thread. Several queries go through the rows together, a block of rows
  * at a time: a scan is bound by memory, and a block that one query has brought into the cache serves all.
  *
- * A scan is `begin`, any number of `scanRange` (between which the caller can look whether it is still
- * wanted), and `finish`.
+ * A scan is `begin`, any number of `scanRange` (between which the caller can check for cancellation), and `finish`.
  */
 export class FlatScanner {
   readonly #segment: SegmentHandle
@@ -32,8 +31,14 @@ export class FlatScanner {
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number) {
     this.#segment = segment
     this.#kernels = instantiateKernels(kernels, segment.memory)
+    this.#kernels.attachColumns(segment.layout.graphs[0]!.header)
     this.#lane = new Lane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
+  }
+
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
   }
 
   /** Whether these queries fit into one scan: few enough, and their pools together no larger than the lane's. */
@@ -77,11 +82,7 @@ export class FlatScanner {
         running.metric,
         running.query,
         running.norm,
-        layout.paddedDimension,
         rows,
-        layout.live,
-        layout.sequences,
-        layout.norms,
         from,
         to,
         running.pool,
@@ -91,7 +92,7 @@ export class FlatScanner {
     }
   }
 
-  /** Reads rows from disk; gives the address at which row 0 would stand if all of them were there. */
+  /** Reads rows from disk; returns the address that row 0 would have if the rows before them were there too. */
   #readBlock(from: number, to: number): number {
     const { memory, layout, firstSlot } = this.#segment
     const at = this.#lane.address + layout.lane.block

@@ -22,7 +22,7 @@ after(() => rmSync(directory, { recursive: true }))
 
 /** A segment with all the vectors and no graph. */
 function filledSegment(): SegmentHandle {
-  const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 60, maxMemoryBytes: 0 }
+  const sizes = { dimension: 24, maxThreads: 1, maxLimit: 100, m: 8, efConstruction: 60 }
   const index = new VectorIndex({ ...sizes, kernels, segmentSlots: 1000 })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
   return index.segments[0]!

@@ -5,30 +5,31 @@ import type { Metric } from '../base/point.ts'
 import type { MeasuredOn, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
+import { SlotColumns } from './slot-columns.ts'
 
 /**
  * A graph on disk: a cache of what the stored points imply, so that a start reads it instead of building it.
  *
- *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns, one behind the other
+ *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns, one after the other
  *
- * Beside the columns of the graph stands the sequence number of every slot: a slot whose point is no longer
- * the one that was linked is told by it. Every column has a checksum. The file is written beside the old one,
- * synced and renamed over it: after a crash the old or the new one stands, whole.
+ * Besides the columns of the graph, the file has the sequence number of every slot: it shows which slots hold another point
+ * than the one that was linked. Every column has a checksum. The file is written beside the old one, synced and renamed over
+ * it: after a crash there is the old or the new one, complete.
  */
 const magic = 'VICGRAPH'
 /** 2: copies of a vector are linked to each other alone. */
 const formatVersion = 2
 
-/** What is kept with a graph for the engine. */
+/** What a graph file keeps for the engine. */
 export interface CheckpointMeta {
-  /** Sequence number of the last change when it was written. */
+  /** Sequence number of the last change when the file was written. */
   readonly sequence: number
   readonly routes: readonly KeptRoute[]
   /** What the graph's distances were measured on; undefined in files of earlier versions: codes, where there are codes. */
   readonly measuredOn?: MeasuredOn | undefined
 }
 
-/** How a metric's searches go, and by what measurement. */
+/** A metric's route, and the measurement that it was chosen by. */
 export interface KeptRoute {
   readonly metric: Metric
   /** Undefined for the exact scan. */
@@ -59,7 +60,7 @@ interface Header {
   readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
 }
 
-/** Writes a graph that nothing changes meanwhile. */
+/** Writes a graph. Nothing may change it meanwhile. */
 export function saveGraph(segment: SegmentHandle, graph: number, path: string, meta: CheckpointMeta): void {
   const state = new GraphState(segment, graph)
   const { slotCount, upperNext } = state
@@ -91,11 +92,11 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
 }
 
 /**
- * Reads a graph into a segment that has none. Slots whose point is another one by now, or none, come out as
- * leaving: they have to be repaired around before anything is linked. Links serve codes of any width; routes that
- * were measured by other codes, or with rows elsewhere, are left out.
+ * Reads a graph into a segment that has none. Slots that now hold another point, or none, become leaving: they have to be
+ * repaired out before anything is linked. Links are valid for codes of any width; routes that were measured with other
+ * codes, or with rows elsewhere, are dropped.
  *
- * @returns what was kept with it; undefined when there is no file
+ * @returns what was kept with it; undefined if there is no file
  * @throws Error that says what is wrong with the file; the graph is empty then
  */
 export function loadGraph(segment: SegmentHandle, graph: number, path: string): CheckpointMeta | undefined {
@@ -118,7 +119,7 @@ export function loadGraph(segment: SegmentHandle, graph: number, path: string): 
 
 function readGraph(segment: SegmentHandle, graph: number, file: number): CheckpointMeta {
   const header = readHeader(file)
-  const { layout, memory } = segment
+  const { layout } = segment
   for (const field of ['dimension', 'm'] as const) {
     if (header[field] !== layout[field]) {
       throw new Error(`it was written for ${field} ${header[field]}, now it is ${layout[field]}`)
@@ -144,12 +145,11 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
     if (readAll(file, bytes, name) !== stated.crc)
       throw new Error(`its column ${name} does not match its checksum`)
   }
-  const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
-  const now = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
+  const now = new SlotColumns(segment)
   const { states } = state
   for (let slot = 0; slot < header.slotCount; slot += 1) {
     if (states[slot] === slotStates.absent) continue
-    if (live[slot] !== 1 || now[slot] !== sequences[slot]) states[slot] = slotStates.leaving
+    if (!now.isLive(slot) || now.sequences[slot] !== sequences[slot]) states[slot] = slotStates.leaving
   }
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined
@@ -215,7 +215,7 @@ function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)
 }
 
-/** Gives the checksum of what it read. */
+/** Returns the checksum of what it read. */
 function readAll(file: number, bytes: Uint8Array, name: string): number {
   let crc = 0
   for (let at = 0; at < bytes.length; ) {
@@ -227,7 +227,7 @@ function readAll(file: number, bytes: Uint8Array, name: string): number {
   return crc
 }
 
-/** What is read is still in the processor's cache when its checksum is taken. */
+/** Small enough to be still in the processor's cache when its checksum is computed. */
 const chunkBytes = 256 * 1024
 
 function syncDirectory(path: string): void {

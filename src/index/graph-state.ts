@@ -1,63 +1,58 @@
+import * as words from '../kernels/graph-header.ts'
+import { ABSENT, LEAVING, LINKED, NO_LINK } from '../kernels/memory-format.ts'
 import type { SegmentHandle } from './segment.ts'
 
 /** What a slot is to a graph. */
-export const slotStates = { absent: 0, linked: 1, leaving: 2 } as const
+export const slotStates: {
+  readonly absent: typeof ABSENT
+  readonly linked: typeof LINKED
+  readonly leaving: typeof LEAVING
+} = { absent: ABSENT, linked: LINKED, leaving: LEAVING }
 
 /** The end of a list of links that is not full. */
-export const noLink = 0xffff_ffff
+export const noLink: number = NO_LINK
 
-/** Byte offsets of a graph's header, as graph.ts of the kernels reads them. */
-const fields = [
-  'codeWidth',
-  'paddedDimension',
-  'm',
-  'm0',
-  'efConstruction',
-  'codes',
-  'codeStride',
-  'links',
-  'uppers',
-  'upperBlocks',
-  'locks',
-  'live',
-  'states',
-  'rows',
-  'sequences',
-  'norms',
-  'upperNext',
-  'upperLimit',
-] as const
-const upperNextOffset = 64
-const entryOffset = 72
-const levelsOffset = 84
-const ringOffset = 88
-const ringLengthOffset = 92
-const ringEndsOffset = 96
-const slotsOffset = 112
-const codeBitsOffset = 116
+/** The words of a header that are written once; those that change start at 0, apart from the entry point. */
+type FixedWord = Exclude<
+  keyof typeof words,
+  'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS' | 'HEADER_BYTES'
+>
 
 /** Writes the header of an empty graph. */
 export function writeGraphHeader({ memory, layout }: SegmentHandle, graph: number): void {
   const columns = layout.graphs[graph]!
-  const words: Record<(typeof fields)[number], number> = {
-    ...layout,
-    ...columns,
-    m0: 2 * layout.m,
-    codeStride: layout.codeBytes,
-    upperNext: 1,
-    upperLimit: columns.upperCount,
+  const values: Readonly<Record<FixedWord, number>> = {
+    CODE_WIDTH: layout.codeWidth,
+    ROW_LENGTH: layout.paddedDimension,
+    M: layout.m,
+    M0: 2 * layout.m,
+    EF_CONSTRUCTION: layout.efConstruction,
+    CODES: layout.codes,
+    CODE_STRIDE: layout.codeBytes,
+    CODE_BITS: layout.codeBits,
+    LIVE: layout.live,
+    ROWS: layout.rows,
+    SEQUENCES: layout.sequences,
+    NORMS: layout.norms,
+    LINKS: columns.links,
+    UPPERS: columns.uppers,
+    UPPER_BLOCKS: columns.upperBlocks,
+    // List 0 is not used: 0 says that a slot has none.
+    UPPER_NEXT: 1,
+    UPPER_LIMIT: columns.upperCount,
+    LOCKS: columns.locks,
+    STATES: columns.states,
+    LEVELS: columns.levels,
+    RING: columns.ring,
+    RING_LENGTH: layout.capacity,
   }
-  const view = new DataView(memory.buffer)
-  for (const [index, field] of fields.entries())
-    view.setUint32(columns.header + index * 4, words[field], true)
-  view.setUint32(columns.header + codeBitsOffset, layout.codeBits, true)
-  view.setUint32(columns.header + levelsOffset, columns.levels, true)
-  view.setUint32(columns.header + ringOffset, columns.ring, true)
-  view.setUint32(columns.header + ringLengthOffset, layout.capacity, true)
-  view.setBigInt64(columns.header + entryOffset, -1n, true)
+  const offsets: Readonly<Record<FixedWord, number>> = words
+  const view = new DataView(memory.buffer, columns.header)
+  for (const [word, value] of Object.entries(values)) view.setUint32(offsets[word as FixedWord], value, true)
+  view.setBigInt64(words.ENTRY, -1n, true)
 }
 
-/** The words of a graph's header and the columns that change, as views. They stand before what grows. */
+/** The words of a graph's header and its columns, as views. They lie before the column that grows, so they stay valid. */
 export class GraphState {
   readonly states: Uint8Array
   /** The highest level of each slot's node. */
@@ -69,7 +64,7 @@ export class GraphState {
   readonly #entry: BigInt64Array
   readonly #upperNext: Int32Array
   readonly #slots: Int32Array
-  /** Head and tail. */
+  /** Head and tail, which are neighbours in the header. */
   readonly #ringEnds: BigInt64Array
 
   constructor({ memory: { buffer }, layout: { capacity, graphs, m } }: SegmentHandle, graph: number) {
@@ -80,10 +75,10 @@ export class GraphState {
     this.links = new Uint32Array(buffer, columns.links, capacity * 2 * m)
     this.upperBlocks = new Uint32Array(buffer, columns.upperBlocks, columns.upperCount * m)
     this.ring = new Uint32Array(buffer, columns.ring, capacity)
-    this.#entry = new BigInt64Array(buffer, columns.header + entryOffset, 1)
-    this.#upperNext = new Int32Array(buffer, columns.header + upperNextOffset, 1)
-    this.#slots = new Int32Array(buffer, columns.header + slotsOffset, 1)
-    this.#ringEnds = new BigInt64Array(buffer, columns.header + ringEndsOffset, 2)
+    this.#entry = new BigInt64Array(buffer, columns.header + words.ENTRY, 1)
+    this.#upperNext = new Int32Array(buffer, columns.header + words.UPPER_NEXT, 1)
+    this.#slots = new Int32Array(buffer, columns.header + words.SLOTS, 1)
+    this.#ringEnds = new BigInt64Array(buffer, columns.header + words.RING_HEAD, 2)
   }
 
   /** Level and slot of the entry point; undefined while the graph is empty. */
@@ -115,7 +110,7 @@ export class GraphState {
     Atomics.store(this.#slots, 0, value)
   }
 
-  /** Empties the graph. Searches that walk through it meanwhile find less. */
+  /** Empties the graph. Searches that walk through it meanwhile find fewer points. */
   reset(): void {
     this.entry = undefined
     this.states.fill(slotStates.absent, 0, this.slotCount)

@@ -41,7 +41,6 @@ function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread
     maxLimit: 1000,
     m: 16,
     efConstruction: 64,
-    maxMemoryBytes: 0,
     segmentSlots: 5000,
   })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)

@@ -1,5 +1,6 @@
 import { type Metric, metrics } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
+import { CODES_COSINE, CODES_EUCLIDEAN, ROWS_MEASURE } from '../kernels/memory-format.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
@@ -8,51 +9,49 @@ import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
 import { Lane } from './scratch.ts'
 import type { SegmentHandle, SegmentLayout } from './segment.ts'
+import { SlotColumns } from './slot-columns.ts'
 
-/** How a query goes through the index: by which graph, and how much wider than its ef asks. */
+/** How a query is searched: in which graph, by which measure, and how much wider than its ef. */
 export interface Route {
   readonly graph: number
-  /** The measure of the traversal, as `measureOf` numbers it. */
+  /** The measure of the walk, as `measureOf` numbers it. */
   readonly measure: number
   /** The beam is this many times ef. */
   readonly widening: number
 }
 
-const measures = { codesEuclidean: 0, codesCosine: 1, rows: 2 } as const
-
 /** What a graph's distances are measured on: integer codes of the vectors, or the vectors themselves. */
 export type MeasuredOn = 'codes' | 'rows'
 
 /**
- * The measure that orders as a metric does: on the codes where that is asked for, there are codes and the metric is one that they
- * carry, on the float32 rows otherwise.
+ * The measure that orders slots as a metric does: on the codes if that is asked for, there are codes and they can express the
+ * metric; on the float32 rows otherwise.
  */
 export function measureOf(
   metric: Metric,
   { codeBytes, rows }: SegmentLayout,
   measuredOn: MeasuredOn = 'codes',
 ): number {
-  // Codes are all that is in memory: the Euclidean order of the codes has to do for what they do not carry.
-  if (rows === 0) return metric === 'Cosine' ? measures.codesCosine : measures.codesEuclidean
+  // Codes are all that is in memory: their Euclidean order has to serve for metrics that they cannot express.
+  if (rows === 0) return metric === 'Cosine' ? CODES_COSINE : CODES_EUCLIDEAN
   if (measuredOn === 'codes' && codeBytes > 0) {
-    if (metric === 'Euclidean') return measures.codesEuclidean
-    if (metric === 'Cosine') return measures.codesCosine
+    if (metric === 'Euclidean') return CODES_EUCLIDEAN
+    if (metric === 'Cosine') return CODES_COSINE
   }
-  return measures.rows + metrics.indexOf(metric)
+  return ROWS_MEASURE + metrics.indexOf(metric)
 }
 
 /** Whether walks by a measure read codes. */
 function isOnCodes(measure: number): boolean {
-  return measure < measures.rows
+  return measure < ROWS_MEASURE
 }
 
 /** The metric that a graph's links are chosen by. */
 export const graphMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
 
 /**
- * The ways that a metric's searches can take through graphs that are ready, the cheapest first. The Euclidean
- * graph is tried for every metric; Cosine has its own where there is one. A walk on rows takes about four times as long as one on
- * codes.
+ * The routes of a metric's searches through graphs that are ready, the cheapest first. The Euclidean graph serves every
+ * metric; Cosine has its own where there is one. A walk on rows takes about four times as long as one on codes.
  *
  * @param measuredOn what each graph's distances are measured on
  */
@@ -84,14 +83,15 @@ export const wideningMax = 16
 const widenings = [1, 2, 4, 8, wideningMax]
 
 /**
- * One thread's way through one graph of one segment. Searches may run beside anything; `link` beside other
- * threads' links; `repair` beside other repairs of other ranges; the rest alone.
+ * One thread's access to one graph of one segment. Searches may run beside anything, `link` beside links and repairs of other
+ * threads, `repair` beside repairs of other ranges; `release` needs the graph alone.
  */
 export class GraphThread {
   readonly #segment: SegmentHandle
   readonly #graph: number
   readonly #kernels: KernelExports
   readonly #lane: Lane
+  readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
   /** What the links are chosen by. */
   readonly measure: number
@@ -110,14 +110,20 @@ export class GraphThread {
       this.#lane.address + lane.beam,
       this.#lane.address + lane.visited,
     )
+    this.#columns = new SlotColumns(segment)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
     this.measure = measureOf(graphMetrics[graph]!, layout)
   }
 
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+
   /**
-   * What the graph finds, the waiting slots included, ascending by (distance, sequence).
+   * The nearest that the graph finds, the waiting slots included, ascending by (distance, sequence).
    *
-   * @param hidden a slot, of any segment, to search as if it were not linked
+   * @param hidden a slot, of any segment, to search as if it did not exist
    */
   search({ vector, metric, k }: ScanQuery, ef: number, measure: number, hidden?: number): Hit[] {
     const { layout } = this.#segment
@@ -126,7 +132,7 @@ export class GraphThread {
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
-    // Where codes stand for a metric that they do not carry, any of those that are measured exactly may be the nearest.
+    // Where codes cannot express the metric, any of those that are measured exactly may be the nearest.
     const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
     const reach = reachOf(measure, ef / wanted)
     const query = {
@@ -147,17 +153,16 @@ export class GraphThread {
 
   #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { address } = this.#lane
-    return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, 0, hidden)
+    return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, hidden)
   }
 
-  /** Walks by the codes, and reads the rows of the nearest from disk. */
+  /** Walks by the codes, and reads the rows of the nearest from disk; a sequence before its row, as `scan` of the kernels does. */
   #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
     const { walkGraph, nextRanked, offerRow } = this.#kernels
     const { address } = this.#lane
     walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted, hidden)
-    const sequences = new Float64Array(memory.buffer, layout.sequences, layout.capacity)
-    const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
+    const { sequences } = this.#columns
     const n = layout.paddedDimension
     const at = address + layout.lane.block
     const row = new Float32Array(memory.buffer, at, n)
@@ -165,7 +170,7 @@ export class GraphThread {
     for (let slot = nextRanked(pool, k, count); slot >= 0; slot = nextRanked(pool, k, count)) {
       const sequence = sequences[slot]!
       this.#reader!.read(firstSlot + slot, 1, row, n)
-      count = offerRow(metric, address, norm, n, at, norms[slot]!, sequence, slot, pool, k, count)
+      count = offerRow(metric, address, norm, at, sequence, slot, pool, k, count)
     }
     return count
   }
@@ -175,14 +180,13 @@ export class GraphThread {
    *
    * @param measure what links are chosen by
    * @param isOver asked after each slot; once true, the rest is left
-   * @returns how many of the slots were dealt with
+   * @returns how many of the slots were processed
    */
   link(slots: Iterable<number>, measure: number = this.measure, isOver: () => boolean = () => false): number {
-    const { layout, memory } = this.#segment
-    const live = new Uint8Array(memory.buffer, layout.live, layout.capacity)
+    const { m } = this.#segment.layout
     let done = 0
     for (const slot of slots) {
-      if (Atomics.load(live, slot) === 1) this.#kernels.insertSlot(slot, levelOf(slot, layout.m), measure)
+      if (this.#columns.isLive(slot)) this.#kernels.insertSlot(slot, levelOf(slot, m), measure)
       done += 1
       if (isOver()) break
     }
@@ -204,18 +208,18 @@ export class GraphThread {
     return at
   }
 
-  /** Ends the stay of the leaving slots, once every range has been repaired. */
+  /** Makes leaving slots absent, once every range has been repaired. */
   release(): void {
     this.#kernels.releaseLeaving()
   }
 
   /**
-   * Gives unreachable slots links. Most of them stand behind a few others: what can be reached once one of those has a link needs
+   * Reconnects unreachable slots. Most of them are behind a few others: what can be reached once one of those has a link needs
    * none of its own.
    *
-   * @param scan what could be reached, as the look for them left it; it goes on from there
+   * @param scan what could be reached, as the search for the slots left it; updated
    * @param isOver asked after each slot; once true, the rest is left
-   * @returns how many of the slots were dealt with, and how many of those got a link
+   * @returns how many of the slots were processed, and how many of those got a link
    */
   reconnect(
     slots: readonly number[],
@@ -261,22 +265,11 @@ export class GraphThread {
 
   /** The distance of two slots whose rows are in memory, as it is defined. */
   exactDistance(a: number, b: number, metric: Metric): number {
-    const { memory, layout } = this.#segment
-    const [one, other] = [layout.rows + a * layout.rowBytes, layout.rows + b * layout.rowBytes]
-    const norms = new Float64Array(memory.buffer, layout.norms, layout.capacity)
-    const { paddedDimension } = layout
-    return this.#kernels.distance64(
-      metrics.indexOf(metric),
-      one,
-      other,
-      paddedDimension,
-      norms[a]!,
-      norms[b]!,
-    )
+    return this.#kernels.exactDistance(metrics.indexOf(metric), a, b)
   }
 }
 
-/** Some tenths of a millisecond of looking through lists, or of repairing some. */
+/** Slots to check and lists to repair between two calls of `isOver`: some tenths of a millisecond. */
 const slotsPerLook = 1024
 const listsPerLook = 4
 
@@ -286,7 +279,7 @@ interface GraphQuery {
   readonly norm: number
   readonly measure: number
   readonly ef: number
-  /** A walk ends when nothing is left within `reach` of so many of the nearest; see `beam` of the kernels. */
+  /** The k of the walk, which `reach` multiplies the distance of; see `beam` of the kernels. */
   readonly wanted: number
   readonly reach: number
   readonly rerank: number
@@ -297,14 +290,14 @@ interface GraphQuery {
 }
 
 /**
- * How many times as far as the last of the wanted points a candidate may be for a walk to go on from it. It grows with the
- * breadth of the walk beside what is wanted, so that a wider one still finds more. The numbers are the least that lost
- * nothing on the sets of docs/decisions/index.md, for measures that grow as the square of a distance, as all but one do.
+ * The reach of a walk: it stops once a candidate is farther than reach x the distance of the last wanted point. It grows with
+ * ef / wanted (`breadth`), so that a wider walk still finds more. The numbers are the least that lost nothing on the sets of
+ * docs/decisions/index.md, for measures that grow as the square of a distance, as all but Manhattan do.
  */
 function reachOf(measure: number, breadth: number): number {
   const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
-  return measure === measures.rows + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
+  return measure === ROWS_MEASURE + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
-/** Beyond the k asked for, at least so many candidates are measured exactly: codes order the near ones roughly. */
+/** At least so many candidates beyond k are measured exactly, because codes order near ones only roughly. */
 const rerankMin = 32

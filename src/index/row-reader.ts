@@ -41,7 +41,7 @@ export class RowReader implements Disposable {
     }
   }
 
-  /** Closes the file. A reader that lasts as long as its thread need not: Node closes what a thread leaves open. */
+  /** Closes the file, which the next read would open again. */
   [Symbol.dispose](): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined

@@ -43,6 +43,12 @@ export class Searcher {
     )
   }
 
+  /** Closes the files that it may have open. */
+  close(): void {
+    for (const scanner of this.#scanners) scanner.close()
+    for (const graph of this.#graphs.flat()) graph.close()
+  }
+
   /** This thread's way through a graph. */
   graph(ordinal: number, graph: number): GraphThread {
     return this.#graphs[ordinal]![graph]!

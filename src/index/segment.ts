@@ -1,4 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
+import { HEADER_BYTES } from '../kernels/graph-header.ts'
+import { CODE_HEADER_BYTES, EF_MAX, GRAPH_SCRATCH_BYTES } from '../kernels/memory-format.ts'
 
 /**
  * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
@@ -12,16 +14,23 @@ import { DatabaseError } from '../base/errors.ts'
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
  *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks
  *
- * Rows can also stay on disk, in the store's row file (row-reader.ts): codes then stand last.
+ * Rows can also stay on disk, in the store's row file (row-reader.ts): codes are then the last column.
  *
- * Columns have room for every slot the segment can ever hold, at fixed offsets; what stands last grows,
- * so that nothing ever moves. The room that is not used yet is address space, not memory: the
- * operating system gives a page when it is first written.
+ * Columns have room for every slot the segment can ever hold, at fixed offsets; only the last one grows, so that
+ * nothing ever moves. Room that is not used yet is address space, not memory: the operating system adds a page when
+ * it is first written.
  *
- * Threads: the main thread writes live, sequences, norms, rows and rings, and grows the memory. Index threads
- * write codes, levels, lists and states, as the kernels' graph.ts tells. Any thread reads everything through a
- * kernel instance of its own, without locks; each writes only its own lane of scratch. To fill a slot the main
- * thread clears `live`, writes the sequence, norm and row, and sets `live` last.
+ * Threads: every thread reads everything without locks, through kernel instances of its own. Who writes what:
+ *
+ *   main thread      the headers, once; live, sequences, norms and rows of points that are inserted and removed, with their
+ *                    codes where rows stay on disk; rings and slot counts; the states of slots that begin to leave a graph;
+ *                    it grows the memory
+ *   index threads    the graphs: states, levels, lists, entry points (the kernels' graph.ts says how they share them), and
+ *                    codes where rows are in memory; at a start also live, sequences, norms, rows and codes of the stored
+ *                    points, each thread those of its own slots
+ *   every thread     its own lane of scratch
+ *
+ * Whoever fills a slot clears `live`, writes the sequence, row and norm, and sets `live` last (slots.ts).
  */
 export interface SegmentLayout {
   readonly dimension: number
@@ -48,7 +57,7 @@ export interface SegmentLayout {
   readonly codes: number
   /** 0 where the rows stay on disk. */
   readonly rows: number
-  /** The last column, that the memory grows for. */
+  /** The last column, which the memory grows for. */
   readonly growing: { readonly at: number; readonly bytesPerSlot: number }
 }
 
@@ -70,7 +79,7 @@ export interface GraphColumns {
   /** u8 a slot: absent, linked or leaving. */
   readonly states: number
   readonly locks: number
-  /** u8 a slot: the highest level the node stands on. */
+  /** u8 a slot: the highest level of the slot's node. */
   readonly levels: number
   /** u32 a slot: the first of its upper lists among `upperBlocks`; 0 for none. */
   readonly uppers: number
@@ -90,7 +99,7 @@ export interface SegmentHandle {
   readonly firstSlot: number
   readonly memory: WebAssembly.Memory
   readonly layout: SegmentLayout
-  /** Where the rows stand that are not in memory. */
+  /** Where the rows are if they are not in memory. */
   readonly rowFile: RowFileLayout | undefined
 }
 
@@ -110,7 +119,7 @@ export const queriesPerScanMax = 16
 export const poolEntryBytes = 20
 
 /** The widest beam of a graph search; a search that asks for more is an exact scan. */
-export const efMax = 4096
+export const efMax: number = EF_MAX
 
 /** Graphs that a segment has room for. */
 export const graphsPerSegment = 2
@@ -122,9 +131,6 @@ export const pageBytes = 65_536
 const segmentBytesMax = 65_536 * pageBytes
 const rowAlignment = 64
 const headersAt = 64
-const headerBytes = 128
-/** The fixed part of the kernels' graph scratch; the codes of a query follow. */
-const graphScratchBytes = 4096
 
 /** Up to this dimension a float32 row is no longer than two cache lines, and codes would save nothing. */
 const uncodedDimensionMax = 16
@@ -164,8 +170,8 @@ export interface SegmentOptions {
  */
 export function segmentLayout(options: SegmentOptions): SegmentLayout {
   const most = options.maxSlots ?? segmentBytesMax / rowAlignment
-  // Every column is linear in the capacity, so the bytes of a slot follow from two layouts.
-  // As for a machine of many threads: another number of threads then cuts the slots into the same segments.
+  // Every column is linear in the capacity, so the bytes of a slot follow from two layouts. They are computed for many
+  // threads, so that segments have the same capacity with any usual number of them.
   const usual = { ...options, threads: Math.max(options.threads, usualThreadsMax) }
   const fixed = columnsFor(usual, 0).end
   const perSlot = (columnsFor(usual, 1 << 16).end - fixed) / (1 << 16)
@@ -189,21 +195,21 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   const codeBytes =
     dimension <= uncodedDimensionMax && !rowsOnDisk
       ? 0
-      : codeHeaderBytes + (codeBits === 4 ? codeWidth / 2 : codeWidth)
+      : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneTaker = new Taker(queriesPerScanMax * rowBytes)
   const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
   const lane = {
     pool: laneTaker.take(poolBytes),
     poolBytes,
-    graph: laneTaker.take(graphScratchBytes + codeWidth),
+    graph: laneTaker.take(GRAPH_SCRATCH_BYTES + codeWidth),
     beam: laneTaker.take((efMax + 8) * 8),
     visited: laneTaker.take(capacity),
     block: laneTaker.take(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),
   }
   const laneBytes = laneTaker.end
 
-  const taker = new Taker(headersAt + graphsPerSegment * headerBytes)
+  const taker = new Taker(headersAt + graphsPerSegment * HEADER_BYTES)
   const scratch = taker.take(options.threads * laneBytes)
   const live = taker.take(capacity)
   const sequences = taker.take(capacity * 8)
@@ -236,7 +242,7 @@ function graphColumns(taker: Taker, index: number, capacity: number, m: number):
   // A slot has 1 / (m - 1) upper lists on average; a quarter more is beyond what chance asks for.
   const upperCount = Math.ceil((capacity * 1.25) / (m - 1)) + 64
   return {
-    header: headersAt + index * headerBytes,
+    header: headersAt + index * HEADER_BYTES,
     states: taker.take(capacity),
     locks: taker.take(capacity),
     levels: taker.take(capacity),
@@ -270,9 +276,7 @@ export function graphBytes({ m }: SegmentLayout): number {
   return 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
 }
 
-const codeHeaderBytes = 16
-
-/** Hands out aligned addresses one behind the other. */
+/** Hands out aligned addresses, one after the other. */
 class Taker {
   end: number
 

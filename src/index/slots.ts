@@ -2,10 +2,11 @@ import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { RowReader } from './row-reader.ts'
 import { Lane } from './scratch.ts'
 import type { SegmentHandle } from './segment.ts'
+import { SlotColumns } from './slot-columns.ts'
 
 /**
- * One thread's way to what stands in the slots of a segment. Different threads may fill different slots at once;
- * searches may run meanwhile, and see a slot when it is whole.
+ * One thread's access to the slots of a segment. Different threads may fill different slots at once; searches may run
+ * meanwhile, and see a slot once it is whole.
  */
 export class Slots {
   readonly #segment: SegmentHandle
@@ -13,19 +14,28 @@ export class Slots {
   /** This thread's own. */
   readonly #lane: Lane
   readonly #reader: RowReader | undefined
-  #columns: Columns
+  readonly #columns: SlotColumns
+  #rows: Float32Array
 
+  /** @param kernels an instance over the segment's memory, for this object alone */
   constructor(segment: SegmentHandle, kernels: KernelExports, thread: number) {
     this.#segment = segment
     this.#kernels = kernels
     this.#lane = new Lane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
-    this.#columns = columnsOf(segment)
+    kernels.attachColumns(segment.layout.graphs[0]!.header)
+    this.#columns = new SlotColumns(segment)
+    this.#rows = rowsOf(segment)
   }
 
-  /** The memory has grown. */
+  /** Closes the file that it may have open. */
+  close(): void {
+    this.#reader?.[Symbol.dispose]()
+  }
+
+  /** Call when the memory has grown. */
   refresh(): void {
-    this.#columns = columnsOf(this.#segment)
+    this.#rows = rowsOf(this.#segment)
   }
 
   fill(local: number, vector: Float32Array, sequence: number): void {
@@ -41,7 +51,7 @@ export class Slots {
   encode(local: number): void {
     const { codeBytes, rows, rowBytes } = this.#segment.layout
     // With rows on disk there is no slot without a code.
-    if (codeBytes > 0 && rows > 0) this.#encode(local, rows + local * rowBytes)
+    if (codeBytes > 0 && rows > 0) this.#kernels.encodeRow(rows + local * rowBytes, local)
   }
 
   clear(local: number): void {
@@ -49,7 +59,7 @@ export class Slots {
   }
 
   isLive(local: number): boolean {
-    return this.#columns.live[local] === 1
+    return this.#columns.isLive(local)
   }
 
   sequenceOf(local: number): number {
@@ -68,48 +78,24 @@ export class Slots {
       return vector
     }
     const at = (local * rowBytes) / 4
-    return new Float32Array(this.#columns.rows.subarray(at, at + dimension))
+    return new Float32Array(this.#rows.subarray(at, at + dimension))
   }
 
-  /** Gives the address of the row: for the moment only, where it is not kept. */
+  /** Writes the row where the segment keeps rows, or to the lane for the moment; returns its address. */
   #keep(local: number, vector: Float32Array): number {
     const { rows, rowBytes } = this.#segment.layout
     if (rows === 0) {
       const { address } = this.#lane
       this.#lane.placeQuery(address, vector)
-      this.#encode(local, address)
+      this.#kernels.encodeRow(address, local)
       return address
     }
-    this.#columns.rows.set(vector, (local * rowBytes) / 4)
+    this.#rows.set(vector, (local * rowBytes) / 4)
     return rows + local * rowBytes
   }
-
-  #encode(local: number, row: number): void {
-    const { paddedDimension, codeBits, codeWidth, codes, codeBytes } = this.#segment.layout
-    const { encodeNibbles, encodeStored } = this.#kernels
-    const encode = codeBits === 4 ? encodeNibbles : encodeStored
-    encode(row, paddedDimension, codeWidth, codes + local * codeBytes)
-  }
 }
 
-interface Columns {
-  readonly live: Uint8Array
-  readonly sequences: Float64Array
-  readonly norms: Float64Array
-  readonly rows: Float32Array
-}
-
-/** A grown shared memory has a new, longer buffer; views over the old one stay valid but short. */
-function columnsOf({ memory, layout }: SegmentHandle): Columns {
-  const { buffer } = memory
-  return {
-    live: new Uint8Array(buffer, layout.live, layout.capacity),
-    sequences: new Float64Array(buffer, layout.sequences, layout.capacity),
-    norms: new Float64Array(buffer, layout.norms, layout.capacity),
-    rows: new Float32Array(
-      buffer,
-      layout.rows,
-      layout.rows === 0 ? 0 : Math.floor((buffer.byteLength - layout.rows) / 4),
-    ),
-  }
+/** A shared memory that has grown has a new, longer buffer; views over the old one stay valid but short. */
+function rowsOf({ memory: { buffer }, layout: { rows } }: SegmentHandle): Float32Array {
+  return new Float32Array(buffer, rows, rows === 0 ? 0 : Math.floor((buffer.byteLength - rows) / 4))
 }

@@ -3,6 +3,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import { GraphState, writeGraphHeader } from './graph-state.ts'
 import { LinkQueue } from './link-queue.ts'
+import type { MemoryBudget, MemoryUser } from './memory-budget.ts'
 import {
   type CodeBits,
   graphBytes,
@@ -29,31 +30,37 @@ export interface VectorIndexOptions {
   readonly efConstruction: number
   /** Bits of a code; undefined for what is usual at the dimension. */
   readonly codeBits?: CodeBits | undefined
-  /** Where the rows are on disk that memory need not keep; undefined to keep them. */
+  /** Where the rows are on disk; undefined to keep them in memory. */
   readonly rowFile?: RowFileLayout | undefined
-  /** Bytes that `memoryBytes` may come to, with those outside; 0 for no limit. */
-  readonly maxMemoryBytes: number
-  /** Bytes that a slot takes elsewhere, such as its id: they count towards the limit. */
+  /** The bound of what slots may take, with `outsideBytes` and other indexes; undefined for no limit. */
+  readonly memoryBudget?: MemoryBudget | undefined
+  /** Bytes that a slot takes elsewhere, such as for its id: they count towards the limit. */
   readonly outsideBytes?: number | undefined
   /** Fewer slots a segment than fit, for tests. */
   readonly segmentSlots?: number | undefined
 }
 
 /**
- * The vectors in memory, by slot, in as many segments as they need. Main thread only: it is the one writer
- * of every segment (see segment.ts for how other threads read them).
+ * The vectors in memory, by slot, in as many segments as they need. Main thread only: it fills and empties slots. At a start
+ * index threads fill those that it has made with `extend`; segment.ts says which thread writes what.
  */
-export class VectorIndex {
+export class VectorIndex implements MemoryUser {
+  /** Unique in the process: by it threads tell the indexes that they serve apart. */
+  readonly id: number
   readonly dimension: number
   readonly #options: VectorIndexOptions
   readonly #layout: SegmentLayout
   readonly #segments: Segment[] = []
   readonly #listeners: ((segment: SegmentHandle) => void)[] = []
   #slotCount = 0
+  /** Slots that memory was reserved for: of those that are not filled yet others need to know too. */
+  #reservedSlots = 0
   #liveCount = 0
   #removals = 0
 
   constructor(options: VectorIndexOptions) {
+    indexesMade += 1
+    this.id = indexesMade
     this.dimension = options.dimension
     this.#options = options
     this.#layout = segmentLayout({
@@ -66,6 +73,13 @@ export class VectorIndex {
       rowsOnDisk: options.rowFile !== undefined,
       maxSlots: options.segmentSlots,
     })
+    options.memoryBudget?.add(this)
+  }
+
+  /** Gives back its part of the budget, and files that it has open. Nothing may be read or written afterwards. */
+  close(): void {
+    this.#options.memoryBudget?.remove(this)
+    for (const { slots } of this.#segments) slots.close()
   }
 
   /** One more than the highest slot that was ever filled. */
@@ -77,7 +91,7 @@ export class VectorIndex {
     return this.#liveCount
   }
 
-  /** Bytes that the slots take; what threads have of their own and room that is not used yet are not counted. */
+  /** Bytes that the slots take, without the threads' lanes and without room that is not used yet. */
   get memoryBytes(): number {
     return this.#slotCount * this.#bytesPerSlot
   }
@@ -113,22 +127,29 @@ export class VectorIndex {
    */
   reserve(slotCount: number): void {
     if (slotCount > this.#slotCount && this.#isBeyondLimit(slotCount)) {
+      const { memoryBudget } = this.#options
       throw new DatabaseError(
         'memory_full',
-        `points would take ${this.#neededBytes(slotCount)} bytes of memory, the most is ${this.#options.maxMemoryBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+        `points would take ${memoryBudget!.totalWith(this, this.#neededBytes(slotCount))} bytes of memory, the most is ${memoryBudget!.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
       )
     }
     this.#eachSegment(slotCount, (segment, slots) => segment.grow(slots))
+    this.#reservedSlots = Math.max(this.#reservedSlots, slotCount)
   }
 
-  /** Whether what is there takes more than MAX_MEMORY_BYTES, as it may after that was lowered. */
+  /** Whether the slots take more than MAX_MEMORY_BYTES, as they may after it was lowered. */
   get isBeyondLimit(): boolean {
     return this.#isBeyondLimit(this.#slotCount)
   }
 
   #isBeyondLimit(slotCount: number): boolean {
-    const { maxMemoryBytes } = this.#options
-    return maxMemoryBytes > 0 && this.#neededBytes(slotCount) > maxMemoryBytes
+    const { memoryBudget } = this.#options
+    if (memoryBudget === undefined || memoryBudget.maxBytes === 0) return false
+    return memoryBudget.totalWith(this, this.#neededBytes(slotCount)) > memoryBudget.maxBytes
+  }
+
+  get claimedBytes(): number {
+    return this.#neededBytes(Math.max(this.#slotCount, this.#reservedSlots))
   }
 
   #neededBytes(slotCount: number): number {
@@ -136,8 +157,8 @@ export class VectorIndex {
   }
 
   /**
-   * Makes all slots below `slotCount` slots of the index, empty ones: for other threads to fill, and because a graph
-   * on disk may know the last of them. What is stored is let in whatever MAX_MEMORY_BYTES says.
+   * Adds empty slots up to `slotCount`: for other threads to fill, and because a graph on disk may name the last of them.
+   * MAX_MEMORY_BYTES does not apply: what is stored is always loaded.
    *
    * @throws DatabaseError `memory_full` when the system has no more
    */
@@ -146,12 +167,12 @@ export class VectorIndex {
     this.#slotCount = Math.max(this.#slotCount, slotCount)
   }
 
-  /** Other threads have put so many points into empty slots of the index. */
+  /** Counts points that other threads have put into empty slots. */
   filled(points: number): void {
     this.#liveCount += points
   }
 
-  /** The segments that hold `slotCount` slots, made where they are not there yet, with how many of them each holds. */
+  /** Visits the segments of `slotCount` slots, with the slots that each holds; creates those that do not exist yet. */
   #eachSegment(slotCount: number, visit: (segment: Segment, slots: number) => void): void {
     const { capacity } = this.#layout
     for (let ordinal = 0; ordinal * capacity < slotCount; ordinal += 1) {
@@ -177,7 +198,7 @@ export class VectorIndex {
     this.#removals += 1
   }
 
-  /** Points ever removed: while it stays what it was, so does what every slot holds. */
+  /** Points ever removed: while it is unchanged, every filled slot holds the same point. */
   get removals(): number {
     return this.#removals
   }
@@ -218,13 +239,15 @@ export class VectorIndex {
     return this.#segments[ordinal]!
   }
 
-  /** With the second graph, where there is one, and the marks of every thread that may search. */
+  /** Includes the second graph, where there is one, and the marks of every thread that may search. */
   get #bytesPerSlot(): number {
     const hasSecond = this.#segments.some(({ queues }) => queues[1]!.state.entry !== undefined)
     const second = hasSecond ? graphBytes(this.#layout) : 0
     return slotBytes(this.#layout) + second + this.#options.maxThreads
   }
 }
+
+let indexesMade = 0
 
 /** Memory grows by at least this much, so that a stream of inserts does not grow it one page at a time. */
 const growthPages = (16 * 1024 * 1024) / pageBytes
@@ -235,18 +258,19 @@ class Segment {
   readonly queues: readonly LinkQueue[]
   readonly slots: Slots
   #slotCount = 0
-  /** Of its memory: asking that for its buffer takes as long as filling a slot. */
+  /** Pages of its memory, kept here because reading the memory's buffer takes as long as filling a slot. */
   #pages: number
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {
     this.#pages = pagesFor(layout, 0)
     const memory = allocate(this.#pages)
     this.handle = { ordinal, firstSlot: ordinal * layout.capacity, memory, layout, rowFile }
-    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
     this.queues = Array.from({ length: graphsPerSegment }, (_, graph) => {
       writeGraphHeader(this.handle, graph)
       return new LinkQueue(new GraphState(this.handle, graph))
     })
+    // After the headers, which tell the kernels where the columns are.
+    this.slots = new Slots(this.handle, instantiateKernels(kernels, memory), 0)
   }
 
   grow(slotCount: number): void {

@@ -9,28 +9,26 @@ export interface KernelExports {
   hamming(a: number, b: number, n: number): number
   dot64(a: number, b: number, n: number): number
   distance64(metric: number, a: number, b: number, n: number, aa: number, bb: number): number
+  /** Binds the instance to a segment's columns, by the header of any of its graphs; `attachGraph` does so too. */
+  attachColumns(header: number): void
+  /** Needs `attachColumns`. */
   scan(
     metric: number,
     query: number,
     queryNorm: number,
-    n: number,
     rows: number,
-    live: number,
-    sequences: number,
-    norms: number,
     from: number,
     to: number,
     pool: number,
     k: number,
     count: number,
   ): number
+  /** Needs `attachColumns`. */
   offerRow(
     metric: number,
     query: number,
     queryNorm: number,
-    n: number,
     row: number,
-    norm: number,
     sequence: number,
     slot: number,
     pool: number,
@@ -46,6 +44,9 @@ export interface KernelExports {
   encodeNibbles(row: number, n: number, width: number, code: number): void
   /** As `dotCodes`, over rows of four-bit codes; `n` is the bytes of a row. */
   dotNibbles(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
+  /** Writes the code of a slot by a row at an address; needs `attachColumns`. */
+  encodeRow(row: number, slot: number): void
+  /** Binds the instance to a graph and a thread's lane: what follows needs it. */
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
   insertSlot(slot: number, level: number, measure: number): number
   searchGraph(
@@ -58,7 +59,6 @@ export interface KernelExports {
     rerank: number,
     nearest: number,
     k: number,
-    count: number,
     hidden: number,
   ): number
   walkGraph(
@@ -74,12 +74,15 @@ export interface KernelExports {
   ): void
   /** A slot, or -1. */
   nextRanked(nearest: number, k: number, count: number): number
+  /** Writes the code of a slot whose row is in memory. */
   encodeSlot(slot: number): void
   /** Float32 distances of a stored slot to the slots of a list of u32, by a measure, at `out`. */
   distancesFrom(slot: number, measure: number, list: number, count: number, out: number): void
-  /** Repairs at most about `most` lists; gives the slot to go on from. */
+  /** The distance of two slots whose rows are in memory, as it is defined. */
+  exactDistance(metric: number, a: number, b: number): number
+  /** Repairs about `most` lists at most; returns the slot to continue from. */
   repairRange(from: number, to: number, measure: number, most: number): number
   releaseLeaving(): void
-  /** 1 where the slot could not be reached and got a link. */
+  /** Returns 1 if the slot could not be reached and got a link. */
   reconnect(slot: number, measure: number): number
 }

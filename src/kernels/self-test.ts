@@ -1,18 +1,19 @@
 import { metrics } from '../base/point.ts'
 import type { KernelExports } from './kernel-exports.ts'
+import { CODE_HEADER_BYTES } from './memory-format.ts'
 import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
 
 /** Pages of memory that the self-test needs. */
 export const selfTestPages = 2
 
-/** Every loop's first and later rounds, and lengths that a wider register does not divide. */
+/** They run the first and the later rounds of every loop, and are no multiples of wider registers. */
 const dimensions = [16, 32, 48, 112, 144, 528]
 
 /**
- * Holds every kernel against the plain reference over a few vectors of full and awkward components: enough to
- * notice a compiler that gets one of them wrong, quick enough for every start.
+ * Compares every kernel with the plain reference over a few vectors with awkward components: enough to detect a compiler
+ * that gets one of them wrong, and quick enough for every start.
  *
- * @returns what is wrong; undefined when nothing is
+ * @returns what is wrong; undefined if nothing is
  */
 export function selfTest(wasm: KernelExports, memory: WebAssembly.Memory): string | undefined {
   for (const dimension of dimensions) {
@@ -58,11 +59,11 @@ function faultOfCodes(
 ): string | undefined {
   const at = place(memory, a, b)
   const width = Math.ceil(a.length / 32) * 32
-  const stride = headerBytes + width
+  const stride = CODE_HEADER_BYTES + width
   wasm.encodeQuery(at.a, a.length, width, at.query)
   for (let row = 0; row < 4; row += 1)
     wasm.encodeStored(row % 2 === 0 ? at.b : at.a, a.length, width, at.rows + row * stride)
-  wasm.dotCodes(at.query + headerBytes, at.rows + headerBytes, stride, width, at.spill, at.out)
+  wasm.dotCodes(at.query + CODE_HEADER_BYTES, at.rows + CODE_HEADER_BYTES, stride, width, at.spill, at.out)
   const query = scalarCodes(a, 127).codes
   const stored = [scalarCodes(b, 63).codes, scalarCodes(a, 63).codes]
   const sums = new Int32Array(memory.buffer, at.out, 4)
@@ -73,7 +74,7 @@ function faultOfCodes(
   return isRight ? undefined : 'dotCodes'
 }
 
-/** Codes of four bits against themselves unpacked: how they are chosen is seen in the tests, not at a start. */
+/** Compares codes of four bits with themselves unpacked: the tests check how they are chosen, not every start. */
 function faultOfNibbles(
   wasm: KernelExports,
   memory: WebAssembly.Memory,
@@ -82,21 +83,28 @@ function faultOfNibbles(
 ): string | undefined {
   const at = place(memory, a, b)
   const width = Math.ceil(a.length / 64) * 64
-  const stride = headerBytes + width / 2
+  const stride = CODE_HEADER_BYTES + width / 2
   wasm.encodeQuery(at.a, a.length, width, at.query)
   for (let row = 0; row < 4; row += 1)
     wasm.encodeNibbles(row % 2 === 0 ? at.b : at.a, a.length, width, at.rows + row * stride)
-  wasm.dotNibbles(at.query + headerBytes, at.rows + headerBytes, stride, width / 2, at.spill, at.out)
+  wasm.dotNibbles(
+    at.query + CODE_HEADER_BYTES,
+    at.rows + CODE_HEADER_BYTES,
+    stride,
+    width / 2,
+    at.spill,
+    at.out,
+  )
   const query = scalarCodes(a, 127).codes
   const sums = new Int32Array(memory.buffer, at.out, 4)
   const isRight = [0, 1, 2, 3].every((row) => {
-    const codes = nibblesOf(memory, at.rows + row * stride + headerBytes, width)
+    const codes = nibblesOf(memory, at.rows + row * stride + CODE_HEADER_BYTES, width)
     return sums[row] === query.reduce((sum, code, index) => sum + code * codes[index]!, 0)
   })
   return isRight ? undefined : 'dotNibbles'
 }
 
-/** The nibbles of a row as they stand: 64 components in 32 bytes, the first 32 of them low. */
+/** The nibbles of a row in order of components: 64 of them in 32 bytes, the first 32 in the low halves. */
 export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number): number[] {
   const bytes = new Uint8Array(memory.buffer, at, width / 2)
   return Array.from({ length: width }, (_, index) => {
@@ -105,10 +113,9 @@ export function nibblesOf(memory: WebAssembly.Memory, at: number, width: number)
   })
 }
 
-const headerBytes = 16
 const addresses = { a: 64, b: 8192, query: 16_384, rows: 20_480, spill: 40_960, out: 41_088 }
 
-/** Addresses of what the test uses, the two rows filled in. */
+/** Writes the two rows; returns the addresses that the test uses. */
 function place(memory: WebAssembly.Memory, a: Float32Array, b: Float32Array): typeof addresses {
   const at = addresses
   new Float32Array(memory.buffer, at.a, a.length).set(a)

@@ -7,6 +7,14 @@ export const rowFilePath = (dataDir: string): string => join(dataDir, 'vectors.r
 export const databasePath = (dataDir: string): string => join(dataDir, 'points.mdb')
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
 export const reservePath = (dataDir: string): string => join(dataDir, 'reserve')
+/** LMDB of all named collections; there from the first one on. */
+export const collectionsPath = (dataDir: string): string => join(dataDir, 'collections.mdb')
+/** What named collections have besides, each in a directory named after its number. */
+export const collectionsDirectory = (dataDir: string): string => join(dataDir, 'collections')
+export const collectionDirectory = (dataDir: string, number: number): string =>
+  join(collectionsDirectory(dataDir), String(number))
+export const collectionsReservePath = (dataDir: string): string =>
+  join(collectionsDirectory(dataDir), 'reserve')
 /** What a repair took out of the data, for people: nothing here is read again. */
 export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
 
@@ -29,10 +37,19 @@ export function makeDirectory(dataDir: string): void {
  */
 export function checkWritable(dataDir: string): void {
   orUnusable(dataDir, () => accessSync(dataDir, constants.R_OK | constants.W_OK | constants.X_OK))
-  for (const file of [rowFilePath, databasePath, reservePath, lockPath].map((path) => path(dataDir))) {
+  for (const file of writtenPaths.map((path) => path(dataDir))) {
     if (existsSync(file)) orUnusable(dataDir, () => accessSync(file, constants.R_OK | constants.W_OK))
   }
 }
+
+const writtenPaths: readonly ((dataDir: string) => string)[] = [
+  rowFilePath,
+  databasePath,
+  reservePath,
+  lockPath,
+  collectionsPath,
+  collectionsDirectory,
+]
 
 function orUnusable<Result>(dataDir: string, use: () => Result): Result {
   try {

@@ -1,6 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
-import { decodeBlock, decodeMeta, emptyBlock, isKeyOfRequest, slotsPerBlock } from './key-layout.ts'
-import { LmdbCheck } from './lmdb-check.ts'
+import { decodeBlock, decodeMeta, emptyBlock, isKeyOfRequest, metaKeys, slotsPerBlock } from './key-layout.ts'
+import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
 /**
@@ -32,33 +32,45 @@ export interface DatabaseFault {
 
 /** @throws LmdbFault when the file is not sound as LMDB's */
 function faultOfTables(check: LmdbCheck): string | undefined {
-  const tables = check.tables(['live', 'meta', 'payloads'])
-  const slots = new SlotSet()
-  const live = new Map<number, Buffer>()
-  let fault: string | undefined
-  let keyedRequests = 0
-  let keyedRequestsStated = 0
-  const visits = {
-    live: (block: number, page: Buffer, at: number, bytes: number) => {
-      const bits = decodeBlock(block, page.subarray(at, at + bytes))
-      if (bits === undefined) fault ??= damagedBlock(block)
-      else live.set(block, bits)
-    },
-    // Records are checked when they are read.
-    meta: (key: number, page: Buffer, at: number, bytes: number) => {
-      if (isKeyOfRequest(key)) keyedRequests += 1
-      if (key !== 0) return
-      const meta = decodeMeta(page.subarray(at, at + bytes))
-      if (!('fault' in meta)) keyedRequestsStated = meta.keyedRequests?.count ?? 0
-    },
-    payloads: (slot: number) => slots.add(slot),
-  }
-  for (const [name, tree] of tables) check.read(tree, { keyBytes: 4, visit: visits[name] })
+  const tables = check.tables({ live: 'u32', meta: 'u32', payloads: 'u32' })
+  const found = new TablesCheck()
+  for (const [name, tree] of tables) check.read(tree, { keys: 'u32', visit: found[name] })
   check.finish()
-  if (keyedRequests !== keyedRequestsStated) {
-    fault ??= `it should hold ${keyedRequestsStated} keyed requests, but has ${keyedRequests}`
+  return found.fault
+}
+
+type Visit = TreeReader['visit']
+
+/** What the tables of one collection hold, as they are gone through in whatever order. */
+export class TablesCheck {
+  readonly #slots = new SlotSet()
+  readonly #live = new Map<number, Buffer>()
+  #fault: string | undefined
+  #keyedRequests = 0
+  #keyedRequestsStated = 0
+
+  readonly live: Visit = (block, page, at, bytes) => {
+    const bits = decodeBlock(block, page.subarray(at, at + bytes))
+    if (bits === undefined) this.#fault ??= damagedBlock(block)
+    else this.#live.set(block, bits)
   }
-  return fault ?? faultOfLive(live, slots.blocks)
+
+  /** Records are checked when they are read. */
+  readonly meta: Visit = (key, page, at, bytes) => {
+    if (isKeyOfRequest(key)) this.#keyedRequests += 1
+    if (key !== metaKeys.state) return
+    const meta = decodeMeta(page.subarray(at, at + bytes))
+    if (!('fault' in meta)) this.#keyedRequestsStated = meta.keyedRequests?.count ?? 0
+  }
+
+  readonly payloads: Visit = (slot) => this.#slots.add(slot)
+
+  get fault(): string | undefined {
+    const [found, stated] = [this.#keyedRequests, this.#keyedRequestsStated]
+    if (this.#fault !== undefined) return this.#fault
+    if (found !== stated) return `it should hold ${stated} keyed requests, but has ${found}`
+    return faultOfLive(this.#live, this.#slots.blocks)
+  }
 }
 
 export function damagedBlock(block: number): string {

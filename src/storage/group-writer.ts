@@ -1,8 +1,7 @@
-import { statfsSync } from 'node:fs'
-import { constants as osConstants } from 'node:os'
+import { statSync } from 'node:fs'
 import { assert } from '../base/assert.ts'
 import { idBytes, newId } from '../base/ids.ts'
-import { reservePath, rowFilePath } from './data-directory.ts'
+import { isDiskFull } from './disk-full.ts'
 import {
   emptyBlock,
   emptyMeta,
@@ -17,119 +16,142 @@ import {
   slotsPerBlock,
 } from './key-layout.ts'
 import { addRequests, type RequestBounds } from './keyed-requests.ts'
-import { ReserveFile } from './reserve-file.ts'
-import { RowFile } from './row-file.ts'
-import { checkCounts, openTables, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
-import type { GroupPart, StoredState, WriterSetup } from './writer-messages.ts'
+import type { RowFile } from './row-file.ts'
+import type { RowFiles } from './row-files.ts'
+import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
+import type { GroupPart, StoredState } from './writer-messages.ts'
+
+export interface GroupWriterSetup {
+  readonly tables: Tables
+  readonly rowFiles: RowFiles
+  /** Fixes the dimension of an empty collection. */
+  readonly dimension?: number | undefined
+  readonly requestBounds: RequestBounds
+}
 
 /**
- * Makes groups of changes durable, synchronously; the only one that writes to a data directory's points.
+ * Writes groups of changes of one collection, synchronously; the only one that writes to its points.
  *
- *   add: rows written   commit: fdatasync ─> one LMDB transaction ─> its fsync
+ *   add: rows written   syncRows: fdatasync   writeTables: within a transaction of LMDB's   accept: it is on the disk
  *
  * A crash before the transaction leaves rows that no live bit points at; after it, everything is there. What
  * a call throws says nothing about the next one: whoever drives the writer decides whether there is a next one.
  */
 export class GroupWriter {
-  readonly #dataDir: string
   readonly #tables: Tables
-  readonly #reserve: ReserveFile
+  readonly #rowFiles: RowFiles
   readonly #live: Map<number, Buffer>
   readonly #databaseId: string
   #isIdStored: boolean
   readonly #requestBounds: RequestBounds
   #meta: Meta
-  #rows: RowFile | undefined
+  /** Of the row file; that of a first insertion that failed has not become the collection's. */
+  #rowsDimension: number | undefined
+  #rowFileBytes = 0
   #parts: GroupPart[] = []
+  #next: NextState | undefined
 
-  /** @throws DatabaseError when the directory holds something damaged */
-  constructor({ dataDir, dimension, requestBounds }: WriterSetup) {
-    this.#dataDir = dataDir
+  /** @throws DatabaseError when what the collection has on disk is damaged */
+  constructor({ tables, rowFiles, dimension, requestBounds }: GroupWriterSetup) {
+    this.#tables = tables
+    this.#rowFiles = rowFiles
     this.#requestBounds = requestBounds
-    this.#tables = openTables(dataDir)
-    const stored = readMeta(dataDir, this.#tables)
+    const stored = readMeta(tables)
     this.#meta = stored ?? emptyMeta
-    this.#live = readLive(dataDir, this.#tables)
-    checkCounts(dataDir, this.#tables, this.#meta, this.#live)
-    const databaseId = readDatabaseId(dataDir, this.#tables)
+    this.#live = readLive(tables)
+    checkCounts(tables, this.#meta, this.#live)
+    const databaseId = readDatabaseId(tables)
     this.#databaseId = databaseId ?? newId()
     this.#isIdStored = databaseId !== undefined
     if (stored === undefined) this.#putMeta(this.#meta)
     else if (!this.#isIdStored) this.#tryToStoreId()
-    this.#reserve = new ReserveFile(reservePath(dataDir))
-    if (this.#meta.dimension !== undefined)
-      this.#rows = RowFile.open(rowFilePath(dataDir), this.#meta.dimension)
-    else if (dimension !== undefined) this.#fixDimension(dimension)
+    if (this.#meta.dimension !== undefined) {
+      rowFiles.open(tables.files.rows, this.#meta.dimension)
+      this.#rowsDimension = this.#meta.dimension
+    } else if (dimension !== undefined) this.#fixDimension(dimension)
+    this.#measureRows()
   }
 
   get state(): StoredState {
-    const rowFileBytes = this.#rows?.sizeBytes ?? 0
-    return { meta: this.#meta, rowFileBytes, databaseId: this.#databaseId }
+    return { meta: this.#meta, rowFileBytes: this.#rowFileBytes, databaseId: this.#databaseId }
   }
 
-  /** Writes the rows of one part of the group that the next `commit` makes durable. */
+  /** Whether the group stores points. */
+  get hasInsertions(): boolean {
+    return this.#parts.some(({ slots }) => slots.length > 0)
+  }
+
+  /** Writes the rows of one part of the group that the next transaction makes durable. */
   add(part: GroupPart): void {
     this.#parts.push(part)
-    if (part.slots.length > 0) this.#rowsOf(part.dimension).write(bufferOf(part.rows), part.slots)
+    if (part.slots.length === 0) return
+    const rows = this.#openRows(part.dimension)
+    this.#rowFiles.noteWritten(rows.path)
+    rows.write(bufferOf(part.rows), part.slots)
   }
 
-  /** Makes the parts added since the last call durable, or none of them: then it throws. */
-  commit(): void {
+  /** Returns when the rows of the group are on the disk. */
+  syncRows(): void {
+    if (this.hasInsertions) this.#rowFiles.sync(this.#tables.files.rows)
+  }
+
+  /** Writes everything else of the group; to be called within a transaction. */
+  writeTables(): void {
     const parts = this.#parts
-    this.#parts = []
-    const hasInsertions = parts.some(({ slots }) => slots.length > 0)
-    if (hasInsertions) this.#rows!.sync()
-    const next = this.#after(parts)
-    try {
-      this.#meta = this.#commitTables(parts, next)
-    } catch (error) {
-      const canTryAgain = !hasInsertions && this.isDiskFull(error) && this.#reserve.giveUp()
-      if (!canTryAgain) throw error
-      this.#meta = this.#commitTables(parts, next)
-    }
-    for (const [block, bits] of next.blocks) this.#live.set(block, bits)
+    const { payloads, live } = this.#tables
+    const { meta, blocks } = this.#after(parts)
+    for (const part of parts) this.#putPayloads(part)
+    for (const { deletedSlots } of parts) for (const slot of deletedSlots) payloads.removeSync(slot)
+    for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
+    const next = { meta: { ...meta, keyedRequests: this.#changeRequests(parts) }, blocks }
+    this.#putMetaRecords(next.meta)
+    this.#next = next
   }
 
-  /** Forgets the parts added since the last commit; their rows count for nothing. */
+  /** The transaction with the tables of the group is on the disk. */
+  accept(): void {
+    const { meta, blocks } = this.#next!
+    this.#meta = meta
+    for (const [block, bits] of blocks) this.#live.set(block, bits)
+    this.#isIdStored = true
+    this.#measureRows()
+    this.abandon()
+  }
+
+  /** Forgets the group; its rows count for nothing. */
   abandon(): void {
     this.#parts = []
+    this.#next = undefined
   }
 
-  /** For when there is time: puts disk space aside for deletions on a full disk. */
-  holdReserve(): void {
-    this.#reserve.hold()
+  /** Commits a meta record that says that there are named collections beside this one. */
+  announceCollections(): void {
+    const meta = { ...this.#meta, hasCollections: true }
+    this.#putMeta(meta)
+    this.#meta = meta
   }
 
-  /**
-   * Whether an error comes of a full disk. LMDB takes a short write for EIO, and a full disk writes short:
-   * then the file system has the last word.
-   */
-  isDiskFull(error: unknown): boolean {
-    const { code, message = '' } = error as { code?: unknown; message?: string }
-    if (diskFullCodes.includes(code)) return true
-    if (/no space left|MDB_MAP_FULL|disk quota/i.test(message)) return true
-    if (code !== errno.EIO) return false
-    const { bavail, bsize } = statfsSync(this.#dataDir)
-    return bavail * bsize < fullBytes
+  close(): void {
+    this.#rowFiles.close(this.#tables.files.rows)
   }
 
-  async close(): Promise<void> {
-    this.#rows?.close()
-    await this.#tables.root.close()
+  /** Opens or makes the row file for vectors of `dimension`. */
+  #openRows(dimension: number): RowFile {
+    const path = this.#tables.files.rows
+    if (this.#rowsDimension === dimension) return this.#rowFiles.open(path, dimension)
+    assert(this.#meta.dimension === undefined, 'vectors have the dimension of the collection')
+    this.#rowsDimension = undefined
+    const rows = this.#rowFiles.create(path, dimension)
+    this.#rowsDimension = dimension
+    return rows
   }
 
-  /** A first insertion that failed leaves a file of its dimension, which has not become the store's. */
-  #rowsOf(dimension: number): RowFile {
-    if (this.#rows?.dimension === dimension) return this.#rows
-    assert(this.#meta.dimension === undefined, 'vectors have the dimension of the store')
-    this.#rows?.close()
-    this.#rows = undefined
-    this.#rows = RowFile.create(rowFilePath(this.#dataDir), dimension)
-    return this.#rows
+  #measureRows(): void {
+    if (this.#rowsDimension !== undefined) this.#rowFileBytes = statSync(this.#tables.files.rows).size
   }
 
   #fixDimension(dimension: number): void {
-    this.#rowsOf(dimension)
+    this.#openRows(dimension)
     const meta = { ...this.#meta, dimension }
     this.#putMeta(meta)
     this.#meta = meta
@@ -140,12 +162,12 @@ export class GroupWriter {
     try {
       this.#putMeta(this.#meta)
     } catch (error) {
-      if (!this.isDiskFull(error)) throw error
+      if (!isDiskFull(error, this.#tables.files.database)) throw error
     }
   }
 
   #putMeta(meta: Meta): void {
-    this.#transaction(() => this.#putMetaRecords(meta))
+    this.#tables.root.transactionSync(() => this.#putMetaRecords(meta))
     this.#isIdStored = true
   }
 
@@ -155,27 +177,11 @@ export class GroupWriter {
     if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
   }
 
-  /** Returns the meta record that it has written. */
-  #commitTables(parts: readonly GroupPart[], { meta: nextMeta, blocks }: NextState): Meta {
-    const { payloads, live } = this.#tables
-    const stored = this.#transaction(() => {
-      for (const part of parts) this.#putPayloads(part)
-      for (const { deletedSlots } of parts) for (const slot of deletedSlots) payloads.removeSync(slot)
-      for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
-      const meta = { ...nextMeta, keyedRequests: this.#changeRequests(parts) }
-      this.#putMetaRecords(meta)
-      return meta
-    })
-    this.#isIdStored = true
-    return stored
-  }
-
   /** Together with insertions only: removing old requests takes space, and deletions have to go on without. */
   #changeRequests(parts: readonly GroupPart[]): RequestQueue | undefined {
     const { keyedRequests: queue } = this.#meta
     const encoded = bufferOf(parts.at(-1)!.keyedRequests)
-    const hasInsertions = parts.some(({ slots }) => slots.length > 0)
-    if (!hasInsertions || (queue === undefined && encoded.length === 0)) return queue
+    if (!this.hasInsertions || (queue === undefined && encoded.length === 0)) return queue
     return addRequests(this.#tables.meta, encoded, queue ?? emptyQueue, this.#requestBounds)
   }
 
@@ -185,14 +191,6 @@ export class GroupWriter {
       const id = rows.subarray(index * rowBytes, index * rowBytes + idBytes)
       this.#tables.payloads.putSync(slot, encodePayload(id, contentTypes[index]!, contents[index]!))
     }
-  }
-
-  /**
-   * Runs `write` as one transaction; it is on the disk when this returns. Not one of lmdb's asynchronous ones:
-   * when a disk is full, those neither resolve nor reject.
-   */
-  #transaction<Result>(write: () => Result): Result {
-    return this.#tables.root.transactionSync(write)
   }
 
   /** What the parts make of the meta record and of the blocks of live bits that they touch. */
@@ -218,12 +216,11 @@ export class GroupWriter {
       sequence = Math.max(sequence, part.sequence)
       if (part.slots.length > 0) dimension ??= part.dimension
     }
-    return { meta: { dimension, sequence, slotCount, pointCount }, blocks }
+    return { meta: { ...this.#meta, dimension, sequence, slotCount, pointCount }, blocks }
   }
 }
 
 interface NextState {
-  /** But for the keyed requests. */
   readonly meta: Meta
   readonly blocks: ReadonlyMap<number, Buffer>
 }
@@ -233,10 +230,3 @@ const emptyQueue: RequestQueue = { first: 0, count: 0 }
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)
 }
-
-const { errno } = osConstants
-/** Node names its errors, LMDB numbers them. */
-const diskFullCodes: readonly unknown[] = ['ENOSPC', 'EDQUOT', 'EFBIG', errno.ENOSPC, errno.EDQUOT]
-
-/** Less than the largest single write of LMDB: with more free space, a short write has another cause. */
-const fullBytes = 1024 * 1024

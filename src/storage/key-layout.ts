@@ -29,7 +29,7 @@ import type { KeyedRequest } from './store.ts'
  *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
  *                               crc of the key and of these
  *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
- *                               from version 3 on: oldest keyed request u32 | keyed requests u32 |
+ *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
  *                               crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
  *              2 + number    ->  a keyed request: hash of its key 16 | hash of its body 16 | seed of its ids 16 |
@@ -42,6 +42,10 @@ import type { KeyedRequest } from './store.ts'
  * A database is of version 2 until the first request with a key makes it one of version 3. Why they stand in the
  * table `meta` and have no table of their own: a program that knows version 2 alone looks at the names of the tables
  * before it reads the version. It would call the file damaged; so it says that the version is too new.
+ *
+ * Before the first named collection is created the database becomes one of version 4, with or without keyed requests,
+ * and stays that: a program that does not know collections must not serve, copy or repair a part of the data as if it
+ * were all. catalog-layout.ts has the bytes of named collections.
  */
 
 /** Of the row file, and of a database without keyed requests. */
@@ -49,6 +53,9 @@ export const formatVersion = 2
 
 /** Of a database that has had keyed requests. */
 export const keyedFormatVersion = 3
+
+/** Of a database beside which there have been named collections. */
+export const collectionsFormatVersion = 4
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -221,6 +228,8 @@ export interface Meta {
   readonly pointCount: number
   /** Undefined until the first request that has a key. */
   readonly keyedRequests?: RequestQueue | undefined
+  /** Of the default collection: whether there have been others. */
+  readonly hasCollections?: boolean
 }
 
 /** Where the keyed requests stand: from the number of the oldest on. */
@@ -231,9 +240,10 @@ export interface RequestQueue {
 
 export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
 
-export function encodeMeta({ dimension, sequence, slotCount, pointCount, keyedRequests }: Meta): Buffer {
+export function encodeMeta(meta: Meta): Buffer {
+  const { dimension, sequence, slotCount, pointCount, keyedRequests } = meta
   const value = Buffer.alloc(keyedRequests === undefined ? metaBytes : keyedMetaBytes)
-  value.writeUInt32LE(keyedRequests === undefined ? formatVersion : keyedFormatVersion, 0)
+  value.writeUInt32LE(versionOf(meta), 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
   value.writeDoubleLE(slotCount, 16)
@@ -247,8 +257,21 @@ export function encodeMeta({ dimension, sequence, slotCount, pointCount, keyedRe
   return value
 }
 
+/** The oldest version that can say it. */
+function versionOf({ keyedRequests, hasCollections }: Meta): number {
+  if (hasCollections === true) return collectionsFormatVersion
+  return keyedRequests === undefined ? formatVersion : keyedFormatVersion
+}
+
 const metaBytes = 36
 const keyedMetaBytes: number = metaBytes + 8
+
+/** By format version: the lengths of a meta record, which tells whether it has keyed requests. */
+const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
+  [formatVersion, [metaBytes]],
+  [keyedFormatVersion, [keyedMetaBytes]],
+  [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
+])
 
 /** Keys of the table `meta`. */
 export const metaKeys = { state: 0, databaseId: 1 } as const
@@ -276,24 +299,25 @@ interface MetaFault {
 /** The format version comes first in every version, so that any program can say which one it found. */
 export function decodeMeta(value: Buffer): Meta | MetaFault {
   const version = value.length >= 4 ? value.readUInt32LE(0) : undefined
-  if (version !== formatVersion && version !== keyedFormatVersion) {
+  const lengths = metaLengths.get(version)
+  if (lengths === undefined) {
     return {
-      fault: `it has format version ${version}, this program reads ${formatVersion} and ${keyedFormatVersion}`,
+      fault: `it has format version ${version}, this program reads ${[...metaLengths.keys()].join(', ')}`,
       isOtherVersion: true,
     }
   }
-  const isKeyed = version === keyedFormatVersion
-  const bytes = isKeyed ? keyedMetaBytes : metaBytes
-  const end = bytes - 4
-  if (value.length !== bytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
+  const end = value.length - 4
+  if (!lengths.includes(value.length) || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
     return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
+  const isKeyed = value.length === keyedMetaBytes
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
     slotCount: value.readDoubleLE(16),
     pointCount: value.readDoubleLE(24),
     keyedRequests: isKeyed ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36) } : undefined,
+    ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
   }
 }
 

@@ -152,7 +152,7 @@ describe('the format of a database', () => {
       await store.commit({ insertions: [], deletions: [{ ...insertion(1), sequence: 3 }] })
       tables.root.resetReadTxn()
       assert.equal(versionOf(), 3)
-      assert.deepEqual(readMeta(dataDir, tables)?.keyedRequests, { first: 0, count: 1 })
+      assert.deepEqual(readMeta(tables)?.keyedRequests, { first: 0, count: 1 })
       // No table that an older program does not know: it would take it for damage before it read the version.
       assert.deepEqual([...tables.root.getKeys()], ['live', 'meta', 'payloads'])
     } finally {

@@ -1,4 +1,3 @@
-import type { Database } from 'lmdb'
 import {
   decodeKeyedRequest,
   decodeRequestNumbers,
@@ -12,6 +11,7 @@ import {
   requestNumbers,
 } from './key-layout.ts'
 import type { KeyedRequest } from './store.ts'
+import type { Table } from './table.ts'
 
 /**
  * Requests that are recognized by their keys, in the table `meta` (key-layout.ts has the bytes): a queue of records in
@@ -23,7 +23,6 @@ import type { KeyedRequest } from './store.ts'
  * Nothing of it is held in memory. What is asked for is looked up; what is added is looked up and written, in the
  * transaction that stores the points.
  */
-type Table = Database<Buffer, number>
 
 /** How many requests are kept, and how long. */
 export interface RequestBounds {

@@ -24,13 +24,23 @@ import {
   valuePagesAt,
 } from './lmdb-pages.ts'
 
+/**
+ * Keys as LMDB orders them: integers of the machine, of 4 or 8 bytes; or `scoped`, of 8 bytes that are compared one by
+ * one, which are read as one big-endian number.
+ */
+export type KeyKind = 'u32' | 'u64' | 'scoped'
+
 /** What is checked of a tree besides its structure. */
 export interface TreeReader {
-  readonly keyBytes: 4 | 8
+  readonly keys: KeyKind
   /** Whether `visit` is to get values that have pages of their own. */
   readonly readsLongValues?: boolean
-  /** Called for each entry; `page` is good until it returns. Without `readsLongValues` only short values stand there. */
-  visit(key: number, page: Buffer, valueAt: number, valueBytes: number): void
+  /**
+   * Called for each entry; `page` is good until it returns. Without `readsLongValues` only short values stand there.
+   *
+   * @param scope the first half of a scoped key, of which `key` is the second; 0 for others
+   */
+  visit(key: number, page: Buffer, valueAt: number, valueBytes: number, scope: number): void
 }
 
 /**
@@ -53,7 +63,7 @@ export class LmdbCheck {
   readonly #values: Uint32Array
   readonly #window: Buffer
   /** Of each leaf, the first key that it may have; its keys end before those of the next one. */
-  #froms: number[] = []
+  #froms: Key[] = []
   #found = { branchPages: 0, leafPages: 0, valuePages: 0, entries: 0 }
 
   /** @throws LmdbFault when the meta pages are damaged, or LMDB would not take the newest transaction */
@@ -73,7 +83,8 @@ export class LmdbCheck {
   }
 
   /** The tables in the file, of which it may have these; no tree yet for one that is not there. */
-  tables<Name extends string>(names: readonly Name[]): Map<Name, Tree> {
+  tables<Name extends string>(kinds: Readonly<Record<Name, 'u32' | 'scoped'>>): Map<Name, Tree> {
+    const names = Object.keys(kinds) as Name[]
     const { root, depth, branchPages, leafPages, valuePages, entries } = this.#meta.main
     const found = new Map<Name, Tree>()
     if (root === noPage) return found
@@ -92,7 +103,8 @@ export class LmdbCheck {
       const isTable = page.readUInt32LE(at) === treeBytes && page.readUInt16LE(at + 4) === nodeFlags.tree
       const tree = isTable && valueAt + treeBytes <= page.length ? readTree(page, valueAt) : undefined
       const isOrdered = name !== undefined && [...found.keys()].every((each) => each < name)
-      if (!isOrdered || tree?.flags !== integerKeys) throw new LmdbFault(`page ${root} has a damaged table`)
+      if (!isOrdered || tree?.flags !== (kinds[name] === 'u32' ? integerKeys : 0))
+        throw new LmdbFault(`page ${root} has a damaged table`)
       found.set(name, tree)
       nodesBytes += nodeSize(keyBytes, treeBytes)
     }
@@ -127,7 +139,7 @@ export class LmdbCheck {
       if (transaction > this.#meta.transaction) throw new LmdbFault('a list of free pages is damaged')
       for (const range of readFreePages(page, at, bytes)) ranges.push(range)
     }
-    this.read(this.#meta.free, { keyBytes: 8, readsLongValues: true, visit })
+    this.read(this.#meta.free, { keys: 'u64', readsLongValues: true, visit })
     this.#inOrder(this.#values, (page, number) => {
       this.#checkHead(page, number, pageFlags.value)
       // LMDB believes this number when it frees the value.
@@ -149,7 +161,7 @@ export class LmdbCheck {
   }
 
   /** Leaves are left for later, to be read in their order in the file. */
-  #descend(number: number, depth: number, from: number, end: number, reader: TreeReader): void {
+  #descend(number: number, depth: number, from: Key, end: Key, reader: TreeReader): void {
     this.#use(number, 1)
     if (depth === 1) {
       this.#found.leafPages += 1
@@ -160,7 +172,7 @@ export class LmdbCheck {
     const page = this.#page(number, pageFlags.branch)
     const count = countOfNodes(page, number)
     // LMDB ends its process over a table's branch that does not branch.
-    if (count === 1 && reader.keyBytes === 4) throw new LmdbFault(`page ${number} is damaged`)
+    if (count === 1 && reader.keys !== 'u64') throw new LmdbFault(`page ${number} is damaged`)
     let nodesBytes = 0
     let childFrom = from
     for (let index = 0; index < count; index += 1) {
@@ -179,9 +191,10 @@ export class LmdbCheck {
     const place = this.#leaves[number]! - 1
     const from = this.#froms[place]!
     const end = this.#froms[place + 1] ?? Number.POSITIVE_INFINITY
-    const { keyBytes } = reader
+    const { keys } = reader
+    const keyBytes = bytesOfKeys[keys]
     const count = countOfNodes(page, number)
-    let last = from - 1
+    let last: Key | undefined
     let nodesBytes = 0
     for (let index = 0; index < count; index += 1) {
       const at = placeOfNode(page, number, index)
@@ -194,19 +207,21 @@ export class LmdbCheck {
       if (!isSound || keyAt + keyBytes + bytesHere > page.length) {
         throw new LmdbFault(`page ${number} has a damaged node`)
       }
-      const key = readKey(page, keyAt, keyBytes)
-      if (key <= last || key >= end) throw disordered(number)
+      const key = readKey(page, keyAt, keys)
+      const isAfter = last === undefined ? key >= from : key > last
+      if (!isAfter || key >= end) throw disordered(number)
       last = key
       nodesBytes += nodeSize(keyBytes, bytesHere)
-      if (isApart) this.#longValue(key, page, keyAt + keyBytes, valueBytes, reader)
-      else reader.visit(key, page, keyAt + keyBytes, valueBytes)
+      if (isApart) this.#longValue(page, keyAt, valueBytes, reader)
+      else visit(reader, page, keyAt, page, keyAt + keyBytes, valueBytes)
     }
     checkPacked(page, number, nodesBytes)
     this.#found.entries += count
   }
 
-  #longValue(key: number, page: Buffer, at: number, bytes: number, reader: TreeReader): void {
+  #longValue(page: Buffer, keyAt: number, bytes: number, reader: TreeReader): void {
     const { pageBytes } = this.#meta
+    const at = keyAt + bytesOfKeys[reader.keys]
     const first = readU64(page, at)
     const count = Math.ceil((headBytes + bytes) / pageBytes)
     if (readU64(page, at + 16) !== count)
@@ -215,7 +230,7 @@ export class LmdbCheck {
     this.#values[first] = count
     this.#found.valuePages += count
     const value = reader.readsLongValues ? this.#bytes(first * pageBytes, count * pageBytes) : page
-    reader.visit(key, value, headBytes, bytes)
+    visit(reader, page, keyAt, value, headBytes, bytes)
   }
 
   /** Free pages at the end may never have been written. */
@@ -321,15 +336,35 @@ function* readFreePages(page: Buffer, at: number, bytes: number): Generator<Page
   }
 }
 
-function branchKey(page: Buffer, number: number, index: number, { keyBytes }: TreeReader): number {
+function branchKey(page: Buffer, number: number, index: number, { keys }: TreeReader): Key {
   const at = placeOfNode(page, number, index)
+  const keyBytes = bytesOfKeys[keys]
   const isWhole = page.readUInt16LE(at + 6) === keyBytes && at + nodeBytes + keyBytes <= page.length
   if (!isWhole) throw new LmdbFault(`page ${number} has a damaged node`)
-  return readKey(page, at + nodeBytes, keyBytes)
+  return readKey(page, at + nodeBytes, keys)
 }
 
-function readKey(page: Buffer, at: number, keyBytes: 4 | 8): number {
-  return keyBytes === 4 ? page.readUInt32LE(at) : readU64(page, at)
+/** Scoped ones are larger than the integers that a number can hold. */
+type Key = number | bigint
+
+const bytesOfKeys: Readonly<Record<KeyKind, number>> = { u32: 4, u64: 8, scoped: 8 }
+
+function readKey(page: Buffer, at: number, keys: KeyKind): Key {
+  if (keys === 'scoped') return page.readBigUInt64BE(at)
+  return keys === 'u32' ? page.readUInt32LE(at) : readU64(page, at)
+}
+
+function visit(
+  reader: TreeReader,
+  keyPage: Buffer,
+  keyAt: number,
+  page: Buffer,
+  valueAt: number,
+  valueBytes: number,
+): void {
+  const isScoped = reader.keys === 'scoped'
+  const key = isScoped ? keyPage.readUInt32BE(keyAt + 4) : Number(readKey(keyPage, keyAt, reader.keys))
+  reader.visit(key, page, valueAt, valueBytes, isScoped ? keyPage.readUInt32BE(keyAt) : 0)
 }
 
 function strange(page: number): LmdbFault {

@@ -9,57 +9,20 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
-import { idFromBytes, newId } from '../base/ids.ts'
+import { asLoaded, contentsOf, dimension, insertion, insertionsOf } from '../../test/support/stored-points.ts'
+import { newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
-import { readRows } from './row-reader.ts'
 import type { Insertion, Store } from './store.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
-const dimension = 5
 let dataDir: string
 
 beforeEach(() => {
   dataDir = join(mkdtempSync(join(tmpdir(), 'vicinal-store-')), 'data')
 })
 afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }))
-
-function insertion(
-  slot: number,
-  sequence: number,
-  content = `content ${sequence}`,
-  components = dimension,
-): Insertion {
-  const vector = Float32Array.from({ length: components }, (_, index) => sequence + index / 10)
-  return { slot, id: newId(), sequence, point: { vector, payload: { contentType: 'Image', content } } }
-}
-
-function insertionsOf(count: number, from = 0): Insertion[] {
-  return Array.from({ length: count }, (_, index) => insertion(from + index, from + index + 1))
-}
-
-async function contentsOf(
-  store: Store,
-): Promise<Map<number, { id: string; sequence: number; vector: number[]; content: string | undefined }>> {
-  const rows = new Map<number, { id: string; sequence: number; vector: number[] }>()
-  const stored = store.rows()
-  if (stored !== undefined) {
-    readRows(stored, 0, stored.slotCount, ({ slot, id, sequence, vector }) =>
-      rows.set(slot, { id: idFromBytes(id), sequence, vector: [...vector] }),
-    )
-  }
-  return new Map(
-    [...rows].map(([slot, row]) => [slot, { ...row, content: store.payload(slot, row.id)?.content }]),
-  )
-}
-
-function asLoaded(insertions: readonly Insertion[]): [number, object][] {
-  return insertions.map(({ slot, id, sequence, point }) => [
-    slot,
-    { id, sequence, vector: [...point.vector], content: point.payload.content },
-  ])
-}
 
 async function withStore<Result>(
   work: (store: Store) => Promise<Result>,

@@ -3,7 +3,7 @@ import { join } from 'node:path'
 import { newId } from '../base/ids.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import { contentTypes } from '../base/point.ts'
-import { makeDirectory, rowFilePath, setAsidePath } from './data-directory.ts'
+import { makeDirectory, setAsidePath } from './data-directory.ts'
 import {
   decodeBlock,
   emptyBlock,
@@ -34,7 +34,7 @@ export async function repair(survey: Survey, findings: Findings): Promise<string
   const { damage } = findings
   const file = damage.length === 0 ? undefined : await keep(survey, damage)
   const { dimension } = survey.meta
-  if (dimension !== undefined) writeHeader(rowFilePath(survey.dataDir), dimension)
+  if (dimension !== undefined) writeHeader(survey.tables.files.rows, dimension)
   commit(survey, findings)
   return file
 }
@@ -42,7 +42,9 @@ export async function repair(survey: Survey, findings: Findings): Promise<string
 async function keep(survey: Survey, damage: readonly DamagedPoint[]): Promise<string> {
   const directory = setAsidePath(survey.dataDir)
   makeDirectory(directory)
-  const name = `points-${new Date().toISOString().replaceAll(':', '-')}.jsonl`
+  const { collection } = survey.tables.files
+  const whose = collection === undefined ? '' : `${encodeURIComponent(collection)}-`
+  const name = `points-${whose}${new Date().toISOString().replaceAll(':', '-')}.jsonl`
   const { path } = await writeWholeFile(join(directory, 'partial'), async (file) => {
     for (const point of damage) await file.writeFile(lineOf(survey, point))
     return join(directory, name)

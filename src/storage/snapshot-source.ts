@@ -2,7 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
-import { damaged, databasePath, rowFilePath } from './data-directory.ts'
+import { damaged } from './data-directory.ts'
 import {
   emptyMeta,
   type Meta,
@@ -22,7 +22,7 @@ import {
   SnapshotChecksum,
 } from './snapshot-format.ts'
 import type { Snapshot } from './store.ts'
-import { readLive, readMeta, type Tables } from './tables.ts'
+import { faultIn, readLive, readMeta, type Tables } from './tables.ts'
 
 /**
  * A snapshot of a store while it goes on being written to.
@@ -35,7 +35,6 @@ import { readLive, readMeta, type Tables } from './tables.ts'
  * Main thread, in turns of about a millisecond; one chunk and one content are in memory at a time.
  */
 export class StoreSnapshot implements Snapshot {
-  readonly #dataDir: string
   readonly #tables: Tables
   readonly #onClose: () => void
   readonly databaseId: string
@@ -44,8 +43,7 @@ export class StoreSnapshot implements Snapshot {
   readonly points: number
   #transaction: Transaction | undefined
 
-  constructor(dataDir: string, tables: Tables, databaseId: string, onClose: () => void) {
-    this.#dataDir = dataDir
+  constructor(tables: Tables, databaseId: string, onClose: () => void) {
     this.#tables = tables
     this.databaseId = databaseId
     this.#onClose = onClose
@@ -54,8 +52,8 @@ export class StoreSnapshot implements Snapshot {
     this.#transaction = tables.root.useReadTransaction()
     try {
       // Until the next turn of the event loop it is the one that every read uses.
-      this.#meta = readMeta(dataDir, tables) ?? emptyMeta
-      this.#live = readLive(dataDir, tables)
+      this.#meta = readMeta(tables) ?? emptyMeta
+      this.#live = readLive(tables)
     } catch (error) {
       this.#transaction.done()
       throw error
@@ -74,7 +72,7 @@ export class StoreSnapshot implements Snapshot {
     yield encodeHeader({ databaseId, dimension, sequence, points: this.points }, checksum)
     let points = 0
     if (dimension !== undefined && this.points > 0) {
-      await using file = await open(rowFilePath(this.#dataDir), 'r')
+      await using file = await open(this.#tables.files.rows, 'r')
       const chunk = new Chunk()
       let turnEndMs = performance.now() + turnMs
       for await (const block of this.#blocks(file, dimension)) {
@@ -91,7 +89,7 @@ export class StoreSnapshot implements Snapshot {
       }
       yield chunk.take()
     }
-    if (points !== this.points) throw damaged(databasePath(this.#dataDir), 'slots beyond its slot count live')
+    if (points !== this.points) throw this.#damaged('database', 'slots beyond its slot count live')
     yield encodeTrailer(points, checksum)
   }
 
@@ -129,7 +127,7 @@ export class StoreSnapshot implements Snapshot {
       const sequence = isWhole ? row.verify() : undefined
       if (sequence === undefined || sequence > this.#meta.sequence) {
         const fault = isWhole ? 'not what was stored there' : 'cut off'
-        throw damaged(rowFilePath(this.#dataDir), `the row of slot ${slot} is ${fault}`)
+        throw this.#damaged('rows', `the row of slot ${slot} is ${fault}`)
       }
       yield { slot, id: row.id, sequence, vector: row.vectorBytes }
     }
@@ -141,13 +139,18 @@ export class StoreSnapshot implements Snapshot {
   }: Row): Pick<PointHead, 'contentBytes' | 'contentType'> & { readonly content: Buffer } {
     const transaction = this.#transaction
     if (transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was given up')
-    const value = this.#tables.payloads.get(slot, { transaction })
+    const value = this.#tables.payloads.getBinary(slot, transaction)
     const parts = value && splitPayload(value)
     if (parts === undefined || !parts.id.equals(id)) {
       const fault = value === undefined ? 'missing' : 'not what was stored there'
-      throw damaged(databasePath(this.#dataDir), `the payload of slot ${slot} is ${fault}`)
+      throw this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
     }
     return { contentBytes: parts.content.length, contentType: parts.contentType, content: parts.content }
+  }
+
+  #damaged(file: 'database' | 'rows', fault: string): DatabaseError {
+    const { files } = this.#tables
+    return damaged(files[file], faultIn(files, fault))
   }
 
   #isLive(slot: number): boolean {

@@ -1,3 +1,4 @@
+import type { CollectionSettings, HnswSettings } from '../base/collection.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
 
 /**
@@ -12,7 +13,10 @@ export interface Store {
   readonly sequence: number
   /** Slots that were ever used: every live slot is below it. */
   readonly slotCount: number
-  /** Bytes on disk, for people: a recent figure, not an exact one. */
+  /**
+   * Bytes on disk, for people: a recent figure, not an exact one. Of a named collection its vectors alone, because the
+   * rest is in a file that all share.
+   */
   readonly diskBytes: number
 
   /** Where a slot's vector stands on disk, for readers of single vectors. */
@@ -138,4 +142,78 @@ export interface WriteGroup {
   readonly deletions: readonly Deletion[]
   /** Of those insertions that have a key. */
   readonly keyedRequests?: readonly KeyedRequest[]
+}
+
+/** A named collection as it was created. */
+export interface CollectionRecord {
+  /** Never that of another collection, also after this one is dropped. */
+  readonly number: number
+  readonly name: string
+  /** As given when it was created; undefined when its first insertion fixes it. */
+  readonly dimension: number | undefined
+  readonly hnsw: HnswSettings
+  readonly createdMs: number
+}
+
+/** What a collection is created with. */
+export interface NewCollection extends Partial<CollectionSettings> {
+  readonly name: string
+}
+
+/**
+ * Everything that a data directory holds. Names are checked by the caller: their syntax, that those given exist, and
+ * that no alias has the name of a collection.
+ */
+export interface DataStore {
+  /** The default collection; `close` of the data store closes it. */
+  readonly main: Store
+  /** Named collections by name, as committed. */
+  readonly collections: ReadonlyMap<string, CollectionRecord>
+  /** By alias the name of its collection, which may be `defaultCollection`. */
+  readonly aliases: ReadonlyMap<string, string>
+  /** Bytes on disk of all collections, for people: a recent figure, not an exact one. */
+  readonly diskBytes: number
+
+  /**
+   * Makes a collection, durable when this resolves; whole or not at all whatever happens before.
+   *
+   * @throws DatabaseError `disk_full`, when nothing was made; any other error means that the disk can no longer be
+   *   trusted, and named collections are not written until a restart
+   */
+  create(settings: NewCollection): Promise<CollectionRecord>
+
+  /**
+   * Removes a collection and the aliases of it, durable when this resolves. The caller has closed its store. Its points
+   * go afterwards, in pieces between the commits of others, and after a crash from the next start on.
+   *
+   * @throws DatabaseError as `create`
+   */
+  drop(name: string): Promise<void>
+
+  /**
+   * Sets aliases, by alias the name of the collection, and removes others, in one commit.
+   *
+   * @throws DatabaseError as `create`
+   */
+  setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
+
+  /**
+   * Opens a collection's points; reads nothing of other collections. One store of a collection at a time.
+   *
+   * @throws DatabaseError that says what is damaged
+   */
+  open(number: number): Promise<Store>
+
+  /**
+   * What a collection holds, as committed; for one that is not open.
+   *
+   * @throws DatabaseError when its record is damaged
+   */
+  summary(number: number): { readonly dimension: number | undefined; readonly points: number }
+
+  /** Where the index of a named collection goes; removed with the collection. */
+  indexDirectory(number: number): string
+
+  /** Waits for running commits, closes all stores and releases the data directory. */
+  close(): Promise<void>
 }

@@ -1,10 +1,9 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
-import { resolve } from 'node:path'
+import { basename } from 'node:path'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import { contentTypes } from '../base/point.ts'
-import { beyondRepair, databasePath, rowFilePath } from './data-directory.ts'
+import { beyondRepair } from './data-directory.ts'
 import { damagedBlock } from './database-check.ts'
-import { DirectoryLock } from './directory-lock.ts'
 import {
   decodeBlock,
   emptyBlock,
@@ -22,7 +21,7 @@ import {
 } from './key-layout.ts'
 import { faultsOfRequests } from './keyed-requests.ts'
 import type { StoredRow } from './store.ts'
-import { openDamagedDatabase, readDatabaseId, readMeta, type Tables } from './tables.ts'
+import { readDatabaseId, readMeta, type Tables } from './tables.ts'
 
 /** A point that is not what was stored. */
 export interface DamagedPoint {
@@ -57,37 +56,29 @@ export interface PointBytes {
  * Reads stored data that may be damaged, point by point, and changes nothing. A point is whole when its slot is live,
  * its row and its payload match their checksums and name the same id, and no other point has that id.
  */
-export class Survey implements AsyncDisposable {
+export class Survey implements Disposable {
   readonly dataDir: string
   readonly meta: Meta
   readonly tables: Tables
   readonly #rows: RowWindow | undefined
-  readonly #opened: AsyncDisposableStack
 
-  private constructor(dataDir: string, tables: Tables, meta: Meta, opened: AsyncDisposableStack) {
+  private constructor(dataDir: string, tables: Tables, meta: Meta) {
     this.dataDir = dataDir
     this.tables = tables
     this.meta = meta
-    this.#rows = meta.dimension === undefined ? undefined : opened.use(new RowWindow(dataDir, meta.dimension))
-    this.#opened = opened.move()
+    const { rows } = tables.files
+    this.#rows = meta.dimension === undefined ? undefined : new RowWindow(rows, meta.dimension)
   }
 
   /**
-   * Locks the directory until it is closed.
+   * Begins with the points of one collection.
    *
    * @returns undefined when nothing was ever stored there
-   * @throws Error that says that the directory is in use, or names damage which leaves nothing to go on with
+   * @throws Error that names damage which leaves nothing to go on with
    */
-  static async open(path: string): Promise<Survey | undefined> {
-    const dataDir = resolve(path)
-    await using opened = new AsyncDisposableStack()
-    const lock = DirectoryLock.acquire(dataDir)
-    opened.defer(() => lock.release())
-    if (!existsSync(databasePath(dataDir)) && !existsSync(rowFilePath(dataDir))) return undefined
-    const tables = openDamagedDatabase(dataDir)
-    opened.defer(() => tables.root.close())
-    const meta = readMeta(dataDir, tables)
-    return meta && new Survey(dataDir, tables, meta, opened)
+  static of(dataDir: string, tables: Tables): Survey | undefined {
+    const meta = readMeta(tables)
+    return meta && new Survey(dataDir, tables, meta)
   }
 
   /**
@@ -145,8 +136,8 @@ export class Survey implements AsyncDisposable {
     return { row: this.#rows?.row(slot), payload: this.tables.payloads.getBinary(slot) }
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#opened.disposeAsync()
+  [Symbol.dispose](): void {
+    this.#rows?.[Symbol.dispose]()
   }
 
   #liveBlocks(): { blocks: ReadonlyMap<number, Buffer>; damagedBlocks: ReadonlySet<number> } {
@@ -167,17 +158,18 @@ export class Survey implements AsyncDisposable {
     payload: Buffer | undefined,
   ): string[] {
     const faults: string[] = []
+    const database = basename(this.tables.files.database)
     if (slot >= this.meta.slotCount) faults.push('its slot is beyond the last one')
     if (row === undefined) faults.push('its row in vectors.rows is cut off')
     else if (sequence === undefined) faults.push('its row in vectors.rows does not match its checksum')
     else if (sequence > this.meta.sequence)
       faults.push('its row in vectors.rows is newer than the last change')
     const parts = payload && splitPayload(payload)
-    if (payload === undefined) faults.push('its payload in points.mdb is missing')
+    if (payload === undefined) faults.push(`its payload in ${database} is missing`)
     else if (parts === undefined || contentTypes[parts.contentType] === undefined) {
-      faults.push('its payload in points.mdb does not match its checksum')
+      faults.push(`its payload in ${database} does not match its checksum`)
     } else if (sequence !== undefined && !parts.id.equals(row!.id)) {
-      faults.push('its payload in points.mdb is that of another point')
+      faults.push(`its payload in ${database} is that of another point`)
     }
     return faults
   }
@@ -186,7 +178,7 @@ export class Survey implements AsyncDisposable {
     const faults: string[] = []
     if (this.#rows?.isHeaderDamaged) faults.push('the header of vectors.rows is damaged')
     try {
-      readDatabaseId(this.dataDir, this.tables)
+      readDatabaseId(this.tables)
     } catch {
       faults.push('the database id does not match its checksum')
     }
@@ -206,8 +198,7 @@ class RowWindow implements Disposable {
   #whole = 0
 
   /** @throws DatabaseError when the file is missing, or of another dimension or version */
-  constructor(dataDir: string, dimension: number) {
-    const path = rowFilePath(dataDir)
+  constructor(path: string, dimension: number) {
     if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
     this.#file = openSync(path, 'r')
     const header = Buffer.alloc(rowsHeaderBytes)

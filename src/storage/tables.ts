@@ -1,34 +1,44 @@
-import {
-  chmodSync,
-  closeSync,
-  existsSync,
-  fsyncSync,
-  ftruncateSync,
-  openSync,
-  renameSync,
-  rmSync,
-  writeFileSync,
-  writeSync,
-} from 'node:fs'
-import { type Database, open as openLmdb, type RootDatabase } from 'lmdb'
-import { DatabaseError } from '../base/errors.ts'
+import { existsSync } from 'node:fs'
+import type { Database, RootDatabase } from 'lmdb'
 import {
   beyondRepair,
+  collectionsPath,
   damaged,
   databasePath,
   ofOtherVersion,
   rowFilePath,
-  syncDirectory,
 } from './data-directory.ts'
 import { damagedBlock, faultOfDatabase } from './database-check.ts'
+import { makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
 import { decodeBlock, decodeDatabaseId, decodeMeta, type Meta, metaKeys } from './key-layout.ts'
+import { type Table, WholeTable } from './table.ts'
 
-/** The tables in LMDB: see key-layout.ts for their keys and values. */
+/** The tables of one collection: see key-layout.ts for their keys and values. */
 export interface Tables {
   readonly root: RootDatabase
-  readonly payloads: Database<Buffer, number>
-  readonly live: Database<Buffer, number>
-  readonly meta: Database<Buffer, number>
+  readonly files: StoreFiles
+  readonly payloads: Table
+  readonly live: Table
+  readonly meta: Table
+}
+
+/** Where the points of one collection are. */
+export interface StoreFiles {
+  /** LMDB's file. */
+  readonly database: string
+  readonly rows: string
+  /** Name of the collection, for messages; undefined for the default one, whose files tell. */
+  readonly collection?: string
+}
+
+/** Of the default collection. */
+export function mainFiles(dataDir: string): StoreFiles {
+  return { database: databasePath(dataDir), rows: rowFilePath(dataDir) }
+}
+
+/** A fault of a collection's data, which names the collection where its files do not. */
+export function faultIn({ collection }: StoreFiles, fault: string): string {
+  return collection === undefined ? fault : `collection ${collection}: ${fault}`
 }
 
 /**
@@ -42,7 +52,7 @@ export interface Tables {
 export async function openDatabase(dataDir: string): Promise<Tables> {
   const path = databasePath(dataDir)
   if (!existsSync(path)) await makeDatabase(dataDir)
-  return openChecked(path, false)
+  return openChecked(dataDir, false)
 }
 
 /**
@@ -53,15 +63,16 @@ export async function openDatabase(dataDir: string): Promise<Tables> {
 export function openDamagedDatabase(dataDir: string): Tables {
   const path = databasePath(dataDir)
   if (!existsSync(path)) throw beyondRepair(path, 'it is missing')
-  return openChecked(path, true)
+  return openChecked(dataDir, true)
 }
 
-function openChecked(path: string, isForRepair: boolean): Tables {
+function openChecked(dataDir: string, isForRepair: boolean): Tables {
+  const path = databasePath(dataDir)
   tryToOpen(path)
   const found = faultOfDatabase(path)
   if (found !== undefined && !found.isRepairable) throw beyondRepair(path, found.fault)
   if (found !== undefined && !isForRepair) throw damaged(path, found.fault)
-  return openTablesAt(path)
+  return openTablesAt(path, mainFiles(dataDir))
 }
 
 /**
@@ -74,110 +85,42 @@ function openChecked(path: string, isForRepair: boolean): Tables {
 export function openTables(dataDir: string): Tables {
   const path = databasePath(dataDir)
   tryDescriptors(path)
-  return openTablesAt(path)
+  return openTablesAt(path, mainFiles(dataDir))
 }
 
-function openTablesAt(path: string): Tables {
-  const format = { keyEncoding: 'uint32', encoding: 'binary' } as const
-  try {
-    // `overlappingSync` off: a transaction then ends after its fsync, not when it is visible.
-    const root = openLmdb({ path, noSubdir: true, maxDbs: 4, overlappingSync: false, mapSize })
-    for (const file of [path, lockPath(path)]) chmodSync(file, 0o600)
-    const table = (name: string): Database<Buffer, number> => root.openDB<Buffer, number>({ name, ...format })
-    return { root, payloads: table('payloads'), live: table('live'), meta: table('meta') }
-  } catch (error) {
-    throw beyondRepair(path, error instanceof Error ? error.message : String(error))
-  }
+function openTablesAt(path: string, files: StoreFiles): Tables {
+  return openEnvironment(path, (root) => {
+    const table = (name: string): Table => {
+      const format = { name, keyEncoding: 'uint32', encoding: 'binary' } as const
+      return new WholeTable(root.openDB<Buffer, number>(format) as Database<Buffer, number>)
+    }
+    return { root, files, payloads: table('payloads'), live: table('live'), meta: table('meta') }
+  })
 }
 
-/**
- * It gets its name when it is on the disk: LMDB does not sync the first pages of a file before the first
- * commit, and what a loss of power left of them would be no database.
- */
 async function makeDatabase(dataDir: string): Promise<void> {
-  const path = databasePath(dataDir)
-  if (existsSync(rowFilePath(dataDir))) throw beyondRepair(path, 'it is missing, though there are vectors')
-  const making = `${path}.new`
-  makeRoom(making)
-  tryToOpen(making)
-  await openTablesAt(making).root.close()
-  rmSync(lockPath(making), { force: true })
-  const file = openSync(making, 'r+')
-  try {
-    fsyncSync(file)
-  } finally {
-    closeSync(file)
-  }
-  renameSync(making, path)
-  syncDirectory(dataDir)
+  const files = mainFiles(dataDir)
+  const lost = existsSync(files.rows) ? 'vectors' : existsSync(collectionsPath(dataDir)) ? 'collections' : ''
+  if (lost !== '') throw beyondRepair(files.database, `it is missing, though there are ${lost}`)
+  await makeEnvironment(files.database, (making) => openTablesAt(making, files).root)
 }
-
-/** Leaves an empty file where there is room for a small one. */
-function makeRoom(path: string): void {
-  const file = openSync(path, 'w', 0o600)
-  try {
-    writeSync(file, Buffer.alloc(firstBytes))
-    fsyncSync(file)
-    ftruncateSync(file)
-  } finally {
-    closeSync(file)
-  }
-}
-
-/** Does what LMDB will do: opens the file for writing, makes its lock file, and takes as many descriptors. */
-function tryToOpen(path: string): void {
-  try {
-    // LMDB writes it through memory, which on a full disk ends the process: so it gets its blocks here. Nothing in it
-    // outlives the process, and whoever is here holds the lock of the directory.
-    writeFileSync(lockPath(path), Buffer.alloc(lockBytes), { mode: 0o600 })
-  } catch (error) {
-    throw cannotOpen(path, error)
-  }
-  tryDescriptors(path)
-}
-
-function tryDescriptors(path: string): void {
-  const files: number[] = []
-  try {
-    while (files.length < descriptors) files.push(openSync(path, 'r+'))
-  } catch (error) {
-    throw cannotOpen(path, error)
-  } finally {
-    for (const file of files) closeSync(file)
-  }
-}
-
-function cannotOpen(path: string, cause: unknown): DatabaseError {
-  return new DatabaseError('internal', `${path} cannot be opened: ${(cause as Error).message}`, { cause })
-}
-
-function lockPath(path: string): string {
-  return `${path}-lock`
-}
-
-/** The file as LMDB makes it, before there is anything in it, and then some. */
-const firstBytes = 64 * 1024
-/** Of LMDB's lock file, for 126 readers. */
-const lockBytes = 8272
-/** More than LMDB and the writer thread take. */
-const descriptors = 16
 
 /**
  * Undefined when there is none: nothing has been stored yet.
  *
  * @throws DatabaseError when the record is damaged or of another format version, or missing where there are rows
  */
-export function readMeta(dataDir: string, tables: Tables): Meta | undefined {
-  const value = tables.meta.getBinary(metaKeys.state)
+export function readMeta({ files, meta: table }: Tables): Meta | undefined {
+  const value = table.getBinary(metaKeys.state)
   if (value === undefined) {
-    // A store writes the record before anything else, so what it described is lost with it.
-    if (existsSync(rowFilePath(dataDir)))
-      throw beyondRepair(databasePath(dataDir), 'its meta record is missing')
+    // It is written before anything else, and with a named collection, so what it described is lost with it.
+    if (files.collection !== undefined || existsSync(files.rows))
+      throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
     return undefined
   }
   const meta = decodeMeta(value)
   if ('fault' in meta) {
-    throw (meta.isOtherVersion ? ofOtherVersion : beyondRepair)(databasePath(dataDir), meta.fault)
+    throw (meta.isOtherVersion ? ofOtherVersion : beyondRepair)(files.database, faultIn(files, meta.fault))
   }
   return meta
 }
@@ -188,11 +131,11 @@ export function readMeta(dataDir: string, tables: Tables): Meta | undefined {
  *
  * @throws DatabaseError when it is damaged
  */
-export function readDatabaseId(dataDir: string, tables: Tables): string | undefined {
-  const value = tables.meta.getBinary(metaKeys.databaseId)
+export function readDatabaseId({ files, meta }: Tables): string | undefined {
+  const value = meta.getBinary(metaKeys.databaseId)
   if (value === undefined) return undefined
   const id = decodeDatabaseId(value)
-  if (id === undefined) throw damaged(databasePath(dataDir), 'its id does not match its checksum')
+  if (id === undefined) throw damaged(files.database, faultIn(files, 'its id does not match its checksum'))
   return id
 }
 
@@ -201,12 +144,12 @@ export function readDatabaseId(dataDir: string, tables: Tables): string | undefi
  *
  * @throws DatabaseError when a block is damaged
  */
-export function readLive(dataDir: string, tables: Tables): Map<number, Buffer> {
+export function readLive({ files, live }: Tables): Map<number, Buffer> {
   const blocks = new Map<number, Buffer>()
-  for (const { key, value } of tables.live.getRange()) {
+  for (const { key, value } of live.getRange()) {
     const bits = decodeBlock(key, value)
     if (bits === undefined) {
-      throw damaged(databasePath(dataDir), damagedBlock(key))
+      throw damaged(files.database, faultIn(files, damagedBlock(key)))
     }
     blocks.set(key, bits)
   }
@@ -215,25 +158,21 @@ export function readLive(dataDir: string, tables: Tables): Map<number, Buffer> {
 
 /** @throws DatabaseError when not as many payloads and live bits are there as points were stored */
 export function checkCounts(
-  dataDir: string,
-  tables: Tables,
+  { files, payloads }: Tables,
   meta: Meta,
   live: ReadonlyMap<number, Buffer>,
 ): void {
-  const { entryCount } = tables.payloads.getStats() as { entryCount: number }
+  const count = payloads.count()
   let bits = 0
   for (const block of live.values()) for (const byte of block) bits += bitsOfByte[byte]!
-  if (entryCount === meta.pointCount && bits === meta.pointCount) return
+  if (count === meta.pointCount && bits === meta.pointCount) return
   throw damaged(
-    databasePath(dataDir),
-    `it should hold ${meta.pointCount} points, but has ${entryCount} payloads and ${bits} live slots`,
+    files.database,
+    faultIn(
+      files,
+      `it should hold ${meta.pointCount} points, but has ${count} payloads and ${bits} live slots`,
+    ),
   )
 }
 
 const bitsOfByte = Uint8Array.from({ length: 256 }, (_, byte) => byte.toString(2).replaceAll('0', '').length)
-
-/**
- * Address space, not memory or disk. A smaller map is doubled as the file grows, under the feet of readers in
- * other threads; lmdb keeps the old maps for them, but not having to is better.
- */
-const mapSize = 64 * 1024 ** 3

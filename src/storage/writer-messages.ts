@@ -5,33 +5,50 @@ import type { RequestBounds } from './keyed-requests.ts'
 import type { Insertion, KeyedRequest, WriteGroup } from './store.ts'
 
 /**
- * What the main thread and the writer thread say to each other.
+ * What the main thread and a writer thread say to each other. One thread writes the default collection, another one all
+ * named collections: each has its environment of LMDB.
  *
  *   main thread                                      writer thread
  *   ───────────                                      ─────────────
- *   new Worker(workerData: WriterSetup) ───────────> opens the row file and LMDB
- *        <────────────────────────────────────────── OpenedMessage, or RefusedMessage and the end
+ *   new Worker(workerData: WriterSetup) ───────────> opens LMDB
+ *        <────────────────────────────────────────── RefusedMessage and the end, when it cannot
+ *   OpenMessage ───────────────────────────────────> reads the state of a collection, opens its row file
+ *        <────────────────────────────────────────── OpenedMessage, or NotOpenedMessage
  *   GroupPart, GroupPart ... ──────────────────────> checksums and writes each part's rows as it comes
  *   GroupPart with isLast ─────────────────────────> fdatasync, LMDB transaction and its fsync
  *        <────────────────────────────────────────── CommittedMessage, or FailedMessage
+ *   ChangeMessage, about collections ──────────────> files, LMDB transaction and its fsync
+ *        <────────────────────────────────────────── ChangedMessage, or NotChangedMessage
+ *   ShutMessage ───────────────────────────────────> closes the collection's row file
+ *        <────────────────────────────────────────── ShutDoneMessage
  *   CloseMessage ──────────────────────────────────> closes its files and ends
  *   ReleaseMessage, after a fault ─────────────────> closes its files and stays
  *        <────────────────────────────────────────── ReleasedMessage
  *
- * One group at a time. A group goes over in parts so that neither side holds up its event loop for long: the
- * main thread packs the next part while the writer writes the last one. Rows are handed over, not copied
- * again; nothing of a part is touched by its sender afterwards.
+ * One group of a collection at a time; groups of several collections that are ready together are one transaction. A group
+ * goes over in parts so that neither side holds up its event loop for long: the main thread packs the next part while the
+ * writer writes the last one. Rows are handed over, not copied again; nothing of a part is touched by its sender
+ * afterwards.
  */
 
 export interface WriterSetup {
   readonly dataDir: string
-  /** Fixes the dimension of an empty store. */
-  readonly dimension: number | undefined
+  /** Whether it writes the named collections, and not the default one. */
+  readonly isNamed: boolean
   readonly requestBounds: RequestBounds
+}
+
+export interface OpenMessage {
+  readonly kind: 'open'
+  readonly collection: number
+  readonly name: string
+  /** Fixes the dimension of an empty default collection. */
+  readonly dimension?: number | undefined
 }
 
 export interface GroupPart {
   readonly kind: 'part'
+  readonly collection: number
   /** Length of each vector; 0 when the part has no insertions. */
   readonly dimension: number
   readonly slots: Uint32Array
@@ -48,6 +65,41 @@ export interface GroupPart {
   readonly isLast: boolean
 }
 
+export interface ShutMessage {
+  readonly kind: 'shut'
+  readonly collection: number
+}
+
+/** One entry of a table of named collections: what it becomes, or that it goes. */
+export interface EntryChange {
+  readonly table: 'catalog' | 'aliases' | 'meta'
+  readonly key: number
+  /** Whose, in the table `meta`. */
+  readonly collection?: number
+  readonly value: Uint8Array | undefined
+}
+
+/** What is done about collections, each durable whole or not at all. */
+export type Change =
+  /** To the default collection's thread: its format says from now on that there are others. */
+  | { readonly kind: 'announce' }
+  /** Makes a collection's directory, and its row file where the dimension is given, before the entries change. */
+  | {
+      readonly kind: 'create'
+      readonly collection: number
+      readonly dimension: number | undefined
+      readonly entries: readonly EntryChange[]
+    }
+  | { readonly kind: 'entries'; readonly entries: readonly EntryChange[] }
+  /** Removes a bounded number of entries of a collection; with the last ones, its record in the catalog. */
+  | { readonly kind: 'purge'; readonly collection: number }
+
+/** Changes are answered in the order of their coming. */
+export interface ChangeMessage {
+  readonly kind: 'change'
+  readonly change: Change
+}
+
 export interface CloseMessage {
   readonly kind: 'close'
 }
@@ -60,7 +112,7 @@ export interface ReleaseMessage {
   readonly kind: 'release'
 }
 
-export type ToWriter = GroupPart | CloseMessage | ReleaseMessage
+export type ToWriter = OpenMessage | GroupPart | ShutMessage | ChangeMessage | CloseMessage | ReleaseMessage
 
 /** What is on disk, as of the last commit. */
 export interface StoredState {
@@ -71,6 +123,13 @@ export interface StoredState {
 
 export interface OpenedMessage extends StoredState {
   readonly kind: 'opened'
+  readonly collection: number
+}
+
+export interface NotOpenedMessage {
+  readonly kind: 'not opened'
+  readonly collection: number
+  readonly error: unknown
 }
 
 export interface RefusedMessage {
@@ -80,32 +139,63 @@ export interface RefusedMessage {
 
 export interface CommittedMessage extends StoredState {
   readonly kind: 'committed'
+  readonly collection: number
 }
+
+/** What a failure leaves: room for the next one to succeed, a collection that is not written any more, or none that is. */
+export type FailureScope = 'disk full' | 'collection' | 'all'
 
 export interface FailedMessage {
   readonly kind: 'failed'
-  readonly isDiskFull: boolean
+  readonly collection: number
+  readonly scope: FailureScope
   readonly error: unknown
+}
+
+export interface ChangedMessage {
+  readonly kind: 'changed'
+  /** Whether nothing is left to purge. */
+  readonly isDone: boolean
+}
+
+export interface NotChangedMessage {
+  readonly kind: 'not changed'
+  readonly scope: FailureScope
+  readonly error: unknown
+}
+
+export interface ShutDoneMessage {
+  readonly kind: 'shut done'
+  readonly collection: number
 }
 
 export interface ReleasedMessage {
   readonly kind: 'released'
 }
 
-export type FromWriter = OpenedMessage | RefusedMessage | CommittedMessage | FailedMessage | ReleasedMessage
+export type FromWriter =
+  | OpenedMessage
+  | NotOpenedMessage
+  | RefusedMessage
+  | CommittedMessage
+  | FailedMessage
+  | ChangedMessage
+  | NotChangedMessage
+  | ShutDoneMessage
+  | ReleasedMessage
 
 /** Cuts a group into parts of about `partBytesMax`, packing each only when it is asked for. */
-export function* partsOf(group: WriteGroup): Generator<GroupPart> {
+export function* partsOf(collection: number, group: WriteGroup): Generator<GroupPart> {
   const { insertions, deletions } = group
   assert(insertions.length + deletions.length > 0, 'a group has changes')
   let first = 0
   while (first < insertions.length) {
     const end = endOfPart(insertions, first)
     const isLast = end === insertions.length
-    yield pack(insertions.slice(first, end), isLast ? group : noChanges, isLast)
+    yield pack(collection, insertions.slice(first, end), isLast ? group : noChanges, isLast)
     first = end
   }
-  if (insertions.length === 0) yield pack([], group, true)
+  if (insertions.length === 0) yield pack(collection, [], group, true)
 }
 
 const noChanges: WriteGroup = { insertions: [], deletions: [] }
@@ -122,6 +212,7 @@ function endOfPart(insertions: readonly Insertion[], first: number): number {
 }
 
 function pack(
+  collection: number,
   insertions: readonly Insertion[],
   { deletions, keyedRequests = [] }: WriteGroup,
   isLast: boolean,
@@ -136,6 +227,7 @@ function pack(
   }
   return {
     kind: 'part',
+    collection,
     dimension,
     slots: Uint32Array.from(insertions, ({ slot }) => slot),
     rows,

@@ -1,56 +1,63 @@
 import { parentPort, workerData } from 'node:worker_threads'
-import { GroupWriter } from './group-writer.ts'
-import type { FromWriter, GroupPart, ToWriter } from './writer-messages.ts'
+import { IncomingGroups } from './incoming-groups.ts'
+import { WriterEnvironment } from './writer-environment.ts'
+import type { ChangeMessage, FromWriter, OpenMessage, ToWriter } from './writer-messages.ts'
 
-/** The writer thread: see writer-messages.ts for what it hears and says. */
+/** A writer thread: see writer-messages.ts for what it hears and says. */
 const port = parentPort!
-const writer = open()
-if (writer !== undefined) serve(writer)
+const environment = open()
+if (environment !== undefined) serve(environment)
 
-function open(): GroupWriter | undefined {
+function open(): WriterEnvironment | undefined {
   try {
-    const opened = new GroupWriter(workerData)
-    opened.holdReserve()
-    say({ kind: 'opened', ...opened.state })
-    return opened
+    return new WriterEnvironment(workerData)
   } catch (error) {
     say({ kind: 'refused', error })
     return undefined
   }
 }
 
-function serve(writer: GroupWriter): void {
-  /** What went wrong with an earlier part of the group that is coming in. */
-  let fault: unknown
-  const add = (part: GroupPart): void => {
-    try {
-      if (fault === undefined) writer.add(part)
-    } catch (error) {
-      fault = error
-    }
-    if (!part.isLast) return
-    finish(writer, fault)
-    fault = undefined
-  }
+function serve(environment: WriterEnvironment): void {
+  const groups = new IncomingGroups(environment, say)
   port.on('message', async (message: ToWriter) => {
-    if (message.kind === 'part') return add(message)
-    await writer.close()
-    if (message.kind === 'release') say({ kind: 'released' })
-    else port.close()
+    switch (message.kind) {
+      case 'open':
+        return openCollection(environment, message)
+      case 'part':
+        return groups.add(message)
+      case 'change':
+        return change(environment, message)
+      case 'shut':
+        environment.shut(message.collection)
+        return say({ kind: 'shut done', collection: message.collection })
+      case 'close':
+        await environment.close()
+        return port.close()
+      case 'release':
+        await environment.close()
+        return say({ kind: 'released' })
+    }
   })
 }
 
-function finish(writer: GroupWriter, fault: unknown): void {
+function openCollection(environment: WriterEnvironment, message: OpenMessage): void {
+  const { collection } = message
   try {
-    if (fault !== undefined) throw fault
-    writer.commit()
+    const { state } = environment.open(message)
+    environment.holdReserve()
+    say({ kind: 'opened', collection, ...state })
   } catch (error) {
-    writer.abandon()
-    say({ kind: 'failed', isDiskFull: writer.isDiskFull(error), error })
-    return
+    say({ kind: 'not opened', collection, error })
   }
-  say({ kind: 'committed', ...writer.state })
-  writer.holdReserve()
+}
+
+function change(environment: WriterEnvironment, message: ChangeMessage): void {
+  try {
+    say({ kind: 'changed', isDone: environment.change(message.change) })
+  } catch (error) {
+    say({ kind: 'not changed', scope: environment.judge(error), error })
+  }
+  environment.holdReserve()
 }
 
 function say(message: FromWriter): void {

@@ -1,17 +1,18 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { Worker } from 'node:worker_threads'
-import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
-import { emptyMeta } from './key-layout.ts'
-import type { WriteGroup } from './store.ts'
-import {
-  type FromWriter,
-  partsOf,
-  type StoredState,
-  type ToWriter,
-  type WriterSetup,
+import { CollectionWriter } from './collection-writer.ts'
+import type {
+  Change,
+  FailureScope,
+  FromWriter,
+  NotOpenedMessage,
+  OpenedMessage,
+  OpenMessage,
+  StoredState,
+  ToWriter,
+  WriterSetup,
 } from './writer-messages.ts'
 
 export interface WriterOptions extends WriterSetup {
@@ -21,11 +22,11 @@ export interface WriterOptions extends WriterSetup {
   /** Told when the thread has closed its files because of a failure: nothing will be written any more. */
   readonly onBroken: () => void
   /** Node's options for the thread: the seam where tests make its disk fail. */
-  readonly execArgv?: readonly string[]
+  readonly execArgv?: readonly string[] | undefined
 }
 
 /**
- * The main thread's side of the writer thread.
+ * The main thread's side of a writer thread: that of the default collection, or the one of all named collections.
  *
  * A full disk passes, once there is space. After anything else, above all a failed fsync, what the disk holds
  * is unknown: trying again would report success for data that the kernel has already dropped. So the first
@@ -34,32 +35,36 @@ export interface WriterOptions extends WriterSetup {
 export class Writer {
   readonly #options: WriterOptions
   readonly #worker: Worker
-  readonly #opened: PromiseWithResolvers<void> = Promise.withResolvers()
+  /** By number. */
+  readonly #collections = new Map<number, CollectionWriter>()
+  readonly #opening = new Map<number, PromiseWithResolvers<StoredState>>()
+  readonly #shutting = new Map<number, PromiseWithResolvers<void>>()
+  /** In the order of their sending. */
+  readonly #changes: PromiseWithResolvers<boolean>[] = []
   /** When the thread holds no files any more. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
-  #state: StoredState = { databaseId: '', meta: emptyMeta, rowFileBytes: 0 }
-  /** Of the group that is on its way. */
-  #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined
+  /** Why the thread could not begin. */
+  #refusal: { readonly error: unknown } | undefined
   #isClosing = false
   #isFull = false
   /** When the log last said so. */
   #fullToldMs = Number.NEGATIVE_INFINITY
   #isEndOwed = false
 
-  private constructor(options: WriterOptions) {
+  constructor(options: WriterOptions) {
     this.#options = options
-    const { dataDir, dimension, requestBounds, execArgv } = options
+    const { dataDir, isNamed, requestBounds, execArgv } = options
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./writer-thread.${extension}`, import.meta.url), {
-      workerData: { dataDir, dimension, requestBounds } satisfies WriterSetup,
+      workerData: { dataDir, isNamed, requestBounds } satisfies WriterSetup,
       ...(execArgv === undefined ? {} : { execArgv: [...execArgv] }),
     })
     this.#worker.on('message', (message: FromWriter) => this.#hear(message))
-    this.#worker.on('error', (error) => this.#fail('the storage writer failed', error))
+    this.#worker.on('error', (error) => this.fail('the storage writer failed', error))
     this.#worker.on('exit', (code) => {
       if (!this.#isClosing)
-        this.#fail('the storage writer failed', new Error(`its thread ended with code ${code}`))
+        this.fail('the storage writer failed', new Error(`its thread ended with code ${code}`))
       this.#ended.resolve()
     })
     this.#ended.promise.then(() => {
@@ -67,26 +72,9 @@ export class Writer {
     })
   }
 
-  /** @throws Error that says what is damaged */
-  static async start(options: WriterOptions): Promise<Writer> {
-    const writer = new Writer(options)
-    try {
-      await writer.#opened.promise
-    } catch (error) {
-      await writer.#ended.promise
-      throw error
-    }
-    return writer
-  }
-
   /** Whether nothing will be written any more. */
   get isBroken(): boolean {
     return this.#poison !== undefined
-  }
-
-  /** What is on disk, as of the last commit. */
-  get state(): StoredState {
-    return this.#state
   }
 
   /** @throws DatabaseError when the disk can no longer be trusted, with anything that is read of it either */
@@ -94,62 +82,139 @@ export class Writer {
     if (this.#poison !== undefined) throw this.#poison
   }
 
-  /** See `Store.commit`. */
-  async commit(group: WriteGroup): Promise<void> {
+  /**
+   * Opens a collection for writing.
+   *
+   * @throws Error that says what is damaged, or why the thread cannot write
+   */
+  async open(message: Omit<OpenMessage, 'kind'>): Promise<CollectionWriter> {
     this.checkTrusted()
-    assert(this.#outcome === undefined, 'one group is committed at a time')
-    const outcome = Promise.withResolvers<void>()
-    this.#outcome = outcome
-    // It can fail while later parts are still being packed; that is heard of below.
-    outcome.promise.catch(() => {})
-    try {
-      for (const part of partsOf(group)) {
-        this.#post(part, [part.rows.buffer])
-        if (!part.isLast) await nextTurn()
-      }
-    } catch (error) {
-      // Half a group that stays behind in the thread must not be joined by the next.
-      this.#fail('the storage writer failed', error)
-    }
-    await outcome.promise
-    if (group.insertions.length > 0) this.#noteSpace()
+    if (this.#refusal !== undefined) throw this.#refusal.error
+    const { collection } = message
+    const opened = Promise.withResolvers<StoredState>()
+    this.#opening.set(collection, opened)
+    this.post({ kind: 'open', ...message })
+    const writer = new CollectionWriter(collection, await opened.promise, this)
+    this.#collections.set(collection, writer)
+    return writer
   }
 
-  /** Lets the group on its way end, and the thread after it. */
+  /** Closes a collection whose groups have ended. */
+  async shut(collection: number): Promise<void> {
+    this.#collections.delete(collection)
+    if (this.#poison !== undefined || this.#isClosing) return
+    const done = Promise.withResolvers<void>()
+    this.#shutting.set(collection, done)
+    this.post({ kind: 'shut', collection })
+    await done.promise
+  }
+
+  /**
+   * Makes a change of collections durable; what it resolves with says whether nothing is left to purge.
+   *
+   * @throws DatabaseError `disk_full`, when nothing is changed; else whether it is on the disk a restart tells
+   */
+  async change(change: Change): Promise<boolean> {
+    this.checkTrusted()
+    if (this.#refusal !== undefined) throw this.#refusal.error
+    const changed = Promise.withResolvers<boolean>()
+    this.#changes.push(changed)
+    this.post({ kind: 'change', change })
+    return await changed.promise
+  }
+
+  /** Lets the groups on their way end, and the thread after them. */
   async close(): Promise<void> {
-    // A commit that fails has told its caller; here only its end matters.
-    await this.#outcome?.promise.catch(() => {})
+    await Promise.all([...this.#collections.values()].map((collection) => collection.idle()))
+    // One that fails has told its caller; here only its end matters.
+    await Promise.allSettled(this.#changes.map(({ promise }) => promise))
+    const wasClosing = this.#isClosing
     this.#isClosing = true
-    if (this.#poison === undefined) this.#post({ kind: 'close' })
+    if (this.#poison === undefined && !wasClosing) this.post({ kind: 'close' })
     await this.#ended.promise
   }
 
-  #hear(message: FromWriter): void {
-    if (message.kind === 'refused') {
-      this.#isClosing = true
-      this.#opened.reject(message.error)
-    } else if (message.kind === 'failed') {
-      if (message.isDiskFull) this.#noteFull(message.error)
-      else this.#fail('the disk failed', message.error)
-    } else if (message.kind === 'released') {
-      this.#worker.unref()
-      this.#ended.resolve()
-    } else {
-      const { databaseId, meta, rowFileBytes } = message
-      this.#state = { databaseId, meta, rowFileBytes }
-      this.#opened.resolve()
-      this.#settle()
-    }
+  post(message: ToWriter, handedOver: readonly ArrayBuffer[] = []): void {
+    this.#worker.postMessage(message, handedOver)
   }
 
-  #noteFull(cause: unknown): void {
-    const error = diskFull(this.#options.dataDir, cause)
+  /** Deletions go through on a full disk too: only an insertion tells that there is space. */
+  noteSpace(): void {
+    if (!this.#isFull) return
+    this.#isFull = false
+    this.#options.onBlocked(undefined)
+    if (this.#isEndOwed) this.#options.logger.info('the disk has space again: inserts are taken')
+    this.#isEndOwed = false
+  }
+
+  /** Poisons the writer. */
+  fail(what: string, cause: unknown): void {
+    if (this.#poison === undefined) {
+      this.#options.onBlocked('disk_failed')
+      this.#poison = stopped(what, cause)
+      this.#options.logger.fatal({ err: cause }, this.#poison.message)
+      this.post({ kind: 'release' })
+    }
+    for (const opened of this.#opening.values()) opened.reject(cause)
+    this.#opening.clear()
+    for (const changed of this.#changes.splice(0)) changed.reject(this.#poison)
+    for (const done of this.#shutting.values()) done.resolve()
+    this.#shutting.clear()
+    for (const collection of this.#collections.values()) collection.settle(this.#poison)
+  }
+
+  #hear(message: FromWriter): void {
+    if (message.kind === 'refused') this.#refuse(message.error)
+    else if (message.kind === 'committed') {
+      this.#collections.get(message.collection)?.committed(stateOf(message))
+    } else if (message.kind === 'failed') this.#hearFailure(message)
+    else if (message.kind === 'changed') this.#changes.shift()?.resolve(message.isDone)
+    else if (message.kind === 'not changed') this.#changes.shift()?.reject(this.#errorOf(message))
+    else if (message.kind === 'released') {
+      this.#worker.unref()
+      this.#ended.resolve()
+    } else if (message.kind === 'shut done') {
+      this.#shutting.get(message.collection)?.resolve()
+      this.#shutting.delete(message.collection)
+    } else this.#hearOpened(message)
+  }
+
+  #hearOpened(message: OpenedMessage | NotOpenedMessage): void {
+    const opened = this.#opening.get(message.collection)
+    this.#opening.delete(message.collection)
+    if (message.kind === 'opened') opened?.resolve(stateOf(message))
+    else opened?.reject(message.error)
+  }
+
+  #hearFailure(message: FromWriter & { readonly kind: 'failed' }): void {
+    const collection = this.#collections.get(message.collection)
+    if (message.scope === 'collection') collection?.poison(stopped('a record is damaged', message.error))
+    else collection?.settle(this.#errorOf(message))
+  }
+
+  /** What a failure means for whoever asked for the change. */
+  #errorOf({ scope, error }: { readonly scope: FailureScope; readonly error: unknown }): DatabaseError {
+    if (scope === 'disk full') return this.#noteFull(error)
+    this.fail('the disk failed', error)
+    return this.#poison!
+  }
+
+  /** The thread ends by itself. */
+  #refuse(error: unknown): void {
+    this.#isClosing = true
+    this.#refusal = { error }
+    for (const opened of this.#opening.values()) opened.reject(error)
+    this.#opening.clear()
+    for (const changed of this.#changes.splice(0)) changed.reject(error)
+  }
+
+  #noteFull(cause: unknown): DatabaseError {
     if (!this.#isFull) {
       this.#isFull = true
       this.#options.onBlocked('disk_full')
       this.#tellFull(cause)
     }
-    this.#settle(error)
+    return diskFull(this.#options.dataDir, cause)
   }
 
   /** Inserts of many sizes can turn a disk with little space full and not full with each of them. */
@@ -159,44 +224,21 @@ export class Writer {
     this.#isEndOwed = true
     this.#options.logger.error({ err, dataDir: this.#options.dataDir }, writesBlockedTexts.disk_full)
   }
-
-  /** Deletions go through on a full disk too: only an insertion tells that there is space. */
-  #noteSpace(): void {
-    if (!this.#isFull) return
-    this.#isFull = false
-    this.#options.onBlocked(undefined)
-    if (this.#isEndOwed) this.#options.logger.info('the disk has space again: inserts are taken')
-    this.#isEndOwed = false
-  }
-
-  #fail(what: string, cause: unknown): void {
-    if (this.#poison === undefined) {
-      this.#options.onBlocked('disk_failed')
-      this.#poison = new DatabaseError(
-        'internal',
-        `${what}: writes are stopped until the server is restarted, reads go on`,
-        { cause },
-      )
-      this.#options.logger.fatal({ err: cause }, this.#poison.message)
-      this.#post({ kind: 'release' })
-    }
-    this.#opened.reject(cause)
-    this.#settle(this.#poison)
-  }
-
-  #settle(error?: DatabaseError): void {
-    const outcome = this.#outcome
-    this.#outcome = undefined
-    if (error === undefined) outcome?.resolve()
-    else outcome?.reject(error)
-  }
-
-  #post(message: ToWriter, handedOver: readonly ArrayBuffer[] = []): void {
-    this.#worker.postMessage(message, handedOver)
-  }
 }
 
 const fullToldAgainMs = 60_000
+
+function stateOf({ databaseId, meta, rowFileBytes }: StoredState): StoredState {
+  return { databaseId, meta, rowFileBytes }
+}
+
+function stopped(what: string, cause: unknown): DatabaseError {
+  return new DatabaseError(
+    'internal',
+    `${what}: writes are stopped until the server is restarted, reads go on`,
+    { cause },
+  )
+}
 
 function diskFull(dataDir: string, cause: unknown): DatabaseError {
   return new DatabaseError(

@@ -8,7 +8,7 @@ import { createLogger } from '../../src/base/log.ts'
 import { contentTypes, metrics } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
-import type { Engine } from '../../src/engine/engine.ts'
+import type { Collection } from '../../src/engine/engine.ts'
 import { examineData } from '../../src/main.ts'
 import { openPoints } from './points.ts'
 
@@ -45,14 +45,14 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
   const doctor = await examineData(readConfig({ DATA_DIR: copy })).catch((error: Error) => error.message)
   try {
     await using points = await openPoints(dataDir, createLogger({ level: 'silent', pretty: false }))
-    const { engine } = points
-    const vector = new Float32Array(engine.dimension ?? 1)
-    const limit = engine.stats.points + 1
+    const { collection } = points
+    const vector = new Float32Array(collection.dimension ?? 1)
+    const limit = collection.stats.points + 1
     const queries = metrics.map((metric) => ({ vector, metric, limit, ef: 64 }))
-    const found = (await engine.search(queries)).strings()
+    const found = (await collection.search(queries)).strings()
     const read: Record<string, ProbedPoint> = {}
     for (const id of new Set([...ids, ...found.flat()])) {
-      const point = readPoint(engine, id)
+      const point = readPoint(collection, id)
       if (point !== undefined) read[id] = point
     }
     return { doctor, found, points: read }
@@ -61,9 +61,9 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
   }
 }
 
-function readPoint(engine: Engine, id: string): ProbedPoint | undefined {
+function readPoint(collection: Collection, id: string): ProbedPoint | undefined {
   try {
-    const point = engine.get(id)
+    const point = collection.get(id)
     if (point === undefined) return undefined
     const { vector, payload } = point
     return {

@@ -113,11 +113,11 @@ export class DamagedDirectories implements AsyncDisposable {
     await using points = await openPoints(this.#whole, createLogger({ level: 'silent', pretty: false }))
     for (let number = 1; number <= 25; number += 1) {
       const stored = pointsOf({ number, count: 1 + (number % 8) })
-      const ids = await points.engine.insert(stored)
+      const ids = await points.collection.insert(stored)
       for (const [index, id] of ids.entries()) this.#points.set(id, stored[index]!)
     }
     for (const id of [...this.#points.keys()].filter((_, index) => index % 5 === 0)) {
-      await points.engine.remove(id)
+      await points.collection.remove(id)
       this.#points.delete(id)
       this.#gone.push(id)
     }

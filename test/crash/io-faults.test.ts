@@ -42,7 +42,7 @@ class Story implements AsyncDisposable {
     const story = new Story(dataDir)
     await using points = await openPoints(dataDir, createLogger({ level: 'silent', pretty: false }))
     for (let count = 1; count <= 5; count += 1) {
-      await story.#insertWith((stored) => points.engine.insert(stored), count)
+      await story.#insertWith((stored) => points.collection.insert(stored), count)
     }
     return story
   }

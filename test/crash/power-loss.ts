@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
 import type { NewPoint, Point } from '../../src/base/point.ts'
-import type { Engine } from '../../src/engine/engine.ts'
+import type { Collection } from '../../src/engine/engine.ts'
 import { seededRandom } from '../support/random.ts'
 import { type DiskHistory, historyOf } from './disk-history.ts'
 import { type Loss, writeImage } from './disk-image.ts'
@@ -145,17 +145,17 @@ async function compare(dataDir: string, promised: Promised, isAgain: boolean): P
   let id: string
   {
     await using points = await openPoints(dataDir, logger)
-    before = await compareWith(points.engine, promised)
+    before = await compareWith(points.collection, promised)
     if (!isAgain) return promised.live.size
-    id = (await points.engine.insert(added))[0]!
+    id = (await points.collection.insert(added))[0]!
   }
   await using points = await openPoints(dataDir, logger)
-  const after = await everyId(points.engine)
+  const after = await everyId(points.collection)
   for (const each of [...before, id])
     if (!after.delete(each)) throw new Error(`${each} is lost after another start`)
   if (after.size > 0) throw new Error(`${after.size} points turn up after another start`)
-  checkPoint(points.engine, id, added[0]!)
-  for (const [each, point] of promised.live) checkPoint(points.engine, each, point)
+  checkPoint(points.collection, id, added[0]!)
+  for (const [each, point] of promised.live) checkPoint(points.collection, each, point)
   return promised.live.size
 }
 
@@ -169,25 +169,25 @@ export function compareWithNotes(dataDir: string, notes: readonly Note[]): Promi
 }
 
 async function compareWith(
-  engine: Engine,
+  collection: Collection,
   { live, leaving, gone, unanswered }: Promised,
 ): Promise<ReadonlySet<string>> {
-  const found = await everyId(engine)
+  const found = await everyId(collection)
   const unknown = new Set(found)
   for (const [id, point] of live) {
     if (!unknown.delete(id)) throw new Error(`the acknowledged point ${id} is lost`)
-    checkPoint(engine, id, point)
+    checkPoint(collection, id, point)
   }
-  for (const [id, point] of leaving) if (unknown.delete(id)) checkPoint(engine, id, point)
+  for (const [id, point] of leaving) if (unknown.delete(id)) checkPoint(collection, id, point)
   const stored = new Map<number, number>()
   for (const id of unknown) {
     if (gone.has(id)) throw new Error(`the deleted point ${id} is back`)
-    const { payload } = engine.get(id)!
+    const { payload } = collection.get(id)!
     const origin = originOf(payload.content)
     const number = Number(origin?.marker.slice(1))
     const expected = unanswered.get(number)?.[origin!.index]
     if (expected === undefined) throw new Error(`nobody has stored the point ${id}`)
-    checkPoint(engine, id, expected)
+    checkPoint(collection, id, expected)
     stored.set(number, (stored.get(number) ?? 0) + 1)
   }
   for (const [number, count] of stored) {
@@ -198,8 +198,8 @@ async function compareWith(
 }
 
 /** By a search that asks for more than there are. */
-async function everyId(engine: Engine): Promise<Set<string>> {
-  const { points, dimension } = engine.stats
+async function everyId(collection: Collection): Promise<Set<string>> {
+  const { points, dimension } = collection.stats
   if (points === 0) return new Set()
   const query = {
     vector: new Float32Array(dimension),
@@ -207,13 +207,13 @@ async function everyId(engine: Engine): Promise<Set<string>> {
     limit: points + 1,
     ef: 64,
   } as const
-  const [ids] = (await engine.search([query])).strings()
+  const [ids] = (await collection.search([query])).strings()
   if (ids!.length !== points) throw new Error(`a search for all finds ${ids!.length} of ${points} points`)
   return new Set(ids)
 }
 
-function checkPoint(engine: Engine, id: string, expected: NewPoint): void {
-  const found: Point | undefined = engine.get(id)
+function checkPoint(collection: Collection, id: string, expected: NewPoint): void {
+  const found: Point | undefined = collection.get(id)
   if (found === undefined) throw new Error(`the point ${id} cannot be read`)
   const difference = differenceOf(found, expected)
   if (difference !== undefined) throw new Error(`the point ${id} has ${difference}`)

@@ -7,6 +7,7 @@
  */
 import { openSync, writeSync } from 'node:fs'
 import { createLogger } from '../../src/base/log.ts'
+import type { Collection } from '../../src/engine/engine.ts'
 import { seededRandom } from '../support/random.ts'
 import { type Note, pointsOf } from './notes.ts'
 import { openPoints } from './points.ts'
@@ -21,22 +22,22 @@ for (let life = 0; life < 2; life += 1) {
   await using points = await openPoints(dataDir!, createLogger({ level: 'silent', pretty: false }))
   for (let turn = 0; turn < 12; turn += 1) {
     // Several at once, so that some share a commit.
-    const changes = Array.from({ length: 1 + Math.floor(random() * 4) }, () => change(points.engine))
+    const changes = Array.from({ length: 1 + Math.floor(random() * 4) }, () => change(points.collection))
     await Promise.all(changes)
   }
 }
 
-async function change(engine: Awaited<ReturnType<typeof openPoints>>['engine']): Promise<void> {
+async function change(collection: Collection): Promise<void> {
   if (random() < 0.3 && live.length > 0) {
     const [id] = live.splice(Math.floor(random() * live.length), 1)
     note({ kind: 'removing', id: id! })
-    await engine.remove(id!)
+    await collection.remove(id!)
     return note({ kind: 'removed', id: id! })
   }
   inserts += 1
   const insert = { number: inserts, count: random() < 0.7 ? 1 : 2 + Math.floor(random() * 40) }
   note({ kind: 'inserting', ...insert })
-  const ids = await engine.insert(pointsOf(insert))
+  const ids = await collection.insert(pointsOf(insert))
   note({ kind: 'inserted', number: insert.number, ids })
   live.push(...ids)
 }

@@ -1,12 +1,11 @@
 import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import { readConfig } from '../../src/config.ts'
-import { type Engine, openEngine } from '../../src/engine/engine.ts'
+import type { Collection } from '../../src/engine/collection.ts'
 import { segmentLayout, slotBytes } from '../../src/index/segment.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
 import { clusteredSource } from '../support/clusters.ts'
+import { openCollection } from '../support/collection.ts'
 import { seededRandom } from '../support/random.ts'
 
 export interface MemoryTask {
@@ -57,28 +56,26 @@ const task: MemoryTask = JSON.parse(process.argv[2]!)
 const { kind, dataDir, dimension, vectorsOnDisk } = task
 const config = { ...readConfig({ ...process.env, DATA_DIR: dataDir }), vectorsOnDisk, graphBytesMin: 0 }
 const logger = createLogger({ level: 'warn', pretty: false })
-const store = await openStore({ dataDir, logger })
-const engine = await openEngine({ ...config, store, logger, indexDirectory: join(dataDir, 'index') })
-if (kind === 'fill') await fill(engine)
-await settled(engine)
+const { collection, close } = await openCollection(dataDir, { ...config, logger })
+if (kind === 'fill') await fill(collection)
+await settled(collection)
 const loaded = resident()
-if (kind === 'measure') await search(engine)
-const { indexBytes, idTableBytes } = engine.stats
+if (kind === 'measure') await search(collection)
+const { indexBytes, idTableBytes } = collection.stats
 const countedBytes = indexBytes + idTableBytes
 const report: MemoryReport = { loaded, searched: resident(), countedBytes, ...needed() }
-await engine.close()
-await store.close()
+await close()
 process.send!(report)
 process.disconnect()
 
-async function fill(engine: Engine): Promise<void> {
+async function fill(collection: Collection): Promise<void> {
   // All of the same clusters: points that come in unrelated ones, no graph leads from one to the other.
   const next = clusteredSource(seededRandom(seed), dimension)
   const payload = { contentType: 'Text', content: '' } as const
   for (let made = 0; made < task.points; made += pointsPerInsert) {
     const vectors = Array.from({ length: Math.min(pointsPerInsert, task.points - made) }, next)
     if (!task.varied) for (const vector of vectors) normalize(vector)
-    await engine.insert(vectors.map((vector) => ({ vector, payload })))
+    await collection.insert(vectors.map((vector) => ({ vector, payload })))
   }
 }
 
@@ -87,17 +84,17 @@ function normalize(vector: Float32Array): void {
   for (let at = 0; at < vector.length; at += 1) vector[at]! /= length
 }
 
-async function settled(engine: Engine): Promise<void> {
-  while (engine.stats.isSettling) await sleep(50)
+async function settled(collection: Collection): Promise<void> {
+  while (collection.stats.isSettling) await sleep(50)
 }
 
 /** One query after the other, so many at a time that every thread has one. */
-async function search(engine: Engine): Promise<void> {
+async function search(collection: Collection): Promise<void> {
   const vectors = Array.from({ length: task.searches }, clusteredSource(seededRandom(seed), dimension))
   const { searchThreads, hnswEf: ef } = config
   for (const vector of vectors) {
     const query = { vector, metric: 'Euclidean', limit: 10, ef } as const
-    await Promise.all(Array.from({ length: searchThreads }, () => engine.search([query])))
+    await Promise.all(Array.from({ length: searchThreads }, () => collection.search([query])))
   }
 }
 
@@ -126,8 +123,8 @@ function needed(): Pick<MemoryReport, 'graphs' | 'rowBytes' | 'codeBytes' | 'lin
   const options = { dimension, threads, m, efConstruction, maxLimit, codeBits, rowsOnDisk: vectorsOnDisk }
   const layout = segmentLayout(options)
   // The service counts a second graph where there is one.
-  const withOne = engine.stats.points * (slotBytes(layout) + threads)
-  const graphs = engine.stats.indexBytes > withOne ? 2 : 1
+  const withOne = collection.stats.points * (slotBytes(layout) + threads)
+  const graphs = collection.stats.indexBytes > withOne ? 2 : 1
   const linkBytes = graphs * (8 * m + (4 * m) / (m - 1))
   return { graphs, rowBytes: 4 * dimension, codeBytes: layout.codeBytes, linkBytes }
 }

@@ -2,16 +2,13 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
+import type { CollectionStats } from '../../src/engine/collection.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
-import { type Engine, type EngineStats, openEngine } from '../../src/engine/engine.ts'
 import { examineData } from '../../src/main.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
-import type { Store } from '../../src/storage/store.ts'
+import { type OpenedCollection, openCollection } from '../support/collection.ts'
 
-const logger = createLogger({ level: 'silent', pretty: false })
 const payload = { contentType: 'Text', content: '' } as const
 const pointsPerInsert = 500
 
@@ -21,8 +18,7 @@ export class Collection implements AsyncDisposable {
   readonly #dataDir: string
   readonly #idOf: string[] = []
   readonly #numberOf = new Map<string, number>()
-  #store!: Store
-  #engine!: Engine
+  #opened!: OpenedCollection
 
   /** Use `Collection.create`. */
   constructor(points: readonly Float32Array[], dataDir: string) {
@@ -39,8 +35,8 @@ export class Collection implements AsyncDisposable {
     return collection
   }
 
-  get stats(): EngineStats {
-    return this.#engine.stats
+  get stats(): CollectionStats {
+    return this.#opened.collection.stats
   }
 
   /** Numbers of the nearest points of each query. An ef of millions makes it the exact scan. */
@@ -50,7 +46,9 @@ export class Collection implements AsyncDisposable {
     limit: number,
     ef: number,
   ): Promise<(readonly number[])[]> {
-    const found = await this.#engine.search(queries.map((vector) => ({ vector, metric, limit, ef })))
+    const found = await this.#opened.collection.search(
+      queries.map((vector) => ({ vector, metric, limit, ef })),
+    )
     return found.strings().map((ids) =>
       ids.map((id) => {
         const number = this.#numberOf.get(id)
@@ -63,7 +61,7 @@ export class Collection implements AsyncDisposable {
   async insert(numbers: readonly number[]): Promise<void> {
     for (let at = 0; at < numbers.length; at += pointsPerInsert) {
       const some = numbers.slice(at, at + pointsPerInsert)
-      const ids = await this.#engine.insert(
+      const ids = await this.#opened.collection.insert(
         some.map((number) => ({ vector: this.#points[number]!, payload })),
       )
       for (const [index, number] of some.entries()) {
@@ -76,7 +74,8 @@ export class Collection implements AsyncDisposable {
   async remove(numbers: readonly number[]): Promise<void> {
     await Promise.all(
       numbers.map(async (number) => {
-        if (!(await this.#engine.remove(this.#idOf[number]!))) throw new Error(`point ${number} was lost`)
+        if (!(await this.#opened.collection.remove(this.#idOf[number]!)))
+          throw new Error(`point ${number} was lost`)
         this.#numberOf.delete(this.#idOf[number]!)
       }),
     )
@@ -89,7 +88,7 @@ export class Collection implements AsyncDisposable {
 
   /** Stops, has the stored data and the whole graphs examined, and starts again. */
   async restart(): Promise<Diagnosis> {
-    await this.#close()
+    await this.#opened.close()
     const diagnosis = await examineData(readConfig({ DATA_DIR: this.#dataDir }))
     await this.#open()
     await this.settled()
@@ -97,19 +96,11 @@ export class Collection implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#close()
+    await this.#opened.close()
     await rm(this.#dataDir, { recursive: true })
   }
 
   async #open(): Promise<void> {
-    this.#store = await openStore({ dataDir: this.#dataDir, logger })
-    const indexDirectory = join(this.#dataDir, 'index')
-    const options = { ...readConfig({}), store: this.#store, logger, indexDirectory, graphBytesMin: 0 }
-    this.#engine = await openEngine(options)
-  }
-
-  async #close(): Promise<void> {
-    await this.#engine.close()
-    await this.#store.close()
+    this.#opened = await openCollection(this.#dataDir, { ...readConfig({}), graphBytesMin: 0 })
   }
 }

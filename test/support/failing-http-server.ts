@@ -6,6 +6,7 @@ import { ServiceMetrics } from '../../src/base/metrics.ts'
 import { RefusedKeys } from '../../src/base/refused-keys.ts'
 import { readConfig } from '../../src/config.ts'
 import { startHttpServer } from '../../src/http/server.ts'
+import { noCollections } from './no-collections.ts'
 
 /** The real HTTP server before a database that fails whatever is asked of it: as while loading, or on a fault. */
 export function startFailingHttpServer(error: Error): Promise<RunningServer> {
@@ -15,6 +16,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
       get database(): never {
         throw error
       },
+      collections: noCollections,
       limits: { maxLimit: 10, hnswEf: 10 },
     },
     host: '127.0.0.1',

@@ -23,7 +23,6 @@ export function graphHash(
     m: 8,
     efConstruction: 60,
     codeBits,
-    maxMemoryBytes: 0,
     segmentSlots: 1000,
   })
   const vectors = clusteredVectors(seededRandom(seed), 850, dimension)

@@ -7,7 +7,8 @@ import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
 import { IdTable } from '../../src/engine/id-table.ts'
-import { startIndexThreads } from '../../src/engine/index-thread.ts'
+import type { IndexSearches } from '../../src/engine/index-searches.ts'
+import { IndexThreadPool } from '../../src/engine/index-thread-pool.ts'
 import { Indexer } from '../../src/engine/indexer.ts'
 import { graphFaults } from '../../src/index/graph-check.ts'
 import type { Hit } from '../../src/index/hit.ts'
@@ -28,7 +29,9 @@ const rowHead = 12
 export class IndexFixture implements AsyncDisposable {
   readonly index: VectorIndex
   readonly indexer: Indexer
-  readonly executor: SearchExecutor
+  readonly searches: IndexSearches
+  readonly #executor: SearchExecutor
+  readonly #ownThreads: IndexThreadPool | undefined
   readonly points: Map<number, Float32Array> = new Map()
   readonly free: number[] = []
   readonly #file: number | undefined
@@ -49,9 +52,11 @@ export class IndexFixture implements AsyncDisposable {
       graphBytesMin?: number
       /** Beyond it writers would wait: a gibibyte unless given. */
       maxUnindexedBytes?: number
+      /** Shared with others, and closed by whoever made it; of its own unless given. */
+      threads?: IndexThreadPool
     } = {},
   ) {
-    const { searchThreads = 2, indexThreads = 2, onDisk } = options
+    const { searchThreads = 2, indexThreads = options.threads?.size ?? 2, onDisk } = options
     this.#file = onDisk === undefined ? undefined : openSync(onDisk, 'w+')
     this.index = new VectorIndex({
       dimension,
@@ -61,15 +66,18 @@ export class IndexFixture implements AsyncDisposable {
       m: 16,
       efConstruction: 100,
       codeBits: options.codeBits,
-      maxMemoryBytes: 0,
       rowFile:
         options.onDisk === undefined
           ? undefined
           : { path: options.onDisk, firstVector: rowHead, rowBytes: rowHead + 4 * dimension },
       segmentSlots: options.segmentSlots,
     })
+    this.#ownThreads =
+      options.threads === undefined
+        ? new IndexThreadPool(kernels, indexThreads, 1 + searchThreads)
+        : undefined
     this.indexer = new Indexer({
-      threads: startIndexThreads(kernels, indexThreads, 1 + searchThreads),
+      threads: options.threads ?? this.#ownThreads!,
       directory: options.directory,
       maxUnindexedBytes: options.maxUnindexedBytes ?? 1024 * 1024 * 1024,
       recallTarget: 0.98,
@@ -80,15 +88,15 @@ export class IndexFixture implements AsyncDisposable {
       sequence: () => this.#sequence,
       onFree: (slot) => this.free.push(slot),
     })
-    this.executor = createExecutor({
+    this.#executor = createExecutor({
       kernels,
       threads: searchThreads,
       maxQueuedQueries: 100_000,
+      maxLimit: 1000,
       logger,
       inlineBytesMax: 0,
-      routeOf: (metric) => this.indexer.route(metric),
     })
-    this.executor.attach(this.index)
+    this.searches = this.#executor.attach(this.index, (metric) => this.indexer.route(metric))
     this.indexer.attach(this.index)
   }
 
@@ -180,7 +188,7 @@ export class IndexFixture implements AsyncDisposable {
     width: number = ef,
   ): Promise<readonly (readonly Hit[])[]> {
     const queries = vectors.map((vector) => ({ vector, metric, limit: k, ef: width }))
-    return (await this.executor.search(queries)).lists()
+    return (await this.searches.search(queries)).lists()
   }
 
   /** Share of what is found that is no farther than the tenth nearest: among equals any will do. */
@@ -198,8 +206,9 @@ export class IndexFixture implements AsyncDisposable {
   }
 
   async close(): Promise<void> {
-    await this.executor.close()
+    await this.#executor.close()
     await this.indexer.close()
+    await this.#ownThreads?.close()
     if (this.#file !== undefined) closeSync(this.#file)
   }
 

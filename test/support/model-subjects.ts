@@ -4,14 +4,14 @@ import { join, relative } from 'node:path'
 import type { ApiContext } from '../../src/api/call.ts'
 import { operations } from '../../src/api/operations.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
-import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
 import type { PointsClient, PointToInsert, Query } from '../../src/client/client.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { readConfig } from '../../src/config.ts'
-import { type Engine, type EngineOptions, type EngineStats, openEngine } from '../../src/engine/engine.ts'
-import { openStore } from '../../src/storage/lmdb-store.ts'
+import type { Collection, CollectionStats } from '../../src/engine/collection.ts'
+import { type CollectionSettings, openCollection } from './collection.ts'
+import { noCollections } from './no-collections.ts'
 import { temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
 
@@ -83,12 +83,11 @@ async function openServiceSubject(connect: (service: TestService) => PointsClien
   }
 }
 
-const logger = createLogger({ level: 'silent', pretty: false })
 const call = { fields: { queryVector: 'vector' } } as const
 
 /** A subject whose searches go through graphs as soon as these serve, however few points there are. */
 export interface IndexSubject extends Subject {
-  readonly stats: EngineStats
+  readonly stats: CollectionStats
   /** Searches that took the way of a graph. */
   readonly walks: number
 }
@@ -102,7 +101,7 @@ export async function openIndexSubject(): Promise<IndexSubject> {
   let opened = await open(directory.path, indexed)
   let restarts = 0
   let walks = 0
-  const hasRoute = (metric: Metric): boolean => opened.engine.stats.plans[metric].route !== undefined
+  const hasRoute = (metric: Metric): boolean => opened.collection.stats.plans[metric].route !== undefined
   const counted: PointsClient['search'] = async (query) => {
     // On a busy machine recall would be measured after all is over: some searches wait for it.
     for (let tries = 0; tries < 200 && query.metric === 'Euclidean' && !hasRoute(query.metric); tries += 1) {
@@ -116,7 +115,7 @@ export async function openIndexSubject(): Promise<IndexSubject> {
       return { ...opened.client, search: counted }
     },
     get stats() {
-      return opened.engine.stats
+      return opened.collection.stats
     },
     get walks() {
       return walks
@@ -170,20 +169,19 @@ async function openEngineSubject(): Promise<Subject> {
 }
 
 interface Opened {
-  readonly engine: Engine
+  readonly collection: Collection
   readonly client: PointsClient
   close(): Promise<void>
 }
 
-async function open(dataDir: string, changes: Partial<EngineOptions> = {}): Promise<Opened> {
+async function open(dataDir: string, changes: Partial<CollectionSettings> = {}): Promise<Opened> {
   const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...changes }
-  const store = await openStore({ dataDir, logger })
-  const engine = await openEngine({ ...config, store, logger, indexDirectory: join(dataDir, 'index') })
-  const close = async (): Promise<void> => {
-    await engine.close()
-    await store.close()
+  const { collection, close } = await openCollection(dataDir, config)
+  return {
+    collection,
+    client: directClient({ database: collection, collections: noCollections, limits: config }),
+    close,
   }
-  return { engine, client: directClient({ database: engine, limits: config }), close }
 }
 
 function directClient(context: ApiContext): PointsClient {

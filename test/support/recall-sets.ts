@@ -1,4 +1,4 @@
-import { findWordNet, unitRows } from '../../bench/src/data/wordnet.ts'
+import { findWordNet, unitRows } from '../../bench/shared/data/wordnet.ts'
 import { type Metric, metrics } from '../../src/base/point.ts'
 import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
@@ -15,7 +15,7 @@ export interface SetOptions {
   /** Points at most. */
   readonly points: number
   readonly queries: number
-  /** The whole WordNet set, as `bench/src/data/wordnet.ts` finds it; undefined for the demo's glosses. */
+  /** The whole WordNet set, as `bench/shared/data/wordnet.ts` finds it; undefined for the demo's glosses. */
   readonly wordnet: string | undefined
 }
 

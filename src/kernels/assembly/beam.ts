@@ -1,7 +1,8 @@
+import * as format from '../memory-format'
+import { isLive } from './columns'
 import {
   epoch,
   FRESH,
-  isLive,
   lengthAt,
   listOf,
   m,
@@ -18,24 +19,24 @@ import { areCopies, CACHE_LINE, score1, score4, touchCodes } from './measure'
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
  *
- * Slots whose points were removed are walked through and take no place: the pool of `ef` grows by one for each.
- * So a search finds its way out of a neighbourhood that has just been emptied. Nor do copies of what is in the pool: of a
- * neighbourhood that was stored twenty times over, a beam would else be as wide as a twentieth of it. More copies of one
- * vector than can be wanted are turned away: links to what lies beyond go from the first of them.
+ * Removed points are walked through but take no place: the pool of `ef` grows by one for each, so that a search finds
+ * its way out of a neighbourhood that has just been emptied. Copies of an entry take no place either: where every vector
+ * is stored twenty times, the beam would otherwise be a twentieth as wide. Copies beyond what the search can want are
+ * rejected; the first of them has the links to other points.
  */
 
 export let poolCount: i32 = 0
 
-/** Slots without a point that have come into the pool. */
+/** Slots in the pool whose point was removed. */
 let poolDead: i32 = 0
 
-/** Copies of what was in the pool that have come into it. */
+/** Entries of the pool that are copies of another entry. */
 let poolCopies: i32 = 0
 
-/** Keys that a lane has room for: `efMax` of src/index/segment.ts. */
-const POOL_MAX: i32 = 4096
+/** The keys that fit into a lane. */
+const POOL_MAX: i32 = format.EF_MAX
 
-/** A pool entry: the distance's bits, which order as the distance does, the slot, and whether it is expanded. */
+/** A pool entry: the distance's bits, which sort as the distance does, the slot, and whether it was expanded. */
 // @ts-ignore: decorator
 @inline
 export function keyOf(distance: f32, slot: u32): u64 {
@@ -54,7 +55,7 @@ export function distanceOf(key: u64): f32 {
   return reinterpret<f32>(<u32>(key >>> 32))
 }
 
-/** Goes down from an entry point, through the levels above one; gives where to begin on that. */
+/** Descends greedily from an entry point to the level above `level`; returns the slot to start from on `level`. */
 export function descendTo(level: i32, entry: i64): u32 {
   let at = <u32>entry
   for (let each = <i32>(entry >> 32); each > level; each--) at = descend(at, each)
@@ -91,9 +92,9 @@ function descend(from: u32, level: i32): u32 {
 }
 
 /**
- * The place of an entry in the pool of at most `ef`, or -1 where it is too far.
+ * The place of an entry in the pool of at most `ef`, or -1 if it is too far away.
  *
- * Where it belongs cannot be foreseen: a search without branches costs less than one that takes them wrongly.
+ * The place is random to the branch predictor: a search without branches costs less than its mispredictions.
  */
 // @ts-ignore: decorator
 @inline
@@ -114,7 +115,7 @@ function placeOf(key: u64, ef: i32): i32 {
   return <i32>((at - pool) >> 3)
 }
 
-/** Puts an entry where it belongs; the last one goes where the pool holds `ef`. */
+/** Inserts an entry at its place; a pool that holds `ef` drops its last entry. */
 // @ts-ignore: decorator
 @inline
 function insertAt(place: i32, key: u64, ef: i32): void {
@@ -125,7 +126,7 @@ function insertAt(place: i32, key: u64, ef: i32): void {
   poolCount = last + 1
 }
 
-/** Moves the keys from `at` up to `end` one place on. */
+/** Moves the keys from `at` up to `end` one place towards the end. */
 // @ts-ignore: decorator
 @inline
 function makeRoom(at: usize, end: usize): void {
@@ -138,7 +139,7 @@ function makeRoom(at: usize, end: usize): void {
   for (; end > at; end -= 8) store<u64>(end, load<u64>(end - 8))
 }
 
-/** As `touchCodes` of measure.ts: the lists, two cache lines each, that will likely be walked through next. */
+/** Prefetches, as `touchCodes` of measure.ts does, the lists that will likely be expanded next, two cache lines each. */
 // @ts-ignore: decorator
 @inline
 function touchLists(next: i32, level: i32): void {
@@ -151,14 +152,14 @@ function touchLists(next: i32, level: i32): void {
 }
 
 /**
- * Algorithm 2, with one pool in order instead of two heaps: fills it with the `ef` nearest found at a level,
- * from the entries that stand in it already.
+ * Algorithm 2, with one sorted pool instead of two heaps: fills it with the `ef` nearest found at a level, starting from
+ * the entries that it holds.
  *
- * @param k of which the nearest are wanted, if fewer than `ef`
- * @param reach a walk ends at a candidate that is more than so many times as far as the k-th (Al-Jazzazi et al.,
- *   arXiv:2505.15636), even if fewer than `ef` have been expanded
- * @param copies how many of one vector there may be in the pool besides it, if it is one of the `near` nearest; of others there
- *   is one
+ * @param k how many of the nearest are wanted, if fewer than `ef`
+ * @param reach the walk stops once a candidate is farther than `reach` x the k-th distance (Al-Jazzazi et al.,
+ *   arXiv:2505.15636), even if fewer than `ef` were expanded
+ * @param copies how many copies of a vector the pool may hold besides it, if it is among the `near` nearest; a vector
+ *   farther away is held once
  */
 export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, copies: i32 = 0, near: i32 = ef): void {
   let next = 0
@@ -185,12 +186,12 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
 const EXPANDED: u64 = 1
 
 /**
- * So many candidates are expanded together: what the second leads to is on its way from memory while the first is dealt
- * with. Nearly all of a pool is expanded in the end, so hardly any is for nothing.
+ * Candidates that are expanded together: what the second leads to is fetched from memory while the first is scored.
+ * Nearly all of a pool is expanded in the end, so this wastes little.
  */
 const ABREAST: i32 = 2
 
-/** Adds to the `count` slots of FRESH those that a node leads to and nobody has visited, and marks them. */
+/** Appends to the `count` slots of FRESH the neighbours of a node that were not visited yet, and marks them. */
 // @ts-ignore: decorator
 @inline
 function gatherFresh(node: u32, level: i32, count: i32): i32 {
@@ -209,8 +210,8 @@ function gatherFresh(node: u32, level: i32, count: i32): i32 {
 }
 
 /**
- * Whether a candidate is out of reach of the k-th. Slots without a point may all be nearer than it, and copies count once: the
- * copies of one vector say no more of what is near than it alone.
+ * Whether a candidate is beyond the reach of the k-th. Removed points do not count towards k, as all of them may be nearer
+ * than it; copies count once, as they say no more of what is near than the vector alone.
  */
 // @ts-ignore: decorator
 @inline
@@ -219,20 +220,20 @@ function isBeyond(distance: f32, k: i32, reach: f32): bool {
   return place <= poolCount && distance > reach * distanceOf(load<u64>(pool + (<usize>(place - 1) << 3)))
 }
 
-/** Scores the first `count` slots of FRESH and puts them into the pool; see `beam` for the rest. */
+/** Scores the first `count` slots of FRESH and offers them to the pool; see `beam` for the other parameters. */
 export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): void {
   touchCodes(scratch + FRESH, count)
   offerTouched(count, ef, copies, near)
 }
 
-/** @returns the foremost place that was filled, or a place past every pool */
+/** @returns the lowest place that was filled, or a place past every pool */
 // @ts-ignore: decorator
 @inline
 function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   const fresh = scratch + FRESH
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
-  // Up to three repeats of the last slot fill the last quartet; they are scored and not looked at.
+  // The last quartet is filled with repeats of the last slot; their scores are ignored.
   const filler = load<u32>(fresh + (<usize>(count - 1) << 2))
   store<u32>(fresh + (<usize>count << 2), filler)
   store<u32>(fresh + (<usize>count << 2), filler, 4)
@@ -261,8 +262,8 @@ function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
 }
 
 /**
- * How many live copies of an entry there are around the place where it belongs, counted to one more than `most` on each side. All
- * that are as far stand together; where those are thousands of vectors, as under Hamming, no more than a few are looked at.
+ * How many live copies of an entry the pool holds around its place, counted to one more than `most` on each side. Entries
+ * at the same distance are adjacent; where they are thousands of different vectors, as under Hamming, only a few are compared.
  */
 // @ts-ignore: decorator
 @inline
@@ -284,7 +285,7 @@ function copiesFrom(place: i32, step: i32, key: u64, most: i32): i32 {
   return copies
 }
 
-/** Entries that are as far and no copies, on each side. */
+/** Entries at the same distance that are no copies: so many are compared on each side. */
 const TIES_MAX: i32 = 2
 
 // @ts-ignore: decorator
@@ -293,18 +294,19 @@ function isAsFar(key: u64, other: u64): bool {
   return key >>> 32 == other >>> 32
 }
 
-/** Whether two entries are copies; distances alone are often equal where components are whole numbers. */
+/** Whether two entries are copies; where components are whole numbers, different vectors are often at equal distances. */
 // @ts-ignore: decorator
 @inline
 export function isCopyOf(key: u64, other: u64): bool {
   return isAsFar(key, other) && areCopies(slotOf(key), slotOf(other))
 }
 
+/** Makes a slot the only entry of the pool. */
 export function startPool(slot: u32): void {
+  emptyPool()
   store<u64>(pool, keyOf(score1(slot), slot))
   poolCount = 1
   poolDead = i32(!isLive(slot))
-  poolCopies = 0
   visit(slot)
 }
 

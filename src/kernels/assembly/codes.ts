@@ -1,10 +1,12 @@
+import * as format from '../memory-format'
+
 /**
  * Integer codes of vectors, and distances between them.
  *
  * A vector x is coded by its own scale s = max|x_i| / 63: component i becomes round(x_i / s) in -63..63, kept
  * as an unsigned byte u = code + 64 in 1..127. Seven bits, so that the relaxed integer dot product, which
- * takes one factor of eight and one of seven bits, is exact on every processor. A scale of its own keeps a
- * short vector as precise as a long one; what all vectors share is only the direction of the axes.
+ * takes one factor of eight and one of seven bits, is exact on every processor. With a scale for each vector,
+ * short vectors are coded as precisely as long ones.
  *
  * A query that is not stored is coded in eight signed bits, s = max|x_i| / 127.
  *
@@ -16,7 +18,7 @@
  * codes), then one byte a component, padded with 64, the code of zero, to a multiple of 32.
  */
 
-export const CODE_HEADER: usize = 16
+export const CODE_HEADER: usize = <usize>format.CODE_HEADER_BYTES
 export const CODE_SCALE: usize = 0
 export const CODE_NORM: usize = 4
 export const CODE_COSINE_SCALE: usize = 8
@@ -35,7 +37,7 @@ export function multiplySum(signed: v128, unsigned: v128, sum: v128): v128 {
   return i32x4.add(sum, i32x4.add(low, high))
 }
 
-/** Four sums, one of each of four vectors of four. */
+/** The sums of the lanes of four vectors. */
 // @ts-ignore: decorator
 @inline
 export function sumRows(a: v128, b: v128, c: v128, d: v128): v128 {
@@ -52,9 +54,9 @@ export function sumRows(a: v128, b: v128, c: v128, d: v128): v128 {
 
 /**
  * Writes to `out` the four i32 sums of products of `query` (signed bytes, or unsigned ones below 128) with the
- * codes at `a`, `b`, `c` and `d`. Four rows at a time keep four cache misses under way at once. The sums pass
- * through `spill`, eight vectors in adjacent pairs: stores of that form are what lets V8 join the two halves
- * of the loop into registers twice as wide.
+ * codes at `a`, `b`, `c` and `d`. Four rows at a time overlap four cache misses. The sums pass through `spill`,
+ * eight vectors in adjacent pairs: stores of that form let V8 join the two halves of the loop into registers
+ * twice as wide.
  *
  * @param n bytes of a row, a multiple of 32
  */
@@ -125,7 +127,7 @@ export function greatestMagnitude(row: usize, n: usize): f32 {
 
 /**
  * The nearest integers, even ones from halfway, of lanes within +-2^22: beyond 1.5 * 2^23 a float32 has no
- * fraction, so that adding it rounds, and the integer stands in the low bits. Two operations instead of thirteen.
+ * fraction, so that adding it rounds, and the low bits are the integer. Two operations instead of thirteen.
  */
 // @ts-ignore: decorator
 @inline
@@ -136,7 +138,7 @@ export function rounded(v: v128): v128 {
 const ROUNDING: f32 = 12582912
 const ROUNDING_BITS: i32 = 0x4b400000
 
-/** Codes of a float32 row as signed bytes at `out`, times `inverse` and rounded; gives the sum of their squares. */
+/** Writes a float32 row, times `inverse` and rounded, as signed bytes plus `zero` to `out`; returns the sum of their squares. */
 function quantize(row: usize, n: usize, inverse: f32, zero: i32, out: usize): i32 {
   const factor = f32x4.splat(inverse)
   const offset = i8x16.splat(<i8>zero)
@@ -173,10 +175,10 @@ export function sumLanes(v: v128): i32 {
   )
 }
 
-/** Writes header and codes of a stored row. `n` components are read, a multiple of 16; `width` codes stand. */
+/** Writes the header and `width` codes of a row of `n` components, a multiple of 16. */
 function encode(row: usize, n: usize, width: usize, levels: f32, zero: i32, code: usize): void {
   const most = greatestMagnitude(row, n)
-  // A denormal maximum has no finite inverse: such a row counts as zero, and re-ranking sees what it is.
+  // A denormal maximum has no finite inverse: such a row is coded as zero, and only exact measuring sees its values.
   const inverse = levels / most
   const usable = most > 0 && inverse < Infinity
   const codes = code + CODE_HEADER
@@ -195,7 +197,7 @@ export function encodeStored(row: usize, n: i32, width: i32, code: usize): void 
   encode(row, <usize>n, <usize>width, STORED_LEVELS, CODE_ZERO, code)
 }
 
-/** Codes a float32 row for asking: eight signed bits a component. */
+/** Codes a float32 row as a query: eight signed bits a component. */
 export function encodeQuery(row: usize, n: i32, width: i32, code: usize): void {
   encode(row, <usize>n, <usize>width, QUERY_LEVELS, 0, code)
 }

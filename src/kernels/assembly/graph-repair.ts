@@ -1,9 +1,9 @@
 import { beam, emptyPool, offerFresh, poolCount, startPool } from './beam'
 import { followCopy, isIn, linkBack, nameInPool, selectNeighbours, writeList } from './graph'
+import * as words from '../graph-header'
 import {
   ABSENT,
   efConstruction,
-  ENTRY,
   epoch,
   forget,
   FRESH,
@@ -21,7 +21,6 @@ import {
   pool,
   scratch,
   slotAt,
-  SLOTS,
   stateOf,
   states,
   unlock,
@@ -31,24 +30,24 @@ import {
 import { askFrom } from './measure'
 
 /**
- * What repairs a graph after removals and after a start. Slots may be linked, and searches go on meanwhile: a new slot is never
- * linked to one that is LEAVING, whose point is gone, and lists are written under their locks.
+ * Repairs a graph after removals and after a start. Slots may be linked and searched meanwhile: a new slot is never linked
+ * to one that is LEAVING, because its point is gone, and lists are written under their locks.
  */
 
 /**
- * Takes the slots that are LEAVING out of the lists of slots [from, to): a list that names one gets others in
- * its place, chosen from the lists of those that leave. Several threads may repair ranges of their own.
+ * Takes the slots that are LEAVING out of the lists of slots [from, to): a list that names one gets others in its place,
+ * chosen from the lists of the leaving slots. Several threads may repair, each its own range.
  *
- * The links that stay do stay: to choose the whole list anew (Singh et al., arXiv:2105.09613, algorithm 4) would
- * throw out all that were appended since the list was last full, and thin the graph with every repair: from 17.7
- * to 10.8 links a slot, and from 0.976 to 0.954 recall at ef 32, in 100 rounds of replacing 2 % of 20,000 WordNet
- * glosses. Kept, it is at 15.8 links and where it was.
+ * Links to other slots are kept. Choosing the whole list anew (Singh et al., arXiv:2105.09613, algorithm 4) drops all links
+ * that were appended since the list was last full, and thins the graph with every repair: from 17.7 to 10.8 links a slot,
+ * and from 0.976 to 0.954 recall at ef 32, in 100 rounds of replacing 2 % of 20,000 WordNet glosses. With links kept it
+ * has 15.8 links and the same recall as before.
  *
- * Where more leave than stay, the lists of those that leave have little left to choose from, and a list is filled by a search of
- * the graph around it instead, as an insertion would.
+ * Where more slots leave than stay, the lists of the leaving ones offer too little: such a list is filled by a search of
+ * the graph around it, as for an insertion.
  *
  * @param most lists to repair before it stops
- * @returns the slot that it has come to, whose lists it has not looked at; `to` at the end
+ * @returns the first slot whose lists were not repaired; `to` at the end
  */
 export function repairRange(from: i32, to: i32, measure: i32, most: i32): i32 {
   let repaired = 0
@@ -96,7 +95,7 @@ function repairList(slot: u32, level: i32, measure: i32): void {
   replaceList(slot, level, into, kept)
 }
 
-/** Fills a list by a walk from what it names, through those that leave, and links back from what is found. */
+/** Fills a list by a walk that starts from its entries, the leaving ones included, and links back from what is found. */
 function searchAround(slot: u32, level: i32, measure: i32, into: usize): void {
   forget()
   visit(slot)
@@ -117,13 +116,13 @@ function searchAround(slot: u32, level: i32, measure: i32, into: usize): void {
   for (let i = 0; i < kept; i++) linkBack(slotAt(into, i), slot, level, measure)
 }
 
-/** Writes the `kept` slots of `into` to a list, and keeps what it names besides and does not leave. */
+/** Writes the `kept` slots of `into` to a list, followed by its other entries that do not leave. */
 function replaceList(slot: u32, level: i32, into: usize, kept: i32): void {
   const list = listOf(slot, level)
   const length = lengthAt(level)
   const others = scratch + FRESH
   lock(slot)
-  // Threads that insert meanwhile may have added to it.
+  // Threads that insert meanwhile may have appended to it.
   let count = 0
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
@@ -144,7 +143,7 @@ function countIn(list: usize, length: i32): i32 {
   return count
 }
 
-/** Copies the slots of a list that stay, and marks all as seen; gives how many stay. */
+/** Copies the slots of a list that stay, and marks all as visited; returns how many stay. */
 function keepStaying(list: usize, length: i32, into: usize): i32 {
   let staying = 0
   for (let i = 0; i < length; i++) {
@@ -158,7 +157,7 @@ function keepStaying(list: usize, length: i32, into: usize): i32 {
   return staying
 }
 
-/** Puts the slots of a list that stay and were not seen yet into the pool. */
+/** Offers the slots of a list that stay and were not visited yet to the pool. */
 function offerList(list: usize, level: i32): void {
   const length = lengthAt(level)
   const fresh = scratch + FRESH
@@ -175,13 +174,13 @@ function offerList(list: usize, level: i32): void {
   offerFresh(count, efConstruction, i32.MAX_VALUE, efConstruction)
 }
 
-/** Ends the stay of the slots that are LEAVING, and gives the graph another entry point if it was one of them. */
+/** Makes LEAVING slots ABSENT, and replaces the entry point if it was one of them. */
 export function releaseLeaving(): void {
-  const slotCount = atomic.load<i32>(header + SLOTS)
+  const slotCount = atomic.load<i32>(header + words.SLOTS)
   for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
     if (stateOf(slot) == LEAVING) atomic.store<u8>(states + <usize>slot, ABSENT)
   }
-  const entry = atomic.load<i64>(header + ENTRY)
+  const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry >= 0 && stateOf(<u32>entry) == LINKED) return
   let best: i64 = -1
   for (let slot: u32 = 0; slot < <u32>slotCount; slot++) {
@@ -189,22 +188,22 @@ export function releaseLeaving(): void {
     const level = <i64>load<u8>(levels + <usize>slot)
     if (level > best >> 32 || best < 0) best = (level << 32) | <i64>slot
   }
-  atomic.store<i64>(header + ENTRY, best)
+  atomic.store<i64>(header + words.ENTRY, best)
 }
 
 /**
- * Makes sure that a slot can be reached at level 0: where a walk from the entry point towards it does not come by, it gets a link from
- * the nearest that it came by. Nothing that could be reached before is cut off by that (see `nameInPool`), so one pass over all
+ * Reconnects a slot that cannot be reached at level 0: if a walk from the entry point towards it does not visit it, it gets a
+ * link from the nearest slot that the walk visited. That cuts off no other slot (see `nameInPool`), so one pass over all
  * unreachable slots leaves none, unless others are linked meanwhile.
  *
- * @returns 1 where it got a link, 0 where it needed none
+ * @returns 1 if it got a link, 0 if it needed none
  */
 export function reconnect(slot: u32, measure: i32): i32 {
-  const entry = atomic.load<i64>(header + ENTRY)
+  const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0 || stateOf(slot) != LINKED) return 0
   askFrom(slot, measure)
   forget()
-  // Not from the upper levels down: what is found that way may be cut off together with the slot.
+  // Not through the upper levels: what is found that way may be cut off together with the slot.
   startPool(<u32>entry)
   beam(0, efConstruction)
   if (isVisited(slot)) return 0

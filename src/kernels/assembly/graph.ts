@@ -1,12 +1,12 @@
 import { beam, descendTo, distanceOf, keyOf, poolCount, slotOf, startPool } from './beam'
+import { isLive, rows } from './columns'
+import * as words from '../graph-header'
 import {
   CANDIDATES,
   efConstruction,
-  ENTRY,
   forget,
   FRESH,
   header,
-  isLive,
   KEPT_FOR_OTHER,
   KEPT_FOR_SELF,
   lengthAt,
@@ -18,14 +18,11 @@ import {
   m0,
   NONE,
   pool,
-  rows,
   SCORES,
   scratch,
   slotAt,
   states,
   unlock,
-  UPPER_LIMIT,
-  UPPER_NEXT,
   uppers,
   visit,
 } from './graph-memory'
@@ -33,32 +30,47 @@ import { areCopies, askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measu
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
- * arXiv:1603.09320: algorithms 1, 2, 4 and 5), with the graph's distances on integer codes (codes.ts) and the
- * answer's on the float32 rows.
+ * arXiv:1603.09320: algorithms 1, 2, 4 and 5). Where it departs from the paper, and the section of
+ * docs/decisions/index.md that measures it:
  *
- * Several threads insert at once, and any number search meanwhile without locks. What makes it safe:
+ *    1. Distances are of integer codes, or of float32 rows where codes do not tell vectors apart; only the nearest
+ *       candidates are measured exactly (Codes; What a graph is measured on; How much is measured exactly).
+ *    2. A walk has one sorted pool instead of two heaps, and expands two candidates at a time (What made it fast).
+ *    3. A walk can stop before `ef` candidates were expanded (Where a walk ends).
+ *    4. A node's level is a function of its slot, so that a slot that is used again keeps its upper lists (Deletes).
+ *    5. The search for neighbours on a level starts from the nearest node of the level above alone, not from all that were
+ *       found there. Not measured.
+ *    6. Algorithm 4 neither extends its candidates nor keeps pruned ones: a list may stay short. Not measured.
+ *    7. Removed points stay in the graph until they are repaired out, walks go through them, and a full list gives the
+ *       place of a removed point to a new neighbour before it is chosen anew (Deletes).
+ *    8. A new node that no list has kept gets a link all the same, and unreachable nodes are reconnected (Deletes).
+ *    9. A copy of a vector in the graph is linked to that vector alone, in a chain; copies with upper levels are linked in
+ *       full (Copies).
+ *   10. Several threads insert at once, and any number search meanwhile without locks (Threads).
  *
- *   - Each thread has an instance of this module over the same memory; the globals below are its own.
+ * What makes 10 safe:
+ *
+ *   - Each thread has an instance of this module over the same memory, and so its own variables.
  *   - A list of neighbours is a run of slots that ends at NONE or at its full length. It changes in place,
- *     under its node's spin lock, one aligned word at a time: a reader that walks through it meanwhile sees
- *     old and new entries mixed, each of which is a slot with codes and lists of its own.
+ *     under its node's spin lock, one aligned word at a time: a concurrent reader sees old and new entries mixed,
+ *     each of which is a slot with codes and lists.
  *   - A node's codes and lists are written before anything points at it.
  *
- * graph-memory.ts has the layout, measure.ts the distances, beam.ts the walk, graph-search.ts and
- * graph-repair.ts what is built on them.
+ * graph-memory.ts has the layout, columns.ts the vectors, measure.ts the distances, beam.ts the walk; graph-search.ts,
+ * rerank.ts and graph-repair.ts are built on them.
  */
 
 /**
- * Algorithm 4: of candidates in ascending order keeps those that are nearer to the asked-for vector than to
- * any kept before, so that a list's few places point in different directions. Writes slots to `into`.
+ * Algorithm 4: of candidates in ascending order, keeps those that are nearer to the asked-for vector than to any kept
+ * before, so that the few links of a list point in different directions. Writes slots to `into`.
  *
- * Copies of the asked-for vector are as near to it as to each other, and would take all places: points of which
- * there are more copies than places would be an island. A few are kept, apart from the rule and after the others.
+ * Copies of the asked-for vector are as near to it as to each other, and would take all places: a vector with more copies
+ * than places would become an island. So the rule does not apply to copies: a few of them are kept, after the others.
  *
  * @param candidates keys, ascending
- * @param self the slot of the asked-for vector, from which measures are at the call, and are not afterwards
- * @param kept how many slots stand in `into` already
- * @returns how many stand there then, at most `limit`
+ * @param self the slot of the asked-for vector, which distances are measured from at the call, but no longer afterwards
+ * @param kept how many slots `into` holds already
+ * @returns how many it holds then, at most `limit`
  */
 export function selectNeighbours(
   candidates: usize,
@@ -87,7 +99,7 @@ export function selectNeighbours(
 /** Copies that a list keeps at most. */
 const COPIES_MAX: i32 = 4
 
-/** Keeps the copies whose slots are next to `self`, so that the lists of several copies name others, not all the same. */
+/** Keeps the copies with the nearest slot numbers, so that the lists of several copies name different ones. */
 function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, self: u32, kept: i32): i32 {
   let nearest: u32 = 0
   for (; kept < limit; kept++) {
@@ -96,7 +108,7 @@ function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, sel
     let best = NONE
     for (let i = 0; i < copies; i++) {
       const slot = slotOf(load<u64>(candidates + (<usize>i << 3)))
-      // Ahead of one on the other side at the same distance, so that no two have the same.
+      // A higher slot counts as nearer than a lower one at the same difference, so that no two gaps are equal.
       const gap = slot > self ? ((slot - self) << 1) : ((self - slot) << 1) + 1
       if (slot == self || gap <= beyond || gap >= nearest || !isLive(slot)) continue
       nearest = gap
@@ -108,7 +120,7 @@ function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, sel
   return kept
 }
 
-/** Whether a slot is nearer than `distance` to none of the kept ones; `into` has room for three more. */
+/** Whether no kept slot is nearer to a slot than `distance`; `into` has room for three more. */
 // @ts-ignore: decorator
 @inline
 function isApart(slot: u32, distance: f32, into: usize, kept: i32, measure: i32): bool {
@@ -130,8 +142,8 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
 }
 
 /**
- * Adds `slot` to the list of `to`, which is chosen anew when it is full; gives whether `slot` stands in it then.
- * A copy joins those that `to` leads to already.
+ * Adds `slot` to the list of `to`, which is chosen anew when it is full; returns whether the list names `slot` then.
+ * A copy joins the chain of copies behind `to`.
  */
 export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
   if (areCopies(to, slot) && joinCopies(to, slot, level)) return true
@@ -147,22 +159,22 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
 }
 
 /**
- * Where a list names a slot, or else could: at its end, or in place of a slot whose point is gone. Its length where it is full of
- * others. Giving away the place of one removed point leaves the others for a repair, which finds what lay behind them; to
- * choose the list anew would drop them all.
+ * The place of a slot in a list, or else a place that it can take: the end, or that of a removed point. Returns the list's
+ * length if it is full of others. Replacing one removed point leaves the others for a repair, which finds what is behind
+ * them; choosing the list anew would drop them all.
  */
 function placeIn(list: usize, length: i32, slot: u32): i32 {
   let at = 0
   while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
   if (at < length) return at
-  // Not before: whether a slot lives is a cache miss for each.
+  // Last, because asking whether a slot is live is a cache miss.
   for (let i = 0; i < length; i++) if (!isLive(slotAt(list, i))) return i
   return length
 }
 
 /**
- * Puts a slot between another one and the copy of both that this one names: so every slot names a few copies of itself at
- * most, and they are one chain that a walk can follow, however many there are.
+ * Inserts a slot between `to` and the copy of both that `to` names. So every slot names at most a few copies of itself, and
+ * all copies are one chain that a walk can follow.
  *
  * @returns whether there was such a copy
  */
@@ -176,15 +188,15 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
 }
 
 /**
- * Puts a slot between another one and the entry `at` of its list: whoever could be reached before still can.
+ * Inserts a slot between `to` and the entry `at` of its list: every slot that could be reached before still can.
  *
- * @returns false where the entry has changed meanwhile, and nothing was put in its place
+ * @returns false if the entry has changed meanwhile; nothing was replaced then
  */
 function putBetween(to: u32, slot: u32, at: i32, level: i32): bool {
   const place = listOf(to, level) + (<usize>at << 2)
   const next = load<u32>(place)
-  // First the way on, then the way to it: whoever walks along meanwhile misses nothing. One lock at a time, as two
-  // slots may be put before each other.
+  // The slot's link first, then the link to it: a concurrent walk misses nothing. One lock at a time, as two slots
+  // may be inserted before each other.
   if (isLive(next)) nameBeside(slot, next, level)
   lock(to)
   const isNamed = isIn(listOf(to, level), lengthAt(level), slot)
@@ -204,7 +216,7 @@ export function isIn(list: usize, length: i32, slot: u32): bool {
   return false
 }
 
-/** Where a list names a live copy of the slot that it belongs to, other than `but`; -1 where it does not. */
+/** The place of a live copy of `owner`, other than `but`, in its list; -1 if there is none. */
 function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
@@ -214,7 +226,7 @@ function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
   return -1
 }
 
-/** Adds an entry to a list, in place of the last one where it is full. */
+/** Adds an entry to a list; replaces the last one if the list is full. */
 function nameBeside(slot: u32, entry: u32, level: i32): void {
   const list = listOf(slot, level)
   const length = lengthAt(level)
@@ -236,7 +248,7 @@ function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32):
   return false
 }
 
-/** Writes the keys of slots to CANDIDATES, ascending by their distance to `from`. */
+/** Writes the keys of slots to CANDIDATES, ascending by their distance from `from`. */
 function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void {
   const keys = scratch + CANDIDATES
   askFrom(from, measure)
@@ -257,12 +269,12 @@ function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void
 
 /**
  * Algorithm 1: codes a slot and links it into the graph, at `level` and below. A slot that was linked before
- * keeps its level, and with it the room of its upper lists.
+ * has the same level again, and its upper lists.
  *
- * @returns 0, or 1 when there is no room for upper lists and the slot was linked at level 0 alone
+ * @returns 0, or 1 if there was no room for upper lists and the slot was linked at level 0 alone
  */
 export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
-  // Without rows in memory a slot was coded when it was filled.
+  // With rows on disk, the slot was coded when it was filled.
   if (measure < ROWS && rows != 0) encodeSlot(slot)
   let full = 0
   if (level > 0 && !haveUpper(slot, level)) {
@@ -273,9 +285,9 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
   for (let each = 0; each <= level; each++) writeList(listOf(slot, each), lengthAt(each), 0, 0)
 
   const mine = (<i64>level << 32) | <i64>slot
-  let entry = atomic.load<i64>(header + ENTRY)
+  let entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0) {
-    entry = atomic.cmpxchg<i64>(header + ENTRY, -1, mine)
+    entry = atomic.cmpxchg<i64>(header + words.ENTRY, -1, mine)
     if (entry < 0) {
       atomic.store<u8>(states + <usize>slot, LINKED)
       return full
@@ -284,7 +296,7 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
   linkInto(slot, level, entry, measure)
   atomic.store<u8>(states + <usize>slot, LINKED)
   while (<i32>(entry >> 32) < level) {
-    const seen = atomic.cmpxchg<i64>(header + ENTRY, entry, mine)
+    const seen = atomic.cmpxchg<i64>(header + words.ENTRY, entry, mine)
     if (seen == entry) break
     entry = seen
   }
@@ -319,11 +331,11 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
 }
 
 /**
- * Links a slot to the copy of it that stands in the pool, and to nothing else: what is near one is near the other, and the
- * links of one will do. So a vector that is stored a thousand times over takes no more room in the lists of others than
- * one that is stored once, and leads a walk no thousand times to the same places.
+ * Links a slot to the copy of it in the pool, if there is one, and to nothing else: both have the same neighbours, so the
+ * links of one are enough. A vector that is stored a thousand times then takes no more places in other lists than one that
+ * is stored once, and a walk does not visit the same neighbourhood a thousand times.
  *
- * @returns whether there is one
+ * @returns whether there was a copy
  */
 export function followCopy(slot: u32, measure: i32): bool {
   const alike = score1(slot)
@@ -340,9 +352,9 @@ export function followCopy(slot: u32, measure: i32): bool {
 }
 
 /**
- * Puts a slot that no list has taken into the list of the nearest live slot of the pool that has a place free, at level 0: a
- * point far from all others would not be found. Where all lists are full it goes between the nearest and the last entry of
- * its list, so that nothing else is cut off.
+ * Links to a slot that no list has kept, at level 0, from the nearest live slot of the pool with a free place: otherwise a
+ * point far from all others would not be found. If all lists are full, the slot is inserted between the nearest one and the
+ * last entry of its list, so that nothing else is cut off.
  */
 export function nameInPool(slot: u32): void {
   const last = <usize>(m0 - 1) << 2
@@ -354,7 +366,7 @@ export function nameInPool(slot: u32): void {
     const list = listOf(parent, 0)
     if (load<u32>(list + last) != NONE) continue
     lock(parent)
-    // A parent that was cut off together with the slot, and is linked again by now, may name it already.
+    // A parent that was cut off together with the slot, and was reconnected since, may name it already.
     const at = placeIn(list, m0, slot)
     if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
     unlock(parent)
@@ -365,12 +377,12 @@ export function nameInPool(slot: u32): void {
   for (let tries = 0; tries < 4; tries++) if (putBetween(nearest, slot, m0 - 1, 0)) return
 }
 
-/** Makes sure that a slot has room for its upper lists. */
+/** Reserves the upper lists of a slot, unless it has them; returns false if there is no room. */
 function haveUpper(slot: u32, level: i32): bool {
   const at = uppers + (<usize>slot << 2)
   if (load<u32>(at) != 0) return true
-  const first = atomic.add<u32>(header + UPPER_NEXT, <u32>level)
-  if (first + <u32>level > load<u32>(header + UPPER_LIMIT)) return false
+  const first = atomic.add<u32>(header + words.UPPER_NEXT, <u32>level)
+  if (first + <u32>level > load<u32>(header + words.UPPER_LIMIT)) return false
   store<u32>(at, first)
   return true
 }

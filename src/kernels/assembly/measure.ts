@@ -1,3 +1,5 @@
+import * as format from '../memory-format'
+import { codeBits, codeOf, codeStride, normOf, rowLength, rowOf, rows, width } from './columns'
 import {
   CODE_COSINE_SCALE,
   CODE_HEADER,
@@ -9,44 +11,35 @@ import {
   encodeQuery,
   encodeStored,
 } from './codes'
-import { COSINE, dot32, EUCLIDEAN, euclidean32, HAMMING, hamming, manhattan32 } from './distances'
-import {
-  codeBits,
-  codeOf,
-  codeStride,
-  norms,
-  QUARTET,
-  queryCode,
-  rowLength,
-  rowOf,
-  rows,
-  SCORES,
-  scratch,
-  SPILL,
-  width,
-} from './graph-memory'
+import { COSINE, distance64, dot32, EUCLIDEAN, euclidean32, HAMMING, hamming, manhattan32 } from './distances'
+import { QUARTET, queryCode, SCORES, scratch, SPILL } from './graph-memory'
 import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } from './nibbles'
 
 /**
  * Distances from one asked-for vector, a query or a stored slot, to slots, four at a time.
  */
 
-/** How a traversal measures: by the codes, or by the float32 rows under a metric. */
-export const CODES_EUCLIDEAN: i32 = 0
-export const CODES_COSINE: i32 = 1
-export const ROWS: i32 = 2
+/** What a walk measures by: the codes, or the float32 rows under a metric. */
+export const CODES_EUCLIDEAN: i32 = format.CODES_EUCLIDEAN
+export const CODES_COSINE: i32 = format.CODES_COSINE
+export const ROWS: i32 = format.ROWS_MEASURE
 
-/** Whether a measure estimates a metric's distances, and not only orders much as they do. */
+/** Whether a measure estimates a metric's distances; others only order slots in much the same way. */
 export function measuresAs(measure: i32, metric: i32): bool {
   if (measure == CODES_EUCLIDEAN) return metric == EUCLIDEAN
   if (measure == CODES_COSINE) return metric == COSINE
   return measure - ROWS == metric
 }
 
+/** The measure. `ask...` sets it, and all variables of one of the two groups below: no other is read then. */
 let order: i32 = 0
-let queryCodes: usize = 0
+
+/** By rows: the row of the asked-for vector and its norm. */
 let queryRow: usize = 0
 let queryRoot: f32 = 0
+
+/** By codes: the codes of the asked-for vector, and what makes a distance of a sum of products; see `decoded`. */
+let queryCodes: usize = 0
 let base: f32 = 0
 let factor: f32 = 0
 let constant: i32 = 0
@@ -55,50 +48,65 @@ let sumFactor: i32 = 0
 /** Measures from here on are from a stored slot. */
 export function askFrom(slot: u32, measure: i32): void {
   order = measure
-  queryRow = rowOf(slot)
   if (measure >= ROWS) {
-    queryRoot = <f32>Math.sqrt(load<f64>(norms + (<usize>slot << 3)))
+    askRow(rowOf(slot), normOf(slot))
     return
   }
   const code = codeOf(slot)
-  if (codeBits == 4) {
-    unpackNibbles(code, width, queryCode)
-    askByQueryCode(NIBBLE_ZERO)
-    // Vectors that are alike err alike, which takes the estimate below zero and their order with it: all
-    // distances from here are lifted by as much as that can be.
-    const error = load<f32>(code + NIBBLE_ERROR)
-    base += order == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
+  if (codeBits != 4) {
+    const sum = load<i32>(code + CODE_SUM)
+    askCode(code, CODE_ZERO * CODE_ZERO * width - CODE_ZERO * sum, -CODE_ZERO)
     return
   }
-  queryCodes = code + CODE_HEADER
-  constant = -CODE_ZERO * load<i32>(code + CODE_SUM) + CODE_ZERO * CODE_ZERO * width
-  sumFactor = -CODE_ZERO
-  setFactors(code)
+  unpackNibbles(code, width, queryCode)
+  askCode(queryCode, -NIBBLE_ZERO * load<i32>(queryCode + CODE_SUM), 0)
+  // Similar vectors have similar errors, which takes estimates below zero, where their order is lost: all distances
+  // from here are raised by as much as that can be.
+  const error = load<f32>(code + NIBBLE_ERROR)
+  base += order == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
 }
 
 /** Measures from here on are from a query's row, whose codes are made here. */
 export function askFor(row: usize, norm: f64, measure: i32): void {
   order = measure
-  queryRow = row
-  queryRoot = <f32>Math.sqrt(norm)
-  if (measure >= ROWS) return
+  if (measure >= ROWS) {
+    askRow(row, norm)
+    return
+  }
   encodeQuery(row, rowLength, width, queryCode)
-  askByQueryCode(codeBits == 4 ? NIBBLE_ZERO : CODE_ZERO)
+  const zero = codeBits == 4 ? NIBBLE_ZERO : CODE_ZERO
+  askCode(queryCode, -zero * load<i32>(queryCode + CODE_SUM), 0)
 }
 
-/** Asks by the signed codes at `queryCode`, to which every stored code is `zero` too large. */
 // @ts-ignore: decorator
 @inline
-function askByQueryCode(zero: i32): void {
-  queryCodes = queryCode + CODE_HEADER
-  constant = -zero * load<i32>(queryCode + CODE_SUM)
-  sumFactor = 0
-  setFactors(queryCode)
+function askRow(row: usize, norm: f64): void {
+  queryRow = row
+  queryRoot = <f32>Math.sqrt(norm)
 }
 
 /**
- * Whether two slots hold the same vector, bit by bit. Equal codes do not make copies where the rows are at hand: of vectors with
- * one dominant component, thousands can have the same code. Codes come first all the same, as they mostly differ at once.
+ * Asks by a code with its header. A stored code is larger than the component's by the code of zero: what that adds to a sum of
+ * products is undone by `ofSums`, and `ofCode` times the sum of the other code.
+ */
+// @ts-ignore: decorator
+@inline
+function askCode(code: usize, ofSums: i32, ofCode: i32): void {
+  queryCodes = code + CODE_HEADER
+  constant = ofSums
+  sumFactor = ofCode
+  if (order == CODES_EUCLIDEAN) {
+    base = load<f32>(code + CODE_NORM)
+    factor = 2 * load<f32>(code + CODE_SCALE)
+  } else {
+    base = 1
+    factor = load<f32>(code + CODE_COSINE_SCALE)
+  }
+}
+
+/**
+ * Whether two slots hold the same vector, bit by bit. Rows decide where they are in memory: of vectors with one dominant
+ * component, thousands can have the same code. Codes are compared first, because most differ in their first bytes.
  */
 export function areCopies(a: u32, b: u32): bool {
   if (codeStride > 0 && !haveSameBytes(codeOf(a), codeOf(b), codeStride)) return false
@@ -112,22 +120,15 @@ function haveSameBytes(one: usize, other: usize, bytes: usize): bool {
   return true
 }
 
-/** Codes a slot by its row, for storing. */
+/** Writes the code of a slot whose row is in memory. */
 export function encodeSlot(slot: u32): void {
-  if (codeBits == 4) encodeNibbles(rowOf(slot), rowLength, width, codeOf(slot))
-  else encodeStored(rowOf(slot), rowLength, width, codeOf(slot))
+  encodeRow(rowOf(slot), slot)
 }
 
-// @ts-ignore: decorator
-@inline
-function setFactors(code: usize): void {
-  if (order == CODES_EUCLIDEAN) {
-    base = load<f32>(code + CODE_NORM)
-    factor = 2 * load<f32>(code + CODE_SCALE)
-  } else {
-    base = 1
-    factor = load<f32>(code + CODE_COSINE_SCALE)
-  }
+/** Writes the code of a slot by its row, wherever the row is. */
+export function encodeRow(row: usize, slot: u32): void {
+  if (codeBits == 4) encodeNibbles(row, rowLength, width, codeOf(slot))
+  else encodeStored(row, rowLength, width, codeOf(slot))
 }
 
 /** The distance of the asked-for vector to a row under a metric, in float32. */
@@ -136,7 +137,7 @@ function rowDistance(metric: i32, slot: u32): f32 {
   if (metric == EUCLIDEAN) return euclidean32(queryRow, row, rowLength)
   if (metric == HAMMING) return <f32>hamming(queryRow, row, rowLength)
   if (metric != COSINE) return manhattan32(queryRow, row, rowLength)
-  const root = queryRoot * <f32>Math.sqrt(load<f64>(norms + (<usize>slot << 3)))
+  const root = queryRoot * <f32>Math.sqrt(normOf(slot))
   return root > 0 ? 1 - dot32(queryRow, row, rowLength) / root : 1
 }
 
@@ -151,21 +152,21 @@ function decoded(code: usize, dot: i32): f32 {
   return distance
 }
 
-/** Distances below zero and those that are not numbers would break the order of the keys. */
+/** Negative distances and NaN would break the order of the keys. */
 // @ts-ignore: decorator
 @inline
 function sane(distance: f32): f32 {
   return distance == distance ? max<f32>(distance, 0) : Infinity
 }
 
-/** Longer rows are read in order anyway, which the processor sees coming. */
+/** Beyond these bytes, the processor prefetches a code by itself, because it is read in order. */
 const TOUCHED_MAX: usize = 320
 export const CACHE_LINE: usize = 64
 
 /**
- * Reads from the codes of slots and does nothing with it: WebAssembly has no prefetch, but a load that nobody
- * waits for is under way beside the next ones, so that all rows of a list come from memory at once. The fewer
- * instructions between two loads, the more of them the processor looks ahead to.
+ * Prefetches the codes of slots. WebAssembly has no prefetch instruction, but a load whose value is not used does not
+ * delay the next ones, so the codes of a whole list are fetched at once. The fewer instructions between two loads, the more
+ * of them the processor starts ahead.
  */
 // @ts-ignore: decorator
 @inline
@@ -246,4 +247,9 @@ export function distancesFrom(slot: u32, measure: i32, list: usize, count: i32, 
     const end = min(count - at, 4)
     memory.copy(out + (<usize>at << 2), scratch + SCORES, <usize>end << 2)
   }
+}
+
+/** The distance of two slots whose rows are in memory, as it is defined. */
+export function exactDistance(metric: i32, a: u32, b: u32): f64 {
+  return distance64(metric, rowOf(a), rowOf(b), rowLength, normOf(a), normOf(b))
 }

@@ -1,3 +1,4 @@
+import { isLive, live, normOf, norms, rowLength, rowOf, sequenceOf, sequences } from './columns'
 import {
   cosineOf,
   dot32,
@@ -24,8 +25,8 @@ import {
  *     term, n/16 - 1 in a lane, four in the reduction; and n * 2^-149 where terms underflow;
  *   dot product (Cosine): absolute error <= (n/16 + 8) u * |a| |b|, by Cauchy-Schwarz.
  *
- * The slack used is twice that. Whatever is not finite in float32, and cosines of norms so small that
- * underflow could matter, goes to the judge. Hamming counts are exact in either.
+ * The slack is twice that. Rows whose float32 distance is not finite, and cosines of norms so small that underflow
+ * could matter, are always judged in float64. Hamming counts are exact in both.
  */
 
 /** Below this product of norms a dot product's terms may underflow by more than the slack allows. */
@@ -38,65 +39,89 @@ const LEAST_F32: f64 = 1.401298464324817e-45
  * Offers the live rows of slots [from, to) to a query's pool of its k nearest.
  *
  * The pool is a max-heap by (distance, sequence) in three parallel columns: f64 distances at `pool`, f64
- * sequences behind room for k of them, u32 slots behind those. `count` entries stand in it already.
+ * sequences behind room for k of them, u32 slots behind those. It holds `count` entries at the call.
  *
  * Columns are read without locks while a writer may change slots: `live` is read first, then the sequence,
- * then the row. A row that is torn comes out with a sequence that the engine then finds changed.
+ * then the row. The engine drops a row that was read torn, because the slot's sequence has changed by then.
  *
+ * @param rowsAt address of row 0, or where it would be if rows before `from` were in memory too
  * @returns the number of entries in the pool afterwards
  */
 export function scan(
   metric: i32,
   query: usize,
   queryNorm: f64,
-  n: i32,
-  rows: usize,
-  live: usize,
-  sequences: usize,
-  norms: usize,
+  rowsAt: usize,
   from: i32,
   to: i32,
   pool: usize,
   k: i32,
   count: i32,
 ): i32 {
+  // In locals for the loop.
+  const n = rowLength
+  const liveAt = live
+  const sequencesAt = sequences
+  const normsAt = norms
   for (let slot = from; slot < to; slot++) {
-    count = offerSlot(metric, query, queryNorm, n, rows, live, sequences, norms, slot, pool, k, count)
+    if (atomic.load<u8>(liveAt + <usize>slot) == 0) continue
+    const sequence = load<f64>(sequencesAt + (<usize>slot << 3))
+    const row = rowsAt + <usize>slot * (<usize>n << 2)
+    const norm = load<f64>(normsAt + (<usize>slot << 3))
+    count = measureRow(metric, query, queryNorm, n, row, norm, sequence, slot, pool, k, count)
   }
   return count
 }
 
-/** The distance of the row that was last offered; in float32, where that was enough to pass it over. */
-export let measured: f64 = 0
-
-/** Offers one slot, if it is live; parameters and result as of `scan`. */
+/** Offers one slot whose row is in memory, if it is live; parameters and result as of `scan`. */
 // @ts-ignore: decorator
 @inline
 export function offerSlot(
   metric: i32,
   query: usize,
   queryNorm: f64,
-  n: i32,
-  rows: usize,
-  live: usize,
-  sequences: usize,
-  norms: usize,
-  slot: i32,
+  slot: u32,
   pool: usize,
   k: i32,
   count: i32,
 ): i32 {
-  if (atomic.load<u8>(live + <usize>slot) == 0) return count
-  const sequence = load<f64>(sequences + (<usize>slot << 3))
-  const row = rows + <usize>slot * (<usize>n << 2)
-  const norm = load<f64>(norms + (<usize>slot << 3))
-  return offerRow(metric, query, queryNorm, n, row, norm, sequence, slot, pool, k, count)
+  if (!isLive(slot)) return count
+  return offerRow(metric, query, queryNorm, rowOf(slot), sequenceOf(slot), slot, pool, k, count)
 }
 
-/** Offers one row, wherever it stands; parameters and result as of `scan`. */
+/**
+ * Offers the row of a slot, wherever the row is; parameters and result as of `scan`.
+ *
+ * @param sequence the slot's, read before the row was
+ */
+export function offerRow(
+  metric: i32,
+  query: usize,
+  queryNorm: f64,
+  row: usize,
+  sequence: f64,
+  slot: u32,
+  pool: usize,
+  k: i32,
+  count: i32,
+): i32 {
+  const norm = normOf(slot)
+  return measureRow(metric, query, queryNorm, rowLength, row, norm, sequence, <i32>slot, pool, k, count)
+}
+
+/** The distance of the row that was offered last; in float32 where that was enough to pass it over. */
+export let measured: f64 = NaN
+
+/** Makes `measured` NaN until a row is offered. */
 // @ts-ignore: decorator
 @inline
-export function offerRow(
+export function forgetMeasured(): void {
+  measured = NaN
+}
+
+// @ts-ignore: decorator
+@inline
+function measureRow(
   metric: i32,
   query: usize,
   queryNorm: f64,
@@ -131,7 +156,7 @@ export function offerRow(
   return offer(pool, k, count, distance, sequence, <u32>slot)
 }
 
-/** Puts an entry into the pool if it is among the k nearest; gives the new number of entries. */
+/** Puts an entry into the pool if it is among the k nearest; returns the new number of entries. */
 function offer(pool: usize, k: i32, count: i32, distance: f64, sequence: f64, slot: u32): i32 {
   if (count < k) {
     siftUp(pool, k, count, distance, sequence, slot)

@@ -1,0 +1,60 @@
+import { parentPort, workerData } from 'node:worker_threads'
+import hnswlib from 'hnswlib-node'
+import { rowsOf } from '../../shared/data/rows.ts'
+import { noId, type SearchAnswer } from './contender.ts'
+
+export interface HnswlibSetup {
+  readonly path: string
+  readonly dimension: number
+}
+
+/** First the queries, which are turned into plain arrays; then, with the clock running, the search. */
+export type ToHnswlibWorker =
+  | { readonly kind: 'queries'; readonly queries: Float32Array }
+  | { readonly kind: 'search'; readonly k: number; readonly ef: number }
+
+export type FromHnswlibWorker =
+  | { readonly kind: 'ready' }
+  | { readonly kind: 'found'; readonly ids: Uint32Array }
+
+type Index = InstanceType<typeof hnswlib.HierarchicalNSW>
+
+/** Searches on the thread that calls. */
+export function searchHnswlib(
+  index: Index,
+  rows: readonly Float32Array[],
+  k: number,
+  ef: number,
+): SearchAnswer {
+  return searchArrays(
+    index,
+    rows.map((row) => Array.from(row)),
+    k,
+    ef,
+  )
+}
+
+function searchArrays(index: Index, queries: readonly number[][], k: number, ef: number): SearchAnswer {
+  const ids = new Uint32Array(queries.length * k).fill(noId)
+  index.setEf(ef)
+  const start = process.hrtime.bigint()
+  for (const [place, query] of queries.entries()) ids.set(index.searchKnn(query, k).neighbors, place * k)
+  return { ids, seconds: Number(process.hrtime.bigint() - start) / 1e9 }
+}
+
+if (parentPort !== null) serve(parentPort, workerData)
+
+function serve(port: NonNullable<typeof parentPort>, { path, dimension }: HnswlibSetup): void {
+  const index = new hnswlib.HierarchicalNSW('l2', dimension)
+  index.readIndexSync(path)
+  let queries: number[][] = []
+  const answer = (message: FromHnswlibWorker): void => port.postMessage(message)
+  port.on('message', (message: ToHnswlibWorker) => {
+    if (message.kind === 'queries') {
+      queries = rowsOf(message.queries, dimension).map((row) => Array.from(row))
+      answer({ kind: 'ready' })
+    } else {
+      answer({ kind: 'found', ids: searchArrays(index, queries, message.k, message.ef).ids })
+    }
+  })
+}

@@ -1,0 +1,91 @@
+import { join } from 'node:path'
+import hnswlib from 'hnswlib-node'
+import { rowsOf } from '../../shared/data/rows.ts'
+import {
+  type BuildAnswer,
+  type BuildRequest,
+  type Contender,
+  type ContenderVariant,
+  type SearchAnswer,
+  type SearchRequest,
+  timed,
+} from './contender.ts'
+import { HnswlibThreads } from './hnswlib-threads.ts'
+import { searchHnswlib } from './hnswlib-worker.ts'
+import { versionOf } from './package-version.ts'
+
+/**
+ * hnswlib as `npm install hnswlib-node` installs it: compiled at install time with the flags of its binding.gyp,
+ * which name no instruction set, so that hnswlib takes its SSE kernels. The binding wants vectors as plain
+ * arrays; those are made before the clock starts.
+ */
+export const hnswlibNode: ContenderVariant = {
+  description: {
+    version: `hnswlib-node ${versionOf('hnswlib-node')} (hnswlib 0.8.0)`,
+    flags:
+      "-O3 without -march, so SSE kernels (node-gyp's and its binding.gyp's defaults), float32, space l2",
+    buildThreads: 'one',
+    searchThreads: 'a worker thread a core, each with its own copy of the index: the binding has no threads',
+    metrics: ['Euclidean'],
+  },
+  create: (folder) => new HnswlibNode(folder),
+}
+
+class HnswlibNode implements Contender {
+  readonly #path: string
+  #index!: InstanceType<typeof hnswlib.HierarchicalNSW>
+  #dimension = 0
+  #isSaved = false
+  #threads: HnswlibThreads | undefined
+
+  constructor(folder: string) {
+    this.#path = join(folder, 'index.bin')
+  }
+
+  async build(request: BuildRequest): Promise<BuildAnswer> {
+    const { vectors, count: maxElements, dimension, m, efConstruction } = request
+    this.#open(dimension)
+    let seconds = await timed(() =>
+      this.#index.initIndex({ maxElements, m, efConstruction, randomSeed: 100 }),
+    )
+    for (let from = 0; from < maxElements; from += rowsAtOnce) {
+      const rows = rowsOf(vectors.subarray(from * dimension, (from + rowsAtOnce) * dimension), dimension)
+      const points = rows.map((row) => Array.from(row))
+      seconds += await timed(() => {
+        for (const [place, point] of points.entries()) this.#index.addPoint(point, from + place)
+      })
+    }
+    return { seconds }
+  }
+
+  async search({ queries, k, ef, threads }: SearchRequest): Promise<SearchAnswer> {
+    if (threads === 1) return searchHnswlib(this.#index, rowsOf(queries, this.#dimension), k, ef)
+    await this.save()
+    this.#threads ??= new HnswlibThreads(threads, this.#path, this.#dimension)
+    return this.#threads.search(queries, k, ef)
+  }
+
+  async save(): Promise<void> {
+    if (this.#isSaved) return
+    this.#index.writeIndexSync(this.#path)
+    this.#isSaved = true
+  }
+
+  async load({ dimension }: Omit<BuildRequest, 'vectors'>): Promise<void> {
+    this.#open(dimension)
+    this.#index.readIndexSync(this.#path)
+    this.#isSaved = true
+  }
+
+  async close(): Promise<void> {
+    await this.#threads?.close()
+  }
+
+  #open(dimension: number): void {
+    this.#dimension = dimension
+    this.#index = new hnswlib.HierarchicalNSW('l2', dimension)
+  }
+}
+
+/** Few, so that the plain arrays do not show in the memory that the index takes. */
+const rowsAtOnce = 200

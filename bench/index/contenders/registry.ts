@@ -1,0 +1,25 @@
+import type { ContenderVariant } from './contender.ts'
+import { levers } from './vicinal-levers.ts'
+
+/** The contenders by name, in the order of the table. Loaded only in the process that runs them. */
+export const contenders: Readonly<Record<string, () => Promise<ContenderVariant>>> = {
+  vicinal: async () => (await import('./vicinal.ts')).vicinal,
+  'vicinal-exact': async () => (await import('./vicinal.ts')).vicinalExact,
+  ...Object.fromEntries(
+    levers.map((lever) => [lever.name, async () => (await import('./vicinal.ts')).vicinalWith(lever)]),
+  ),
+  hnswlib: async () => (await import('./hnswlib.ts')).hnswlibNode,
+  usearch: async () => (await import('./usearch.ts')).usearchFloat,
+  'usearch-i8': async () => (await import('./usearch.ts')).usearchByte,
+  zvec: async () => (await import('./zvec.ts')).zvecFloat,
+  'zvec-i8': async () => (await import('./zvec.ts')).zvecByte,
+}
+
+export function isVicinal(name: string): boolean {
+  return name.startsWith('vicinal')
+}
+
+/** Those of a run without `--contenders`: the exact scan takes too long on the large sets, levers are a curve. */
+export const usualContenders: readonly string[] = Object.keys(contenders).filter(
+  (name) => !name.startsWith('vicinal-'),
+)

@@ -1,0 +1,42 @@
+import type { SearchExecutor } from '../../../src/engine/executor.ts'
+import { HitLists } from '../../../src/engine/hit-lists.ts'
+import type { IndexSearches } from '../../../src/engine/index-searches.ts'
+import type { IndexQuery } from '../../../src/index/searcher.ts'
+import type { VicinalIndex } from '../../shared/vicinal-index.ts'
+import { noId, timed } from './contender.ts'
+
+/** The service's search threads. They get all queries as one batch. */
+export class VicinalThreads {
+  readonly #executor: SearchExecutor
+  readonly #searches: IndexSearches
+  #route: IndexQuery['route']
+
+  constructor(threads: number, index: VicinalIndex) {
+    this.#executor = index.createExecutor(threads)
+    this.#searches = index.attachTo(this.#executor, () => this.#route)
+  }
+
+  /** @param asked queries of one route */
+  async search(
+    asked: readonly IndexQuery[],
+    k: number,
+  ): Promise<{ readonly slots: Uint32Array; readonly seconds: number }> {
+    this.#route = asked[0]?.route
+    const queries = asked.map(({ vector, metric, ef }) => ({ vector, metric, ef, limit: k }))
+    let found = new HitLists(0)
+    const seconds = await timed(async () => {
+      found = await this.#searches.search(queries)
+    })
+    const slots = new Uint32Array(asked.length * k).fill(noId)
+    for (let place = 0; place < found.length; place += 1) {
+      for (let rank = 0; rank < found.lengthOf(place); rank += 1) {
+        slots[place * k + rank] = found.slot(place, rank)
+      }
+    }
+    return { slots, seconds }
+  }
+
+  async close(): Promise<void> {
+    await this.#executor.close()
+  }
+}

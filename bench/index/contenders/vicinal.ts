@@ -1,0 +1,148 @@
+import type { Route } from '../../../src/index/graph.ts'
+import type { IndexQuery, Searcher } from '../../../src/index/searcher.ts'
+import { loadKernels } from '../../../src/kernels/wasm-module.ts'
+import { rowsOf } from '../../shared/data/rows.ts'
+import { type IndexingOptions, VicinalIndex } from '../../shared/vicinal-index.ts'
+import {
+  type BuildAnswer,
+  type BuildRequest,
+  type Contender,
+  type ContenderVariant,
+  type Description,
+  noId,
+  type SearchAnswer,
+  type SearchRequest,
+  timed,
+} from './contender.ts'
+import type { Lever } from './vicinal-levers.ts'
+import { VicinalThreads } from './vicinal-threads.ts'
+
+const common: Pick<Description, 'version' | 'searchThreads' | 'metrics'> = {
+  version: 'this working tree',
+  searchThreads: "the service's search threads over one index",
+  metrics: ['Euclidean', 'Cosine', 'Manhattan', 'Hamming'],
+}
+
+/** The service's index: its index threads build, its searcher answers, one call for each query. */
+export const vicinal: ContenderVariant = {
+  description: {
+    ...common,
+    flags:
+      'WebAssembly with relaxed SIMD, graph on codes of 4 or 7 bits as usual at the dimension, the best re-ranked with float32 and float64',
+    buildThreads: 'any',
+  },
+  create: () => new Vicinal('graph'),
+}
+
+/** The same with a chosen build of the kernels and a chosen width of codes. */
+export function vicinalWith(lever: Lever): ContenderVariant {
+  return {
+    description: { ...common, flags: `graph, ${lever.title}`, buildThreads: 'any' },
+    create: () => new Vicinal('graph', lever),
+  }
+}
+
+/** Its exact scan, which the service takes for collections that are too small for a graph. */
+export const vicinalExact: ContenderVariant = {
+  description: {
+    ...common,
+    flags: 'WebAssembly with relaxed SIMD, exact scan: float32 filters, float64 judges',
+    buildThreads: 'one',
+  },
+  create: () => new Vicinal('scan'),
+}
+
+class Vicinal implements Contender {
+  readonly #way: 'graph' | 'scan'
+  readonly #lever: Lever | undefined
+  readonly #idOfSlot: number[] = []
+  readonly #slotOfId: number[] = []
+  #request!: Omit<BuildRequest, 'vectors'>
+  #index!: VicinalIndex
+  #searcher!: Searcher
+  #threads: VicinalThreads | undefined
+
+  constructor(way: 'graph' | 'scan', lever?: Lever) {
+    this.#way = way
+    this.#lever = lever
+  }
+
+  async build(request: BuildRequest): Promise<BuildAnswer> {
+    const { vectors, ...rest } = request
+    this.#request = rest
+    const { dimension, m, efConstruction, threads, count } = request
+    const kernels = loadKernels(this.#lever?.variant, this.#lever?.isWide)
+    const options = { kernels, dimension, m, efConstruction, maxLimit, codeBits: this.#lever?.codeBits }
+    const rows = rowsOf(vectors, dimension)
+    const seconds = await timed(async () => {
+      this.#index = new VicinalIndex(options)
+      this.#index.reserve(count)
+      if (this.#way === 'graph') this.#index.startIndexing({ ...indexing, threads })
+      for (const [id, row] of rows.entries()) this.#place(row, id)
+      if (this.#way === 'scan') return
+      await this.#index.caughtUp()
+      await this.#index.stopIndexing()
+    })
+    this.#searcher = this.#index.createSearcher()
+    return { seconds }
+  }
+
+  async search({ queries, k, ef, threads }: SearchRequest): Promise<SearchAnswer> {
+    const { dimension, metric } = this.#request
+    const route = this.#route()
+    const asked = rowsOf(queries, dimension).map((vector): IndexQuery => ({ vector, metric, k, ef, route }))
+    if (threads === 1) return this.#searchAlone(asked, k)
+    this.#threads ??= new VicinalThreads(threads, this.#index)
+    const { slots, seconds } = await this.#threads.search(asked, k)
+    return { ids: slots.map((slot) => (slot === noId ? noId : this.#idOfSlot[slot]!)), seconds }
+  }
+
+  /** As the service does it: it marks the points as removed, repairs the links to them and reuses their slots. */
+  async reinsert(ids: Uint32Array, vectors: Float32Array): Promise<void> {
+    const { threads, dimension } = this.#request
+    if (!this.#index.isIndexing) this.#index.startIndexing({ ...indexing, threads })
+    for (const id of ids) this.#index.remove(this.#slotOfId[id]!)
+    for (const [place, row] of rowsOf(vectors, dimension).entries()) this.#place(row, ids[place]!)
+    await this.#index.caughtUp()
+  }
+
+  ownBytes(): number {
+    return this.#index.memoryBytes
+  }
+
+  async close(): Promise<void> {
+    await this.#threads?.close()
+    await this.#index.stopIndexing()
+  }
+
+  #searchAlone(asked: readonly IndexQuery[], k: number): SearchAnswer {
+    const ids = new Uint32Array(asked.length * k).fill(noId)
+    const { ranges } = this.#index
+    const start = process.hrtime.bigint()
+    for (const [place, query] of asked.entries()) {
+      const [hits] = this.#searcher.search([query], ranges, () => false)
+      for (const [rank, { slot }] of hits!.entries()) ids[place * k + rank] = this.#idOfSlot[slot]!
+    }
+    return { ids, seconds: Number(process.hrtime.bigint() - start) / 1e9 }
+  }
+
+  #place(row: Float32Array, id: number): void {
+    const slot = this.#index.place(row)
+    this.#idOfSlot[slot] = id
+    this.#slotOfId[id] = slot
+  }
+
+  #route(): Route | undefined {
+    return this.#way === 'scan' ? undefined : this.#index.cheapestRoute(this.#request.metric)
+  }
+}
+
+const maxLimit = 1024
+
+const indexing: Omit<IndexingOptions, 'threads'> = {
+  // Below zero, the indexer never counts as caught up. It would then measure its recall, which is no part of a build.
+  maxUnindexedBytes: -1,
+  recallTarget: 0.98,
+  hnswEf: 128,
+  graphBytesMin: 0,
+}

@@ -1,0 +1,8 @@
+import type { Options } from '../options.ts'
+
+/** A table over a varying condition, such as the number of rows or threads, for the chosen contenders. */
+export interface Curve {
+  readonly title: string
+  readonly headings: readonly string[]
+  rows(options: Options, onRow: (row: readonly string[]) => void): Promise<void>
+}

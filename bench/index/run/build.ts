@@ -1,0 +1,109 @@
+import { existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Metric } from '../../../src/base/point.ts'
+import type { DataSet } from '../../shared/data/data-set.ts'
+import type { Description } from '../contenders/contender.ts'
+import type { Options } from '../options.ts'
+import { ContenderClient } from './contender-client.ts'
+import type { BuildQuestion, Built } from './messages.ts'
+
+export interface Build extends Built {
+  readonly threads: number
+}
+
+/** A contender with its index built, waiting to be searched. */
+export interface Ready {
+  readonly client: ContenderClient
+  readonly description: Description
+  /** One for each number of threads; the last is the index that is searched. */
+  readonly builds: readonly Build[]
+  /** Whether the index came from an earlier run. */
+  readonly reused: boolean
+}
+
+export type BuildOptions = Pick<Options, 'm' | 'efConstruction' | 'buildThreads' | 'cache' | 'reuse'>
+
+/**
+ * Builds once for each number of threads, each time in a fresh process, and leaves the last one running; or
+ * loads what an earlier run built with the same settings.
+ *
+ * @throws NotOffered when the contender does not have the metric
+ */
+export async function prepareContender(
+  name: string,
+  set: DataSet,
+  metric: Metric,
+  options: BuildOptions,
+): Promise<Ready> {
+  const folder = join(options.cache, 'indexes', `${set.name}-${set.count}-${metric}`, name)
+  const earlier = options.reuse ? await loadEarlier(name, folder, set, metric, options) : undefined
+  if (earlier !== undefined) return earlier
+  const builds: Build[] = []
+  for (const threads of options.buildThreads) {
+    const [client, description] = await ContenderClient.open(name, folder, {
+      fromBefore: false,
+      keep: options.reuse,
+    })
+    refuseMetric(client, description, metric)
+    const isLast = description.buildThreads === 'one' || threads === options.buildThreads.at(-1)
+    try {
+      const built = await client.ask({ kind: 'build', ...question(set, metric, options, threads) })
+      builds.push({ threads: description.buildThreads === 'one' ? 1 : threads, ...built })
+      if (!isLast) await client.close()
+    } catch (error) {
+      client.kill()
+      throw error
+    }
+    if (!isLast) continue
+    if (options.reuse && (await client.ask({ kind: 'save' }))) {
+      writeFileSync(recordPath(folder), JSON.stringify({ key: keyOf(description, set, options), builds }))
+    }
+    return { client, description, builds, reused: false }
+  }
+  throw new Error('a build needs at least one number of threads')
+}
+
+/** A contender lacks what was to be measured. That is no fault of its own and does not end the run. */
+export class NotOffered extends Error {}
+
+function refuseMetric(client: ContenderClient, { metrics }: Description, metric: Metric): void {
+  if (metrics.includes(metric)) return
+  client.kill()
+  throw new NotOffered(`${client.name} is measured for ${metrics.join(', ')}, not ${metric}`)
+}
+
+async function loadEarlier(
+  name: string,
+  folder: string,
+  set: DataSet,
+  metric: Metric,
+  options: BuildOptions,
+): Promise<Ready | undefined> {
+  if (!existsSync(recordPath(folder))) return undefined
+  const record = JSON.parse(readFileSync(recordPath(folder), 'utf8')) as { key: string; builds: Build[] }
+  const [client, description] = await ContenderClient.open(name, folder, { fromBefore: true, keep: true })
+  if (record.key !== keyOf(description, set, options)) {
+    await client.close()
+    return undefined
+  }
+  await client.ask({ kind: 'load', ...question(set, metric, options, record.builds.at(-1)!.threads) })
+  return { client, description, builds: record.builds, reused: true }
+}
+
+function question(set: DataSet, metric: Metric, options: BuildOptions, threads: number): BuildQuestion {
+  const { basePath, queryPath, count, dimension, queryCount } = set
+  const { m, efConstruction } = options
+  return { basePath, queryPath, count, dimension, queryCount, metric, m, efConstruction, threads }
+}
+
+function keyOf(
+  description: Description,
+  set: DataSet,
+  { m, efConstruction, buildThreads }: BuildOptions,
+): string {
+  return JSON.stringify([description, set.description, set.count, m, efConstruction, buildThreads])
+}
+
+function recordPath(folder: string): string {
+  return join(folder, 'built.json')
+}

@@ -1,0 +1,95 @@
+import { once } from 'node:events'
+import { createConnection, type Socket } from 'node:net'
+import { Http2Connection } from './http2-connection.ts'
+import type { Outcome, WireRequest } from './load-plan.ts'
+
+/** Sends requests as cheaply as can be, so that the generator is not what is measured. */
+export interface Sender {
+  send(request: WireRequest): Promise<Outcome>
+}
+
+/** gRPC over several connections in turn. */
+export async function connectGrpc(port: number, count: number): Promise<Sender> {
+  const connections = await Promise.all(Array.from({ length: count }, () => Http2Connection.open(port)))
+  let turn = 0
+  return {
+    send(request) {
+      turn += 1
+      return connections[turn % count]!.send(request)
+    },
+  }
+}
+
+/** HTTP/1.1 over kept connections, a request at a time on each; further requests wait for a free connection. */
+export async function connectHttp(
+  port: number,
+  count: number,
+  waitingMax: number = Number.POSITIVE_INFINITY,
+): Promise<Sender> {
+  const free = await Promise.all(
+    Array.from({ length: count }, async () => {
+      const socket = createConnection(port, '127.0.0.1')
+      socket.setNoDelay(true)
+      await once(socket, 'connect')
+      return new HttpConnection(socket)
+    }),
+  )
+  const waiting: ((connection: HttpConnection) => void)[] = []
+  return {
+    async send(request) {
+      if (free.length === 0 && waiting.length >= waitingMax) return 'refused'
+      const connection = free.pop() ?? (await new Promise<HttpConnection>((resolve) => waiting.push(resolve)))
+      const outcome = await connection.send(request)
+      const next = waiting.shift()
+      if (next === undefined) free.push(connection)
+      else next(connection)
+      return outcome
+    },
+  }
+}
+
+class HttpConnection {
+  readonly #socket: Socket
+  #received: string[] = []
+  #missing = 0
+  #settle: ((outcome: Outcome) => void) | undefined
+
+  constructor(socket: Socket) {
+    this.#socket = socket
+    socket.setEncoding('latin1')
+    // `setEncoding` makes this a string, although the type says otherwise.
+    socket.on('data', (text) => this.#receive(String(text)))
+    socket.on('close', () => this.#settle?.('failed'))
+    socket.on('error', () => this.#settle?.('failed'))
+  }
+
+  send({ path, body, method }: WireRequest): Promise<Outcome> {
+    if (this.#socket.destroyed) return Promise.resolve('failed')
+    const head = `${method ?? 'POST'} ${path} HTTP/1.1\r\nhost: localhost\r\n`
+    const length = `content-type: application/json\r\ncontent-length: ${body.length}\r\n`
+    this.#socket.cork()
+    this.#socket.write(`${head}${method === 'GET' ? '' : length}\r\n`)
+    if (body.length > 0) this.#socket.write(body)
+    this.#socket.uncork()
+    return new Promise((resolve) => {
+      this.#settle = resolve
+    })
+  }
+
+  #receive(text: string): void {
+    this.#received.push(text)
+    this.#missing -= text.length
+    if (this.#missing > 0) return
+    const received = this.#received.join('')
+    const end = received.indexOf('\r\n\r\n')
+    const length = /^content-length: *(\d+)/im.exec(received.slice(0, Math.max(end, 0)))
+    this.#missing = end === -1 ? 0 : end + 4 + Number(length?.[1] ?? 0) - received.length
+    if (end === -1 || this.#missing > 0) {
+      this.#received = [received]
+      return
+    }
+    this.#received = []
+    const status = Number(received.slice(9, 12))
+    this.#settle?.(status === 429 ? 'refused' : status < 300 ? 'answered' : 'failed')
+  }
+}

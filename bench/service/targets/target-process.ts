@@ -1,0 +1,70 @@
+import { randomUUID } from 'node:crypto'
+import type { ApiContext } from '../../../src/api/call.ts'
+import { IdLists } from '../../../src/base/id-lists.ts'
+import { idBytes } from '../../../src/base/ids.ts'
+import { ServiceMetrics } from '../../../src/base/metrics.ts'
+import { readConfig } from '../../../src/config.ts'
+import { loggerOf, startService } from '../../../src/main.ts'
+import { startTransports } from '../../../src/transports.ts'
+import { noCollections } from '../../../test/support/no-collections.ts'
+import { apiKey } from '../load/load-plan.ts'
+import type { Ports } from './target.ts'
+
+/**
+ * A server under load, in a process of its own: the service, or an echo, which is the same transports and the
+ * same codecs with nothing behind them. No database behind the same transports can be faster than the echo.
+ */
+const [kind, dataDir] = process.argv.slice(2)
+const config = readConfig({
+  ...process.env,
+  DATA_DIR: dataDir,
+  GRPC_PORT: '0',
+  HTTP_PORT: '0',
+  GRPC_ROOT_PASSWORD: apiKey,
+  LOG_LEVEL: 'warn',
+})
+process.on('disconnect', () => process.exit())
+process.send!(kind === 'echo' ? await startEcho() : await startVicinal())
+
+async function startVicinal(): Promise<Ports> {
+  const { grpcAddress, httpAddress, ready } = await startService(config)
+  await ready
+  return { grpc: grpcAddress.port, http: httpAddress!.port }
+}
+
+async function startEcho(): Promise<Ports> {
+  const ids = Array.from({ length: 1000 }, () => randomUUID())
+  // The same ids for every search, as many as the service returns at most, so that a search costs nothing.
+  const found = Buffer.alloc(config.maxQueuedResults * idBytes, IdLists.of([ids]).bytes)
+  const context: ApiContext = {
+    limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+    collections: noCollections,
+    database: {
+      dimension: undefined,
+      insert: async (points) => points.map((_, index) => ids[index % ids.length]!),
+      remove: async () => true,
+      get: () => undefined,
+      search: async (queries) => {
+        let end = 0
+        return new IdLists(
+          found,
+          queries.map(({ limit }) => (end += Math.min(limit, ids.length))),
+        )
+      },
+      snapshot: () => {
+        throw new Error('an echo has nothing to keep')
+      },
+    },
+  }
+  const { ports } = await startTransports({
+    config,
+    context,
+    metrics: new ServiceMetrics(),
+    logger: loggerOf(config),
+    keys: { grpc: [{ name: 'bench', key: apiKey, role: 'write' }], http: undefined },
+    isReady: () => true,
+    writesBlocked: () => undefined,
+    ports: { grpc: 0, http: 0 },
+  })
+  return { grpc: ports.grpc, http: ports.http! }
+}

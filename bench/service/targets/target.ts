@@ -1,0 +1,65 @@
+import { fork } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import packageJson from '../../../package.json' with { type: 'json' }
+import { nextMessage } from '../../shared/next-message.ts'
+import type { Transport, WireRequest } from '../load/load-plan.ts'
+import type { Workload } from '../load/workloads.ts'
+
+export interface Ports {
+  readonly grpc: number
+  readonly http: number
+}
+
+export interface Filled {
+  /** Until every row was stored. */
+  readonly seconds: number
+  /** Until every row was in the index, where the target says so. */
+  readonly indexedSeconds: number
+}
+
+/** A server under load. */
+export interface Target extends AsyncDisposable {
+  readonly name: string
+  readonly pid: number
+  readonly ports: Partial<Ports>
+  /** Stores the rows, and resolves when they are indexed; undefined for a target that stores nothing. */
+  fill(rows: readonly Float32Array[]): Promise<Filled | undefined>
+  /** Row numbers of the nearest; undefined for a target that stores nothing. */
+  nearest(
+    query: Float32Array,
+    asked: { readonly k: number; readonly ef: number },
+  ): Promise<readonly number[] | undefined>
+  requests(workload: Workload, transport: Transport): readonly WireRequest[]
+  /** Resolves when all stored points are indexed, so that the next measurement is not slowed by the last. */
+  settled(): Promise<void>
+}
+
+export interface ServerProcess extends AsyncDisposable {
+  readonly pid: number
+  readonly ports: Ports
+}
+
+/** The service over an empty store, or the echo. */
+export async function startServer(name: 'vicinal' | 'echo'): Promise<ServerProcess> {
+  const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-bench-'))
+  const child = fork(join(import.meta.dirname, 'target-process.ts'), [name, dataDir], {
+    execArgv: startFlags,
+  })
+  const ports = await nextMessage<Ports>(child)
+  return {
+    pid: child.pid!,
+    ports,
+    async [Symbol.asyncDispose]() {
+      const exited = once(child, 'exit')
+      child.disconnect()
+      await exited
+      await rm(dataDir, { recursive: true, force: true })
+    },
+  }
+}
+
+/** Node's options, as `npm start` has them. */
+const startFlags = packageJson.scripts.start.match(/--\S+/g) ?? []

@@ -1,0 +1,99 @@
+import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
+import type { Metric } from '../../../src/base/point.ts'
+import type { DataSet } from './data-set.ts'
+import type { ExactShare, NearestLists } from './exact-worker.ts'
+import { readSharedRows } from './matrix-file.ts'
+import { runParallel } from './parallel.ts'
+
+/**
+ * The exact answers: a full scan in plain JavaScript with 64-bit sums, on worker threads, which shares no
+ * code with the contenders. Computed once per set, number of rows, number of queries and metric, then kept in a file.
+ */
+export class GroundTruth {
+  readonly #nearest: NearestLists
+  readonly #depth: number
+
+  constructor(nearest: NearestLists, depth: number) {
+    this.#nearest = nearest
+    this.#depth = depth
+  }
+
+  static async of(set: DataSet, metric: Metric): Promise<GroundTruth> {
+    const depth = Math.min(depthMax, set.count)
+    const path = `${set.folder}/truth-${set.count}-${set.queryCount}-${metric}.bin`
+    if (!existsSync(path)) write(path, await scan(set, metric, depth))
+    return new GroundTruth(read(path), depth)
+  }
+
+  /** Mean share of the `k` nearest that was found. Points as far away as the k-th nearest count as nearest. */
+  recall(ids: Uint32Array, k: number): number {
+    if (k > this.#depth) throw new Error(`k is ${k}, the exact answers go to ${this.#depth}`)
+    const queries = ids.length / k
+    let found = 0
+    for (let query = 0; query < queries; query += 1) {
+      const nearest = this.#acceptable(query, k)
+      const distinct = new Set(ids.subarray(query * k, (query + 1) * k))
+      found += Math.min(k, [...distinct].filter((id) => nearest.has(id)).length)
+    }
+    return found / (queries * k)
+  }
+
+  #acceptable(query: number, k: number): Set<number> {
+    const { ids, distances } = this.#nearest
+    const from = query * this.#depth
+    const farthest = distances[from + k - 1]! * (1 + tieTolerance) + tieTolerance * tieTolerance
+    let count = k
+    while (count < this.#depth && distances[from + count]! <= farthest) count += 1
+    return new Set(ids.subarray(from, from + count))
+  }
+}
+
+/** Room for ties beyond k: repeated texts have equal vectors. */
+const depthMax = 128
+
+/** Relative: below it, float32 arithmetic puts two distances in either order. */
+const tieTolerance = 1e-6
+
+async function scan(set: DataSet, metric: Metric, depth: number): Promise<NearestLists> {
+  const base = readSharedRows(set.basePath, set.count, set.dimension)
+  const queries = readSharedRows(set.queryPath, set.queryCount, set.dimension)
+  const { dimension } = set
+  const url = new URL('./exact-worker.ts', import.meta.url)
+  const parts = await runParallel<NearestLists>(url, set.count, (from, to): ExactShare => {
+    return { base, queries, dimension, metric, depth, from, to }
+  })
+  return merge(parts, set.queryCount, depth)
+}
+
+function merge(parts: readonly NearestLists[], queryCount: number, depth: number): NearestLists {
+  const merged = { ids: new Uint32Array(queryCount * depth), distances: new Float64Array(queryCount * depth) }
+  for (let query = 0; query < queryCount; query += 1) {
+    const from = query * depth
+    const entries = parts.flatMap(({ ids, distances }) =>
+      Array.from({ length: depth }, (_, place) => ({
+        id: ids[from + place]!,
+        distance: distances[from + place]!,
+      })),
+    )
+    entries.sort((a, b) => a.distance - b.distance || a.id - b.id)
+    for (let place = 0; place < depth; place += 1) {
+      merged.ids[from + place] = entries[place]!.id
+      merged.distances[from + place] = entries[place]!.distance
+    }
+  }
+  return merged
+}
+
+function write(path: string, { ids, distances }: NearestLists): void {
+  writeFileSync(`${path}.part`, Buffer.concat([Buffer.from(distances.buffer), Buffer.from(ids.buffer)]))
+  renameSync(`${path}.part`, path)
+}
+
+function read(path: string): NearestLists {
+  const { buffer } = new Uint8Array(readFileSync(path))
+  const entries = buffer.byteLength / 12
+  return {
+    distances: new Float64Array(buffer, 0, entries),
+    ids: new Uint32Array(buffer, entries * 8, entries),
+  }
+}

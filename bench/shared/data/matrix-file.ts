@@ -1,0 +1,47 @@
+import { closeSync, openSync, readSync, renameSync, writeSync } from 'node:fs'
+
+/**
+ * Matrices are raw little-endian float32 files, row after row. They are read and written in pieces: one system
+ * call moves at most 2 GiB.
+ */
+export function readRows(path: string, from: number, count: number, dimension: number): Float32Array {
+  const rows = new Float32Array(count * dimension)
+  readInto(path, from * dimension * 4, new Uint8Array(rows.buffer))
+  return rows
+}
+
+/** The first rows in memory that worker threads can share. */
+export function readSharedRows(path: string, count: number, dimension: number): Float32Array {
+  const rows = new Float32Array(new SharedArrayBuffer(count * dimension * 4))
+  readInto(path, 0, new Uint8Array(rows.buffer))
+  return rows
+}
+
+/** Writes to a temporary name first, so that no reader finds an incomplete file. */
+export function writeRows(path: string, rows: Float32Array): void {
+  const bytes = new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength)
+  const file = openSync(`${path}.part`, 'w')
+  try {
+    for (let at = 0; at < bytes.length; )
+      at += writeSync(file, bytes, at, Math.min(pieceBytes, bytes.length - at))
+  } finally {
+    closeSync(file)
+  }
+  renameSync(`${path}.part`, path)
+}
+
+const pieceBytes = 64 * 1024 * 1024
+
+function readInto(path: string, offset: number, bytes: Uint8Array): void {
+  const file = openSync(path, 'r')
+  try {
+    for (let at = 0; at < bytes.length; ) {
+      const read = readSync(file, bytes, at, Math.min(pieceBytes, bytes.length - at), offset + at)
+      if (read === 0)
+        throw new Error(`${path} is shorter than the ${offset + bytes.length} bytes asked of it`)
+      at += read
+    }
+  } finally {
+    closeSync(file)
+  }
+}

@@ -1,0 +1,62 @@
+import { readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** Rows of signed bytes; a component is its byte / 127, a factor that scaling to unit length cancels. */
+export interface WordNet {
+  readonly description: string
+  readonly dimension: number
+  readonly base: Int8Array
+  readonly queries: Int8Array
+}
+
+const dimension = 512
+const baseName = 'wordnet-use512.base.i8'
+
+/**
+ * WordNet glosses embedded by the Universal Sentence Encoder: the whole set where `path` says it is, otherwise
+ * the 2,046 glosses of the demo, every tenth of which becomes a query.
+ *
+ * @param path a base file with its query file beside it (`base` in the name, `query` in the other's), or the
+ *   folder of both
+ */
+export function findWordNet(path: string | undefined): WordNet {
+  if (path === undefined) return fromDemo()
+  const basePath = statSync(path).isDirectory() ? join(path, baseName) : path
+  const base = readBytes(basePath)
+  const queries = readBytes(basePath.replace(/base(?=[^/]*$)/, 'query'))
+  const description = `${base.length / dimension} WordNet glosses x ${dimension} (Universal Sentence Encoder)`
+  return { description, dimension, base, queries }
+}
+
+/** Float32 rows of unit length. */
+export function unitRows(bytes: Int8Array): Float32Array {
+  const rows = new Float32Array(bytes.length)
+  for (let from = 0; from < bytes.length; from += dimension) {
+    let square = 0
+    for (let index = from; index < from + dimension; index += 1) square += bytes[index]! * bytes[index]!
+    const scale = 1 / Math.sqrt(square)
+    for (let index = from; index < from + dimension; index += 1) rows[index] = bytes[index]! * scale
+  }
+  return rows
+}
+
+function fromDemo(): WordNet {
+  const all = readBytes(join(import.meta.dirname, '../../../demo/data/wordnet-glosses.i8'))
+  const rows = Array.from({ length: all.length / dimension }, (_, row) =>
+    all.subarray(row * dimension, (row + 1) * dimension),
+  )
+  const base = concatenate(rows.filter((_, row) => row % 10 !== 0))
+  const queries = concatenate(rows.filter((_, row) => row % 10 === 0))
+  const description = `the demo's ${base.length / dimension} WordNet glosses x ${dimension}: too few to judge speed, name the whole set with --wordnet`
+  return { description, dimension, base, queries }
+}
+
+function concatenate(rows: readonly Int8Array[]): Int8Array {
+  const joined = new Int8Array(rows.length * dimension)
+  for (const [place, row] of rows.entries()) joined.set(row, place * dimension)
+  return joined
+}
+
+function readBytes(path: string): Int8Array {
+  return new Int8Array(readFileSync(path))
+}

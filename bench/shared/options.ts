@@ -1,0 +1,81 @@
+import { join } from 'node:path'
+import { type DataOptions, type SetName, setNames } from './data/data-set.ts'
+
+/** Options that both benchmarks have. */
+export interface CommonOptions extends DataOptions {
+  readonly sets: readonly SetName[]
+  /** Neighbours that each query asks for. */
+  readonly k: number
+  /** The JSON file of the results. */
+  readonly output: string
+}
+
+/** The same for `parseArgs`. */
+export const commonArguments = {
+  sets: { type: 'string' },
+  wordnet: { type: 'string' },
+  rows: { type: 'string' },
+  queries: { type: 'string' },
+  k: { type: 'string', default: '10' },
+  cache: { type: 'string' },
+  output: { type: 'string' },
+  quick: { type: 'boolean', default: false },
+  help: { type: 'boolean', default: false },
+} as const
+
+type CommonValues = Readonly<
+  Partial<Record<'sets' | 'wordnet' | 'rows' | 'queries' | 'cache' | 'output', string>>
+> & { readonly k: string; readonly quick: boolean }
+
+/** What a benchmark takes where the command line says nothing. */
+export interface Defaults {
+  readonly sets: readonly SetName[]
+  /** Rows of a `--quick` run. */
+  readonly quickRows: number
+  /** Begins the name of the results file. */
+  readonly resultName: string
+}
+
+/** @throws Error that names the option and the value that is unknown or out of range */
+export function readCommon(values: CommonValues, defaults: Defaults): CommonOptions {
+  const { quick } = values
+  const time = new Date().toISOString().slice(0, 19).replaceAll(':', '')
+  return {
+    sets: values.sets === undefined ? defaults.sets : choices('sets', values.sets, setNames),
+    rows: wholeNumber('rows', values.rows ?? String(quick ? defaults.quickRows : allRows)),
+    queries: wholeNumber('queries', values.queries ?? (quick ? '200' : '1000')),
+    k: wholeNumber('k', values.k),
+    wordnet: values.wordnet ?? process.env.VICINAL_BENCH_DATA,
+    cache: values.cache ?? join(benchFolder, '.cache'),
+    output: values.output ?? join(benchFolder, 'results', `${defaults.resultName}-${time}.json`),
+  }
+}
+
+/** More than any set has. */
+const allRows = 100_000_000
+
+/** The folder `bench/`. */
+export const benchFolder: string = join(import.meta.dirname, '..')
+
+/** The names in a list with commas, each one of `known`. */
+export function choices<Name extends string>(option: string, text: string, known: readonly Name[]): Name[] {
+  return text.split(',').map((each) => {
+    const name = known.find((candidate) => candidate === each.trim())
+    if (name === undefined) throw new Error(`--${option}: ${each} is none of ${known.join(', ')}`)
+    return name
+  })
+}
+
+export function wholeNumber(option: string, text: string): number {
+  const value = Number(text)
+  if (!Number.isSafeInteger(value) || value < 1) {
+    throw new Error(`--${option} is ${text}, it must be a whole number of at least 1`)
+  }
+  return value
+}
+
+export function positiveNumber(option: string, text: string): number {
+  const value = Number(text)
+  if (!(value > 0)) throw new Error(`--${option} is ${text}, it must be a positive number`)
+  return value
+}

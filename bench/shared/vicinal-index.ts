@@ -1,0 +1,175 @@
+import { availableParallelism } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLogger } from '../../src/base/log.ts'
+import type { Metric } from '../../src/base/point.ts'
+import { createExecutor, type SearchExecutor } from '../../src/engine/executor.ts'
+import type { IndexSearches } from '../../src/engine/index-searches.ts'
+import { IndexThreadPool } from '../../src/engine/index-thread-pool.ts'
+import { Indexer, type IndexerOptions } from '../../src/engine/indexer.ts'
+import { SlotAllocator } from '../../src/engine/slot-allocator.ts'
+import { type Route, routesFor } from '../../src/index/graph.ts'
+import { Searcher, type SlotRange } from '../../src/index/searcher.ts'
+import type { CodeBits, SegmentHandle } from '../../src/index/segment.ts'
+import { VectorIndex } from '../../src/index/vector-index.ts'
+import type { KernelModule } from '../../src/kernels/wasm-module.ts'
+
+export interface IndexOptions {
+  readonly kernels: KernelModule
+  readonly dimension: number
+  readonly m: number
+  readonly efConstruction: number
+  /** Results of a query at most. */
+  readonly maxLimit: number
+  /** Undefined: what the service takes at the dimension. */
+  readonly codeBits?: CodeBits | undefined
+}
+
+export type IndexingOptions = Pick<
+  IndexerOptions,
+  'maxUnindexedBytes' | 'recallTarget' | 'hnswEf' | 'graphBytesMin'
+> & { readonly threads: number }
+
+/** What a thread needs to search; it can be posted to a worker. */
+export interface SearcherSetup {
+  readonly kernels: KernelModule
+  /** Scratch memory of the thread: 0 of the main thread, then 1 to the number of cores. */
+  readonly lane: number
+  readonly segments: readonly SegmentHandle[]
+}
+
+const cores = availableParallelism()
+const logger = createLogger({ level: 'warn', pretty: false })
+
+/**
+ * Vicinal's index in memory, without a store or a server. This file is the only one of the benchmarks that
+ * constructs parts of the engine; it puts them together as the engine does.
+ *
+ *   startIndexing ──> place, remove ──> caughtUp ──> stopIndexing
+ *
+ * Without `startIndexing`, points are placed and never linked, so that searches have to scan.
+ */
+export class VicinalIndex {
+  readonly #kernels: KernelModule
+  readonly #maxLimit: number
+  readonly #index: VectorIndex
+  readonly #slots: SlotAllocator = new SlotAllocator(0)
+  #indexThreads: IndexThreadPool | undefined
+  #indexer: Indexer | undefined
+  #sequence = 0
+
+  constructor(options: IndexOptions) {
+    this.#kernels = options.kernels
+    this.#maxLimit = options.maxLimit
+    // Lanes of scratch memory: the main thread, search threads, index threads.
+    this.#index = new VectorIndex({ ...options, maxThreads: 1 + 2 * cores })
+  }
+
+  get memoryBytes(): number {
+    return this.#index.memoryBytes
+  }
+
+  /** All slots in use, for an exact scan. */
+  get ranges(): SlotRange[] {
+    const { slotCount, segments } = this.#index
+    return segments.map(({ ordinal, firstSlot, layout }) => {
+      return { ordinal, from: 0, to: Math.min(layout.capacity, slotCount - firstSlot) }
+    })
+  }
+
+  /** Allocates memory for so many points. */
+  reserve(count: number): void {
+    this.#index.reserve(count)
+  }
+
+  /** Starts index threads. They link what is placed from now on, and write no files. */
+  startIndexing(options: IndexingOptions): void {
+    this.#indexThreads = new IndexThreadPool(this.#kernels, options.threads, 1 + cores)
+    this.#indexer = new Indexer({
+      ...options,
+      threads: this.#indexThreads,
+      directory: undefined,
+      logger,
+      sequence: () => this.#sequence,
+      onFree: (slot) => this.#slots.release(slot),
+    })
+    this.#indexer.attach(this.#index)
+  }
+
+  get isIndexing(): boolean {
+    return this.#indexer !== undefined
+  }
+
+  /** @returns the slot of the point */
+  place(row: Float32Array): number {
+    const slot = this.#slots.take()
+    this.#index.place(slot, row, this.#sequence)
+    this.#sequence += 1
+    this.#indexer?.inserted(slot)
+    return slot
+  }
+
+  remove(slot: number): void {
+    this.#index.remove(slot)
+    this.#indexer?.removed(slot)
+  }
+
+  /** Resolves when all points are linked and the slots of removed points are free. */
+  async caughtUp(): Promise<void> {
+    const indexer = this.#indexer!
+    while (indexer.unindexed > 0 || indexer.tombstones > 0) await sleep(1)
+  }
+
+  async stopIndexing(): Promise<void> {
+    await this.#indexer?.close()
+    await this.#indexThreads?.close()
+    this.#indexer = undefined
+  }
+
+  /** The cheapest way through the graph, whatever its recall. */
+  cheapestRoute(metric: Metric): Route | undefined {
+    return routesFor(metric, this.#index.layout, [true, false])[0]
+  }
+
+  /** The way that the service takes: the indexer chooses it by measuring recall. Undefined: an exact scan. */
+  async chosenRoute(metric: Metric): Promise<Route | undefined> {
+    const indexer = this.#indexer!
+    while (indexer.isSettling) await sleep(10)
+    // It is known a moment after everything is linked. An index that is too small for a graph has none.
+    for (let round = 0; round < 100 && indexer.route(metric) === undefined; round += 1) await sleep(20)
+    return indexer.route(metric)
+  }
+
+  /** Searches on the main thread, also in segments that are added later. */
+  createSearcher(): Searcher {
+    const searcher = createSearcher({ kernels: this.#kernels, lane: 0, segments: [] })
+    this.#index.onSegment((segment) => searcher.attach(segment))
+    return searcher
+  }
+
+  /** For `createSearcher` on a thread of its own. */
+  searcherSetup(lane: number): SearcherSetup {
+    return { kernels: this.#kernels, lane, segments: this.#index.segments }
+  }
+
+  /** Starts the service's search threads, with no limit to what may wait for them. */
+  createExecutor(threads: number): SearchExecutor {
+    return createExecutor({
+      kernels: this.#kernels,
+      threads,
+      maxQueuedQueries: Number.POSITIVE_INFINITY,
+      maxLimit: this.#maxLimit,
+      logger,
+      inlineBytesMax: 0,
+    })
+  }
+
+  attachTo(executor: SearchExecutor, routeOf: (metric: Metric) => Route | undefined): IndexSearches {
+    return executor.attach(this.#index, routeOf)
+  }
+}
+
+export function createSearcher({ kernels, lane, segments }: SearcherSetup): Searcher {
+  const searcher = new Searcher(kernels, lane)
+  for (const segment of segments) searcher.attach(segment)
+  return searcher
+}

@@ -1,0 +1,59 @@
+import type { Logger } from '../base/log.ts'
+import type { MemoryBudget } from '../index/memory-budget.ts'
+import type { CodeBits } from '../index/segment.ts'
+import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { SearchExecutor } from './executor.ts'
+import type { IndexThreadPool } from './index-thread-pool.ts'
+import type { SharedBudget } from './shared-budget.ts'
+
+/** Settings of the process: of its threads, of what all collections may take together, and of every collection. */
+export interface EngineOptions {
+  readonly searchThreads: number
+  readonly indexThreads: number
+  readonly maxLimit: number
+  /** Bits of a code; undefined for what is usual at the dimension. */
+  readonly hnswCodeBits?: CodeBits | undefined
+  /** The ef of a search that states none. */
+  readonly hnswEf: number
+  readonly recallTarget: number
+  /** Of each collection. */
+  readonly maxUnindexedBytes: number
+  /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
+  readonly graphBytesMin?: number | undefined
+  /** Without a change for so long the index is tidied and written to disk; for tests, a few. */
+  readonly quietMs?: number | undefined
+  /** Searches of at most this many bytes of rows run on the main thread; for tests of the search threads, 0. */
+  readonly inlineBytesMax?: number | undefined
+  /** Keeps codes and links in memory and reads vectors from the store's file. */
+  readonly vectorsOnDisk?: boolean
+  readonly maxQueuedQueries: number
+  readonly maxQueuedResults: number
+  readonly maxQueuedWriteBytes: number
+  readonly idempotencyKeyLifeMs?: number
+  /** 0 for no limit. */
+  readonly maxMemoryBytes: number
+  readonly logger: Logger
+}
+
+export interface CollectionOptions {
+  /** Where graphs are kept between starts; undefined to keep none. */
+  readonly indexDirectory?: string | undefined
+  /** Links of a graph's node on each upper level; level 0 has twice as many. */
+  readonly hnswM: number
+  readonly hnswEfConstruction: number
+  /** Breaks off the opening, while points are being loaded. */
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What the collections of a process share. */
+export interface EngineParts {
+  readonly options: EngineOptions
+  readonly kernels: KernelModule
+  readonly executor: SearchExecutor
+  readonly indexThreads: IndexThreadPool
+  /** Ids that the searches under way may bring. */
+  readonly results: SharedBudget
+  /** Bytes of changes that wait for the disk. */
+  readonly writes: SharedBudget
+  readonly memory: MemoryBudget
+}

@@ -1,0 +1,131 @@
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import type { SearchQuery } from '../base/point.ts'
+import type { Hit } from '../index/hit.ts'
+import { Searcher } from '../index/searcher.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import type { KernelModule } from '../kernels/wasm-module.ts'
+import { HitLists } from './hit-lists.ts'
+import { type RouteOf, SearchPieces } from './search-pieces.ts'
+import { SearchRequest } from './search-request.ts'
+import type { BudgetShare } from './shared-budget.ts'
+
+export interface IndexSearchesOptions {
+  readonly index: VectorIndex
+  readonly kernels: KernelModule
+  readonly routeOf: RouteOf
+  /** Search threads. */
+  readonly threads: number
+  /** Searches of at most this many bytes of rows run on the calling thread. */
+  readonly inlineBytesMax: number
+  /** Queries that wait or run. */
+  readonly queries: BudgetShare
+  /** What the executor does for the index. */
+  readonly executor: {
+    /** Something waits that did not. */
+    dispatch(searches: IndexSearches): void
+    /** Nobody waits for this request any more. */
+    cancel(request: SearchRequest): void
+    /** Resolves when no search thread knows the index any more. */
+    detach(searches: IndexSearches): Promise<void>
+  }
+}
+
+/** The searches of one index: what waits for a thread, in the order of its turns. Use `SearchExecutor.attach`. */
+export class IndexSearches {
+  readonly index: VectorIndex
+  readonly #options: IndexSearchesOptions
+  readonly #inline: Searcher
+  readonly #pieces: SearchPieces
+  /** Requests that have not settled. */
+  readonly #unsettled = new Set<SearchRequest>()
+  /** Of these, requests with pieces that no thread has yet; the first one's turn is next. */
+  #waiting: SearchRequest[] = []
+  #refusal: DatabaseError | undefined
+  #drained: (() => void) | undefined
+  #ending: Promise<void> | undefined
+
+  constructor(options: IndexSearchesOptions) {
+    const { index, kernels, routeOf, threads } = options
+    this.#options = options
+    this.index = index
+    this.#inline = new Searcher(kernels, 0)
+    this.#pieces = new SearchPieces({ index, routeOf, threads, searcher: this.#inline })
+    index.onSegment((segment) => this.#inline.attach(segment))
+  }
+
+  /**
+   * The `limit` nearest live slots of each query, ascending by (distance, sequence).
+   *
+   * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole bound is
+   *   let in when none of its index does), `cancelled` when `signal` aborts, `shutting_down` after `close`, and the
+   *   reason of `discard` after that
+   */
+  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<HitLists> {
+    if (this.#refusal !== undefined) throw this.#refusal
+    if (signal?.aborted) throw cancellation(signal)
+    const refusal = this.#options.queries.refusal(queries.length)
+    if (refusal !== undefined) throw refusal
+    if (this.#pieces.bytesOf(queries.length) <= this.#options.inlineBytesMax) {
+      const search = (query: SearchQuery): readonly Hit[] =>
+        this.#inline.search([this.#pieces.asked(query)], this.#pieces.ranges(), () => false)[0]!
+      return HitLists.of(queries.map(search))
+    }
+    return this.#enqueue(queries, signal)
+  }
+
+  /** The request whose turn is next, of those that wait. */
+  get next(): SearchRequest | undefined {
+    return this.#waiting[0]
+  }
+
+  /** The next piece of the next request has been handed out. */
+  handOut(): void {
+    const request = this.#waiting.shift()!
+    request.handOut()
+    if (request.next !== undefined) this.#waiting.push(request)
+  }
+
+  /** Refuses new searches, lets those under way end, and has the threads drop the index. */
+  close(): Promise<void> {
+    this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
+    this.#ending ??= this.#end()
+    return this.#ending
+  }
+
+  /** The same, but searches under way end now, with an error. */
+  discard(error: DatabaseError): Promise<void> {
+    this.#refusal = error
+    for (const request of [...this.#unsettled]) request.fail(error)
+    return this.close()
+  }
+
+  async #end(): Promise<void> {
+    if (this.#unsettled.size > 0) await new Promise<void>((resolve) => (this.#drained = resolve))
+    this.#inline.close()
+    await this.#options.executor.detach(this)
+  }
+
+  #enqueue(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
+    const { queries: share, executor } = this.#options
+    return new Promise((resolve, reject) => {
+      const request = new SearchRequest(queries.length, this.#pieces.cut(queries), (error) => {
+        signal?.removeEventListener('abort', cancel)
+        if (error !== undefined) {
+          this.#waiting = this.#waiting.filter((each) => each !== request)
+          executor.cancel(request)
+        }
+        share.release(queries.length)
+        this.#unsettled.delete(request)
+        if (this.#unsettled.size === 0) this.#drained?.()
+        if (error === undefined) resolve(request.hits)
+        else reject(error)
+      })
+      const cancel = (): void => request.fail(cancellation(signal!))
+      signal?.addEventListener('abort', cancel, { once: true })
+      share.hold(queries.length)
+      this.#unsettled.add(request)
+      this.#waiting.push(request)
+      executor.dispatch(this)
+    })
+  }
+}

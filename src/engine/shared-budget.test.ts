@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { SharedBudget } from './shared-budget.ts'
+
+function budgetOf(max: number): SharedBudget {
+  return new SharedBudget({ max, setting: 'MAX_THINGS', inWords: (things) => `${things} things are held` })
+}
+
+describe('a budget that collections share', () => {
+  it('is all for a collection that is used alone, and says what is held and what the setting is', () => {
+    const budget = budgetOf(100)
+    const [first, other] = [budget.share(), budget.share()]
+    first.hold(60)
+    assert.equal(first.refusal(40), undefined)
+    assert.deepEqual(
+      [first.refusal(41)?.reason, first.refusal(41)?.message],
+      ['overloaded', '60 things are held, the most is 100 (MAX_THINGS): try again later'],
+    )
+    assert.equal(other.held, 0)
+  })
+
+  it('leaves a quarter to others while they hold something', () => {
+    const budget = budgetOf(100)
+    const [flood, other] = [budget.share(), budget.share()]
+    flood.hold(70)
+    other.hold(1)
+    assert.equal(flood.refusal(5), undefined)
+    assert.equal(
+      flood.refusal(6)?.message,
+      '70 things are held in this collection, the most is 75 while others are used (three quarters of MAX_THINGS): try again later',
+    )
+    flood.hold(5)
+    assert.equal(other.refusal(24), undefined)
+    assert.match(other.refusal(25)!.message, /^76 things are held, the most is 100/)
+    other.release(1)
+    assert.equal(flood.refusal(25), undefined)
+    assert.equal(budget.used, 75)
+  })
+
+  it('lets a collection in that holds nothing: with more than the bound, and beside one that holds all', () => {
+    const budget = budgetOf(100)
+    const [large, late] = [budget.share(), budget.share()]
+    assert.equal(large.refusal(1000), undefined)
+    large.hold(1000)
+    assert.equal(large.refusal(1)?.reason, 'overloaded')
+    assert.equal(late.refusal(1), undefined)
+    late.hold(1)
+    assert.equal(late.refusal(1)?.reason, 'overloaded')
+    large.release(1000)
+    assert.equal(late.refusal(74), undefined)
+    assert.equal(budget.used, 1)
+  })
+})

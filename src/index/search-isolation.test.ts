@@ -1,0 +1,170 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { type Metric, metrics } from '../base/point.ts'
+import type { KernelExports } from '../kernels/kernel-exports.ts'
+import { instantiateKernels, loadKernels } from '../kernels/wasm-module.ts'
+import { GraphThread, measureOf } from './graph.ts'
+import { GraphState } from './graph-state.ts'
+import { Lane } from './scratch.ts'
+import { laneAddress } from './segment.ts'
+import { VectorIndex } from './vector-index.ts'
+
+const seed = 7
+/** More than the marks of visited slots last for without being cleared. */
+const searches = 1200
+const dimension = 64
+const linked = 1900
+
+const random = seededRandom(seed)
+const kernels = loadKernels()
+const vectors = clusteredVectors(random, 1830, dimension)
+const queries = vectors.splice(1800)
+// Forty copies each of five vectors; the last hundred slots of all wait to be linked.
+for (let copy = 0; copy < 200; copy += 1) vectors.push(vectors[copy % 5]!)
+
+const index = new VectorIndex({
+  dimension,
+  kernels,
+  maxThreads: 2,
+  maxLimit: 100,
+  m: 8,
+  efConstruction: 60,
+  segmentSlots: 2500,
+})
+for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
+const segment = index.segments[0]!
+const { layout, memory } = segment
+const state = new GraphState(segment, 0)
+new GraphThread(segment, kernels, 0, 0).link(Array.from({ length: linked }, (_, slot) => slot))
+for (let slot = linked; slot < vectors.length; slot += 1) index.linkQueue(0, 0).push(slot)
+for (let slot = 3; slot < vectors.length; slot += 11) index.remove(slot)
+
+const { entry } = state
+
+interface Search {
+  readonly vector: Float32Array
+  readonly metric: Metric
+  readonly measure: number
+  readonly k: number
+  readonly ef: number
+  readonly reach: number
+  readonly rerank: number
+  readonly hidden: number
+  /** Entries to rank before the search is abandoned; undefined for a search in one call. */
+  readonly rankedMax: number | undefined
+  /** Whether the search finds the graph empty, with the waiting slots alone. */
+  readonly isEmpty: boolean
+}
+
+/** What a search brings, to the bit: the slots that were measured, where that can be seen, and the pool of the nearest. */
+interface Outcome {
+  readonly ranked: readonly number[]
+  readonly hits: readonly unknown[]
+}
+
+/** A kernel instance over a lane of its own. */
+class Instance {
+  readonly #kernels: KernelExports
+  readonly #lane: Lane
+
+  constructor(lane: number) {
+    const address = laneAddress(layout, lane)
+    new Uint8Array(memory.buffer, address, layout.laneBytes).fill(0)
+    this.#kernels = instantiateKernels(kernels, memory)
+    this.#lane = new Lane(segment, lane)
+    const { graph, beam, visited } = layout.lane
+    this.#kernels.attachGraph(layout.graphs[0]!.header, address + graph, address + beam, address + visited)
+  }
+
+  search(search: Search): Outcome {
+    const { address } = this.#lane
+    const { metric, measure, k, ef, reach, rerank, hidden } = search
+    state.entry = search.isEmpty ? undefined : entry
+    this.#lane.placeQuery(address, search.vector)
+    const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
+    const pool = address + layout.lane.pool
+    const number = metrics.indexOf(metric)
+    if (search.rankedMax !== undefined) return this.#rank(search, number, norm, pool, search.rankedMax)
+    const count = this.#kernels.searchGraph(
+      number,
+      measure,
+      address,
+      norm,
+      ef,
+      reach,
+      rerank,
+      pool,
+      k,
+      hidden,
+    )
+    this.#kernels.sortPool(pool, k, count)
+    return { ranked: [], hits: this.#lane.hitsOf(pool, k, count) }
+  }
+
+  #rank(search: Search, metric: number, norm: number, pool: number, most: number): Outcome {
+    const { walkGraph, nextRanked, offerRow, sortPool } = this.#kernels
+    const { address } = this.#lane
+    const { measure, k, ef, reach, rerank, hidden } = search
+    walkGraph(metric, measure, address, norm, ef, reach, rerank, k, hidden)
+    const ranked: number[] = []
+    let count = 0
+    while (ranked.length < most) {
+      const slot = nextRanked(pool, k, count)
+      if (slot < 0) break
+      ranked.push(slot)
+      const row = layout.rows + slot * layout.rowBytes
+      count = offerRow(metric, address, norm, row, slot + 1, slot, pool, k, count)
+    }
+    sortPool(pool, k, count)
+    return { ranked, hits: this.#lane.hitsOf(pool, k, count) }
+  }
+}
+
+function pick<T>(values: readonly T[]): T {
+  return values[Math.floor(random() * values.length)]!
+}
+
+/** Vectors from few, so that searches often follow others for the same one. */
+function randomSearch(): Search {
+  const metric = pick(metrics)
+  const ef = pick([16, 32, 100])
+  return {
+    vector: random() < 0.5 ? pick(queries.slice(0, 4)) : vectors[pick([0, 1, 2, 7])]!,
+    metric,
+    measure: measureOf(metric, layout, pick(['codes', 'rows'])),
+    k: pick([1, 3, 10]),
+    ef,
+    reach: pick([1.06, 1.2, Number.POSITIVE_INFINITY]),
+    rerank: pick([4, 16, ef]),
+    hidden: pick([-1, -1, 0, 7, 1950]),
+    rankedMax: pick([undefined, 1, 9, 1000]),
+    isEmpty: random() < 0.1,
+  }
+}
+
+describe(`a search, seed ${seed}`, () => {
+  it('brings to the bit what it would bring if no other had been before it', () => {
+    const used = new Instance(0)
+    let measured = 0
+    for (let number = 0; number < searches; number += 1) {
+      const search = randomSearch()
+      const expected = new Instance(1).search(search)
+      const { vector, ...asked } = search
+      assert.deepEqual(used.search(search), expected, `search ${number}, ${JSON.stringify(asked)}`)
+      measured += expected.ranked.length
+    }
+    assert.ok(measured > searches, `${measured} slots were ranked`)
+  })
+
+  it('starts its ranking with every variable set', () => {
+    const url = new URL('../kernels/assembly/rerank.ts', import.meta.url)
+    const source = readFileSync(url, 'utf8')
+    const variables = [...source.matchAll(/^(?:export )?let (\w+)/gm)].map(([, name]) => name!)
+    const begin = /^export function beginRanking\b[\s\S]*?^}/m.exec(source)![0]
+    assert.ok(variables.length > 0)
+    for (const name of variables) assert.match(begin, new RegExp(`^  ${name} = `, 'm'))
+  })
+})

@@ -1,0 +1,23 @@
+import type { SegmentHandle } from './segment.ts'
+
+/**
+ * Which points the slots of a segment hold, as views. These columns lie before the one that grows, so the views stay valid:
+ * make them once.
+ */
+export class SlotColumns {
+  readonly live: Uint8Array
+  readonly sequences: Float64Array
+  /** Squared norms of the vectors. */
+  readonly norms: Float64Array
+
+  constructor({ memory: { buffer }, layout }: SegmentHandle) {
+    this.live = new Uint8Array(buffer, layout.live, layout.capacity)
+    this.sequences = new Float64Array(buffer, layout.sequences, layout.capacity)
+    this.norms = new Float64Array(buffer, layout.norms, layout.capacity)
+  }
+
+  /** Whether a slot holds a point; a thread that sees that it does sees its sequence, norm and row as well. */
+  isLive(local: number): boolean {
+    return Atomics.load(this.live, local) === 1
+  }
+}

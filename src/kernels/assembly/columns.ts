@@ -1,0 +1,68 @@
+import * as words from '../graph-header'
+
+/**
+ * The columns of a segment: rows, their codes, and what stands beside them, by slot.
+ *
+ * Each thread has an instance of this module, so the variables are its own. They are set once, when the instance is
+ * attached, and never by a search.
+ */
+
+export let live: usize = 0
+export let sequences: usize = 0
+/** f64 a slot: the squared norm of its row. */
+export let norms: usize = 0
+/** 0 where the rows stay on disk. */
+export let rows: usize = 0
+/** Components of a row with its padding. */
+export let rowLength: i32 = 0
+
+export let codes: usize = 0
+/** Bytes of a code with its header; 0 where there are no codes. */
+export let codeStride: usize = 0
+/** Components of a code with its padding. */
+export let width: i32 = 0
+/** 7, in a byte (codes.ts), or 4, two in a byte (nibbles.ts). */
+export let codeBits: i32 = 0
+
+/** Binds this instance to the columns of a segment; the header of any of its graphs has their addresses. */
+export function attachColumns(header: usize): void {
+  live = load<u32>(header, words.LIVE)
+  sequences = load<u32>(header, words.SEQUENCES)
+  norms = load<u32>(header, words.NORMS)
+  rows = load<u32>(header, words.ROWS)
+  rowLength = load<i32>(header, words.ROW_LENGTH)
+  codes = load<u32>(header, words.CODES)
+  codeStride = load<u32>(header, words.CODE_STRIDE)
+  width = load<i32>(header, words.CODE_WIDTH)
+  codeBits = load<i32>(header, words.CODE_BITS)
+}
+
+// @ts-ignore: decorator
+@inline
+export function isLive(slot: u32): bool {
+  return atomic.load<u8>(live + <usize>slot) != 0
+}
+
+// @ts-ignore: decorator
+@inline
+export function rowOf(slot: u32): usize {
+  return rows + <usize>slot * (<usize>rowLength << 2)
+}
+
+// @ts-ignore: decorator
+@inline
+export function codeOf(slot: u32): usize {
+  return codes + <usize>slot * codeStride
+}
+
+// @ts-ignore: decorator
+@inline
+export function normOf(slot: u32): f64 {
+  return load<f64>(norms + (<usize>slot << 3))
+}
+
+// @ts-ignore: decorator
+@inline
+export function sequenceOf(slot: u32): f64 {
+  return load<f64>(sequences + (<usize>slot << 3))
+}

@@ -1,0 +1,167 @@
+import { defaultCollection } from '../base/collection.ts'
+import {
+  type AliasRecord,
+  type CatalogRecord,
+  decodeAlias,
+  decodeHead,
+  decodeRecord,
+  encodeAlias,
+  encodeHead,
+  encodeRecord,
+  headKey,
+  mainNumber,
+} from './catalog-layout.ts'
+import type { CollectionTables } from './collection-tables.ts'
+import { beyondRepair } from './data-directory.ts'
+import type { CollectionRecord } from './store.ts'
+import type { EntryChange } from './writer-messages.ts'
+
+/** A change of the catalog: what is to be committed, and what then is true in memory. */
+export interface CatalogChange {
+  readonly entries: readonly EntryChange[]
+  readonly apply: () => void
+}
+
+/** Which collections there are, and what they are called: all of it in memory, as committed. */
+export class Catalog {
+  /** By name. */
+  readonly collections: Map<string, CollectionRecord> = new Map()
+  /** By alias, the name of its collection. */
+  readonly aliases: Map<string, string> = new Map()
+  /** Numbers of collections that are dropped and not yet removed from the disk. */
+  readonly dropped: Set<number> = new Set()
+  readonly #names = new Map<number, string>([[mainNumber, defaultCollection]])
+  /** By alias, its key in the table of aliases. */
+  readonly #places = new Map<string, number>()
+  #nextNumber = 1
+
+  get nextNumber(): number {
+    return this.#nextNumber
+  }
+
+  /** @throws DatabaseError when a record is damaged */
+  read({ catalog, aliases }: Pick<CollectionTables, 'catalog' | 'aliases'>, path: string): void {
+    const head = decodeHead(catalog.getBinary(headKey))
+    if ('fault' in head) throw beyondRepair(path, head.fault)
+    this.#nextNumber = head.nextNumber
+    for (const { key, value } of catalog.getRange({ start: headKey + 1 })) {
+      const record = decodeRecord(key, value)
+      if (record === undefined) {
+        throw beyondRepair(path, `the record of collection ${key} does not match its checksum`)
+      }
+      if (record.isDropped) this.dropped.add(key)
+      else this.#add(key, record)
+    }
+    for (const { key, value } of aliases.getRange()) {
+      const alias = decodeAlias(key, value)
+      const target = alias && this.#names.get(alias.target)
+      if (target === undefined) throw beyondRepair(path, `alias ${key} is damaged`)
+      this.#setAlias(alias!.name, target, key)
+    }
+  }
+
+  /** The name of a collection, the default one too; undefined for one that is not there, or dropped. */
+  nameOf(number: number): string | undefined {
+    return this.#names.get(number)
+  }
+
+  create(
+    record: Omit<CatalogRecord, 'isDropped'>,
+  ): CatalogChange & { readonly collection: CollectionRecord } {
+    const number = this.#nextNumber
+    const { name, dimension, hnsw, createdMs } = record
+    return {
+      collection: { number, name, dimension, hnsw, createdMs },
+      entries: [
+        { table: 'catalog', key: headKey, value: encodeHead({ nextNumber: number + 1 }) },
+        { table: 'catalog', key: number, value: encodeRecord(number, { ...record, isDropped: false }) },
+      ],
+      apply: () => {
+        this.#nextNumber = number + 1
+        this.#add(number, record)
+      },
+    }
+  }
+
+  /** With the aliases of the collection. */
+  drop({ number, ...record }: CollectionRecord): CatalogChange {
+    const aliases = [...this.aliases].filter(([, target]) => target === record.name).map(([alias]) => alias)
+    const removal = this.#removal(aliases)
+    return {
+      entries: [
+        { table: 'catalog', key: number, value: encodeRecord(number, { ...record, isDropped: true }) },
+        ...removal.entries,
+      ],
+      apply: () => {
+        removal.apply()
+        this.collections.delete(record.name)
+        this.#names.delete(number)
+        this.dropped.add(number)
+      },
+    }
+  }
+
+  changeAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): CatalogChange {
+    const removal = this.#removal(remove.filter((alias) => !set.has(alias)))
+    const added = this.#additions(set)
+    return {
+      entries: [
+        ...removal.entries,
+        ...added.map(({ place, name, target }) => {
+          const value = encodeAlias(place, { name, target: this.#numberOf(target) } satisfies AliasRecord)
+          return { table: 'aliases' as const, key: place, value }
+        }),
+      ],
+      apply: () => {
+        removal.apply()
+        for (const { place, name, target } of added) this.#setAlias(name, target, place)
+      },
+    }
+  }
+
+  #removal(aliases: readonly string[]): CatalogChange {
+    const known = aliases.filter((alias) => this.#places.has(alias))
+    return {
+      entries: known.map((alias) => ({
+        table: 'aliases',
+        key: this.#places.get(alias)!,
+        value: undefined,
+      })),
+      apply: () => {
+        for (const alias of known) {
+          this.#places.delete(alias)
+          this.aliases.delete(alias)
+        }
+      },
+    }
+  }
+
+  /** An alias that is there keeps its place, a new one takes the lowest free one. */
+  #additions(
+    set: ReadonlyMap<string, string>,
+  ): readonly { readonly name: string; readonly target: string; readonly place: number }[] {
+    const taken = new Set(this.#places.values())
+    let free = 0
+    return [...set].map(([name, target]) => {
+      const place = this.#places.get(name)
+      if (place !== undefined) return { name, target, place }
+      while (taken.has(free)) free += 1
+      taken.add(free)
+      return { name, target, place: free }
+    })
+  }
+
+  #numberOf(name: string): number {
+    return name === defaultCollection ? mainNumber : this.collections.get(name)!.number
+  }
+
+  #add(number: number, { name, dimension, hnsw, createdMs }: Omit<CatalogRecord, 'isDropped'>): void {
+    this.collections.set(name, { number, name, dimension, hnsw, createdMs })
+    this.#names.set(number, name)
+  }
+
+  #setAlias(name: string, target: string, place: number): void {
+    this.aliases.set(name, target)
+    this.#places.set(name, place)
+  }
+}

@@ -1,0 +1,100 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { assert } from '../base/assert.ts'
+import type { DatabaseError } from '../base/errors.ts'
+import type { WriteGroup } from './store.ts'
+import { partsOf, type StoredState, type ToWriter } from './writer-messages.ts'
+
+/** What the writer of one collection asks of the one that has the thread. */
+export interface WriterOfAll {
+  readonly isBroken: boolean
+  checkTrusted(): void
+  shut(collection: number): Promise<void>
+  post(message: ToWriter, handedOver?: readonly ArrayBuffer[]): void
+  noteSpace(): void
+  fail(what: string, cause: unknown): void
+}
+
+/** The main thread's side of writing one collection. */
+export class CollectionWriter {
+  readonly #number: number
+  readonly #all: WriterOfAll
+  #state: StoredState
+  /** Of the group that is on its way. */
+  #outcome: PromiseWithResolvers<void> | undefined
+  #poison: DatabaseError | undefined
+
+  constructor(number: number, state: StoredState, all: WriterOfAll) {
+    this.#number = number
+    this.#state = state
+    this.#all = all
+  }
+
+  /** Whether nothing will be written any more. */
+  get isBroken(): boolean {
+    return this.#poison !== undefined || this.#all.isBroken
+  }
+
+  /** What is on disk, as of the last commit. */
+  get state(): StoredState {
+    return this.#state
+  }
+
+  /** @throws DatabaseError when the disk can no longer be trusted, with anything that is read of it either */
+  checkTrusted(): void {
+    this.#all.checkTrusted()
+    if (this.#poison !== undefined) throw this.#poison
+  }
+
+  /** See `Store.commit`. */
+  async commit(group: WriteGroup): Promise<void> {
+    this.checkTrusted()
+    assert(this.#outcome === undefined, 'one group is committed at a time')
+    const outcome = Promise.withResolvers<void>()
+    this.#outcome = outcome
+    // It can fail while later parts are still being packed; that is heard of below.
+    outcome.promise.catch(() => {})
+    try {
+      for (const part of partsOf(this.#number, group)) {
+        this.#all.post(part, [part.rows.buffer])
+        if (!part.isLast) await nextTurn()
+      }
+    } catch (error) {
+      // Half a group that stays behind in the thread must not be joined by the next.
+      this.#all.fail('the storage writer failed', error)
+    }
+    await outcome.promise
+    if (group.insertions.length > 0) this.#all.noteSpace()
+  }
+
+  /** Resolves when no group is on its way. */
+  async idle(): Promise<void> {
+    // A commit that fails has told its caller; here only its end matters.
+    await this.#outcome?.promise.catch(() => {})
+  }
+
+  /** Lets the group on its way end, and closes the collection's file. */
+  async close(): Promise<void> {
+    await this.idle()
+    await this.#all.shut(this.#number)
+  }
+
+  /** The group is on the disk. */
+  committed(state: StoredState): void {
+    this.#state = state
+    this.settle()
+  }
+
+  /** The group on its way has ended. */
+  settle(error?: DatabaseError): void {
+    const outcome = this.#outcome
+    this.#outcome = undefined
+    if (error === undefined) outcome?.resolve()
+    else outcome?.reject(error)
+  }
+
+  /** The group has failed in a way that leaves this collection, and no other, unknown. */
+  poison(error: DatabaseError): void {
+    this.#poison ??= error
+    this.settle(this.#poison)
+  }
+}

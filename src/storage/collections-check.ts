@@ -1,0 +1,115 @@
+import { closeSync, openSync } from 'node:fs'
+import { decodeAlias, decodeHead, decodeRecord, headKey, mainNumber } from './catalog-layout.ts'
+import { TablesCheck } from './database-check.ts'
+import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
+import { LmdbFault } from './lmdb-pages.ts'
+
+export interface CollectionsFaults {
+  /** Damage of what all collections share; nothing can be done with the file then. */
+  readonly fault?: string | undefined
+  /** Nothing is damaged: another program wrote it. */
+  readonly isOtherVersion?: boolean
+  /** By number of a collection: damage of its tables. */
+  readonly faults: ReadonlyMap<number, string>
+}
+
+/**
+ * Looks at collections.mdb before LMDB does. Where there is no fault, the file is sound as LMDB's, catalog and aliases
+ * match their checksums, and each collection without a fault of its own has a payload for each live slot and for no other.
+ *
+ * @throws Error when the file cannot be read
+ */
+export function faultsOfCollections(path: string): CollectionsFaults {
+  const file = openSync(path, 'r')
+  try {
+    return faultsOfTables(new LmdbCheck(file))
+  } catch (error) {
+    if (error instanceof LmdbFault) return { fault: error.message, faults: new Map() }
+    throw error
+  } finally {
+    closeSync(file)
+  }
+}
+
+function faultsOfTables(check: LmdbCheck): CollectionsFaults {
+  const tables = check.tables({
+    aliases: 'u32',
+    catalog: 'u32',
+    live: 'scoped',
+    meta: 'scoped',
+    payloads: 'scoped',
+  })
+  const catalog = new CatalogCheck()
+  const collections = new Map<number, TablesCheck>()
+  const scoped =
+    (name: 'live' | 'meta' | 'payloads'): TreeReader['visit'] =>
+    (key, page, at, bytes, collection) => {
+      const found = collections.get(collection) ?? new TablesCheck()
+      collections.set(collection, found)
+      found[name](key, page, at, bytes, collection)
+    }
+  const readers: Readonly<Record<string, TreeReader>> = {
+    aliases: { keys: 'u32', visit: catalog.aliases },
+    catalog: { keys: 'u32', visit: catalog.records },
+    live: { keys: 'scoped', visit: scoped('live') },
+    meta: { keys: 'scoped', visit: scoped('meta') },
+    payloads: { keys: 'scoped', visit: scoped('payloads') },
+  }
+  for (const [name, tree] of tables) check.read(tree, readers[name]!)
+  check.finish()
+  const shared = catalog.faultWith(collections.keys())
+  if (shared !== undefined) return { ...shared, faults: new Map() }
+  const faults = new Map<number, string>()
+  for (const [number, { fault }] of collections) {
+    // What is being removed is there in part.
+    if (fault !== undefined && !catalog.dropped.has(number)) faults.set(number, fault)
+  }
+  return { faults }
+}
+
+/** The catalog and the aliases, as they are gone through in whatever order. */
+class CatalogCheck {
+  readonly dropped = new Set<number>()
+  readonly #numbers = new Set<number>()
+  readonly #targets = new Set<number>()
+  #head: ReturnType<typeof decodeHead> = decodeHead(undefined)
+  #fault: string | undefined
+
+  readonly records: TreeReader['visit'] = (key, page, at, bytes) => {
+    const value = page.subarray(at, at + bytes)
+    if (key === headKey) {
+      this.#head = decodeHead(value)
+      return
+    }
+    const record = decodeRecord(key, value)
+    if (record === undefined) this.#fault ??= `the record of collection ${key} does not match its checksum`
+    else if (record.isDropped) this.dropped.add(key)
+    this.#numbers.add(key)
+  }
+
+  readonly aliases: TreeReader['visit'] = (place, page, at, bytes) => {
+    const alias = decodeAlias(place, page.subarray(at, at + bytes))
+    if (alias === undefined) this.#fault ??= `alias ${place} does not match its checksum`
+    else this.#targets.add(alias.target)
+  }
+
+  /** @param stored numbers of the collections that have entries in tables */
+  faultWith(stored: Iterable<number>): Pick<CollectionsFaults, 'fault' | 'isOtherVersion'> | undefined {
+    const head = this.#head
+    if ('fault' in head) return head
+    const fault = this.#fault ?? this.#strangers(stored, head.nextNumber)
+    return fault === undefined ? undefined : { fault }
+  }
+
+  #strangers(stored: Iterable<number>, nextNumber: number): string | undefined {
+    for (const number of stored)
+      if (!this.#numbers.has(number))
+        return `it has entries of collection ${number}, which its catalog has not`
+    for (const number of this.#numbers)
+      if (number >= nextNumber) return `collection ${number} is not below the next number, ${nextNumber}`
+    for (const target of this.#targets)
+      if (target !== mainNumber && !this.#numbers.has(target))
+        return `an alias names collection ${target}, which its catalog has not`
+    return undefined
+  }
+}

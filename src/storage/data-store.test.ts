@@ -1,0 +1,422 @@
+import assert from 'node:assert/strict'
+import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { FailingDisk } from '../../test/support/failing-disk.ts'
+import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
+import { asLoaded, contentsOf, insertion, insertionsOf } from '../../test/support/stored-points.ts'
+import { createLogger } from '../base/log.ts'
+import { databasePath } from './data-directory.ts'
+import { openDataStore } from './data-store.ts'
+import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
+import { openStore, type StoreOptions } from './lmdb-store.ts'
+import { SnapshotReader } from './snapshot-reader.ts'
+import type { CollectionRecord, DataStore, Insertion, KeyedRequest, Store } from './store.ts'
+import { openDatabase } from './tables.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+let dataDir: string
+
+beforeEach(() => {
+  dataDir = join(mkdtempSync(join(tmpdir(), 'vicinal-collections-')), 'data')
+})
+afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }))
+
+async function withData<Result>(
+  work: (data: DataStore) => Promise<Result>,
+  options: Partial<StoreOptions> = {},
+): Promise<Result> {
+  const data = await openDataStore({ dataDir, logger, ...options })
+  try {
+    return await work(data)
+  } finally {
+    await data.close()
+  }
+}
+
+async function filled(data: DataStore, name: string, points: readonly Insertion[]): Promise<Store> {
+  const { number } = await data.create({ name })
+  const store = await data.open(number)
+  if (points.length > 0) await store.commit({ insertions: points, deletions: [] })
+  return store
+}
+
+function numberOf(data: DataStore, name: string): number {
+  return data.collections.get(name)!.number
+}
+
+/** Directories of collections, once what is dropped is gone. */
+function directories(): string[] {
+  return readdirSync(join(dataDir, 'collections'))
+    .filter((name) => name !== 'reserve')
+    .sort()
+}
+
+describe('named collections', () => {
+  it('are there after reopening with what was stored in each, the default one too', async () => {
+    const [docs, images, main] = [insertionsOf(2000), insertionsOf(3), insertionsOf(4)]
+    const settings = { name: 'images', dimension: 5, hnsw: { m: 24, efConstruction: 300 } }
+    let created: CollectionRecord
+    await withData(async (data) => {
+      await data.main.commit({ insertions: main, deletions: [] })
+      await filled(data, 'docs', docs)
+      created = await data.create(settings)
+      const store = await data.open(created.number)
+      assert.equal(store.dimension, 5)
+      assert.equal(store.rows()?.slotCount, 0)
+      await store.commit({ insertions: images, deletions: [] })
+    })
+    await withData(async (data) => {
+      assert.deepEqual([...data.collections.keys()].sort(), ['docs', 'images'])
+      assert.deepEqual(data.collections.get('images'), created)
+      assert.deepEqual({ ...settings, number: 2, createdMs: created.createdMs }, created)
+      assert.deepEqual([...(await contentsOf(data.main))], asLoaded(main))
+      const store = await data.open(numberOf(data, 'docs'))
+      assert.deepEqual([...(await contentsOf(store))], asLoaded(docs))
+      assert.deepEqual([store.sequence, store.slotCount, store.dimension], [2000, 2000, 5])
+      await store.commit({ insertions: [], deletions: [{ slot: 3, id: docs[3]!.id, sequence: 2001 }] })
+      assert.equal(store.payload(3, docs[3]!.id), undefined)
+      await store.close()
+      const again = await data.open(numberOf(data, 'docs'))
+      assert.equal((await contentsOf(again)).size, 1999)
+      const other = await data.open(created.number)
+      assert.deepEqual([...(await contentsOf(other))], asLoaded(images))
+    })
+  })
+
+  it('take groups of several at a time, each into its own', async () => {
+    const names = Array.from({ length: 8 }, (_, index) => `c${index}`)
+    const rounds = 5
+    await withData(async (data) => {
+      const stores = await Promise.all(names.map((name) => filled(data, name, insertionsOf(1))))
+      for (let round = 1; round <= rounds; round += 1) {
+        const group = (index: number): readonly Insertion[] => [
+          insertion(round, round + 1, `${names[index]} ${round}`),
+        ]
+        await Promise.all(
+          stores.map((store, index) => store.commit({ insertions: group(index), deletions: [] })),
+        )
+      }
+    })
+    await withData(async (data) => {
+      for (const name of names) {
+        const points = await contentsOf(await data.open(numberOf(data, name)))
+        assert.deepEqual(
+          [...points.values()].map(({ content }) => content),
+          ['content 1', ...Array.from({ length: rounds }, (_, round) => `${name} ${round + 1}`)],
+        )
+      }
+    })
+  })
+
+  it('have keyed requests, sequence numbers and a database id of their own', async () => {
+    const request = (key: number, points: number): KeyedRequest => ({
+      keyHash: Buffer.alloc(16, key),
+      bodyHash: Buffer.alloc(16, 7),
+      idSeed: Buffer.alloc(16, key),
+      points,
+      acceptedMs: Date.now(),
+    })
+    const ids = await withData(async (data) => {
+      const [one, other] = [await filled(data, 'one', insertionsOf(1)), await filled(data, 'other', [])]
+      const group = (sequence: number, points: number): Parameters<Store['commit']>[0] => ({
+        insertions: [insertion(1, sequence)],
+        deletions: [],
+        keyedRequests: [request(1, points)],
+      })
+      await Promise.all([one.commit(group(2, 11)), other.commit(group(9, 22))])
+      assert.equal(one.keyedRequest(Buffer.alloc(16, 1))?.points, 11)
+      assert.equal(other.keyedRequest(Buffer.alloc(16, 1))?.points, 22)
+      assert.equal(other.keyedRequest(Buffer.alloc(16, 2)), undefined)
+      assert.equal(data.main.keyedRequest(Buffer.alloc(16, 1)), undefined)
+      assert.deepEqual([one.sequence, other.sequence, data.main.sequence], [2, 9, 0])
+      return [one, other].map((store) => databaseIdOf(store))
+    })
+    assert.equal(new Set(ids).size, 2)
+    await withData(async (data) => {
+      const one = await data.open(numberOf(data, 'one'))
+      assert.deepEqual([one.keyedRequestCount, databaseIdOf(one)], [1, ids[0]])
+      assert.equal(one.keyedRequest(Buffer.alloc(16, 1))?.points, 11)
+    })
+  })
+
+  it('that are dropped are gone, with their aliases, files and entries; their names are free, their numbers not', async () => {
+    await withData(async (data) => {
+      const store = await filled(data, 'docs', insertionsOf(5000))
+      await filled(data, 'kept', insertionsOf(2))
+      await data.setAliases(new Map([...aliases, ['kept-alias', 'kept']]), [])
+      mkdirSync(data.indexDirectory(1))
+      writeFileSync(join(data.indexDirectory(1), 'graph-0-0.bin'), 'x')
+      await store.close()
+      await data.drop('docs')
+      assert.deepEqual([...data.collections.keys()], ['kept'])
+      assert.deepEqual([...data.aliases], [['kept-alias', 'kept']])
+      assert.equal((await data.create({ name: 'docs' })).number, 3)
+    })
+    await withData(async (data) => {
+      assert.deepEqual([...data.collections.keys()].sort(), ['docs', 'kept'])
+      assert.deepEqual([...data.aliases], [['kept-alias', 'kept']])
+      assert.equal((await contentsOf(await data.open(3))).size, 0)
+      assert.equal((await contentsOf(await data.open(2))).size, 2)
+    })
+    await untilRemoved()
+    assert.deepEqual(directories(), ['2', '3'])
+  })
+
+  it('have aliases, of the default one too, that change together', async () => {
+    const expected = new Map([
+      ['a', 'other'],
+      ['c', 'docs'],
+      ['main', 'default'],
+    ])
+    await withData(async (data) => {
+      await data.create({ name: 'docs' })
+      await data.create({ name: 'other' })
+      await data.setAliases(new Map([...aliases, ['b', 'other'], ['main', 'default']]), [])
+      await data.setAliases(
+        new Map([
+          ['a', 'other'],
+          ['c', 'docs'],
+        ]),
+        ['b', 'unknown'],
+      )
+      assert.deepEqual(new Map(data.aliases), expected)
+    })
+    await withData(async (data) => assert.deepEqual(new Map(data.aliases), expected))
+  })
+
+  it('give snapshots of one collection, which say nothing of others', async () => {
+    await withData(async (data) => {
+      const store = await filled(data, 'docs', insertionsOf(20))
+      await filled(data, 'other', insertionsOf(30))
+      const snapshot = store.snapshot(() => {})
+      const points: string[] = []
+      const reader = await SnapshotReader.open(snapshot.chunks())
+      await store.commit({ insertions: [insertion(20, 21)], deletions: [] })
+      for await (const { payload } of reader.points()) points.push(payload.content)
+      snapshot.close()
+      assert.deepEqual(
+        points,
+        insertionsOf(20).map(({ point }) => point.payload.content),
+      )
+    })
+  })
+
+  it('of a thousand, of 100 points of 384 each, are opened and read with few descriptors and one more thread', async () => {
+    const names = Array.from({ length: 1000 }, (_, index) => `c${index}`)
+    const points = Array.from({ length: 100 }, (_, slot) => insertion(slot, slot + 1, 'x', 384))
+    await withData(async (data) => {
+      await Promise.all(names.map(async (name) => (await filled(data, name, points)).close()))
+    })
+    await withData(async (data) => {
+      const before = openFiles()
+      const stores = await Promise.all(names.map((name) => data.open(numberOf(data, name))))
+      for (const store of stores) {
+        const contents = await contentsOf(store)
+        assert.equal(contents.size, 100)
+        assert.equal(contents.get(99)?.content, 'x')
+      }
+      // Row files at 64 a time, LMDB and a thread.
+      assert.ok(openFiles() - before < 100, `${openFiles() - before} more descriptors`)
+      await Promise.all(
+        stores.map((store) => store.commit({ insertions: [insertion(100, 101, 'y', 384)], deletions: [] })),
+      )
+      assert.ok(openFiles() - before < 100)
+      for (const store of stores) assert.equal((await contentsOf(store)).get(100)?.content, 'y')
+    })
+  })
+})
+
+const aliases = [
+  ['a', 'docs'],
+  ['b', 'docs'],
+] as const
+
+/** Opens and closes until what was dropped is removed: closing does not wait for more than the piece under way. */
+async function untilRemoved(): Promise<void> {
+  for (let attempt = 0; attempt < 100; attempt += 1) {
+    if (!directories().includes('1')) return
+    await withData(async () => {})
+  }
+}
+
+function databaseIdOf(store: Store): string {
+  const snapshot = store.snapshot(() => {})
+  snapshot.close()
+  return snapshot.databaseId
+}
+
+function openFiles(): number {
+  return readdirSync('/proc/self/fd').length
+}
+
+describe('the format of a data directory', () => {
+  const version = (): Promise<number> =>
+    openDatabase(dataDir).then(async (tables) => {
+      const number = tables.meta.getBinary(0)!.readUInt32LE(0)
+      await tables.root.close()
+      return number
+    })
+
+  it('stays as it is while no collection is created, whatever opens it', async () => {
+    const store = await openStore({ dataDir, logger })
+    await store.commit({ insertions: insertionsOf(10), deletions: [] })
+    await store.close()
+    const files = readdirSync(dataDir)
+    const [rows, database] = ['vectors.rows', 'points.mdb'].map((name) => readFileSync(join(dataDir, name)))
+    await withData(async (data) => {
+      assert.deepEqual([...data.collections], [])
+      await data.setAliases(new Map(), ['unknown'])
+    })
+    assert.deepEqual(readdirSync(dataDir), files)
+    assert.deepEqual(readFileSync(join(dataDir, 'vectors.rows')), rows)
+    assert.deepEqual(readFileSync(databasePath(dataDir)), database)
+    assert.equal(await version(), 2)
+  })
+
+  it('has version 4 from the first collection on, with keyed requests and without', async () => {
+    await withData(async (data) => {
+      await data.main.commit({ insertions: insertionsOf(1), deletions: [] })
+      await data.create({ name: 'docs' })
+      await data.main.commit({ insertions: [insertion(1, 2)], deletions: [] })
+    })
+    assert.equal(await version(), 4)
+    await withData(async (data) => {
+      assert.deepEqual([data.main.keyedRequestCount, data.main.slotCount], [0, 2])
+      await data.drop('docs')
+    })
+    assert.equal(await version(), 4)
+  })
+
+  it('is told by its number, to programs that know fewer', () => {
+    const state = { ...emptyMeta, dimension: 3, sequence: 7, slotCount: 2, pointCount: 1 }
+    const keyedRequests = { first: 5, count: 6 }
+    const cases = [
+      { meta: { ...state, keyedRequests: undefined }, version: 2, bytes: 36 },
+      { meta: { ...state, keyedRequests }, version: 3, bytes: 44 },
+      { meta: { ...state, keyedRequests: undefined, hasCollections: true }, version: 4, bytes: 36 },
+      { meta: { ...state, keyedRequests, hasCollections: true }, version: 4, bytes: 44 },
+    ]
+    for (const { meta, version, bytes } of cases) {
+      const value = encodeMeta(meta)
+      assert.deepEqual([value.readUInt32LE(0), value.length], [version, bytes])
+      assert.deepEqual(decodeMeta(value), meta)
+      value.writeUInt32LE(5, 0)
+      assert.deepEqual(decodeMeta(value), {
+        fault: 'it has format version 5, this program reads 2, 3, 4',
+        isOtherVersion: true,
+      })
+    }
+    // A record of version 3 is never as short as one of version 2, nor the other way round.
+    for (const [from, to] of [
+      [0, 3],
+      [1, 2],
+    ] as const) {
+      const value = encodeMeta(cases[from]!.meta)
+      value.writeUInt32LE(to, 0)
+      assert.ok('fault' in decodeMeta(value))
+    }
+  })
+
+  it('that has lost its catalog is refused, and nothing is removed', async () => {
+    await withData(async (data) => filled(data, 'docs', insertionsOf(2)))
+    rmSync(join(dataDir, 'collections.mdb'))
+    await assert.rejects(
+      withData(async () => {}),
+      /collections\.mdb cannot be used: it is missing, though/,
+    )
+    await assert.rejects(
+      withData(async () => {}),
+      /collections\.mdb cannot be used: it is missing, though/,
+    )
+    assert.ok(existsSync(join(dataDir, 'collections/1/vectors.rows')))
+  })
+})
+
+describe('a disk that fails', () => {
+  it('for one collection leaves others writable', async () => {
+    using disk = new FailingDisk()
+    await withData(
+      async (data) => {
+        const [one, other] = [await filled(data, 'one', insertionsOf(1)), await filled(data, 'other', [])]
+        for (const operation of ['write', 'fdatasync'] as const) {
+          disk.fail({ operation, code: 'ENOSPC' })
+          const sequence = one.sequence + 1
+          const outcomes = await Promise.allSettled([
+            one.commit({ insertions: [insertion(sequence, sequence)], deletions: [] }),
+            other.commit({ insertions: [insertion(other.slotCount, other.sequence + 1)], deletions: [] }),
+          ])
+          assert.equal(disk.left, 0)
+          assert.deepEqual(
+            outcomes.map(({ status }) => status),
+            ['rejected', 'fulfilled'],
+          )
+          assert.equal((outcomes[0] as PromiseRejectedResult).reason.reason, 'disk_full')
+        }
+        await one.commit({ insertions: [insertion(1, 5)], deletions: [] })
+        assert.deepEqual([(await contentsOf(one)).size, (await contentsOf(other)).size], [2, 2])
+      },
+      { writerExecArgv: disk.execArgv },
+    )
+  })
+
+  it('otherwise stops writes to all named collections, and not to the default one; reads go on', async () => {
+    using disk = new FailingDisk()
+    const told: unknown[] = []
+    await withData(
+      async (data) => {
+        const points = insertionsOf(1)
+        const [one, other] = [await filled(data, 'one', points), await filled(data, 'other', [])]
+        disk.fail({ operation: 'fdatasync', code: 'EIO' })
+        const refusal = { reason: 'internal', message: /writes are stopped until the server is restarted/ }
+        await assert.rejects(one.commit({ insertions: [insertion(1, 2)], deletions: [] }), refusal)
+        await assert.rejects(other.commit({ insertions: [insertion(1, 2)], deletions: [] }), refusal)
+        await assert.rejects(data.create({ name: 'third' }), refusal)
+        await data.main.commit({ insertions: [insertion(0, 1)], deletions: [] })
+        assert.deepEqual(one.payload(0, points[0]!.id), points[0]!.point.payload)
+        assert.deepEqual(told, ['disk_failed'])
+      },
+      { writerExecArgv: disk.execArgv, onWritesBlocked: (reason) => told.push(reason) },
+    )
+    await withData(async (data) => {
+      assert.deepEqual([...data.collections.keys()].sort(), ['one', 'other'])
+      assert.equal((await contentsOf(await data.open(1))).size, 1)
+    })
+  })
+
+  it('that is really full takes deletions and drops, and what they free goes to others', async (context) => {
+    using small = SmallDisk.mount(24 * 1024 * 1024)
+    if (small === undefined) return context.skip(noSmallDisk)
+    rmSync(join(dataDir, '..'), { recursive: true })
+    dataDir = join(small.path, 'data')
+    await withData(async (data) => {
+      const [one, other] = [await filled(data, 'one', []), await filled(data, 'other', insertionsOf(1))]
+      const ids: string[] = []
+      const fill = async (store: Store): Promise<void> => {
+        for (;;) {
+          const { slotCount: slot, sequence } = store
+          const points = [0, 1, 2, 3].map((at) => insertion(slot + at, sequence + at + 1, 'x'.repeat(5000)))
+          await store.commit({ insertions: points, deletions: [] })
+          for (const { id } of points) ids.push(id)
+        }
+      }
+      await assert.rejects(fill(one), { reason: 'disk_full' })
+      await assert.rejects(data.create({ name: 'third', dimension: 5 }), { reason: 'disk_full' })
+      const stored = one.slotCount
+      for (let slot = 0; slot < 40; slot += 1) {
+        const sequence = one.sequence + 1
+        await one.commit({ insertions: [], deletions: [{ slot, id: ids[slot]!, sequence }] })
+      }
+      assert.equal((await contentsOf(one)).size, stored - 40)
+      await other.commit({ insertions: [insertion(1, 2, 'y'.repeat(5000))], deletions: [] })
+      await one.close()
+      await data.drop('one')
+      assert.deepEqual([...data.collections.keys()], ['other'])
+    })
+    await withData(async (data) => {
+      assert.deepEqual([...data.collections.keys()], ['other'])
+      assert.equal((await contentsOf(await data.open(2))).size, 2)
+    })
+  })
+})

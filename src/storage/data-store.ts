@@ -1,0 +1,102 @@
+import { resolve } from 'node:path'
+import type { WritesBlocked } from '../base/writes-blocked.ts'
+import { openMain, type StoreOptions } from './lmdb-store.ts'
+import { collectionIndexDirectory, NamedCollections } from './named-collections.ts'
+import type { CollectionRecord, DataStore, NewCollection, Store } from './store.ts'
+
+/**
+ * Opens everything in `dataDir`, making it when missing, and locks it against other processes. Clears up what an
+ * interrupted creation of a collection has left, and goes on with the removal of dropped ones.
+ *
+ * @throws Error that says what is wrong: in use, damaged, of another format version or dimension
+ */
+export async function openDataStore(given: StoreOptions): Promise<DataStore> {
+  const options = { ...given, dataDir: resolve(given.dataDir) }
+  const blocked = new BlockedWriters(options.onWritesBlocked ?? (() => {}))
+  const main = await openMain({ ...options, onWritesBlocked: (reason) => blocked.set('main', reason) })
+  try {
+    const named = await NamedCollections.open(
+      options,
+      () => main.announceCollections(),
+      (reason) => blocked.set('named', reason),
+    )
+    return new DirectoryStore(options.dataDir, main.store, named)
+  } catch (error) {
+    await main.store.close()
+    throw error
+  }
+}
+
+class DirectoryStore implements DataStore {
+  readonly main: Store
+  readonly #dataDir: string
+  readonly #named: NamedCollections
+
+  constructor(dataDir: string, main: Store, named: NamedCollections) {
+    this.#dataDir = dataDir
+    this.main = main
+    this.#named = named
+  }
+
+  get collections(): ReadonlyMap<string, CollectionRecord> {
+    return this.#named.catalog.collections
+  }
+
+  get aliases(): ReadonlyMap<string, string> {
+    return this.#named.catalog.aliases
+  }
+
+  get diskBytes(): number {
+    return this.main.diskBytes + this.#named.diskBytes
+  }
+
+  async create(settings: NewCollection): Promise<CollectionRecord> {
+    return await this.#named.create(settings)
+  }
+
+  async drop(name: string): Promise<void> {
+    await this.#named.drop(name)
+  }
+
+  async setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void> {
+    await this.#named.setAliases(set, remove)
+  }
+
+  async open(number: number): Promise<Store> {
+    return await this.#named.open(number)
+  }
+
+  summary(number: number): { readonly dimension: number | undefined; readonly points: number } {
+    return this.#named.summary(number)
+  }
+
+  indexDirectory(number: number): string {
+    return collectionIndexDirectory(this.#dataDir, number)
+  }
+
+  async close(): Promise<void> {
+    await this.#named.close()
+    await this.main.close()
+  }
+}
+
+/** Why changes are refused, of two writers: the worse reason is told. */
+class BlockedWriters {
+  readonly #reasons = new Map<string, WritesBlocked>()
+  readonly #tell: (reason: WritesBlocked | undefined) => void
+  #told: WritesBlocked | undefined
+
+  constructor(tell: (reason: WritesBlocked | undefined) => void) {
+    this.#tell = tell
+  }
+
+  set(writer: string, reason: WritesBlocked | undefined): void {
+    if (reason === undefined) this.#reasons.delete(writer)
+    else this.#reasons.set(writer, reason)
+    const reasons = [...this.#reasons.values()]
+    const worst = reasons.find((each) => each === 'disk_failed') ?? reasons[0]
+    if (worst === this.#told) return
+    this.#told = worst
+    this.#tell(worst)
+  }
+}

@@ -1,0 +1,73 @@
+import { existsSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { Catalog } from './catalog.ts'
+import { leftovers } from './collection-directories.ts'
+import { type CollectionTables, openCheckedCollections } from './collection-tables.ts'
+import { collectionsPath, databasePath, rowFilePath } from './data-directory.ts'
+import { DirectoryLock } from './directory-lock.ts'
+import { collectionIndexDirectory } from './named-collections.ts'
+import type { CollectionRecord } from './store.ts'
+import { Survey } from './survey.ts'
+import { openDamagedDatabase } from './tables.ts'
+
+/** All collections of a data directory that may be damaged; changes nothing by itself. */
+export class DirectorySurvey implements AsyncDisposable {
+  /** Of the default collection; undefined when nothing was ever stored there. */
+  readonly main: Survey | undefined
+  /** In the order of their numbers. */
+  readonly collections: readonly CollectionRecord[]
+  readonly #dataDir: string
+  readonly #named: CollectionTables | undefined
+  readonly #opened: AsyncDisposableStack
+
+  private constructor(dataDir: string, opened: AsyncDisposableStack) {
+    this.#dataDir = dataDir
+    const isUsed = [databasePath, rowFilePath, collectionsPath].some((path) => existsSync(path(dataDir)))
+    if (isUsed) {
+      const tables = openDamagedDatabase(dataDir)
+      opened.defer(() => tables.root.close())
+      this.main = Survey.of(dataDir, tables)
+      if (this.main !== undefined) opened.use(this.main)
+    }
+    this.#named = openCheckedCollections(dataDir)?.tables
+    const catalog = new Catalog()
+    if (this.#named !== undefined) {
+      const { root } = this.#named
+      opened.defer(() => root.close())
+      catalog.read(this.#named, collectionsPath(dataDir))
+    }
+    leftovers(dataDir, this.#named && catalog)
+    this.collections = [...catalog.collections.values()].sort((a, b) => a.number - b.number)
+    this.#opened = opened.move()
+  }
+
+  /**
+   * Locks the directory until it is closed.
+   *
+   * @throws Error that says that the directory is in use, or names damage which leaves nothing to go on with
+   */
+  static async open(path: string): Promise<DirectorySurvey> {
+    const dataDir = resolve(path)
+    await using opened = new AsyncDisposableStack()
+    const lock = DirectoryLock.acquire(dataDir)
+    opened.defer(() => lock.release())
+    return new DirectorySurvey(dataDir, opened)
+  }
+
+  /**
+   * Opens the survey of a named collection, for the caller to close.
+   *
+   * @throws Error that names damage which leaves nothing of the collection to go on with
+   */
+  collection({ number, name }: CollectionRecord): Survey {
+    return Survey.of(this.#dataDir, this.#named!.of(number, name))!
+  }
+
+  indexDirectory({ number }: CollectionRecord): string {
+    return collectionIndexDirectory(this.#dataDir, number)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#opened.disposeAsync()
+  }
+}

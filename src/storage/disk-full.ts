@@ -1,0 +1,22 @@
+import { statfsSync } from 'node:fs'
+import { constants as osConstants } from 'node:os'
+
+/**
+ * Whether an error comes of a full disk. LMDB takes a short write for EIO, and a full disk writes short:
+ * then the file system of `path` has the last word.
+ */
+export function isDiskFull(error: unknown, path: string): boolean {
+  const { code, message = '' } = error as { code?: unknown; message?: string }
+  if (diskFullCodes.includes(code)) return true
+  if (/no space left|MDB_MAP_FULL|disk quota/i.test(message)) return true
+  if (code !== errno.EIO) return false
+  const { bavail, bsize } = statfsSync(path)
+  return bavail * bsize < fullBytes
+}
+
+const { errno } = osConstants
+/** Node names its errors, LMDB numbers them. */
+const diskFullCodes: readonly unknown[] = ['ENOSPC', 'EDQUOT', 'EFBIG', errno.ENOSPC, errno.EDQUOT]
+
+/** Less than the largest single write of LMDB: with more free space, a short write has another cause. */
+const fullBytes = 1024 * 1024

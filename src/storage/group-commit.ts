@@ -1,0 +1,76 @@
+import type { RootDatabase } from 'lmdb'
+import { isDiskFull } from './disk-full.ts'
+import type { GroupWriter } from './group-writer.ts'
+import { RequestFault } from './keyed-requests.ts'
+import type { ReserveFile } from './reserve-file.ts'
+
+/**
+ * Makes the groups that collections of one environment have ready durable, in one transaction for all of them:
+ *
+ *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
+ *
+ * Each group is stored whole or not at all. One that cannot be takes no other with it: where the one transaction fails
+ * because the disk is full, or a record of one collection is damaged, each group gets a transaction of its own.
+ */
+export class GroupCommit {
+  readonly #root: RootDatabase
+  readonly #reserve: ReserveFile
+  readonly #path: string
+
+  /** @param path of the environment's file */
+  constructor(root: RootDatabase, reserve: ReserveFile, path: string) {
+    this.#root = root
+    this.#reserve = reserve
+    this.#path = path
+  }
+
+  /** Gives what kept each group from being stored; nothing of those that are. */
+  commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
+    const faults = new Map<GroupWriter, unknown>()
+    const attempt = (group: GroupWriter, work: () => void): void => {
+      try {
+        work()
+      } catch (error) {
+        faults.set(group, error)
+      }
+    }
+    for (const group of groups) attempt(group, () => group.syncRows())
+    const synced = groups.filter((group) => !faults.has(group))
+    try {
+      if (synced.length > 1) this.#transaction(synced)
+    } catch (error) {
+      if (!this.#isOfOneGroup(error))
+        return new Map(groups.map((group) => [group, faults.get(group) ?? error]))
+      for (const group of synced) attempt(group, () => this.#alone(group))
+    }
+    if (synced.length === 1) attempt(synced[0]!, () => this.#alone(synced[0]!))
+    for (const group of groups) group.abandon()
+    return faults
+  }
+
+  /** Deletions go through on a full disk too. */
+  #alone(group: GroupWriter): void {
+    try {
+      this.#transaction([group])
+    } catch (error) {
+      const canTryAgain = !group.hasInsertions && isDiskFull(error, this.#path) && this.#reserve.giveUp()
+      if (!canTryAgain) throw error
+      this.#transaction([group])
+    }
+  }
+
+  /**
+   * It is on the disk when this returns. Not one of lmdb's asynchronous ones: when a disk is full, those neither
+   * resolve nor reject.
+   */
+  #transaction(groups: readonly GroupWriter[]): void {
+    this.#root.transactionSync(() => {
+      for (const group of groups) group.writeTables()
+    })
+    for (const group of groups) group.accept()
+  }
+
+  #isOfOneGroup(error: unknown): boolean {
+    return error instanceof RequestFault || isDiskFull(error, this.#path)
+  }
+}

@@ -1,0 +1,52 @@
+import type { GroupWriter } from './group-writer.ts'
+import type { WriterEnvironment } from './writer-environment.ts'
+import type { FromWriter, GroupPart } from './writer-messages.ts'
+
+/** Writes parts as they come. Groups whose last part has come are committed together, when all messages are heard. */
+export class IncomingGroups {
+  readonly #environment: WriterEnvironment
+  readonly #say: (message: FromWriter) => void
+  /** By collection, what went wrong with an earlier part of the group that is coming in. */
+  readonly #faults = new Map<number, unknown>()
+  /** By collection. */
+  readonly #ready = new Map<number, GroupWriter>()
+
+  constructor(environment: WriterEnvironment, say: (message: FromWriter) => void) {
+    this.#environment = environment
+    this.#say = say
+  }
+
+  add(part: GroupPart): void {
+    const { collection, isLast } = part
+    const writer = this.#environment.writer(collection)
+    try {
+      if (!this.#faults.has(collection)) this.#environment.add(part)
+    } catch (error) {
+      this.#faults.set(collection, error)
+    }
+    if (!isLast) return
+    if (this.#faults.has(collection)) {
+      writer.abandon()
+      this.#fail(collection, this.#faults.get(collection))
+      this.#faults.delete(collection)
+      return
+    }
+    this.#ready.set(collection, writer)
+    if (this.#ready.size === 1) setImmediate(() => this.#commit())
+  }
+
+  #commit(): void {
+    const ready = [...this.#ready]
+    this.#ready.clear()
+    const faults = this.#environment.commit(ready.map(([, writer]) => writer))
+    for (const [collection, writer] of ready) {
+      if (faults.has(writer)) this.#fail(collection, faults.get(writer))
+      else this.#say({ kind: 'committed', collection, ...writer.state })
+    }
+    this.#environment.holdReserve()
+  }
+
+  #fail(collection: number, error: unknown): void {
+    this.#say({ kind: 'failed', collection, scope: this.#environment.judge(error), error })
+  }
+}

@@ -1,0 +1,260 @@
+import { existsSync, rmSync, statSync } from 'node:fs'
+import { join } from 'node:path'
+import { assert } from '../base/assert.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { newId } from '../base/ids.ts'
+import type { WritesBlocked } from '../base/writes-blocked.ts'
+import { Catalog, type CatalogChange } from './catalog.ts'
+import { clearLeftovers, removeDirectory } from './collection-directories.ts'
+import {
+  type CheckedCollections,
+  type CollectionTables,
+  collectionFiles,
+  makeCollectionTables,
+  openCheckedCollections,
+} from './collection-tables.ts'
+import { collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
+import { isDiskFull } from './disk-full.ts'
+import { databaseBytes } from './environment.ts'
+import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.ts'
+import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
+import { PointStore } from './point-store.ts'
+import type { CollectionRecord, NewCollection, Store } from './store.ts'
+import { readMeta } from './tables.ts'
+import { Writer } from './writer.ts'
+import type { Change, EntryChange } from './writer-messages.ts'
+
+/**
+ * The named collections of a data directory: one environment of LMDB and, from the first use on, one writer thread for all
+ * of them.
+ *
+ *   create   directory, row file ─> one transaction: catalog, meta record        killed before: the next start clears up
+ *   drop     one transaction: catalog says dropped, aliases go ─> files ─> entries, piece by piece ─> catalog record
+ *            killed after the first: the next start goes on
+ */
+export class NamedCollections {
+  readonly catalog: Catalog = new Catalog()
+  readonly #options: StoreOptions
+  /** Resolves when points.mdb says that there are named collections. */
+  readonly #announce: () => Promise<void>
+  readonly #onBlocked: (reason: WritesBlocked | undefined) => void
+  #opened: CheckedCollections | undefined
+  #writer: Writer | undefined
+  readonly #stores = new Map<number, PointStore>()
+  /** By number, of stores that are not open. */
+  readonly #rowFileBytes = new Map<number, number>()
+  /** The last change of the catalog: one at a time. */
+  #lastChange: Promise<unknown> = Promise.resolve()
+  readonly #removals = new Set<Promise<void>>()
+  #isClosing = false
+
+  private constructor(
+    options: StoreOptions,
+    announce: () => Promise<void>,
+    onBlocked: (reason: WritesBlocked | undefined) => void,
+    opened: CheckedCollections | undefined,
+  ) {
+    this.#options = options
+    this.#announce = announce
+    this.#onBlocked = onBlocked
+    this.#opened = opened
+    const { dataDir } = options
+    if (this.#opened !== undefined) this.catalog.read(this.#opened.tables, collectionsPath(dataDir))
+    clearLeftovers(dataDir, this.#opened && this.catalog)
+    for (const { number, name } of this.catalog.collections.values()) {
+      const { rows } = collectionFiles(dataDir, number, { name })
+      this.#rowFileBytes.set(number, statSync(rows, { throwIfNoEntry: false })?.size ?? 0)
+    }
+    for (const number of this.catalog.dropped) this.#removeSoon(number)
+  }
+
+  /** @throws DatabaseError when what all collections share is damaged */
+  static async open(
+    options: StoreOptions,
+    announce: () => Promise<void>,
+    onBlocked: (reason: WritesBlocked | undefined) => void,
+  ): Promise<NamedCollections> {
+    const opened = openCheckedCollections(options.dataDir)
+    try {
+      return new NamedCollections(options, announce, onBlocked, opened)
+    } catch (error) {
+      await opened?.tables.root.close()
+      throw error
+    }
+  }
+
+  get diskBytes(): number {
+    let bytes = this.#opened === undefined ? 0 : databaseBytes(this.#opened.tables.root)
+    for (const each of this.#rowFileBytes.values()) bytes += each
+    for (const store of this.#stores.values()) bytes += store.rowFileBytes
+    return bytes
+  }
+
+  async create({ name, dimension, hnsw = {} }: NewCollection): Promise<CollectionRecord> {
+    return await this.#inTurn(async () => {
+      assert(!this.catalog.collections.has(name), 'a name is one collection’s')
+      await this.#environment()
+      const change = this.catalog.create({ name, dimension, hnsw, createdMs: Date.now() })
+      const { number } = change.collection
+      await this.#commit(change, {
+        kind: 'create',
+        collection: number,
+        dimension,
+        entries: [...change.entries, ...firstEntries(number, dimension)],
+      })
+      this.#rowFileBytes.set(number, 0)
+      return change.collection
+    })
+  }
+
+  async drop(name: string): Promise<void> {
+    await this.#inTurn(async () => {
+      const record = this.catalog.collections.get(name)
+      assert(record !== undefined, 'only what is there is dropped')
+      assert(!this.#stores.has(record.number), 'a collection that is dropped is closed')
+      const change = this.catalog.drop(record)
+      await this.#commit(change, { kind: 'entries', entries: change.entries })
+      this.#rowFileBytes.delete(record.number)
+      this.#removeSoon(record.number)
+    })
+  }
+
+  async setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void> {
+    await this.#inTurn(async () => {
+      const change = this.catalog.changeAliases(set, remove)
+      if (change.entries.length === 0) return
+      await this.#environment()
+      await this.#commit(change, { kind: 'entries', entries: change.entries })
+    })
+  }
+
+  async open(number: number): Promise<Store> {
+    const name = this.catalog.nameOf(number)
+    assert(name !== undefined && this.#opened !== undefined, 'only what is there is opened')
+    assert(!this.#stores.has(number), 'a collection has one store at a time')
+    const fault = this.#opened.faults.get(number)
+    if (fault !== undefined) {
+      throw damaged(collectionsPath(this.#options.dataDir), `collection ${name}: ${fault}`)
+    }
+    const writer = await this.#thread().open({ collection: number, name })
+    const store = new PointStore({
+      tables: this.#opened.tables.of(number, name),
+      writer,
+      onCommit: this.#options.onCommit,
+      // Of the file that all share nobody knows whose a page is.
+      databaseBytes: () => 0,
+      onClose: async () => {
+        this.#stores.delete(number)
+        this.#rowFileBytes.set(number, store.rowFileBytes)
+      },
+    })
+    this.#stores.set(number, store)
+    this.#rowFileBytes.delete(number)
+    return store
+  }
+
+  summary(number: number): { readonly dimension: number | undefined; readonly points: number } {
+    const name = this.catalog.nameOf(number)
+    assert(name !== undefined && this.#opened !== undefined, 'only what is there is asked for')
+    const { tables } = this.#opened
+    // The read transaction can be older than the last commit.
+    tables.root.resetReadTxn()
+    const { dimension, pointCount } = readMeta(tables.of(number, name)) ?? emptyMeta
+    return { dimension, points: pointCount }
+  }
+
+  async close(): Promise<void> {
+    this.#isClosing = true
+    await this.#lastChange
+    await Promise.all([...this.#stores.values()].map((store) => store.close()))
+    await Promise.all(this.#removals)
+    await this.#writer?.close()
+    await this.#opened?.tables.root.close()
+  }
+
+  async #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
+    const turn = this.#lastChange.then(work)
+    // Whoever asked for it hears of a failure; the next one does not depend on it.
+    this.#lastChange = turn.catch(() => {})
+    return await turn
+  }
+
+  async #commit({ apply }: CatalogChange, change: Change): Promise<void> {
+    await this.#thread().change(change)
+    apply()
+  }
+
+  /** There from the first change on. */
+  async #environment(): Promise<void> {
+    await this.#announce()
+    if (this.#opened !== undefined) return
+    const { dataDir } = this.#options
+    try {
+      await makeCollectionTables(dataDir)
+    } catch (cause) {
+      rmSync(`${collectionsPath(dataDir)}.new`, { force: true })
+      if (!isDiskFull(cause, dataDir)) throw cause
+      throw new DatabaseError('disk_full', `the disk of the data directory ${dataDir} is full`, { cause })
+    }
+    this.#opened = openCheckedCollections(dataDir)
+  }
+
+  #thread(): Writer {
+    const { dataDir, logger, writerExecArgv } = this.#options
+    this.#writer ??= new Writer({
+      dataDir,
+      isNamed: true,
+      requestBounds: requestBoundsOf(this.#options),
+      logger,
+      onBlocked: this.#onBlocked,
+      onBroken: () => this.#reopen().catch((err) => logger.error({ err }, 'payloads cannot be read')),
+      execArgv: writerExecArgv,
+    })
+    return this.#writer
+  }
+
+  /** As that of the default collection, for all at once. */
+  async #reopen(): Promise<void> {
+    if (this.#isClosing || this.#opened === undefined) return
+    for (const store of this.#stores.values()) store.closeSnapshots()
+    await this.#opened.tables.root.close()
+    this.#opened = openCheckedCollections(this.#options.dataDir)
+    const { tables } = this.#opened as { readonly tables: CollectionTables }
+    for (const [number, store] of this.#stores)
+      store.useTables(tables.of(number, this.catalog.nameOf(number)!))
+  }
+
+  #removeSoon(number: number): void {
+    const removal = this.#remove(number).catch((err) => {
+      const what = 'a dropped collection could not be removed from the disk: the next start goes on'
+      this.#options.logger.warn({ err, number }, what)
+    })
+    this.#removals.add(removal)
+    removal.finally(() => this.#removals.delete(removal))
+  }
+
+  /** Files go first: while the catalog has the number, a start goes on with what is left. */
+  async #remove(number: number): Promise<void> {
+    const { dataDir } = this.#options
+    if (existsSync(collectionDirectory(dataDir, number))) await removeDirectory(dataDir, number)
+    while (!this.#isClosing) {
+      if (await this.#thread().change({ kind: 'purge', collection: number })) {
+        this.catalog.dropped.delete(number)
+        return
+      }
+    }
+  }
+}
+
+/** Where the index of a named collection goes. */
+export function collectionIndexDirectory(dataDir: string, number: number): string {
+  return join(collectionDirectory(dataDir, number), 'index')
+}
+
+/** The meta records that a collection begins with. */
+function firstEntries(collection: number, dimension: number | undefined): readonly EntryChange[] {
+  return [
+    { table: 'meta', collection, key: metaKeys.state, value: encodeMeta({ ...emptyMeta, dimension }) },
+    { table: 'meta', collection, key: metaKeys.databaseId, value: encodeDatabaseId(newId()) },
+  ]
+}

@@ -1,0 +1,130 @@
+import type { Database, Transaction } from 'lmdb'
+
+/** A table of LMDB with u32 keys, as storage uses it: a whole one, or the part of one that a collection has. */
+export interface Table {
+  /** A copy of the value, as `transaction` sees it: by default the one that is open in this thread. */
+  getBinary(key: number, transaction?: Transaction): Buffer | undefined
+  /** Within a transaction of the environment that does more, or alone. */
+  putSync(key: number, value: Buffer): void
+  removeSync(key: number): void
+  /** In ascending order, as the others. */
+  getKeys(options?: TableRange): Iterable<number>
+  getRange(options?: TableRange): Iterable<TableEntry>
+  count(): number
+}
+
+export interface TableRange {
+  /** The first key; 0 by default. */
+  readonly start?: number
+  /** The largest number of entries. */
+  readonly limit?: number
+}
+
+export interface TableEntry {
+  readonly key: number
+  readonly value: Buffer
+}
+
+/** A table that is one collection's alone. */
+export class WholeTable implements Table {
+  readonly #database: Database<Buffer, number>
+
+  constructor(database: Database<Buffer, number>) {
+    this.#database = database
+  }
+
+  getBinary(key: number, transaction?: Transaction): Buffer | undefined {
+    return transaction === undefined
+      ? this.#database.getBinary(key)
+      : this.#database.get(key, { transaction })
+  }
+
+  putSync(key: number, value: Buffer): void {
+    this.#database.putSync(key, value)
+  }
+
+  removeSync(key: number): void {
+    this.#database.removeSync(key)
+  }
+
+  getKeys(options: TableRange = {}): Iterable<number> {
+    return this.#database.getKeys({ ...options })
+  }
+
+  getRange(options: TableRange = {}): Iterable<TableEntry> {
+    return this.#database.getRange({ ...options })
+  }
+
+  count(): number {
+    return (this.#database.getStats() as { entryCount: number }).entryCount
+  }
+}
+
+/** Bytes of a key in a table that collections share: number of the collection u32, key u32, both big-endian. */
+export const scopedKeyBytes = 8
+
+/**
+ * What one collection has in a table that all named collections share. LMDB orders these keys byte by byte, so that a
+ * collection's entries are neighbours, in the order of their keys.
+ */
+export class ScopedTable implements Table {
+  readonly #database: Database<Buffer, Buffer>
+  readonly #collection: number
+  /** LMDB copies a key before it returns, so one buffer does for all of them. */
+  readonly #key: Buffer
+
+  constructor(database: Database<Buffer, Buffer>, collection: number) {
+    this.#database = database
+    this.#collection = collection
+    this.#key = scopedKey(collection, 0)
+  }
+
+  getBinary(key: number, transaction?: Transaction): Buffer | undefined {
+    const scoped = this.#scoped(key)
+    return transaction === undefined
+      ? this.#database.getBinary(scoped)
+      : this.#database.get(scoped, { transaction })
+  }
+
+  putSync(key: number, value: Buffer): void {
+    this.#database.putSync(this.#scoped(key), value)
+  }
+
+  removeSync(key: number): void {
+    this.#database.removeSync(this.#scoped(key))
+  }
+
+  getKeys(options: TableRange = {}): Iterable<number> {
+    return this.#database.getKeys(this.#bounds(options)).map((key) => key.readUInt32BE(4))
+  }
+
+  getRange(options: TableRange = {}): Iterable<TableEntry> {
+    return this.#database
+      .getRange(this.#bounds(options))
+      .map(({ key, value }) => ({ key: key.readUInt32BE(4), value }))
+  }
+
+  count(): number {
+    return this.#database.getKeysCount(this.#bounds({}))
+  }
+
+  #scoped(key: number): Buffer {
+    this.#key.writeUInt32BE(key, 4)
+    return this.#key
+  }
+
+  #bounds({ start = 0, limit }: TableRange): { start: Buffer; end: Buffer; limit?: number } {
+    return {
+      start: scopedKey(this.#collection, start),
+      end: scopedKey(this.#collection + 1, 0),
+      ...(limit === undefined ? {} : { limit }),
+    }
+  }
+}
+
+function scopedKey(collection: number, key: number): Buffer {
+  const bytes = Buffer.alloc(scopedKeyBytes)
+  bytes.writeUInt32BE(collection)
+  bytes.writeUInt32BE(key, 4)
+  return bytes
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { insertion } from '../../test/support/stored-points.ts'
+import { createLogger } from '../base/log.ts'
+import { openCollectionTables } from './collection-tables.ts'
+import { collectionsPath } from './data-directory.ts'
+import { openDataStore } from './data-store.ts'
+import type { GroupWriter } from './group-writer.ts'
+import { keyOfHash } from './key-layout.ts'
+import { readMeta } from './lmdb-pages.ts'
+import type { KeyedRequest } from './store.ts'
+import { WriterEnvironment } from './writer-environment.ts'
+import { partsOf } from './writer-messages.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+let dataDir: string
+let environment: WriterEnvironment
+
+beforeEach(async () => {
+  dataDir = mkdtempSync(join(tmpdir(), 'vicinal-groups-'))
+  const data = await openDataStore({ dataDir, logger })
+  for (const name of ['one', 'other', 'third']) await data.create({ name })
+  await data.close()
+  const requestBounds = { maxKeys: 10, keyLifeMs: 1000 }
+  environment = new WriterEnvironment({ dataDir, isNamed: true, requestBounds })
+  for (const collection of [1, 2, 3]) environment.open({ kind: 'open', collection, name: String(collection) })
+})
+afterEach(async () => {
+  await environment.close()
+  rmSync(dataDir, { recursive: true })
+})
+
+const request: KeyedRequest = {
+  keyHash: Buffer.alloc(16, 1),
+  bodyHash: Buffer.alloc(16),
+  idSeed: Buffer.alloc(16),
+  points: 1,
+  acceptedMs: Date.now(),
+}
+
+/** Adds one point to a collection, and does not commit it. */
+function added(collection: number, keyedRequests: readonly KeyedRequest[] = []): GroupWriter {
+  const { slotCount, sequence } = environment.writer(collection).state.meta
+  const insertions = [insertion(slotCount, sequence + 1)]
+  for (const part of partsOf(collection, { insertions, deletions: [], keyedRequests })) environment.add(part)
+  return environment.writer(collection)
+}
+
+/** Transactions that LMDB has committed. */
+function transactions(): number {
+  const file = readFileSync(collectionsPath(dataDir))
+  const first = readMeta(file, 0)
+  return Math.max(first.transaction, readMeta(file.subarray(first.pageBytes), 1).transaction)
+}
+
+const points = (): number[] => [1, 2, 3].map((number) => environment.writer(number).state.meta.pointCount)
+
+describe('groups of several collections', () => {
+  it('are one transaction', () => {
+    const before = transactions()
+    assert.deepEqual([...environment.commit([added(1), added(2), added(3)])], [])
+    assert.equal(transactions() - before, 1)
+    assert.deepEqual(points(), [1, 1, 1])
+  })
+
+  it('do not fail with one of them: each then has a transaction of its own', () => {
+    assert.deepEqual([...environment.commit([added(2, [request])])], [])
+    const { root, of } = openCollectionTables(dataDir)
+    root.transactionSync(() => of(2, '').meta.putSync(keyOfHash(request.keyHash), Buffer.alloc(9)))
+    const before = transactions()
+    const [one, other, third] = [added(1), added(2, [request]), added(3)]
+    const faults = environment.commit([one, other, third])
+    assert.deepEqual([...faults.keys()], [other])
+    assert.match(String(faults.get(other)), /keys under \d+ do not match their checksum/)
+    assert.equal(environment.judge(faults.get(other)), 'collection')
+    assert.deepEqual(points(), [1, 1, 1])
+    assert.equal(transactions() - before, 2)
+    // Nothing of the group that failed is left to be joined by the next.
+    assert.deepEqual([...environment.commit([added(2)])], [])
+    assert.deepEqual(points(), [1, 2, 1])
+  })
+
+  it('are not written any more after a failure that leaves the disk unknown', () => {
+    const group = added(1)
+    assert.equal(environment.judge(Object.assign(new Error('sync'), { code: 'EIO_OTHER' })), 'all')
+    assert.match(String(environment.commit([group]).get(group)), /sync/)
+    assert.throws(() => added(2), /sync/)
+    assert.throws(() => environment.change({ kind: 'purge', collection: 3 }), /sync/)
+    assert.deepEqual(points(), [0, 0, 0])
+  })
+})

@@ -1,0 +1,190 @@
+import { mkdirSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { RootDatabase } from 'lmdb'
+import { type CollectionTables, openCollectionTables } from './collection-tables.ts'
+import {
+  collectionDirectory,
+  collectionsDirectory,
+  collectionsPath,
+  collectionsReservePath,
+  databasePath,
+  reservePath,
+  syncDirectory,
+} from './data-directory.ts'
+import { isDiskFull } from './disk-full.ts'
+import { GroupCommit } from './group-commit.ts'
+import { GroupWriter } from './group-writer.ts'
+import { RequestFault } from './keyed-requests.ts'
+import { ReserveFile } from './reserve-file.ts'
+import { RowFile } from './row-file.ts'
+import { RowFiles } from './row-files.ts'
+import { openTables, type Tables } from './tables.ts'
+import type {
+  Change,
+  EntryChange,
+  FailureScope,
+  GroupPart,
+  OpenMessage,
+  WriterSetup,
+} from './writer-messages.ts'
+
+/**
+ * What a writer thread has open: the environment of the default collection or of all named ones, and of each collection
+ * that is in use its `GroupWriter`. Synchronous; the thread has nothing else to do.
+ */
+export class WriterEnvironment {
+  readonly #setup: WriterSetup
+  readonly #main: Tables | undefined
+  readonly #named: CollectionTables | undefined
+  readonly #root: RootDatabase
+  readonly #path: string
+  readonly #reserve: ReserveFile
+  readonly #rowFiles = new RowFiles(rowFilesMax)
+  readonly #groups: GroupCommit
+  readonly #writers = new Map<number, GroupWriter>()
+  /** Why nothing is written any more. */
+  #broken: Error | undefined
+
+  /** @throws DatabaseError when it cannot be opened */
+  constructor(setup: WriterSetup) {
+    const { dataDir, isNamed } = setup
+    this.#setup = setup
+    if (isNamed) this.#named = openCollectionTables(dataDir)
+    else this.#main = openTables(dataDir)
+    this.#root = (this.#named ?? this.#main)!.root
+    this.#path = isNamed ? collectionsPath(dataDir) : databasePath(dataDir)
+    this.#reserve = new ReserveFile(isNamed ? collectionsReservePath(dataDir) : reservePath(dataDir))
+    this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path)
+  }
+
+  /** @throws DatabaseError when the collection has something damaged */
+  open({ collection, name, dimension }: OpenMessage): GroupWriter {
+    this.#checkSound()
+    const writer = new GroupWriter({
+      tables: this.#named?.of(collection, name) ?? this.#main!,
+      rowFiles: this.#rowFiles,
+      dimension,
+      requestBounds: this.#setup.requestBounds,
+    })
+    this.#writers.set(collection, writer)
+    return writer
+  }
+
+  /** Writes one part of a group. */
+  add(part: GroupPart): void {
+    this.#checkSound()
+    this.writer(part.collection).add(part)
+  }
+
+  writer(collection: number): GroupWriter {
+    return this.#writers.get(collection)!
+  }
+
+  shut(collection: number): void {
+    this.#writers.get(collection)?.close()
+    this.#writers.delete(collection)
+  }
+
+  /** Gives what kept each group from being stored. */
+  commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
+    if (this.#broken !== undefined) return new Map(groups.map((group) => [group, this.#broken]))
+    return this.#groups.commit(groups)
+  }
+
+  /** For when there is time: puts disk space aside for deletions on a full disk. */
+  holdReserve(): void {
+    this.#reserve.hold()
+  }
+
+  /**
+   * Makes a change durable, whole or not at all.
+   *
+   * @returns whether nothing is left to purge
+   */
+  change(change: Change): boolean {
+    this.#checkSound()
+    if (change.kind === 'announce') this.writer(0).announceCollections()
+    else if (change.kind === 'create') this.#create(change)
+    else if (change.kind === 'entries') this.#withReserve(() => this.#put(change.entries))
+    else return this.#withReserve(() => this.#purge(change.collection))
+    return true
+  }
+
+  /** What an error leaves. After one that leaves nothing, nothing more is written. */
+  judge(error: unknown): FailureScope {
+    if (this.#broken === undefined && isDiskFull(error, this.#path)) return 'disk full'
+    if (this.#setup.isNamed && error instanceof RequestFault) return 'collection'
+    this.#broken ??= error instanceof Error ? error : new Error(String(error))
+    return 'all'
+  }
+
+  async close(): Promise<void> {
+    this.#broken ??= new Error('the writer was closed')
+    this.#rowFiles.closeAll()
+    await this.#root.close()
+  }
+
+  #checkSound(): void {
+    if (this.#broken !== undefined) throw this.#broken
+  }
+
+  /** Files first, so that a collection that is in the catalog has them. */
+  #create({ collection, dimension, entries }: Change & { readonly kind: 'create' }): void {
+    const { dataDir } = this.#setup
+    const directory = collectionDirectory(dataDir, collection)
+    try {
+      mkdirSync(directory, { recursive: true, mode: 0o700 })
+      if (dimension !== undefined) RowFile.create(join(directory, 'vectors.rows'), dimension).close()
+      syncDirectory(collectionsDirectory(dataDir))
+      syncDirectory(dataDir)
+      this.#put(entries)
+    } catch (error) {
+      // Otherwise nobody knows whether the transaction is on the disk: the next start does.
+      if (isDiskFull(error, this.#path)) rmSync(directory, { recursive: true, force: true })
+      throw error
+    }
+  }
+
+  #put(entries: readonly EntryChange[]): boolean {
+    this.#root.transactionSync(() => {
+      for (const { table, key, collection, value } of entries) {
+        const { catalog, aliases } = this.#named!
+        const target = table === 'meta' ? this.#named!.of(collection!, '').meta : { catalog, aliases }[table]
+        if (value === undefined) target.removeSync(key)
+        else target.putSync(key, Buffer.from(value.buffer, value.byteOffset, value.byteLength))
+      }
+    })
+    return true
+  }
+
+  #purge(collection: number): boolean {
+    const { payloads, live, meta } = this.#named!.of(collection, '')
+    return this.#root.transactionSync(() => {
+      let left = purgedMax
+      for (const table of [payloads, live, meta]) {
+        const keys = [...table.getKeys({ limit: left })]
+        for (const key of keys) table.removeSync(key)
+        left -= keys.length
+        if (left === 0) return false
+      }
+      this.#named!.catalog.removeSync(collection)
+      return true
+    })
+  }
+
+  /** What makes room goes through on a full disk too. */
+  #withReserve<Result>(work: () => Result): Result {
+    try {
+      return work()
+    } catch (error) {
+      if (!isDiskFull(error, this.#path) || !this.#reserve.giveUp()) throw error
+      return work()
+    }
+  }
+}
+
+/** Far below what a process may have open by default, 1,024, and enough for those that are written at a time. */
+const rowFilesMax = 64
+
+/** Takes some milliseconds, which the groups of other collections wait. */
+const purgedMax = 2_000

@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { createLogger } from '../src/base/log.ts'
+import { openDataStore } from '../src/storage/data-store.ts'
+import type { DataStore } from '../src/storage/store.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { contentsOf, insertionsOf } from './support/stored-points.ts'
+
+/**
+ * A process that changes the collections of a data directory is killed before each of its steps on the disk, one after
+ * the other; what is found then is what was there before or all of the change, and nothing is left behind.
+ */
+
+const logger = createLogger({ level: 'silent', pretty: false })
+
+async function withData<Result>(
+  dataDir: string,
+  work: (data: DataStore) => Promise<Result>,
+): Promise<Result> {
+  const data = await openDataStore({ dataDir, logger })
+  try {
+    return await work(data)
+  } finally {
+    await data.close()
+  }
+}
+
+/** Everything that is stored: by collection the number of its points, and the aliases. */
+async function contents(dataDir: string): Promise<object> {
+  return await withData(dataDir, async (data) => {
+    const points: [string, number][] = [['default', (await contentsOf(data.main)).size]]
+    for (const { name, number } of data.collections.values()) {
+      points.push([name, (await contentsOf(await data.open(number))).size])
+    }
+    return { points: Object.fromEntries(points), aliases: Object.fromEntries([...data.aliases].sort()) }
+  })
+}
+
+/** Runs the child and kills it before a step; gives whether it lived to say that it was done, and its steps. */
+async function change(
+  dataDir: string,
+  what: string,
+  before: number,
+): Promise<{ readonly isDone: boolean; readonly isKilled: boolean; readonly steps: number }> {
+  const preload = new URL('./support/kill-steps-preload.ts', import.meta.url)
+  const countPath = join(dataDir, '..', 'count')
+  rmSync(countPath, { force: true })
+  preload.searchParams.set('before', String(before))
+  preload.searchParams.set('count', countPath)
+  const child = spawn(
+    process.execPath,
+    [
+      '--import',
+      preload.href,
+      join(import.meta.dirname, 'support/changing-child.ts'),
+      dataDir,
+      what,
+      countPath,
+    ],
+    { stdio: ['ignore', 'pipe', 'inherit'] },
+  )
+  let output = ''
+  child.stdout.on('data', (chunk) => {
+    output += chunk
+  })
+  const [code, signal] = await once(child, 'close')
+  assert.ok(signal === 'SIGKILL' || code === 0, `${what} ended with ${code ?? signal}`)
+  const steps = statSync(countPath).size
+  return { isDone: output.includes('done'), isKilled: signal === 'SIGKILL', steps }
+}
+
+async function makeOld(dataDir: string): Promise<void> {
+  await withData(dataDir, async (data) => {
+    await data.main.commit({ insertions: insertionsOf(2), deletions: [] })
+    await data.create({ name: 'empty' })
+    const { number } = await data.create({ name: 'old' })
+    const store = await data.open(number)
+    await store.commit({ insertions: insertionsOf(2500), deletions: [] })
+    mkdirSync(data.indexDirectory(number))
+    writeFileSync(join(data.indexDirectory(number), 'graph-0-0.bin'), 'x')
+    await data.setAliases(
+      new Map([
+        ['a', 'old'],
+        ['b', 'old'],
+      ]),
+      [],
+    )
+  })
+}
+
+async function makePlain(dataDir: string): Promise<void> {
+  await withData(dataDir, (data) => data.main.commit({ insertions: insertionsOf(2), deletions: [] }))
+}
+
+/** Opens and closes until nothing of dropped collections is left; gives the directories that are. */
+async function directoriesLeft(dataDir: string, numbers: readonly string[]): Promise<readonly string[]> {
+  const directory = join(dataDir, 'collections')
+  const list = (): string[] =>
+    existsSync(directory) ? readdirSync(directory).filter((name) => name !== 'reserve') : []
+  for (let attempt = 0; attempt < 20 && list().length > numbers.length; attempt += 1) {
+    await withData(dataDir, async () => {})
+  }
+  return list().sort()
+}
+
+const plain = { points: { default: 2 }, aliases: {} }
+const old = { points: { default: 2, empty: 0, old: 2500 }, aliases: { a: 'old', b: 'old' } }
+
+const cases: readonly {
+  readonly what: string
+  readonly make: (dataDir: string) => Promise<void>
+  readonly before: object
+  readonly after: object
+  readonly directories: readonly (readonly string[])[]
+  /** So many at least, or something is not counted. */
+  readonly stepsMin: number
+}[] = [
+  {
+    what: 'create',
+    make: makePlain,
+    before: plain,
+    after: { points: { default: 2, new: 0 }, aliases: {} },
+    directories: [[], ['1']],
+    stepsMin: 12,
+  },
+  {
+    what: 'first insert',
+    make: makeOld,
+    before: old,
+    after: { ...old, points: { default: 2, empty: 3, old: 2500 } },
+    directories: [['1', '2']],
+    stepsMin: 6,
+  },
+  {
+    what: 'aliases',
+    make: makeOld,
+    before: old,
+    after: { ...old, aliases: { a: 'empty', c: 'default' } },
+    directories: [['1', '2']],
+    stepsMin: 1,
+  },
+  {
+    what: 'drop',
+    make: makeOld,
+    before: old,
+    after: { points: { default: 2, empty: 0 }, aliases: {} },
+    directories: [['1', '2'], ['1']],
+    stepsMin: 6,
+  },
+]
+
+describe('a process that is killed before any step', () => {
+  for (const { what, make, before, after, directories, stepsMin } of cases) {
+    it(`of ${what} leaves what was there, or all of the change, and nothing else`, async () => {
+      await using directory = await temporaryDirectory()
+      const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
+      await make(template)
+      let hasChanged = false
+      for (let step = 1; ; step += 1) {
+        cpSync(template, dataDir, { recursive: true })
+        const { isDone, isKilled, steps } = await change(dataDir, what, step)
+        const found = await contents(dataDir)
+        const [expected] = [before, after].filter((each) => isEqual(each, found))
+        assert.deepEqual(found, expected ?? before, `killed before step ${step}`)
+        const isChanged = expected === after
+        // What has been said to be done stays done, and what a later step would undo never is.
+        assert.ok(isChanged || (!isDone && !hasChanged), `step ${step}`)
+        hasChanged ||= isChanged
+        const left = await directoriesLeft(dataDir, directories.at(isChanged ? -1 : 0)!)
+        assert.deepEqual(left, directories.at(isChanged ? -1 : 0))
+        assert.ok(!readdirSync(dataDir).some((name) => name.includes('.new')))
+        rmSync(dataDir, { recursive: true })
+        if (isKilled) continue
+        assert.ok(steps >= stepsMin, `${steps} steps were counted`)
+        break
+      }
+      assert.ok(hasChanged)
+    })
+  }
+
+  it('of inserts into two collections leaves each of them whole or absent', async () => {
+    await using directory = await temporaryDirectory()
+    const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
+    await makeOld(template)
+    for (let step = 1; ; step += 1) {
+      cpSync(template, dataDir, { recursive: true })
+      const { isDone, isKilled } = await change(dataDir, 'two inserts', step)
+      const { points } = (await contents(dataDir)) as typeof old
+      assert.ok([0, 3].includes(points.empty) && [2500, 2503].includes(points.old), JSON.stringify(points))
+      if (isDone) assert.deepEqual(points, { default: 2, empty: 3, old: 2503 })
+      rmSync(dataDir, { recursive: true })
+      if (!isKilled) break
+    }
+  })
+})
+
+function isEqual(one: object, other: object): boolean {
+  try {
+    assert.deepEqual(one, other)
+    return true
+  } catch {
+    return false
+  }
+}

@@ -1,0 +1,356 @@
+import assert from 'node:assert/strict'
+import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { Worker } from 'node:worker_threads'
+import { DatabaseError } from '../src/base/errors.ts'
+import { createLogger } from '../src/base/log.ts'
+import { type Metric, metrics, type SearchQuery } from '../src/base/point.ts'
+import { readConfig } from '../src/config.ts'
+import { collectGarbage } from '../src/engine/collect-garbage.ts'
+import { type Collection, type Engine, type EngineOptions, startEngine } from '../src/engine/engine.ts'
+import { scalarDistance } from '../src/kernels/scalar.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
+import type { Store } from '../src/storage/store.ts'
+import { clusteredSource } from './support/clusters.ts'
+import { FailingDisk } from './support/failing-disk.ts'
+import { temporaryDirectory } from './support/process.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+
+const seed = 20_261_122
+const logger = createLogger({ level: 'silent', pretty: false })
+const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
+const payload = { contentType: 'Text', content: '' } as const
+
+/** Collections of one engine, each over a store in a directory of its own. */
+class Process implements AsyncDisposable {
+  readonly engine: Engine
+  readonly #cleanup = new AsyncDisposableStack()
+  readonly #stores = new Map<Collection, Store>()
+
+  constructor(options: Partial<EngineOptions> = {}) {
+    // Every search goes through the threads.
+    this.engine = startEngine({ ...config, logger, inlineBytesMax: 0, ...options })
+  }
+
+  async directory(): Promise<string> {
+    return this.#cleanup.use(await temporaryDirectory()).path
+  }
+
+  async open(dataDir?: string, disk?: FailingDisk): Promise<Collection> {
+    const directory = dataDir ?? (await this.directory())
+    const store = await openStore({
+      dataDir: directory,
+      logger,
+      ...(disk && { writerExecArgv: disk.execArgv }),
+    })
+    const options = { ...config, indexDirectory: join(directory, 'index') }
+    const collection = await this.engine.openCollection(store, options)
+    this.#stores.set(collection, store)
+    return collection
+  }
+
+  /** With its store. */
+  async close(collection: Collection): Promise<void> {
+    await collection.close()
+    await this.#stores.get(collection)!.close()
+    this.#stores.delete(collection)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.engine.close()
+    await Promise.all([...this.#stores.values()].map((store) => store.close()))
+    await this.#cleanup.disposeAsync()
+  }
+}
+
+/** The points of a collection whose insertion was acknowledged, in any order. */
+class Points {
+  readonly collection: Collection
+  readonly vectors = new Map<string, Float32Array>()
+
+  constructor(collection: Collection) {
+    this.collection = collection
+  }
+
+  async insert(vectors: readonly Float32Array[]): Promise<void> {
+    const ids = await this.collection.insert(vectors.map((vector) => ({ vector, payload })))
+    for (const [at, id] of ids.entries()) this.vectors.set(id, vectors[at]!)
+  }
+
+  /** Searches exactly; what is found must be the nearest of what was there before and what came meanwhile. */
+  async assertExact(vector: Float32Array, metric: Metric): Promise<void> {
+    const before = [...this.vectors.keys()]
+    const query: SearchQuery = { vector, metric, limit: 10, ef: 1_000_000 }
+    const [found] = (await this.collection.search([query])).strings()
+    // Those that came meanwhile are known by their ids only when their insertion has been answered.
+    while (!found!.every((id) => this.vectors.has(id))) await sleep(1)
+    const distance = (id: string): number => scalarDistance(metric, vector, this.vectors.get(id)!)
+    const wanted = [...new Set([...before, ...found!])].sort((a, b) => distance(a) - distance(b)).slice(0, 10)
+    assert.deepEqual(found!.map(distance), wanted.map(distance))
+    assert.equal(new Set(found).size, found!.length)
+  }
+}
+
+/** How many indexes each thread was left with, in the order in which they say that they have dropped one. */
+function watchDetachments(): { readonly left: number[] } & Disposable {
+  const left: number[] = []
+  const listen = (worker: Worker): void => {
+    worker.on('message', (message: { readonly kind?: string; readonly left?: number }) => {
+      if (message.kind === 'detached') left.push(message.left!)
+    })
+  }
+  process.on('worker', listen)
+  return { left, [Symbol.dispose]: () => void process.off('worker', listen) }
+}
+
+const threads = config.searchThreads + config.indexThreads
+
+describe(`collections of one process, seed ${seed}`, () => {
+  it('of different dimensions give exact answers on the same threads while both are inserted into', async () => {
+    const random = seededRandom(seed)
+    await using service = new Process()
+    const all = [
+      { points: new Points(await service.open()), dimension: 7 },
+      { points: new Points(await service.open()), dimension: 300 },
+    ]
+    for (const { points, dimension } of all) {
+      await points.insert(Array.from({ length: 300 }, () => randomVector(random, dimension, 'continuous')))
+      assert.equal(points.collection.dimension, dimension)
+    }
+    for (let round = 0; round < 8; round += 1) {
+      await Promise.all(
+        all.flatMap(({ points, dimension }) => {
+          const next = (): Float32Array => randomVector(random, dimension, 'continuous')
+          const searches = metrics.flatMap((metric) =>
+            [next(), next()].map((each) => [each, metric] as const),
+          )
+          return [
+            points.insert(Array.from({ length: 50 }, next)),
+            points.insert([next()]),
+            ...searches.map(([vector, metric]) => points.assertExact(vector, metric)),
+          ]
+        }),
+      )
+    }
+    for (const { points } of all) assert.equal(points.collection.stats.points, 300 + 8 * 51)
+    assert.equal(service.engine.stats.queuedQueries, 0)
+    assert.equal(service.engine.stats.queuedWriteBytes, 0)
+  })
+
+  it('have graphs of their own, built side by side, and find them again', async () => {
+    const random = seededRandom(seed)
+    await using service = new Process({ graphBytesMin: 0 })
+    const directories = [await service.directory(), await service.directory()]
+    const sets = [24, 72].map((dimension) => Array.from({ length: 1500 }, clusteredSource(random, dimension)))
+    const opened = await Promise.all(directories.map((directory) => service.open(directory)))
+    const points = opened.map((collection) => new Points(collection))
+    await Promise.all(points.map((each, at) => each.insert(sets[at]!)))
+    for (const { collection } of points) await settled(collection)
+    await Promise.all(points.map(({ collection }) => service.close(collection)))
+
+    const again = await Promise.all(directories.map((directory) => service.open(directory)))
+    for (const [at, collection] of again.entries()) {
+      assert.equal(collection.stats.unindexed, 0)
+      assert.ok(collection.stats.plans.Euclidean.route !== undefined, 'through the graph')
+      const asked = [...points[at]!.vectors].slice(0, 300)
+      const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 1, ef: 128 }) as const)
+      const found = (await collection.search(queries)).strings()
+      const missed = asked.filter(([id], query) => found[query]![0] !== id)
+      assert.ok(missed.length <= 6, `${missed.length} of ${asked.length} points missed`)
+    }
+  })
+
+  it('leave nothing in any thread once they are closed, while others are searched', async () => {
+    const random = seededRandom(seed)
+    using detachments = watchDetachments()
+    await using service = new Process()
+    const closed = new Points(await service.open())
+    const other = new Points(await service.open())
+    await closed.insert(Array.from({ length: 500 }, () => randomVector(random, 96, 'continuous')))
+    await other.insert(Array.from({ length: 500 }, () => randomVector(random, 40, 'continuous')))
+    const searchOther = (): Promise<void> =>
+      other.assertExact(randomVector(random, 40, 'continuous'), 'Euclidean')
+
+    let isClosed = false
+    const closing = closed.collection.close().finally(() => (isClosed = true))
+    await assert.rejects(closed.collection.insert([{ vector: new Float32Array(96), payload }]), {
+      reason: 'shutting_down',
+    })
+    while (!isClosed) await searchOther()
+    await closing
+    assert.deepEqual(detachments.left, new Array(threads).fill(1))
+    await assert.rejects(
+      closed.collection.search([{ vector: new Float32Array(96), metric: 'Cosine', limit: 1, ef: 1 }]),
+      { reason: 'shutting_down' },
+    )
+    await searchOther()
+    await other.insert([randomVector(random, 40, 'continuous')])
+    await other.collection.close()
+    assert.deepEqual(detachments.left.slice(threads), new Array(threads).fill(0))
+  })
+
+  it('give back their memory to the others', async () => {
+    const vectors = (count: number): Float32Array[] =>
+      Array.from({ length: count }, () => new Float32Array(64).fill(1))
+    await using measuring = new Process()
+    const measured = new Points(await measuring.open())
+    await measured.insert(vectors(100))
+    const { indexBytes } = measured.collection.stats
+    await using service = new Process({ maxMemoryBytes: 2 * indexBytes })
+    const first = new Points(await service.open())
+    const second = new Points(await service.open())
+    await first.insert(vectors(100))
+    await assert.rejects(second.insert(vectors(150)), { reason: 'memory_full', message: /MAX_MEMORY_BYTES/ })
+    await service.close(first.collection)
+    await second.insert(vectors(150))
+  })
+
+  it('give the memory of their vectors back to the system', async (test) => {
+    if (process.platform !== 'linux') return test.skip('mappings are listed on Linux')
+    const random = seededRandom(seed)
+    await using service = new Process()
+    const openOne = async (): Promise<Collection> => {
+      const points = new Points(await service.open())
+      await points.insert(Array.from({ length: 500 }, () => randomVector(random, 64, 'continuous')))
+      await points.assertExact(randomVector(random, 64, 'continuous'), 'Euclidean')
+      return points.collection
+    }
+    await openOne()
+    const before = reservedRegions()
+    // Nothing in this function may hold what is closed.
+    const openAndClose = async (): Promise<void> => {
+      const collection = await openOne()
+      assert.ok(reservedRegions() > before)
+      await service.close(collection)
+    }
+    await openAndClose()
+    // The engine does so too, once: on a busy machine that can come before this thread has let go.
+    while (reservedRegions() > before) await sleep(50).then(collectGarbage)
+  })
+
+  it('close the files of vectors on disk with the last thread that reads them', async (test) => {
+    if (process.platform !== 'linux') return test.skip('open files are listed on Linux')
+    const random = seededRandom(seed)
+    await using service = new Process({ vectorsOnDisk: true, graphBytesMin: 0 })
+    const directory = await service.directory()
+    const points = new Points(await service.open(directory))
+    await points.insert(Array.from({ length: 600 }, clusteredSource(random, 64)))
+    await settled(points.collection)
+    for (const metric of metrics) await points.assertExact(randomVector(random, 64, 'continuous'), metric)
+    assert.ok(openFiles(directory).length > 0)
+    await service.close(points.collection)
+    assert.deepEqual(openFiles(directory), [])
+  })
+
+  it('end with an error what is under way when they are discarded, and others go on', async () => {
+    const random = seededRandom(seed)
+    using detachments = watchDetachments()
+    await using service = new Process()
+    const dropped = new Points(await service.open())
+    const other = new Points(await service.open())
+    const next = (): Float32Array => randomVector(random, 64, 'continuous')
+    await dropped.insert(Array.from({ length: 2000 }, next))
+    await other.insert(Array.from({ length: 2000 }, next))
+    const query = (): SearchQuery => ({ vector: next(), metric: 'Manhattan', limit: 10, ef: 10 })
+    const searches = [
+      ...Array.from({ length: 50 }, () => dropped.collection.search([query()])),
+      dropped.collection.search(Array.from({ length: 2000 }, query)),
+    ]
+    const inserts = Array.from({ length: 20 }, () => dropped.insert([next()]))
+    const outcomes = Promise.allSettled([...searches, ...inserts])
+    const beside = other.assertExact(next(), 'Euclidean')
+    await dropped.collection.discard()
+    const refused = (await outcomes).filter((each) => each.status === 'rejected')
+    assert.ok(refused.length > 0)
+    for (const { reason } of refused)
+      assert.ok(reason instanceof DatabaseError && reason.reason === 'not_found')
+    await beside
+    assert.deepEqual(detachments.left, new Array(threads).fill(1))
+    assert.throws(() => dropped.collection.get([...dropped.vectors.keys()][0]!), { reason: 'not_found' })
+    await assert.rejects(dropped.collection.search([query()]), { reason: 'not_found' })
+    await assert.rejects(dropped.insert([next()]), { reason: 'not_found' })
+    assert.equal(service.engine.stats.queuedQueries, 0)
+    assert.equal(service.engine.stats.queuedWriteBytes, 0)
+    await other.assertExact(next(), 'Cosine')
+  })
+
+  it('are refused by an engine that is being closed', async () => {
+    await using service = new Process()
+    await using directory = await temporaryDirectory()
+    const store = await openStore({ dataDir: directory.path, logger })
+    const closing = service.engine.close()
+    await assert.rejects(service.engine.openCollection(store, config), { reason: 'shutting_down' })
+    await closing
+    await store.close()
+  })
+})
+
+describe('the dimension of an empty collection', () => {
+  const point = (dimension: number) => ({ vector: new Float32Array(dimension).fill(1), payload })
+
+  it('is that of the first insert that is stored; one of another length that waited beside it is refused', async () => {
+    await using service = new Process()
+    const collection = await service.open()
+    const first = collection.insert([point(8)])
+    const others = [[point(4)], [point(5), point(5)]].map((points) => collection.insert(points))
+    const late = collection.insert([point(8)])
+    assert.equal(collection.dimension, undefined, 'not before it is stored')
+    await first
+    assert.equal(collection.dimension, 8)
+    const words = ['vector has 4', 'vectors[0].vector has 5']
+    for (const [at, other] of others.entries()) {
+      await assert.rejects(other, {
+        reason: 'invalid_argument',
+        message: `${words[at]} dimensions, the database has 8`,
+      })
+    }
+    await late
+    assert.equal(collection.stats.points, 2)
+  })
+
+  it('is open again when the first insert could not be stored, also for one that waited beside it', async () => {
+    using disk = new FailingDisk()
+    await using service = new Process()
+    const collection = await service.open(undefined, disk)
+    disk.fail({ operation: 'write', code: 'ENOSPC' })
+    await assert.rejects(collection.insert([point(8)]), { reason: 'disk_full' })
+    assert.deepEqual([collection.dimension, collection.stats.indexBytes], [undefined, 0])
+
+    disk.fail({ operation: 'write', code: 'ENOSPC' })
+    const failing = collection.insert([point(8)])
+    const [id] = await collection
+      .insert([point(4)])
+      .finally(() => assert.rejects(failing, { reason: 'disk_full' }))
+    assert.equal(collection.dimension, 4)
+    assert.deepEqual(collection.get(id!)!.vector, point(4).vector)
+    const query = { vector: point(4).vector, metric: 'Euclidean', limit: 3, ef: 3 } as const
+    assert.deepEqual((await collection.search([query])).strings(), [[id]])
+  })
+})
+
+async function settled(collection: Collection): Promise<void> {
+  while (collection.stats.isSettling) await sleep(5)
+}
+
+/** Stretches of address space that only segments, and what V8 reserves for each thread, are large enough for. */
+function reservedRegions(): number {
+  const ranges = readFileSync('/proc/self/maps', 'utf8').matchAll(/^([\da-f]+)-([\da-f]+) /gm)
+  return [...ranges].filter(([, from, to]) => {
+    return Number.parseInt(to!, 16) - Number.parseInt(from!, 16) >= 256 * 1024 * 1024
+  }).length
+}
+
+/** Files in a directory that this process has open. */
+function openFiles(directory: string): string[] {
+  return readdirSync('/proc/self/fd').flatMap((number) => {
+    try {
+      const path = readlinkSync(join('/proc/self/fd', number))
+      return path.startsWith(directory) ? [path] : []
+    } catch {
+      // It was closed meanwhile, as the one that lists them is.
+      return []
+    }
+  })
+}

@@ -1,0 +1,45 @@
+/** Opens a data directory, and does one thing to its collections while its steps are counted: see kill-steps-preload.ts. */
+import { writeFileSync } from 'node:fs'
+import { setTimeout as delay } from 'node:timers/promises'
+import { createLogger } from '../../src/base/log.ts'
+import { openCollectionTables } from '../../src/storage/collection-tables.ts'
+import { openDataStore } from '../../src/storage/data-store.ts'
+import { insertionsOf } from './stored-points.ts'
+
+const [dataDir, what, countPath] = process.argv.slice(2) as [string, string, string]
+const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
+const numberOf = (name: string): number => data.collections.get(name)!.number
+const commitTo = async (name: string): Promise<void> => {
+  const store = await data.open(numberOf(name))
+  await store.commit({ insertions: insertionsOf(3, store.slotCount), deletions: [] })
+}
+const actions: Readonly<Record<string, () => Promise<void>>> = {
+  create: async () => {
+    await data.create({ name: 'new', dimension: 5 })
+  },
+  'first insert': () => commitTo('empty'),
+  'two inserts': async () => {
+    await Promise.all([commitTo('empty'), commitTo('old')])
+  },
+  aliases: () =>
+    data.setAliases(
+      new Map([
+        ['a', 'empty'],
+        ['c', 'default'],
+      ]),
+      ['b'],
+    ),
+  drop: async () => {
+    const number = numberOf('old')
+    await data.drop('old')
+    const { root, catalog } = openCollectionTables(dataDir)
+    while (catalog.getBinary(number) !== undefined) {
+      await delay(1)
+      root.resetReadTxn()
+    }
+  },
+}
+writeFileSync(countPath, '')
+await actions[what]!()
+console.log('done')
+await data.close()

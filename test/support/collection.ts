@@ -1,0 +1,50 @@
+import { join } from 'node:path'
+import { createLogger, type Logger } from '../../src/base/log.ts'
+import {
+  type Collection,
+  type CollectionOptions,
+  type Engine,
+  type EngineOptions,
+  startEngine,
+} from '../../src/engine/engine.ts'
+import { openStore } from '../../src/storage/lmdb-store.ts'
+import type { Store } from '../../src/storage/store.ts'
+
+/** A collection with an engine of its own, over a real store, without transports. */
+export interface OpenedCollection extends AsyncDisposable {
+  readonly collection: Collection
+  readonly engine: Engine
+  readonly store: Store
+  /** Closes all three. Idempotent. */
+  close(): Promise<void>
+}
+
+export type CollectionSettings = Omit<EngineOptions, 'logger'> &
+  CollectionOptions & { readonly logger?: Logger }
+
+/** Opens the collection in a directory. Graphs are kept beside the points unless `indexDirectory` is undefined. */
+export async function openCollection(
+  dataDir: string,
+  settings: CollectionSettings,
+): Promise<OpenedCollection> {
+  const logger = settings.logger ?? createLogger({ level: 'silent', pretty: false })
+  const options = { indexDirectory: join(dataDir, 'index'), ...settings, logger }
+  await using opened = new AsyncDisposableStack()
+  const store = await openStore({ dataDir, logger })
+  opened.defer(() => store.close())
+  const engine = opened.use(startEngine(options))
+  const collection = await engine.openCollection(store, options)
+  const parts = opened.move()
+  const close = (): Promise<void> => parts.disposeAsync()
+  return { collection, engine, store, close, [Symbol.asyncDispose]: close }
+}
+
+/** Runs `work` on the collection in a directory, and closes it. */
+export async function withCollection<Result>(
+  dataDir: string,
+  settings: CollectionSettings,
+  work: (collection: Collection) => Promise<Result>,
+): Promise<Result> {
+  await using opened = await openCollection(dataDir, settings)
+  return await work(opened.collection)
+}
