@@ -68,12 +68,12 @@ describe('vicinal with collections', () => {
       const settings = ['--dimension', '2', '--hnsw-m', '8', '--hnsw-ef-construction', '50']
       const create = ['collections', 'create', name, ...settings]
       assert.deepEqual(await vicinal(...create), { code: 0, stdout: `created ${name}\n`, stderr: '' })
-      assert.match((await vicinal(...create)).stdout, /was there already, with these settings/)
+      assert.match((await vicinal(...create)).stdout, /made-over-\w+ already exists with these settings/)
       const other = await vicinal('collections', 'create', name, '--dimension', '3')
       assertEnded(other, 1, /the collection made-over-\w+ exists, and its dimension is 2, not 3/)
 
       const alias = await vicinal('collections', 'alias', `${name}-alias`, name)
-      assert.deepEqual(alias, { code: 0, stdout: `${name}-alias stands for ${name}\n`, stderr: '' })
+      assert.deepEqual(alias, { code: 0, stdout: `${name}-alias refers to ${name}\n`, stderr: '' })
       const table = (await vicinal('collections', 'list')).stdout
       assert.match(table, /^name +points +dimension +m +ef_construction +aliases\n/)
       assert.match(table, new RegExp(`^${name} +0 +2 +8 +50 +${name}-alias$`, 'm'))

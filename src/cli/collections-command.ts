@@ -18,27 +18,25 @@ export function addCollections(program: Command, environment: Environment): void
   add('list', 'all collections, with their points, settings and aliases')
     .option('--json', 'print a JSON object a line')
     .action(async (options: ListOptions) => (await actions()).listCollections(options, environment))
-  add('create <name>', 'create a collection; one with the same settings is left as it is')
-    .option('--dimension <n>', 'components of every vector; the first insert decides when not given', whole)
-    .option('--hnsw-m <n>', 'links of a point in the graph; HNSW_M when not given', whole)
+  add('create <name>', 'create a collection; does nothing if it exists with these settings')
+    .option('--dimension <n>', 'components of every vector; by default the first insert decides', whole)
+    .option('--hnsw-m <n>', 'links of a point in the graph (default: HNSW_M of the service)', whole)
     .option(
       '--hnsw-ef-construction <n>',
-      'breadth of the search for the links of a new point; HNSW_EF_CONSTRUCTION when not given',
+      'breadth of the search for the links of a new point (default: HNSW_EF_CONSTRUCTION of the service)',
       whole,
     )
     .action(async (name: string, options: CreateOptions) =>
       (await actions()).createCollection(name, options, environment),
     )
   add('delete <name>', 'delete a collection with all its points and aliases')
-    .option('--yes', 'really do it')
+    .option('--yes', 'confirm the deletion')
     .action(async (name: string, options: DeleteOptions) =>
       (await actions()).deleteCollection(name, options, environment),
     )
-  add(
-    'alias <alias> <name>',
-    'have an alias stand for a collection; moves one that stands for another',
-  ).action(async (alias: string, name: string, options: ConnectionOptions) =>
-    (await actions()).setAlias(alias, name, options, environment),
+  add('alias <alias> <name>', 'make an alias refer to a collection; moves one that refers to another').action(
+    async (alias: string, name: string, options: ConnectionOptions) =>
+      (await actions()).setAlias(alias, name, options, environment),
   )
   add('unalias <alias>', 'remove an alias; its collection stays').action(
     async (alias: string, options: ConnectionOptions) =>
@@ -54,5 +52,5 @@ Examples:
   vicinal query --collection glosses --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94
   vicinal collections delete glosses-1 --yes
 
-A name is ${collectionNameRule}. The collection \`default\` is always there.
+A name is ${collectionNameRule}. The collection \`default\` always exists.
 `

@@ -33,7 +33,7 @@ export async function createCollection(
   const { created } = await withClient(options, environment, (client) =>
     client.collections.put(name, { dimension, hnsw }),
   )
-  console.log(created ? `created ${name}` : `${name} was there already, with these settings`)
+  console.log(created ? `created ${name}` : `${name} already exists with these settings`)
 }
 
 /** @throws UsageError without `yes`: nothing brings the points back */
@@ -60,7 +60,7 @@ export async function setAlias(
   await withClient(options, environment, (client) =>
     client.collections.setAliases({ set: { [alias]: name } }),
   )
-  console.log(`${alias} stands for ${name}`)
+  console.log(`${alias} refers to ${name}`)
 }
 
 export async function removeAlias(

@@ -227,8 +227,8 @@ A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text
 An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
 keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
 leaves its journal, so that it is not done twice by mistake (--again).
-With --collection an alias is looked up once, at the beginning: all points go into one collection, wherever the alias
-moves meanwhile. An import that was cut short does not go on when its alias stands for another collection by then.
+With --collection an alias is looked up once, at the start: all points go into one collection, even if the alias moves
+during the import. An import that was cut short does not continue if its alias has moved since.
 `
 
 /** Commander's name for a flag's value. */

@@ -7,23 +7,23 @@ import {
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import type { CallOptions } from './call-options.ts'
 
-/** What is fixed when a collection is created; what is absent, the service or the first insert decides. */
+/** What is fixed when a collection is created. An absent field is decided by the service or by the first insert. */
 export type NewCollection = Partial<CollectionSettings>
 
 export interface PutResult {
-  /** False when the collection was there already, with these settings. */
+  /** False if the collection already existed, with these settings. */
   readonly created: boolean
   readonly info: CollectionInfo
 }
 
 export interface AliasChanges {
-  /** By alias, the name of the collection that it stands for from now on. */
+  /** The name of a collection by alias; an alias that exists is moved. */
   readonly set?: Readonly<Record<string, string>>
-  /** Aliases; one that is not there is no fault. */
+  /** Aliases to remove; an unknown one is ignored. */
   readonly remove?: readonly string[]
 }
 
-/** By alias, the name of the collection that it stands for. */
+/** The name of a collection by alias. */
 export type Aliases = Readonly<Record<string, string>>
 
 /** The collections of a service. Every method fails with a `DatabaseError` that carries the server's message. */
@@ -32,16 +32,16 @@ export interface CollectionsClient {
   list(options?: CallOptions): Promise<readonly CollectionInfo[]>
   /** One collection by its name or an alias, or a `collection_not_found` failure. */
   get(name: string, options?: CallOptions): Promise<CollectionInfo>
-  /** Creates a collection. Can be repeated; fails with `already_exists` where it is there with other settings. */
+  /** Creates a collection. Idempotent; fails with `already_exists` if it exists with other settings. */
   put(name: string, settings?: NewCollection, options?: CallOptions): Promise<PutResult>
   /** Deletes a collection with its points and aliases. A missing one is a `collection_not_found` failure. */
   delete(name: string, options?: CallOptions): Promise<void>
-  /** Sets and removes aliases in one step: readers see all of it or nothing. Resolves with all that there are then. */
+  /** Sets and removes aliases in one step: readers see all of it or nothing. Resolves with all aliases. */
   setAliases(changes: AliasChanges, options?: CallOptions): Promise<Aliases>
 }
 
 /**
- * What cannot be a name never leaves the client: in a path it could lead elsewhere, as `..` does.
+ * Refuses what cannot be a name before it is sent: in a path, `..` would lead to another route.
  *
  * @throws DatabaseError `invalid_argument`
  */
@@ -53,7 +53,7 @@ export function checkCollectionName(name: string): string {
   )
 }
 
-/** A status says only that something is missing; the text for a point is part of the contract. */
+/** The status is the same for a missing point and a missing collection; the contract fixes the text for a point. */
 export function reasonOfMissing(text: string): Reason {
   return text === 'Point not found' ? 'not_found' : 'collection_not_found'
 }
