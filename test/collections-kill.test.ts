@@ -125,7 +125,7 @@ const cases: readonly {
     before: plain,
     after: { points: { default: 2, new: 0 }, aliases: {} },
     directories: [[], ['1']],
-    stepsMin: 12,
+    stepsMin: 15,
   },
   {
     what: 'first insert',
@@ -133,7 +133,7 @@ const cases: readonly {
     before: old,
     after: { ...old, points: { default: 2, empty: 3, old: 2500 } },
     directories: [['1', '2']],
-    stepsMin: 6,
+    stepsMin: 8,
   },
   {
     what: 'aliases',

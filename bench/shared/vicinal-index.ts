@@ -53,8 +53,8 @@ export class VicinalIndex {
   readonly #maxLimit: number
   readonly #index: VectorIndex
   readonly #slots: SlotAllocator = new SlotAllocator(0)
-  #indexThreads: IndexThreadPool | undefined
   #indexer: Indexer | undefined
+  #indexThreads: IndexThreadPool | undefined
   #sequence = 0
 
   constructor(options: IndexOptions) {
@@ -152,8 +152,11 @@ export class VicinalIndex {
   }
 
   /** Starts the service's search threads, with no limit to what may wait for them. */
-  createExecutor(threads: number): SearchExecutor {
-    return createExecutor({
+  startExecutor(
+    threads: number,
+    routeOf: (metric: Metric) => Route | undefined,
+  ): { readonly executor: SearchExecutor; readonly searches: IndexSearches } {
+    const executor = createExecutor({
       kernels: this.#kernels,
       threads,
       maxQueuedQueries: Number.POSITIVE_INFINITY,
@@ -161,10 +164,7 @@ export class VicinalIndex {
       logger,
       inlineBytesMax: 0,
     })
-  }
-
-  attachTo(executor: SearchExecutor, routeOf: (metric: Metric) => Route | undefined): IndexSearches {
-    return executor.attach(this.#index, routeOf)
+    return { executor, searches: executor.attach(this.#index, routeOf) }
   }
 }
 

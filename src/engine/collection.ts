@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import { IdLists } from '../base/id-lists.ts'
+import type { IdLists } from '../base/id-lists.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
@@ -8,6 +8,7 @@ import { VectorIndex } from '../index/vector-index.ts'
 import type { Deletion, Insertion, Snapshot, Store } from '../storage/store.ts'
 import type { Database, RequestIdentity } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import { foundIds } from './found-ids.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { HitLists } from './hit-lists.ts'
 import { IdTable, idTableBytesPerSlot } from './id-table.ts'
@@ -197,7 +198,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     const removals = this.#index?.removals ?? 0
     try {
       const hits = (await this.#searches?.search(queries, signal)) ?? new HitLists(queries.length)
-      return await inTurns(this.#idSteps(hits, removals))
+      return await inTurns(foundIds(hits, this.#ids, this.#index, removals))
     } finally {
       this.#results.release(results)
     }
@@ -251,7 +252,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
    */
   discard(): Promise<void> {
     this.#ending ??= this.#end(async () => {
-      const removed = new DatabaseError('not_found', 'the collection has been removed')
+      const removed = new DatabaseError('collection_not_found', 'the collection has been removed')
       this.#refusal = removed
       this.#indexer.letWritersPass()
       const searches = this.#searches?.discard(removed)
@@ -361,42 +362,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     if (refusal !== undefined) throw refusal
     return results
   }
-
-  /**
-   * The ids of all hits, in turns where there are many. A slot that was deleted, or deleted and filled anew, while the
-   * search ran is no longer what was found.
-   *
-   * @param removals those of the index before the search
-   */
-  *#idSteps(hits: HitLists, removals: number): Generator<void, IdLists> {
-    const index = this.#index
-    const ids = this.#ids
-    const bytes = Buffer.allocUnsafe(hits.total * idBytes)
-    const ends: number[] = []
-    let copied = 0
-    let seen = 0
-    for (let list = 0; list < hits.length; list += 1) {
-      const length = hits.lengthOf(list)
-      for (let rank = 0; rank < length; rank += 1) {
-        seen += 1
-        if (seen % idsPerStep === 0) yield
-        const slot = hits.slot(list, rank)
-        // Looking at every slot is two cache misses a hit.
-        const isFound =
-          index?.removals === removals ||
-          (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
-        if (!isFound) continue
-        ids.copyId(slot, bytes, copied * idBytes)
-        copied += 1
-      }
-      ends.push(copied)
-    }
-    return new IdLists(bytes, ends)
-  }
 }
-
-/** Copying so many takes a tenth of a millisecond, as memory has to be waited for with each. */
-const idsPerStep = 512
 
 /** Entering so many takes about two milliseconds. */
 const idsPerTurn = 8192

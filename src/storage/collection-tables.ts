@@ -5,7 +5,7 @@ import { type CatalogRecord, encodeHead, headKey } from './catalog-layout.ts'
 import { faultsOfCollections } from './collections-check.ts'
 import { beyondRepair, collectionDirectory, collectionsPath, ofOtherVersion } from './data-directory.ts'
 import { makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
-import { ScopedTable, type Table, WholeTable } from './table.ts'
+import { openTable, ScopedTable, type Table } from './table.ts'
 import type { StoreFiles, Tables } from './tables.ts'
 
 /** LMDB of all named collections: see catalog-layout.ts for keys and values. */
@@ -78,17 +78,13 @@ export function collectionFiles(
 
 function openAt(path: string, dataDir: string): CollectionTables {
   return openEnvironment(path, (root) => {
-    const whole = (name: string): Table => {
-      const format = { name, keyEncoding: 'uint32', encoding: 'binary' } as const
-      return new WholeTable(root.openDB<Buffer, number>(format))
-    }
     const shared = (name: string): Database<Buffer, Buffer> =>
       root.openDB<Buffer, Buffer>({ name, keyEncoding: 'binary', encoding: 'binary' })
     const [payloads, live, meta] = [shared('payloads'), shared('live'), shared('meta')]
     return {
       root,
-      catalog: whole('catalog'),
-      aliases: whole('aliases'),
+      catalog: openTable(root, 'catalog'),
+      aliases: openTable(root, 'aliases'),
       of: (number, name) => ({
         root,
         files: collectionFiles(dataDir, number, { name }),

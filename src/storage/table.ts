@@ -1,4 +1,4 @@
-import type { Database, Transaction } from 'lmdb'
+import type { Database, RootDatabase, Transaction } from 'lmdb'
 
 /** A table of LMDB with u32 keys, as storage uses it: a whole one, or the part of one that a collection has. */
 export interface Table {
@@ -26,7 +26,7 @@ export interface TableEntry {
 }
 
 /** A table that is one collection's alone. */
-export class WholeTable implements Table {
+class WholeTable implements Table {
   readonly #database: Database<Buffer, number>
 
   constructor(database: Database<Buffer, number>) {
@@ -60,8 +60,13 @@ export class WholeTable implements Table {
   }
 }
 
+/** Opens a table, and makes it where there is none. */
+export function openTable(root: RootDatabase, name: string): Table {
+  return new WholeTable(root.openDB<Buffer, number>({ name, keyEncoding: 'uint32', encoding: 'binary' }))
+}
+
 /** Bytes of a key in a table that collections share: number of the collection u32, key u32, both big-endian. */
-export const scopedKeyBytes = 8
+const scopedKeyBytes = 8
 
 /**
  * What one collection has in a table that all named collections share. LMDB orders these keys byte by byte, so that a

@@ -1,5 +1,5 @@
 import { existsSync } from 'node:fs'
-import type { Database, RootDatabase } from 'lmdb'
+import type { RootDatabase } from 'lmdb'
 import {
   beyondRepair,
   collectionsPath,
@@ -11,7 +11,7 @@ import {
 import { damagedBlock, faultOfDatabase } from './database-check.ts'
 import { makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './environment.ts'
 import { decodeBlock, decodeDatabaseId, decodeMeta, type Meta, metaKeys } from './key-layout.ts'
-import { type Table, WholeTable } from './table.ts'
+import { openTable, type Table } from './table.ts'
 
 /** The tables of one collection: see key-layout.ts for their keys and values. */
 export interface Tables {
@@ -90,10 +90,7 @@ export function openTables(dataDir: string): Tables {
 
 function openTablesAt(path: string, files: StoreFiles): Tables {
   return openEnvironment(path, (root) => {
-    const table = (name: string): Table => {
-      const format = { name, keyEncoding: 'uint32', encoding: 'binary' } as const
-      return new WholeTable(root.openDB<Buffer, number>(format) as Database<Buffer, number>)
-    }
+    const table = (name: string): Table => openTable(root, name)
     return { root, files, payloads: table('payloads'), live: table('live'), meta: table('meta') }
   })
 }

@@ -12,8 +12,9 @@ export class VicinalThreads {
   #route: IndexQuery['route']
 
   constructor(threads: number, index: VicinalIndex) {
-    this.#executor = index.createExecutor(threads)
-    this.#searches = index.attachTo(this.#executor, () => this.#route)
+    const { executor, searches } = index.startExecutor(threads, () => this.#route)
+    this.#executor = executor
+    this.#searches = searches
   }
 
   /** @param asked queries of one route */

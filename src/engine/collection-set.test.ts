@@ -1,0 +1,263 @@
+import assert from 'node:assert/strict'
+import { existsSync, readdirSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { temporaryDirectory } from '../../test/support/process.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { DatabaseError, type Reason } from '../base/errors.ts'
+import { createLogger } from '../base/log.ts'
+import { readConfig } from '../config.ts'
+import { openDataStore } from '../storage/data-store.ts'
+import { CollectionSet } from './collection-set.ts'
+import { startEngine } from './engine.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+const payload = { contentType: 'Text', content: '' } as const
+
+interface Opened extends AsyncDisposable {
+  readonly set: CollectionSet
+}
+
+async function open(
+  dataDir: string,
+  options: { readonly maxOpenCollections?: number; readonly idleMs?: number } = {},
+): Promise<Opened> {
+  const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...options, logger }
+  const engine = startEngine(config)
+  const store = await openDataStore({ dataDir, logger })
+  const main = await engine.openCollection(store.main, { ...config, indexDirectory: join(dataDir, 'index') })
+  const set = new CollectionSet({ ...config, engine, store, main })
+  return {
+    set,
+    async [Symbol.asyncDispose]() {
+      await set.close()
+      await engine.close()
+      await store.close()
+    },
+  }
+}
+
+async function insert(
+  set: CollectionSet,
+  name: string,
+  vectors: readonly number[][],
+): Promise<readonly string[]> {
+  using lease = await set.lease(name)
+  return await lease.database.insert(
+    vectors.map((vector) => ({ vector: Float32Array.from(vector), payload })),
+  )
+}
+
+async function nearest(
+  set: CollectionSet,
+  name: string,
+  vector: readonly number[],
+): Promise<readonly string[]> {
+  using lease = await set.lease(name)
+  const query = { vector: Float32Array.from(vector), metric: 'Euclidean', limit: 10, ef: 128 } as const
+  return (await lease.database.search([query])).strings()[0]!
+}
+
+function failsWith(reason: Reason): (error: unknown) => boolean {
+  return (error) => error instanceof DatabaseError && error.reason === reason
+}
+
+/** Ends with the suite's time when it never comes true. */
+async function until(condition: () => boolean): Promise<void> {
+  while (!condition()) await delay(5)
+}
+
+describe('a set of collections', { timeout: 120_000 }, () => {
+  it('keeps each collection’s points apart, whatever their dimensions, and has them after a restart', async () => {
+    await using directory = await temporaryDirectory()
+    const ids = new Map<string, readonly string[]>()
+    {
+      await using opened = await open(directory.path)
+      for (const [name, dimension] of [
+        ['two', 2],
+        ['three', 3],
+      ] as const) {
+        assert.equal((await opened.set.put(name, { dimension, hnsw: {} })).created, true)
+        ids.set(name, await insert(opened.set, name, [new Array(dimension).fill(1)]))
+      }
+      ids.set('default', await insert(opened.set, 'default', [[1, 1, 1, 1]]))
+    }
+    await using again = await open(directory.path)
+    assert.equal(again.set.openCount, 0, 'nothing is opened before it is used')
+    assert.deepEqual(
+      again.set.list().map(({ name, dimension, points }) => [name, dimension, points]),
+      [
+        ['default', 4, 1],
+        ['three', 3, 1],
+        ['two', 2, 1],
+      ],
+    )
+    for (const [name, dimension] of [
+      ['two', 2],
+      ['three', 3],
+      ['default', 4],
+    ] as const) {
+      assert.deepEqual(await nearest(again.set, name, new Array(dimension).fill(1)), ids.get(name))
+    }
+    assert.equal(again.set.openCount, 2)
+  })
+
+  it('says whether a collection was created, and refuses other settings than it has', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path)
+    const settings = { dimension: 3, hnsw: { m: 8 } }
+    const first = await opened.set.put('docs', settings)
+    assert.deepEqual(first, {
+      created: true,
+      info: { name: 'docs', dimension: 3, points: 0, hnsw: { m: 8, efConstruction: 128 }, aliases: [] },
+    })
+    assert.deepEqual(await opened.set.put('docs', settings), { ...first, created: false })
+    assert.equal((await opened.set.put('docs', { hnsw: {} })).created, false)
+    await assert.rejects(opened.set.put('docs', { dimension: 4, hnsw: {} }), {
+      reason: 'already_exists',
+      message: 'the collection docs exists, and its dimension is 3, not 4',
+    })
+    await assert.rejects(opened.set.put('docs', { hnsw: { m: 9 } }), failsWith('already_exists'))
+    await assert.rejects(opened.set.put('default', { dimension: 4, hnsw: {} }), failsWith('already_exists'))
+    assert.throws(() => opened.set.get('other'), failsWith('collection_not_found'))
+    await assert.rejects(async () => opened.set.lease('other'), failsWith('collection_not_found'))
+  })
+
+  it('closes those that nobody uses when too many are open, the longest unused first', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path, { maxOpenCollections: 2 })
+    const { set } = opened
+    const names = ['a', 'b', 'c', 'd']
+    const ids = new Map<string, readonly string[]>()
+    for (const name of names) await set.put(name, { hnsw: {} })
+    const held = await set.lease('a')
+    for (const name of names) ids.set(name, await insert(set, name, [[1, 2]]))
+    await until(() => set.openCount <= 2)
+    assert.deepEqual(
+      set.largestOpen(10).map(([name]) => name),
+      ['a', 'd'],
+      'one that is in use stays',
+    )
+    held[Symbol.dispose]()
+    for (const name of names) assert.deepEqual(await nearest(set, name, [1, 2]), ids.get(name))
+  })
+
+  it('closes a small one that nobody has used for a while, and opens it again', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path, { idleMs: 20 })
+    await opened.set.put('docs', { hnsw: {} })
+    for (let round = 0; round < 3; round += 1) {
+      const [id] = await insert(opened.set, 'docs', [[round, 0]])
+      await until(() => opened.set.openCount === 0)
+      assert.equal((await nearest(opened.set, 'docs', [round, 0]))[0], id)
+    }
+  })
+
+  it('deletes a collection under its readers and writers, with its files, and takes its name again', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path)
+    const { set } = opened
+    await set.put('docs', { hnsw: {} })
+    await set.setAliases(new Map([['current', 'docs']]), [])
+    await insert(set, 'docs', [[1, 2, 3]])
+    const outcomes = new Set<string>()
+    const work = async (task: () => Promise<unknown>): Promise<void> => {
+      for (;;) {
+        try {
+          // Searches of a few points never wait: others would have no turn.
+          await nextTurn()
+          await task()
+          outcomes.add('ok')
+        } catch (error) {
+          assert.ok(failsWith('collection_not_found')(error), String(error))
+          return
+        }
+      }
+    }
+    const workers = [
+      ...Array.from({ length: 4 }, () => work(() => nearest(set, 'current', [1, 2, 3]))),
+      ...Array.from({ length: 2 }, () => work(() => insert(set, 'docs', [[3, 2, 1]]))),
+    ]
+    await until(() => outcomes.has('ok'))
+    await set.drop('docs')
+    await Promise.all(workers)
+    assert.deepEqual([...set.aliases], [])
+    await until(() => readdirSync(join(directory.path, 'collections')).every((name) => !/^\d+$/.test(name)))
+    await set.put('docs', { dimension: 2, hnsw: {} })
+    const ids = await insert(set, 'docs', [[1, 2]])
+    assert.deepEqual(await nearest(set, 'docs', [1, 2]), ids)
+    await assert.rejects(set.drop('default'), failsWith('invalid_argument'))
+    await assert.rejects(set.drop('gone'), failsWith('collection_not_found'))
+  })
+
+  it('swaps what an alias stands for under its readers: each finds one or the other', async () => {
+    await using directory = await temporaryDirectory()
+    await using opened = await open(directory.path)
+    const { set } = opened
+    const found = new Set<string>()
+    const expected: string[] = []
+    for (const name of ['blue', 'green']) {
+      await set.put(name, { hnsw: {} })
+      expected.push(...(await insert(set, name, [[1, 2]])))
+    }
+    await set.setAliases(new Map([['live', 'blue']]), [])
+    let isOver = false
+    const readers = Array.from({ length: 4 }, async () => {
+      while (!isOver) {
+        await nextTurn()
+        for (const id of await nearest(set, 'live', [1, 2])) found.add(id)
+      }
+    })
+    for (let turn = 0; turn < 20 || found.size < 2; turn += 1) {
+      await set.setAliases(new Map([['live', turn % 2 === 0 ? 'green' : 'blue']]), [])
+    }
+    isOver = true
+    await Promise.all(readers)
+    assert.deepEqual([...found].sort(), expected.sort())
+    await assert.rejects(set.setAliases(new Map([['blue', 'green']]), []), failsWith('already_exists'))
+    await assert.rejects(set.setAliases(new Map([['x', 'live']]), []), failsWith('collection_not_found'))
+    await assert.rejects(set.put('live', { hnsw: {} }), failsWith('already_exists'))
+    await assert.rejects(set.drop('live'), failsWith('invalid_argument'))
+    await set.setAliases(new Map(), ['live', 'never'])
+    assert.deepEqual([...set.aliases], [])
+  })
+
+  it('holds what was acknowledged through any order of creating, filling, asking and deleting, seed 19', async () => {
+    await using directory = await temporaryDirectory()
+    const names = ['a', 'b', 'c', 'd', 'e']
+    /** By name, how many points were acknowledged since it was created; absent where there is none. */
+    const model = new Map<string, number>()
+    {
+      await using opened = await open(directory.path, { maxOpenCollections: 2, idleMs: 10 })
+      const { set } = opened
+      // Of one name one after the other, so that the outcome is known; of all names at once.
+      const work = async (name: string, at: number): Promise<void> => {
+        const random = seededRandom(190 + at)
+        for (let step = 0; step < 25; step += 1) {
+          const points = model.get(name)
+          const choice = random()
+          if (points === undefined) {
+            await assert.rejects(insert(set, name, [[1, 1]]), failsWith('collection_not_found'))
+            await set.put(name, { hnsw: {} })
+            model.set(name, 0)
+          } else if (choice < 0.6) {
+            await insert(set, name, [[random(), random()]])
+            model.set(name, points + 1)
+          } else if (choice < 0.9) {
+            assert.equal((await nearest(set, name, [0, 0])).length, Math.min(10, points))
+            assert.equal(set.get(name).points, points)
+          } else {
+            await set.drop(name)
+            model.delete(name)
+          }
+        }
+      }
+      await Promise.all(names.map(work))
+    }
+    await using again = await open(directory.path)
+    const found = again.set.list().flatMap(({ name, points }) => (name === 'default' ? [] : [[name, points]]))
+    assert.deepEqual(found, [...model].sort())
+    assert.equal(existsSync(join(directory.path, 'collections.mdb')), true)
+  })
+})
