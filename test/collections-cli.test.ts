@@ -3,7 +3,7 @@ import { existsSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
-import { type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import { assertEnded, type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
 /** Collections on the real command line, against a real service in a process of its own. */
 
@@ -11,12 +11,6 @@ const key = 'a-key-for-tests'
 
 function linesOf(contents: readonly string[]): string {
   return contents.map((content, index) => `${JSON.stringify({ vector: [index, 1], content })}\n`).join('')
-}
-
-function assertEnded(ended: Ended, code: number, stderr: RegExp | '' = ''): void {
-  assert.equal(ended.code, code, ended.stderr)
-  if (stderr === '') assert.equal(ended.stderr, '')
-  else assert.match(ended.stderr, stderr)
 }
 
 describe('vicinal with collections', () => {

@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import {
   type CollectionInfo,
@@ -7,6 +9,7 @@ import {
   type PointToInsert,
   type VectorClient,
 } from '../src/client/index.ts'
+import { temporaryDirectory } from './support/process.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
 /** Collections through both clients, against a real service. */
@@ -24,6 +27,7 @@ function pointOf(vector: readonly number[], content: string): PointToInsert {
   return { vector, payload: { contentType: 'Text', content } }
 }
 
+const readKey = 'a-key-that-may-only-read'
 const missingId = '11111111-2222-4333-8444-555555555555'
 
 for (const [transport, connect] of Object.entries(transports)) {
@@ -246,11 +250,33 @@ describe('the clients of collections', () => {
     await assert.rejects(client.collections.list())
   })
 
-  it('need the key of the service', async () => {
-    await using service = await startTestService({ HTTP_API_KEY: 'http-key' })
-    const closed = createHttpClient({ baseUrl: service.httpUrl })
-    await assert.rejects(closed.collections.list(), { reason: 'unauthenticated' })
-    const open = createHttpClient({ baseUrl: service.httpUrl, apiKey: 'http-key' })
-    assert.equal((await open.collections.list()).length, 1)
+  it('read with a key that may only read, and change nothing', async () => {
+    await using directory = await temporaryDirectory()
+    const file = join(directory.path, 'keys')
+    await writeFile(file, `read dashboard ${readKey}\n`, { mode: 0o600 })
+    await using service = await startTestService({ API_KEYS_FILE: file })
+    const writer = createGrpcClient({ address: service.grpcAddress, apiKey })
+    await writer.collections.put('guarded')
+    const id = await writer.collection('guarded').insert(pointOf([1], 'x'))
+    await writer.close()
+    for (const reader of [
+      createGrpcClient({ address: service.grpcAddress, apiKey: readKey }),
+      createHttpClient({ baseUrl: service.httpUrl, apiKey: readKey }),
+    ]) {
+      assert.equal((await reader.collections.list()).length, 2)
+      assert.equal((await reader.collections.get('guarded')).points, 1)
+      assert.equal((await reader.collection('guarded').get(id)).payload.content, 'x')
+      for (const change of [
+        () => reader.collections.put('more'),
+        () => reader.collections.delete('guarded'),
+        () => reader.collections.setAliases({ set: { other: 'guarded' } }),
+        () => reader.collection('guarded').delete(id),
+      ]) {
+        await assert.rejects(change, { reason: 'permission_denied' })
+      }
+      await reader.close()
+    }
+    const stranger = createHttpClient({ baseUrl: service.httpUrl })
+    await assert.rejects(stranger.collections.list(), { reason: 'unauthenticated' })
   })
 })
