@@ -13,7 +13,14 @@ import { hashPoint } from '../src/base/point-hash.ts'
 import { Progress } from '../src/cli/progress.ts'
 import { createHttpClient, type Point, type VectorClient } from '../src/client/index.ts'
 import { defaultText, settings } from '../src/config.ts'
-import { Command, type Ended, run, ServerProcess, temporaryDirectory } from './support/process.ts'
+import {
+  assertEnded,
+  Command,
+  type Ended,
+  run,
+  ServerProcess,
+  temporaryDirectory,
+} from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
@@ -93,12 +100,6 @@ async function contentsIn(client: VectorClient, origin?: readonly number[]): Pro
 async function pointsStored(httpUrl: string): Promise<number> {
   const metrics = await (await fetch(`${httpUrl}/metrics`)).text()
   return Number(/^vicinal_points (\d+)/m.exec(metrics)?.[1])
-}
-
-function assertEnded(ended: Ended, code: number, stderr: RegExp | '' = ''): void {
-  assert.equal(ended.code, code, ended.stderr)
-  if (stderr === '') assert.equal(ended.stderr, '')
-  else assert.match(ended.stderr, stderr)
 }
 
 function idsIn(path: string): string[] {

@@ -4,7 +4,7 @@ import { after, before, describe, it } from 'node:test'
 import type { ApiContext } from '../src/api/call.ts'
 import { operations } from '../src/api/operations.ts'
 import { metrics } from '../src/base/point.ts'
-import type { PointToInsert, VectorClient } from '../src/client/client.ts'
+import type { PointsClient, PointToInsert } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
@@ -17,13 +17,13 @@ const seed = 7
 
 /** One suite, the same expectations, every way in. */
 interface Access {
-  readonly client: VectorClient
+  readonly client: PointsClient
   /** The same service after a stop and a start. */
-  restarted(): Promise<VectorClient>
+  restarted(): Promise<PointsClient>
   close(): Promise<void>
 }
 
-async function serviceAccess(connect: (service: TestService) => VectorClient): Promise<Access> {
+async function serviceAccess(connect: (service: TestService) => PointsClient): Promise<Access> {
   const service = await startTestService()
   let client = connect(service)
   return {
@@ -58,7 +58,7 @@ async function inProcessAccess(): Promise<Access> {
     vector: Float32Array.from(vector),
     payload,
   })
-  const client: VectorClient = {
+  const client: PointsClient = {
     insert: (point) => operations.InsertVector(opened.context, input(point), call),
     insertBatch: (points) =>
       operations.InsertVectorsBatch(opened.context, { vectors: points.map(input) }, call),
@@ -96,10 +96,10 @@ async function inProcessAccess(): Promise<Access> {
   }
 }
 
-const overGrpc = ({ grpcAddress }: TestService): VectorClient =>
+const overGrpc = ({ grpcAddress }: TestService): PointsClient =>
   createGrpcClient({ address: grpcAddress, apiKey })
 
-const overHttp = ({ httpUrl }: TestService): VectorClient => createHttpClient({ baseUrl: httpUrl })
+const overHttp = ({ httpUrl }: TestService): PointsClient => createHttpClient({ baseUrl: httpUrl })
 
 const accesses: Readonly<Record<string, () => Promise<Access>>> = {
   'in process': inProcessAccess,
@@ -112,7 +112,7 @@ for (const [name, open] of Object.entries(accesses)) {
     const dimension = 19
     const random = seededRandom(seed)
     let access: Access
-    let client: VectorClient
+    let client: PointsClient
     const stored = new Map<string, PointToInsert>()
 
     before(async () => {

@@ -113,26 +113,36 @@ describe('docs', () => {
   })
 })
 
-describe('the README', { skip: spawnSync('curl', ['--version']).error && 'curl is not installed' }, () => {
-  let service: TestService
-  /** Ids as the page shows them, and as this run got them. */
-  const ids = new Map<string, string>()
-  before(async () => {
-    service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
-  })
-  after(() => service[Symbol.asyncDispose]())
-
-  for (const { language, source, output } of examplesOf(text('README.md'))) {
-    it(`shows what is really answered: ${source.split('\n')[0]}`, async () => {
-      const actual = await run(language, source, service, ids)
-      const shown = withActualIds(output, actual, ids).trimEnd()
-      assert.match(actual, patternOf(shown))
+for (const page of ['README.md', 'docs/api.md']) {
+  describe(page, { skip: spawnSync('curl', ['--version']).error && 'curl is not installed' }, () => {
+    let service: TestService
+    /** Ids as the page shows them, and as this run got them. */
+    const ids = new Map<string, string>()
+    before(async () => {
+      service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
     })
-  }
-})
+    after(() => service[Symbol.asyncDispose]())
+
+    const examples = examplesOf(text(page))
+    it('has examples', () => assert.ok(examples.length > 0))
+    for (const { language, source, output } of examples) {
+      it(`shows what is really answered: ${source.split('\n')[0]}`, async () => {
+        const actual = await run(language, source, service, ids)
+        const shown = withActualIds(output, actual, ids).trimEnd()
+        assert.match(actual, patternOf(shown))
+      })
+    }
+  })
+}
 
 /** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
-const othersInCapitals = ['VICINAL_API_KEY', 'VICINAL_USER', 'VICINAL_PASSWORD', 'NODE_EXTRA_CA_CERTS']
+const othersInCapitals = [
+  'VICINAL_API_KEY',
+  'VICINAL_COLLECTION',
+  'VICINAL_USER',
+  'VICINAL_PASSWORD',
+  'NODE_EXTRA_CA_CERTS',
+]
 
 interface Found {
   readonly page: string

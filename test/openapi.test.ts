@@ -29,8 +29,9 @@ interface Description {
 }
 
 interface PathItem {
-  readonly parameters?: readonly Parameter[]
+  readonly parameters?: readonly (Parameter | Reference)[]
   readonly get?: Operation
+  readonly put?: Operation
   readonly post?: Operation
   readonly delete?: Operation
 }
@@ -95,6 +96,15 @@ function resolve(reference: string): unknown {
     )
 }
 
+function parameterOf(declared: Parameter | Reference): Parameter {
+  return '$ref' in declared ? (resolve(declared.$ref) as Parameter) : declared
+}
+
+/** A path with these values in it, 'x' where none is given. */
+function filled(path: string, values: Readonly<Record<string, string>> = {}): string {
+  return path.replaceAll(/\{(\w+)\}/g, (_, name: string) => values[name] ?? 'x')
+}
+
 function responseOf(operation: Operation, status: string): Response {
   const response = operation.responses[status]!
   return '$ref' in response ? (resolve(response.$ref) as Response) : response
@@ -143,16 +153,14 @@ describe('the OpenAPI description', () => {
   it('declares exactly the parameters of each path', () => {
     for (const { path, operation } of operations) {
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
-      const declared = description.paths[path]!.parameters ?? []
+      const declared = (description.paths[path]!.parameters ?? []).map(parameterOf)
       assert.deepEqual(declared.map(({ name }) => name).sort(), inPath.sort(), path)
       assert.ok(
         declared.every((parameter) => parameter.in === 'path' && parameter.required === true),
         path,
       )
       // Which operations take which headers is tested where they do.
-      const headers = (operation.parameters ?? []).map((each) =>
-        '$ref' in each ? (resolve(each.$ref) as Parameter) : each,
-      )
+      const headers = (operation.parameters ?? []).map(parameterOf)
       assert.ok(
         headers.every((parameter) => parameter.in === 'header' && parameter.required !== true),
         path,
@@ -235,7 +243,7 @@ describe('the OpenAPI description and the server', () => {
 
   /** Routes that are no operations of their own: HEAD beside GET, what the page loads, refusals. */
   function isPart(method: string, path: string): boolean {
-    const refused = method !== 'post' && ['/points/search', '/points/batch'].includes(path)
+    const refused = method !== 'post' && /\/points\/(search|batch)$/.test(path)
     return method === 'head' || refused || (path.startsWith('/docs/') && path !== '/docs/openapi.yaml')
   }
 
@@ -296,33 +304,121 @@ describe('the OpenAPI description and the server', () => {
     '/points/search': query,
     '/points/search/batch': { queries: [query, { ...query, ef: 10 }] },
   }
+  /** What the paths of points begin with, for the default collection and for any. */
+  const below = '/collections/{collection}'
+  const bases = ['', below]
+  const collection = 'glosses'
 
   it('agree on every success', async () => {
-    const { point_id: id } = JSON.parse(await check(service.httpUrl, 'post', '/points', 201, { body: point }))
-    await check(service.httpUrl, 'get', '/points/{id}', 200, { path: `/points/${id}` })
-    await check(service.httpUrl, 'post', '/points/batch', 201, { body: bodies['/points/batch'] })
-    await check(service.httpUrl, 'post', '/points/search', 200, { body: bodies['/points/search'] })
-    await check(service.httpUrl, 'post', '/points/search/batch', 200, {
-      body: bodies['/points/search/batch'],
-    })
-    await check(service.httpUrl, 'delete', '/points/{id}', 204, { path: `/points/${id}` })
-    for (const { path, method } of operations.filter(({ path }) => !path.startsWith('/points'))) {
-      await check(service.httpUrl, method, path, 200)
+    const { httpUrl } = service
+    const put = '/collections/{name}'
+    const path = filled(put, { name: collection })
+    await check(httpUrl, 'put', put, 201, { path, body: { dimension: 2, hnsw: { m: 8 } } })
+    await check(httpUrl, 'put', put, 200, { path })
+    for (const base of bases) {
+      const inserted = await check(httpUrl, 'post', `${base}/points`, 201, {
+        path: filled(`${base}/points`, { collection }),
+        body: point,
+      })
+      const { point_id: id } = JSON.parse(inserted)
+      const ofPoint = { path: filled(`${base}/points/{id}`, { collection, id }) }
+      await check(httpUrl, 'get', `${base}/points/{id}`, 200, ofPoint)
+      for (const [each, status] of [
+        ['/points/batch', 201],
+        ['/points/search', 200],
+        ['/points/search/batch', 200],
+      ] as const) {
+        const request = { path: filled(base + each, { collection }), body: bodies[each] }
+        await check(httpUrl, 'post', base + each, status, request)
+      }
+      await check(httpUrl, 'post', `${base}/snapshots`, 200, {
+        path: filled(`${base}/snapshots`, { collection }),
+      })
+      await check(httpUrl, 'delete', `${base}/points/{id}`, 204, ofPoint)
+    }
+    await check(httpUrl, 'put', '/aliases', 200, { body: { set: { words: collection }, remove: ['none'] } })
+    await check(httpUrl, 'get', '/collections', 200)
+    await check(httpUrl, 'get', put, 200, { path: '/collections/words' })
+    await check(httpUrl, 'delete', put, 204, { path })
+    for (const { path, method } of operations.filter(({ operation }) => operation.tags.includes('service'))) {
+      if (!path.includes('{')) await check(httpUrl, method, path, 200)
     }
     const yaml = await check(service.httpUrl, 'get', '/docs/openapi.yaml', 200)
     assert.equal(yaml, source)
   })
 
+  function bodyValidator(method: string, path: string): ValidateFunction {
+    return validatorAt(`/paths/${escaped(path)}/${method}/requestBody/content/application~1json/schema`)
+  }
+
   it('agree on the bodies that are taken', () => {
-    for (const [path, body] of Object.entries(bodies)) {
-      const validate = validatorAt(
-        `/paths/${escaped(path)}/post/requestBody/content/application~1json/schema`,
-      )
+    const posted = Object.entries(bodies).flatMap(([path, body]) =>
+      bases.map((base) => [base + path, body] as const),
+    )
+    for (const [path, body] of posted) {
+      const validate = bodyValidator('post', path)
       assert.ok(validate(body), ajv.errorsText(validate.errors))
       for (const wrong of [{}, [], null, { ...(body as object), vector: 'x', vectors: 1, queries: 1 }]) {
         assert.equal(validate(wrong), false, `${path} ${JSON.stringify(wrong)}`)
       }
     }
+  })
+
+  it('agree on the settings and aliases that are taken', async () => {
+    const put = '/collections/{name}'
+    const settings = bodyValidator('put', put)
+    for (const body of [{}, { dimension: 65_535 }, { hnsw: { m: 4, ef_construction: 2000 } }]) {
+      assert.ok(settings(body), ajv.errorsText(settings.errors))
+      await check(service.httpUrl, 'put', put, 201, { path: '/collections/taken', body })
+      await check(service.httpUrl, 'delete', put, 204, { path: '/collections/taken' })
+    }
+    const wrong = [{ dimension: 0 }, { dimension: 65_536 }, { dimension: 1.5 }, { hnsw: { m: 3 } }, []]
+    for (const body of [...wrong, { hnsw: { ef_construction: 2001 } }, { dimension: '2' }, { hnsw: 4 }]) {
+      assert.equal(settings(body), false, JSON.stringify(body))
+      await check(service.httpUrl, 'put', put, 400, { path: '/collections/refused', body })
+    }
+    const aliases = bodyValidator('put', '/aliases')
+    for (const body of [{}, { set: { a: 'default' } }, { remove: ['a'] }]) {
+      assert.ok(aliases(body), ajv.errorsText(aliases.errors))
+      await check(service.httpUrl, 'put', '/aliases', 200, { body })
+    }
+    for (const body of [{ set: { A: 'default' } }, { set: [] }, { set: { a: 1 } }, { remove: ['-'] }, []]) {
+      assert.equal(aliases(body), false, JSON.stringify(body))
+      await check(service.httpUrl, 'put', '/aliases', 400, { body })
+    }
+  })
+
+  it('agree on every refusal about collections', async () => {
+    const { httpUrl } = service
+    const put = '/collections/{name}'
+    const path = '/collections/small'
+    await check(httpUrl, 'put', put, 201, { path, body: { dimension: 2 } })
+    await check(httpUrl, 'put', put, 409, { path, body: { dimension: 3 } })
+    await check(httpUrl, 'put', '/aliases', 409, { body: { set: { small: 'default' } } })
+    await check(httpUrl, 'put', '/aliases', 404, { body: { set: { a: 'missing' } } })
+    for (const [url, request] of [
+      [put, { path }],
+      ['/aliases', {}],
+    ] as const) {
+      await check(httpUrl, 'put', url, 413, { ...request, body: 'x'.repeat(3000) })
+      await check(httpUrl, 'put', url, 415, { ...request, body: {}, type: 'text/plain' })
+    }
+    await check(httpUrl, 'delete', put, 400, { path: '/collections/default' })
+    for (const method of ['get', 'delete']) {
+      await check(httpUrl, method, put, 400, { path: '/collections/No' })
+      await check(httpUrl, method, put, 404, { path: '/collections/missing' })
+    }
+    for (const { path, method, operation } of operations.filter((each) => each.path.startsWith(below))) {
+      const { requestBody } = operation
+      const request = requestBody === undefined ? {} : { body: bodies[path.slice(below.length)] }
+      const inside = (collection: string): string => filled(path, { collection, id: missingId })
+      await check(httpUrl, method, path, 400, { ...request, path: inside('No') })
+      await check(httpUrl, method, path, 404, { ...request, path: inside('missing') })
+      if (requestBody === undefined) continue
+      await check(httpUrl, method, path, 400, { body: {}, path: inside('small') })
+    }
+    const inSmall = { path: `${path}/points/${missingId}` }
+    assert.equal(await check(httpUrl, 'get', `${below}/points/{id}`, 404, inSmall), 'Point not found')
   })
 
   it('agree on every refusal', async () => {
@@ -343,7 +439,7 @@ describe('the OpenAPI description and the server', () => {
     }
     await check(service.httpUrl, 'get', '/points/{id}', 404, { path: `/points/${missingId}` })
     for (const { path, method } of operations.filter(({ operation }) => '401' in operation.responses)) {
-      await check(keyed.httpUrl, method, path, 401, { path: path.replace('{id}', 'x'), key: 'wrong' })
+      await check(keyed.httpUrl, method, path, 401, { path: filled(path), key: 'wrong' })
     }
   })
 
@@ -362,7 +458,7 @@ describe('the OpenAPI description and the server', () => {
       assert.ok(failing.length > 0)
       for (const { path, method } of failing) {
         const body = bodies[path]
-        const request = { path: path.replace('{id}', missingId), ...(body === undefined ? {} : { body }) }
+        const request = { path: filled(path, { id: missingId }), ...(body === undefined ? {} : { body }) }
         const text = await check(`http://127.0.0.1:${server.port}`, method, path, Number(status), request)
         assert.doesNotMatch(text, /secret/)
       }
@@ -372,7 +468,8 @@ describe('the OpenAPI description and the server', () => {
   })
 
   it('agree on what may fail at all', () => {
-    for (const { path, method, operation } of operations.filter((each) => each.path.startsWith('/points'))) {
+    for (const { path, method, operation } of operations.filter((each) => each.path.includes('/points'))) {
+      const isBelow = path.startsWith(below)
       const writes = !path.includes('search') && method !== 'get'
       const waits = method !== 'get'
       for (const status of ['400', '401', '500', '503'])
@@ -380,7 +477,7 @@ describe('the OpenAPI description and the server', () => {
       assert.equal('507' in operation.responses, writes, `${method} ${path}`)
       assert.equal('429' in operation.responses, waits, `${method} ${path}`)
       assert.equal('413' in operation.responses, method === 'post', `${method} ${path}`)
-      assert.equal('404' in operation.responses, method === 'get', `${method} ${path}`)
+      assert.equal('404' in operation.responses, method === 'get' || isBelow, `${method} ${path}`)
     }
   })
 })

@@ -4,6 +4,9 @@ export const defaultCollection = 'default'
 /** What a name of a collection or an alias looks like. */
 export const collectionName: RegExp = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
+/** The same in words. */
+export const collectionNameRule = '1 to 63 of a-z, 0-9, _ and -, the first a letter or digit'
+
 /** What HNSW_M and HNSW_EF_CONSTRUCTION, and the same of a collection, may be. */
 export const hnswBounds = { m: { min: 4, max: 64 }, efConstruction: { min: 8, max: 2000 } } as const
 

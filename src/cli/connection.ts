@@ -2,9 +2,11 @@ import { existsSync, readFileSync } from 'node:fs'
 import { setDefaultCACertificates } from 'node:tls'
 import type { Command } from 'commander'
 import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
+import { collectionName, collectionNameRule, defaultCollection } from '../base/collection.ts'
 import type { VectorClient } from '../client/client.ts'
 import { createGrpcClient } from '../client/grpc-client.ts'
-import { authorizationOf, causeOf, createHttpClient, type HttpClientOptions } from '../client/http-client.ts'
+import { authorizationOf, causeOf, type HttpService } from '../client/http-call.ts'
+import { createHttpClient } from '../client/http-client.ts'
 import { tlsFault } from '../client/tls-fault.ts'
 import { readConfig } from '../config.ts'
 import { readNamed } from './files.ts'
@@ -24,13 +26,15 @@ export interface HttpOptions {
   readonly user?: string
   readonly passwordFile?: string
   readonly caFile?: string
+  readonly collection?: string
 }
 
 /** Connects as the options, the environment and the settings say, in that order. */
 export function connect(options: ConnectionOptions, environment: Environment): VectorClient {
   if (options.http !== undefined) {
     if (options.tls) throw new UsageError('--tls is for gRPC: over HTTP give an https:// address')
-    return createHttpClient(httpService(options, environment))
+    const collection = collectionOf(options, environment)
+    return createHttpClient({ ...httpService(options, environment), collection })
   }
   if (options.user !== undefined || options.passwordFile !== undefined) {
     throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
@@ -38,7 +42,36 @@ export function connect(options: ConnectionOptions, environment: Environment): V
   const apiKey = grpcKey(options, environment).read()
   const ca = textOf('--ca-file', options.caFile)
   const tls = ca === undefined ? options.tls === true : { ca }
-  return createGrpcClient({ address: targetOf(options, environment), apiKey, tls })
+  const collection = collectionOf(options, environment)
+  return createGrpcClient({ address: targetOf(options, environment), apiKey, tls, collection })
+}
+
+/** Connects for as long as `use` takes. */
+export async function withClient<Result>(
+  options: ConnectionOptions,
+  environment: Environment,
+  use: (client: VectorClient) => Promise<Result>,
+): Promise<Result> {
+  const client = connect(options, environment)
+  try {
+    return await use(client)
+  } finally {
+    await client.close()
+  }
+}
+
+/** The collection whose points a command is for; undefined for the default one. */
+export function collectionOf(
+  { collection }: Pick<HttpOptions, 'collection'>,
+  environment: Environment,
+): string | undefined {
+  const name = collection ?? (environment.VICINAL_COLLECTION || undefined)
+  if (name === undefined || name === defaultCollection) return undefined
+  if (collectionName.test(name)) return name
+  const origin = collection === undefined ? 'VICINAL_COLLECTION' : '--collection'
+  throw new UsageError(
+    `${origin}: ${JSON.stringify(name)} cannot be the name of a collection: ${collectionNameRule}`,
+  )
 }
 
 /** Where the key came from that a command has presented, in words for the message that it was refused. */
@@ -95,7 +128,7 @@ export function defaultHttpUrl(environment: Environment): string {
 }
 
 /** How a service is called over HTTP. With `--ca-file` this process trusts what that has, and nothing else. */
-export function httpService(options: HttpOptions, environment: Environment): HttpClientOptions {
+export function httpService(options: HttpOptions, environment: Environment): HttpService {
   const url = options.http === undefined ? defaultHttpUrl(environment) : httpUrl(options.http)
   const baseUrl = url.replace(/\/+$/, '')
   trust(options.caFile, baseUrl)
@@ -113,7 +146,7 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
  * @throws Error that says why there is none
  */
 export async function fetchFrom(
-  service: HttpClientOptions,
+  service: HttpService,
   path: string,
   method: 'GET' | 'POST' = 'GET',
 ): Promise<Response> {
@@ -190,6 +223,13 @@ function addProxyOptions(command: Command): Command {
     .option('--ca-file <file>', 'certificates to trust over TLS, PEM, instead of those Node knows')
     .option('--user <name>', 'user of a proxy that asks for one over HTTP (env: VICINAL_USER)')
     .option('--password-file <file>', 'file with the password of --user (env: VICINAL_PASSWORD)')
+}
+
+export function addCollectionOption(command: Command): Command {
+  return command.option(
+    '--collection <name>',
+    'name or alias of the collection (env: VICINAL_COLLECTION, default: default)',
+  )
 }
 
 /** The options of what only HTTP offers. */

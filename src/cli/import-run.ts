@@ -5,7 +5,7 @@ import { DatabaseError } from '../base/errors.ts'
 import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
-import type { VectorClient } from '../client/client.ts'
+import type { PointsClient } from '../client/client.ts'
 import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 import type { Item } from './readers.ts'
@@ -51,7 +51,7 @@ interface Batch {
  * The window is what bounds memory, and what slows reading down to the pace of the service.
  */
 export class ImportRun {
-  readonly #client: VectorClient
+  readonly #client: PointsClient
   readonly #options: RunOptions
   readonly #journal: Journal | undefined
   readonly #importId: string
@@ -75,7 +75,7 @@ export class ImportRun {
 
   /** @param parts.importId what the idempotency keys of the batches begin with */
   constructor(parts: {
-    readonly client: VectorClient
+    readonly client: PointsClient
     readonly options: RunOptions
     readonly journal: Journal | undefined
     readonly importId: string

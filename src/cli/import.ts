@@ -1,6 +1,8 @@
 import { randomUUID } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, statSync } from 'node:fs'
-import { type ConnectionOptions, connect, targetOf } from './connection.ts'
+import { defaultCollection } from '../base/collection.ts'
+import type { PointsClient, VectorClient } from '../client/client.ts'
+import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
 import { type ImportSource, Journal } from './journal.ts'
@@ -27,9 +29,46 @@ export async function importFile(
   if (file !== '-') checkReadable(file)
   if (options.texts !== undefined) checkReadable(options.texts, '--texts')
   const interruption = stopSignal().then((signal) => Promise.reject(new Interrupted(signal)))
-  const journal = file === '-' ? undefined : openJournal(file, options, environment)
-  if (options.ids !== undefined) cutIds(options.ids, journal?.done.idsBytes ?? 0)
   const client = connect(options, environment)
+  try {
+    const finding = nameOfCollection(client, collectionOf(options, environment))
+    const collection = await Promise.race([finding, interruption])
+    const target = inWords(targetOf(options, environment), collection)
+    const points = collection === undefined ? client : client.collection(collection)
+    await importInto(points, file, { ...options, target, interruption })
+  } finally {
+    await client.close()
+  }
+}
+
+/**
+ * The collection itself where an alias is given: the alias may move while the import runs, or before it goes on. Undefined
+ * for the default one.
+ */
+async function nameOfCollection(
+  { collections }: VectorClient,
+  nameOrAlias: string | undefined,
+): Promise<string | undefined> {
+  if (nameOrAlias === undefined) return undefined
+  const { name } = await collections.get(nameOrAlias)
+  return name === defaultCollection ? undefined : name
+}
+
+function inWords(service: string, collection: string | undefined): string {
+  return collection === undefined ? service : `collection ${collection} of ${service}`
+}
+
+interface Import extends ImportOptions {
+  /** Where the points go, in words. */
+  readonly target: string
+  /** Rejects when somebody stops the import. */
+  readonly interruption: Promise<never>
+}
+
+async function importInto(client: PointsClient, file: string, options: Import): Promise<void> {
+  const { interruption } = options
+  const journal = file === '-' ? undefined : openJournal(file, options)
+  if (options.ids !== undefined) cutIds(options.ids, journal?.done.idsBytes ?? 0)
   const progress = new Progress(file === '-' ? undefined : statSync(file).size)
   if (journal !== undefined) noteResumption(journal, progress)
   const importId = journal?.id ?? randomUUID()
@@ -43,7 +82,6 @@ export async function importFile(
     throw error
   } finally {
     progress.stop()
-    await client.close()
   }
   journal?.finish()
   console.log(summaryOf(run, (performance.now() - startedMs) / 1000))
@@ -70,13 +108,13 @@ function noteStored({ stored }: ImportRun, journal: Journal | undefined): void {
   console.error(`${done.points} points are stored${inDoubt}; the same command goes on behind them`)
 }
 
-function openJournal(file: string, options: ImportOptions, environment: Environment): Journal {
-  const { format, dimension, scale, normalize } = options
+function openJournal(file: string, options: Import): Journal {
+  const { target, format, dimension, scale, normalize } = options
   const given = Object.entries({ format, dimension, scale, normalize }).filter(
     ([, value]) => value !== undefined,
   )
   const flags = Object.fromEntries(given) as ImportSource['flags']
-  const source = { file, target: targetOf(options, environment), flags }
+  const source = { file, target, flags }
   return Journal.open(options.journal ?? `${file}.vicinal-import`, source, options.again ?? false)
 }
 

@@ -1,9 +1,17 @@
-import { Command, CommanderError, InvalidArgumentError, Option } from 'commander'
+import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { metrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
 import { ConfigError, defaultText, readConfig, type SettingName, settings } from '../config.ts'
-import { addConnectionOptions, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
+import { finite, whole, wholeOrNone } from './arguments.ts'
+import { addCollections } from './collections-command.ts'
+import {
+  addCollectionOption,
+  addConnectionOptions,
+  addHttpOptions,
+  type ConnectionOptions,
+  keyOrigin,
+} from './connection.ts'
 import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
 import type { QueryOptions } from './query.ts'
@@ -39,14 +47,15 @@ function createProgram(environment: Environment): Command {
   addQuery(program, environment)
   addSnapshot(program, environment)
   addExport(program, environment)
-  addConnectionOptions(program.command('get <id>').description('print a point as JSON')).action(
+  addCollections(program, environment)
+  addPointsOptions(program.command('get <id>').description('print a point as JSON')).action(
     async (id, options) => (await import('./query.ts')).getPoint(id, options, environment),
   )
-  addConnectionOptions(program.command('delete <id>').description('delete a point')).action(
-    async (id, options) => (await import('./query.ts')).deletePoint(id, options, environment),
+  addPointsOptions(program.command('delete <id>').description('delete a point')).action(async (id, options) =>
+    (await import('./query.ts')).deletePoint(id, options, environment),
   )
-  addHttpOptions(program.command('stats'))
-    .description('figures of a running service, over HTTP')
+  addCollectionOption(addHttpOptions(program.command('stats')))
+    .description('figures of a running service, over HTTP; with --collection, those of a collection too')
     .option('--json', 'print JSON')
     .action(async (options) => (await import('./stats.ts')).showStats(options, environment))
   program
@@ -110,7 +119,7 @@ function addRowOptions(command: Command): Command {
 }
 
 function addImport(program: Command, environment: Environment): void {
-  const command = addConnectionOptions(program.command('import <file>')).description(
+  const command = addPointsOptions(program.command('import <file>')).description(
     'store points from a file: JSON lines, .fvecs, or raw rows; - reads JSON lines from standard input',
   )
   addRowOptions(command)
@@ -132,7 +141,7 @@ function addImport(program: Command, environment: Environment): void {
 }
 
 function addQuery(program: Command, environment: Environment): void {
-  const command = addConnectionOptions(program.command('query'))
+  const command = addPointsOptions(program.command('query'))
     .description('find the nearest points')
     .option('--vector <numbers>', 'the query as a JSON array, or as 1,2,3')
     .option('--vector-file <file>', 'a file with such numbers, or with a JSON object that has a `vector`')
@@ -176,9 +185,14 @@ function addExport(program: Command, environment: Environment): void {
     )
 }
 
+/** The options that say which points of which service a command is for. */
+function addPointsOptions(command: Command): Command {
+  return addCollectionOption(addConnectionOptions(command))
+}
+
 /** The options that say where all points are read from. */
 function addSourceOptions(command: Command): Command {
-  return addHttpOptions(command).option(
+  return addCollectionOption(addHttpOptions(command)).option(
     '--data-dir <path>',
     'read this data directory instead; its service must not run',
   )
@@ -193,6 +207,8 @@ Examples:
   vicinal import glosses.jsonl
   vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
+  vicinal collections create glosses --dimension 512
+  vicinal import glosses.jsonl --collection glosses
   vicinal stats
   vicinal snapshot create /var/backups
   vicinal snapshot restore today.snapshot --data-dir /var/lib/vicinal
@@ -211,23 +227,9 @@ A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text
 An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
 keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
 leaves its journal, so that it is not done twice by mistake (--again).
+With --collection an alias is looked up once, at the start: all points go into one collection, even if the alias moves
+during the import. An import that was cut short does not continue if its alias has moved since.
 `
-
-function whole(text: string): number {
-  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError('It is not a whole number of at least 1.')
-  return Number(text)
-}
-
-function wholeOrNone(text: string): number {
-  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It is not a whole number.')
-  return Number(text)
-}
-
-function finite(text: string): number {
-  const value = Number(text)
-  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('It is not a number.')
-  return value
-}
 
 /** Commander's name for a flag's value. */
 function optionName(flag: string): string {

@@ -2,8 +2,8 @@ import { readFileSync } from 'node:fs'
 import { DatabaseError } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Metric, Point } from '../base/point.ts'
-import type { VectorClient } from '../client/client.ts'
-import { type ConnectionOptions, connect } from './connection.ts'
+import type { PointsClient } from '../client/client.ts'
+import { type ConnectionOptions, collectionOf, withClient } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
 import { type Environment, UsageError } from './usage.ts'
@@ -26,7 +26,11 @@ export async function query(options: QueryOptions, environment: Environment): Pr
     const { metric, limit, ef } = options
     const vector = await vectorOf(options, client)
     const ids = await client.search({ vector, metric, limit, ...(ef === undefined ? {} : { ef }) })
-    if (ids.length === 0) console.error('nothing found: the database is empty')
+    if (ids.length === 0) {
+      const collection = collectionOf(options, environment)
+      const place = collection === undefined ? 'the database' : `the collection ${collection}`
+      console.error(`nothing found: ${place} is empty`)
+    }
     // Printed as they come: whoever reads the first line only need not wait for the rest.
     for (let first = 0; first < ids.length; first += pointsAtOnce) {
       const some = ids.slice(first, first + pointsAtOnce)
@@ -39,7 +43,7 @@ export async function query(options: QueryOptions, environment: Environment): Pr
 }
 
 /** A point can be deleted between the search and the look at it. */
-async function getIfThere(client: VectorClient, id: string): Promise<Point | undefined> {
+async function getIfThere(client: PointsClient, id: string): Promise<Point | undefined> {
   try {
     return await client.get(id)
   } catch (error) {
@@ -68,19 +72,6 @@ export async function deletePoint(
   await withClient(options, environment, (client) => client.delete(id))
 }
 
-async function withClient(
-  options: ConnectionOptions,
-  environment: Environment,
-  use: (client: VectorClient) => Promise<void>,
-): Promise<void> {
-  const client = connect(options, environment)
-  try {
-    await use(client)
-  } finally {
-    await client.close()
-  }
-}
-
 function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
   if ([vector, vectorFile, like].filter((each) => each !== undefined).length !== 1) {
     throw new UsageError('give the query as one of --vector, --vector-file and --like')
@@ -88,7 +79,7 @@ function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
   if (row !== undefined && vectorFile === undefined) throw new UsageError('--row needs --vector-file')
 }
 
-async function vectorOf(options: QueryOptions, client: VectorClient): Promise<ArrayLike<number>> {
+async function vectorOf(options: QueryOptions, client: PointsClient): Promise<ArrayLike<number>> {
   const { vector, vectorFile, row, like } = options
   if (like !== undefined) return (await client.get(like)).vector
   if (vectorFile !== undefined) checkReadable(vectorFile, '--vector-file')

@@ -1,7 +1,7 @@
-import { refusalOf } from '../client/http-client.ts'
+import { refusalOf } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
 import { snapshotOfData } from '../main.ts'
-import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
+import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 /** Where points are read from: a service that runs, or the directory of one that does not. */
@@ -14,13 +14,20 @@ export interface SourceOptions extends HttpOptions {
 export function snapshotBytes(options: SourceOptions, environment: Environment): AsyncIterable<Uint8Array> {
   if (options.dataDir === undefined) return downloaded(options, environment)
   if (options.http !== undefined) throw new UsageError('--http and --data-dir exclude each other')
+  if (collectionOf(options, environment) !== undefined) {
+    throw new UsageError(
+      '--collection (VICINAL_COLLECTION) and --data-dir exclude each other: it takes a running service',
+    )
+  }
   return snapshotOfData(readConfig(environment, { dataDir: options.dataDir }))
 }
 
 async function* downloaded(options: SourceOptions, environment: Environment): AsyncGenerator<Uint8Array> {
   const service = httpService(options, environment)
   const url = service.baseUrl
-  const response = await fetchFrom(service, '/snapshots', 'POST')
+  const collection = collectionOf(options, environment)
+  const path = collection === undefined ? '/snapshots' : `/collections/${collection}/snapshots`
+  const response = await fetchFrom(service, path, 'POST')
   if (!response.ok) {
     throw new Error(`${url} answered ${response.status}: ${refusalOf(response, await response.text())}`)
   }

@@ -3,6 +3,7 @@ import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Config, readConfig } from '../config.ts'
 import { restoreData, type SnapshotHeader, SnapshotReader, writeWholeFile } from '../main.ts'
+import { collectionOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
@@ -23,7 +24,7 @@ export async function createSnapshot(
   const { path, isOld } = await writeWholeFile(`${base}.partial-${process.pid}`, async (file) => {
     const header = await verified(writtenTo(file, bytes))
     console.log(summaryOf(header))
-    return isDirectory ? join(place, nameOf(header)) : place
+    return isDirectory ? join(place, nameOf(header, collectionOf(options, environment))) : place
   })
   if (isOld) console.error('It is there already, with the same content.')
   console.log(path)
@@ -58,10 +59,9 @@ async function* writtenTo(file: FileHandle, bytes: AsyncIterable<Uint8Array>): A
 }
 
 /** A restore begins a new history under a new id, so diverging histories never share a name. */
-function nameOf({ databaseId, sequence }: SnapshotHeader): string {
-  return databaseId === undefined
-    ? `vicinal-${sequence}.snapshot`
-    : `vicinal-${databaseId}-${sequence}.snapshot`
+function nameOf({ databaseId, sequence }: SnapshotHeader, collection: string | undefined): string {
+  const parts = ['vicinal', collection, databaseId, sequence]
+  return `${parts.filter((part) => part !== undefined).join('-')}.snapshot`
 }
 
 function summaryOf({ databaseId, points, dimension, sequence }: SnapshotHeader): string {

@@ -1,21 +1,42 @@
-import { refusalOf } from '../client/http-client.ts'
-import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
+import type { HttpService } from '../client/http-call.ts'
+import { refusalOf } from '../client/http-call.ts'
+import { createHttpClient } from '../client/http-client.ts'
+import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import type { Environment } from './usage.ts'
 
 export interface StatsOptions extends HttpOptions {
   readonly json?: boolean
 }
 
-/** Figures of a running service, from its metrics. */
+/** Figures of a running service, from its metrics, and of a collection where one is named. */
 export async function showStats(options: StatsOptions, environment: Environment): Promise<void> {
   const service = httpService(options, environment)
   const ready = await fetchFrom(service, '/readyz')
   const metrics = await fetchFrom(service, '/metrics')
   const text = await metrics.text()
   if (!metrics.ok) throw new Error(`${metrics.url} answered ${metrics.status}: ${refusalOf(metrics, text)}`)
-  const figures = { state: ready.ok ? 'ready' : 'loading', ...figuresOf(text) }
+  const collection = collectionOf(options, environment)
+  const figures = {
+    state: ready.ok ? 'ready' : 'loading',
+    ...figuresOf(text),
+    ...(collection === undefined ? {} : await figuresOfCollection(service, collection)),
+  }
   if (options.json) console.log(JSON.stringify(figures))
   else for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(32)}${value}`)
+}
+
+async function figuresOfCollection(
+  service: HttpService,
+  nameOrAlias: string,
+): Promise<Record<string, number | string>> {
+  const { name, points, dimension, hnsw } = await createHttpClient(service).collections.get(nameOrAlias)
+  return {
+    collection: name,
+    collection_points: points,
+    ...(dimension === undefined ? {} : { collection_dimension: dimension }),
+    collection_hnsw_m: hnsw.m,
+    collection_hnsw_ef_construction: hnsw.efConstruction,
+  }
 }
 
 /** Our own gauges by their names without the prefix, those of the index for each metric, the process's memory, and requests summed. */

@@ -1,6 +1,6 @@
-import { DatabaseError } from '../base/errors.ts'
-import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 import type { Metric, Payload, Point } from '../base/point.ts'
+import type { CallOptions, InsertOptions } from './call-options.ts'
+import type { CollectionsClient } from './collections.ts'
 
 /** What a caller stores: components that fit float32, and what they stand for. */
 export interface PointToInsert {
@@ -16,24 +16,11 @@ export interface Query {
   readonly ef?: number
 }
 
-export interface CallOptions {
-  /** Gives the call up; it then fails with `cancelled`. */
-  readonly signal?: AbortSignal
-}
-
-export interface InsertOptions extends CallOptions {
-  /**
-   * Makes repeating safe: a call with the key and the points of one that was stored gets that one's ids, and stores
-   * nothing. Up to 255 characters of printable ASCII, a new one for each insert; the service keeps it for a day.
-   */
-  readonly idempotencyKey?: string
-}
-
 /**
- * The service as a program sees it, whichever transport is behind it. Every method fails with a
- * `DatabaseError` that carries the server's reason and message.
+ * The points of one collection as a program sees them, whichever transport is behind it. Every method fails with a
+ * `DatabaseError` that carries the server's reason and message; `collection_not_found` where the collection is missing.
  */
-export interface VectorClient {
+export interface PointsClient {
   /** Stores a point; resolves with its id once it is durable and searchable. */
   insert(point: PointToInsert, options?: InsertOptions): Promise<string>
   /** Stores all points or none; ids are in the order of `points`. */
@@ -46,12 +33,26 @@ export interface VectorClient {
   search(query: Query, options?: CallOptions): Promise<readonly string[]>
   /** The answer to each query, in their order. */
   searchBatch(queries: readonly Query[], options?: CallOptions): Promise<readonly (readonly string[])[]>
+  /** Closes the connection, also for every other client that shares it. */
   close(): Promise<void>
 }
 
-/** The key of a call's options. @throws DatabaseError `invalid_argument` for one that no transport can carry */
-export function idempotencyKeyOf({ idempotencyKey }: InsertOptions = {}): string | undefined {
-  const fault = idempotencyKey === undefined ? undefined : faultOfIdempotencyKey(idempotencyKey)
-  if (fault !== undefined) throw new DatabaseError('invalid_argument', `idempotencyKey ${fault}`)
-  return idempotencyKey
+/**
+ * The service: the points of the collection that the options name, or of the default one, and the collections
+ * themselves.
+ *
+ * @example
+ * await client.collections.put('glosses', { dimension: 512 })
+ * const glosses = client.collection('glosses')
+ * await glosses.insert({ vector, payload: { contentType: 'Text', content: 'a gloss' } })
+ */
+export interface VectorClient extends PointsClient {
+  /**
+   * A client for the points of another collection, over the same connection. Asks the service for nothing.
+   *
+   * @param name of a collection, or an alias, which is looked up with every call
+   * @throws DatabaseError `invalid_argument` for what cannot be a name
+   */
+  collection(name: string): VectorClient
+  readonly collections: CollectionsClient
 }

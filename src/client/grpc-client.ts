@@ -1,29 +1,18 @@
-import {
-  create,
-  type DescMethodUnary,
-  fromBinary,
-  type MessageInitShape,
-  type MessageShape,
-  toBinary,
-} from '@bufbuild/protobuf'
+import type { MessageInitShape } from '@bufbuild/protobuf'
 import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
-import { type ChannelCredentials, Client, credentials, Metadata, type ServiceError } from '@grpc/grpc-js'
-import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
+import { DatabaseError } from '../base/errors.ts'
 import { contentTypes, metrics, type Payload } from '../base/point.ts'
-import {
-  type InsertOptions,
-  idempotencyKeyOf,
-  type PointToInsert,
-  type Query,
-  type VectorClient,
-} from './client.ts'
+import type { PointsClient, PointToInsert, Query, VectorClient } from './client.ts'
+import { checkCollectionName } from './collections.ts'
 import {
   type Payload as PayloadMessage,
   type PointID,
   type PointIDSchema,
   VectorDB,
 } from './generated/vectordb_pb.js'
-import { tlsFault } from './tls-fault.ts'
+import { type GrpcCaller, grpcCaller } from './grpc-call.ts'
+import { grpcCollections } from './grpc-collections.ts'
 
 keepByteOrderMarks()
 
@@ -31,6 +20,8 @@ export interface GrpcClientOptions {
   /** `host:port`. */
   readonly address: string
   readonly apiKey: string
+  /** Name or alias of the collection whose points the client is for; the default one when not given. */
+  readonly collection?: string | undefined
   /** Time a call may take; none by default. */
   readonly timeoutMs?: number
   /**
@@ -46,7 +37,24 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
     'grpc.max_send_message_length': -1,
     'grpc.max_receive_message_length': -1,
   })
-  const call = caller(client, options)
+  return clientOver(client, options)
+}
+
+/** A client over a connection that others may use too. */
+function clientOver(connection: Client, options: GrpcClientOptions): VectorClient {
+  const { collection: chosen, ...others } = options
+  if (chosen !== undefined) checkCollectionName(chosen)
+  return {
+    ...pointsOf(grpcCaller(connection, options)),
+    collection: (name) => clientOver(connection, { ...options, collection: name }),
+    collections: grpcCollections(grpcCaller(connection, others)),
+    async close() {
+      connection.close()
+    },
+  }
+}
+
+function pointsOf(call: GrpcCaller): Omit<PointsClient, 'close'> {
   const { insertVector, insertVectorsBatch, getPoint, deletePoint, searchPoints, searchPointsBatch } =
     VectorDB.method
   return {
@@ -71,72 +79,12 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
       const { results } = await call(searchPointsBatch, { queries: queries.map(queryMessage) }, callOptions)
       return results.map(({ resultPointIds }) => resultPointIds.map(idOf))
     },
-    async close() {
-      client.close()
-    },
   }
 }
 
 function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   if (tls === undefined || tls === false) return credentials.createInsecure()
   return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
-}
-
-type Caller = <Method extends DescMethodUnary>(
-  method: Method,
-  request: MessageInitShape<Method['input']>,
-  options?: InsertOptions,
-) => Promise<MessageShape<Method['output']>>
-
-function caller(client: Client, { address, apiKey, timeoutMs }: GrpcClientOptions): Caller {
-  const authorization = new Metadata()
-  authorization.set('authorization', apiKey)
-  return async <Method extends DescMethodUnary>(
-    method: Method,
-    request: MessageInitShape<Method['input']>,
-    options?: InsertOptions,
-  ) => {
-    const { signal } = options ?? {}
-    const key = idempotencyKeyOf(options)
-    const metadata = key === undefined ? authorization : withKey(authorization, key)
-    if (signal?.aborted) throw cancellation(signal)
-    const bytes = encoded(method, request)
-    return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
-      const running = client.makeUnaryRequest(
-        `/${method.parent.typeName}/${method.name}`,
-        (message: Buffer) => message,
-        (answer: Buffer) => fromBinary(method.output, answer) as MessageShape<Method['output']>,
-        bytes,
-        metadata,
-        timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
-        (error, answer) => {
-          signal?.removeEventListener('abort', cancel)
-          if (error) reject(errorOf(error, address))
-          else resolve(answer as MessageShape<Method['output']>)
-        },
-      )
-      const cancel = (): void => running.cancel()
-      signal?.addEventListener('abort', cancel, { once: true })
-    })
-  }
-}
-
-function withKey(authorization: Metadata, key: string): Metadata {
-  const metadata = authorization.clone()
-  metadata.set('idempotency-key', key)
-  return metadata
-}
-
-/** What cannot be encoded, a number beyond float32 or a limit that is not whole, never leaves the client. */
-function encoded<Method extends DescMethodUnary>(
-  method: Method,
-  request: MessageInitShape<Method['input']>,
-): Buffer {
-  try {
-    return Buffer.from(toBinary(method.input, create(method.input, request)))
-  } catch (error) {
-    throw new DatabaseError('invalid_argument', (error as Error).message, { cause: error })
-  }
 }
 
 function pointMessage({ vector, payload }: PointToInsert): {
@@ -185,26 +133,6 @@ function idOf(message: PointID): string {
 
 function payloadOf(payload: PayloadMessage | undefined): Payload {
   return { contentType: contentTypes[payload?.contentType ?? 0]!, content: payload?.content ?? '' }
-}
-
-/**
- * The first reason with the status's code stands for all that share it, but for overload: that one passes,
- * and the service says so by when to come again.
- */
-function errorOf(error: ServiceError, address: string): DatabaseError {
-  const isOverload = error.metadata?.get('retry-after-ms').length > 0
-  const found = Object.entries(reasons).find(([, { grpc }]) => grpc === error.code)
-  const reason = isOverload ? 'overloaded' : ((found?.[0] ?? 'internal') as Reason)
-  return new DatabaseError(reason, messageOf(error, address), { cause: error })
-}
-
-/** grpc-js tells of a failed connection in the words of its layers; the system's own are at the end of them. */
-function messageOf(error: ServiceError, address: string): string {
-  const text = error.details || error.message
-  if (!text.startsWith('No connection established')) return text
-  const cause = /Last error: (?:Error: )?(.*?)(?: \([0-9TZ:.-]+\))?\.? Resolution note/.exec(text)?.[1]
-  if (cause === undefined) return `no gRPC service answers at ${address}`
-  return tlsFault(address, cause) ?? `no gRPC service answers at ${address}: ${cause}`
 }
 
 /** Unless told otherwise, a TextDecoder drops U+FEFF at the beginning of a text: it would not come back as it was stored. */

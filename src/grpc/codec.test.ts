@@ -3,7 +3,6 @@ import { describe, it } from 'node:test'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import fc from 'fast-check'
 import {
-  BinaryWriter,
   InsertVectorRequestSchema,
   InsertVectorsBatchRequestSchema,
   InsertVectorsBatchResponseSchema,
@@ -15,6 +14,19 @@ import {
   SearchResponseSchema,
   WireType,
 } from '../../test/support/generated-messages.ts'
+import {
+  anyFloat,
+  anyText,
+  anyUint64,
+  damaged,
+  field,
+  lengthField,
+  message,
+  messageOf,
+  nested,
+  text,
+  varints,
+} from '../../test/support/wire-messages.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { contentTypes } from '../base/point.ts'
@@ -122,65 +134,6 @@ function acceptedByTheirs(name: RequestName, bytes: Buffer): { readonly value: u
   }
 }
 
-/** A field as it stands on the wire, tag included. */
-type Field = Uint8Array
-
-function field(no: number, type: WireType, write: (writer: BinaryWriter) => BinaryWriter): Field {
-  return write(new BinaryWriter().tag(no, type)).finish()
-}
-
-function message(fields: readonly Field[]): Buffer {
-  return Buffer.concat(fields)
-}
-
-function lengthField(no: number, bytes: Uint8Array): Field {
-  return field(no, WireType.LengthDelimited, (writer) => writer.bytes(bytes))
-}
-
-const anyUint64 = fc.bigInt({ min: 0n, max: 2n ** 64n - 1n })
-const anyFloat = fc.float()
-const anyText = fc.string({ unit: 'binary' })
-
-/** Fields that no message of ours has, in every wire type; groups hold any fields, groups too. */
-function unknownField(numbers: fc.Arbitrary<number>): fc.Arbitrary<Field> {
-  return fc.letrec<{ any: Field; group: Field }>((tie) => ({
-    any: fc.oneof(
-      { depthSize: 'small', withCrossShrink: true },
-      fc.tuple(numbers, anyUint64).map(([no, value]) => field(no, WireType.Varint, (w) => w.uint64(value))),
-      fc.tuple(numbers, anyUint64).map(([no, value]) => field(no, WireType.Bit64, (w) => w.fixed64(value))),
-      fc.tuple(numbers, fc.uint8Array({ maxLength: 12 })).map(([no, bytes]) => lengthField(no, bytes)),
-      fc.tuple(numbers, fc.nat()).map(([no, value]) => field(no, WireType.Bit32, (w) => w.fixed32(value))),
-      tie('group'),
-    ),
-    group: fc
-      .tuple(numbers, fc.array(fc.oneof({ depthSize: 'small' }, tie('any'), tie('group')), { maxLength: 3 }))
-      .map(([no, fields]) =>
-        message([
-          field(no, WireType.StartGroup, (w) => w),
-          ...fields,
-          field(no, WireType.EndGroup, (w) => w),
-        ]),
-      ),
-  })).any
-}
-
-const unknown = unknownField(fc.integer({ min: 5, max: 2 ** 29 - 1 }))
-
-/** A message whose fields come in any order, any number of times, with unknown ones between them. */
-function messageOf(...known: readonly fc.Arbitrary<Field>[]): fc.Arbitrary<Buffer> {
-  return fc.array(fc.oneof(...known, unknown), { maxLength: 5, size: 'max' }).map(message)
-}
-
-function nested(no: number, inner: fc.Arbitrary<Buffer>): fc.Arbitrary<Field> {
-  return inner.map((bytes) => lengthField(no, bytes))
-}
-
-function varints(no: number, values: fc.Arbitrary<bigint>): fc.Arbitrary<Field> {
-  return values.map((value) => field(no, WireType.Varint, (w) => w.uint64(value)))
-}
-
-const text = (no: number): fc.Arbitrary<Field> => anyText.map((value) => lengthField(no, Buffer.from(value)))
-
 const vector = messageOf(
   fc
     .array(anyFloat, { maxLength: 6 })
@@ -271,16 +224,8 @@ describe('the gRPC codec, reading', () => {
     })
 
     it(`answers hostile bytes for a ${name} with a value or INVALID_ARGUMENT, never another error`, () => {
-      const damaged = fc
-        .tuple(wireMessages[name], fc.array(fc.tuple(fc.nat(), fc.nat(255)), { minLength: 1, maxLength: 4 }))
-        .map(([bytes, changes]) => {
-          const copy = Buffer.from(bytes)
-          for (const [at, value] of changes) copy[at % Math.max(1, copy.length)] = value
-          return copy
-        })
-      const noise = fc.uint8Array({ maxLength: 80 }).map((bytes) => Buffer.from(bytes))
       fc.assert(
-        fc.property(fc.oneof(damaged, noise), (bytes) => {
+        fc.property(damaged(wireMessages[name]), (bytes) => {
           accepted(name, bytes)
         }),
         { numRuns: 500 },

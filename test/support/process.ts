@@ -66,6 +66,13 @@ export function run(
   return new Command(args, environment).ended
 }
 
+/** @param stderr what was said there, nothing by default */
+export function assertEnded(ended: Ended, code: number, stderr: RegExp | '' = ''): void {
+  assert.equal(ended.code, code, ended.stderr)
+  if (stderr === '') assert.equal(ended.stderr, '')
+  else assert.match(ended.stderr, stderr)
+}
+
 /** A server in a process of its own, on free ports, over a data directory that outlives it. */
 export class ServerProcess implements AsyncDisposable {
   readonly command: Command

@@ -1,0 +1,19 @@
+import { InvalidArgumentError } from 'commander'
+
+/** Numbers as they are given on the command line. */
+
+export function whole(text: string): number {
+  if (!/^[1-9]\d*$/.test(text)) throw new InvalidArgumentError('It is not a whole number of at least 1.')
+  return Number(text)
+}
+
+export function wholeOrNone(text: string): number {
+  if (!/^\d+$/.test(text)) throw new InvalidArgumentError('It is not a whole number.')
+  return Number(text)
+}
+
+export function finite(text: string): number {
+  const value = Number(text)
+  if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('It is not a number.')
+  return value
+}

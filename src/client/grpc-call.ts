@@ -1,0 +1,108 @@
+import {
+  create,
+  type DescMethodUnary,
+  fromBinary,
+  type MessageInitShape,
+  type MessageShape,
+  toBinary,
+} from '@bufbuild/protobuf'
+import { type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { type InsertOptions, idempotencyKeyOf } from './call-options.ts'
+import { reasonOfMissing } from './collections.ts'
+import { tlsFault } from './tls-fault.ts'
+
+/** Calls a method of the service. */
+export type GrpcCaller = <Method extends DescMethodUnary>(
+  method: Method,
+  request: MessageInitShape<Method['input']>,
+  options?: InsertOptions,
+) => Promise<MessageShape<Method['output']>>
+
+/** What the calls of one client have in common. */
+export interface GrpcCallOptions {
+  readonly address: string
+  readonly apiKey: string
+  /** The collection that the calls are about. */
+  readonly collection?: string | undefined
+  readonly timeoutMs?: number
+}
+
+export function grpcCaller(
+  client: Client,
+  { address, apiKey, collection, timeoutMs }: GrpcCallOptions,
+): GrpcCaller {
+  const common = new Metadata()
+  common.set('authorization', apiKey)
+  if (collection !== undefined) common.set('collection', collection)
+  return async <Method extends DescMethodUnary>(
+    method: Method,
+    request: MessageInitShape<Method['input']>,
+    options?: InsertOptions,
+  ) => {
+    const { signal } = options ?? {}
+    const key = idempotencyKeyOf(options)
+    const metadata = key === undefined ? common : withKey(common, key)
+    if (signal?.aborted) throw cancellation(signal)
+    const bytes = encoded(method, request)
+    return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
+      const running = client.makeUnaryRequest(
+        `/${method.parent.typeName}/${method.name}`,
+        (message: Buffer) => message,
+        (answer: Buffer) => fromBinary(method.output, answer) as MessageShape<Method['output']>,
+        bytes,
+        metadata,
+        timeoutMs === undefined ? {} : { deadline: Date.now() + timeoutMs },
+        (error, answer) => {
+          signal?.removeEventListener('abort', cancel)
+          if (error) reject(errorOf(error, address))
+          else resolve(answer as MessageShape<Method['output']>)
+        },
+      )
+      const cancel = (): void => running.cancel()
+      signal?.addEventListener('abort', cancel, { once: true })
+    })
+  }
+}
+
+function withKey(common: Metadata, key: string): Metadata {
+  const metadata = common.clone()
+  metadata.set('idempotency-key', key)
+  return metadata
+}
+
+/** What cannot be encoded, a number beyond float32 or a limit that is not whole, never leaves the client. */
+function encoded<Method extends DescMethodUnary>(
+  method: Method,
+  request: MessageInitShape<Method['input']>,
+): Buffer {
+  try {
+    return Buffer.from(toBinary(method.input, create(method.input, request)))
+  } catch (error) {
+    throw new DatabaseError('invalid_argument', (error as Error).message, { cause: error })
+  }
+}
+
+/**
+ * The first reason with the status's code stands for all that share it, but for two: overload passes, and the service
+ * says so by when to come again; what is missing is told apart by the text.
+ */
+function errorOf(error: ServiceError, address: string): DatabaseError {
+  return new DatabaseError(reasonOf(error), messageOf(error, address), { cause: error })
+}
+
+function reasonOf({ code, details, metadata }: ServiceError): Reason {
+  if (metadata?.get('retry-after-ms').length > 0) return 'overloaded'
+  if (code === status.NOT_FOUND) return reasonOfMissing(details)
+  const found = Object.entries(reasons).find(([, { grpc }]) => grpc === code)
+  return (found?.[0] ?? 'internal') as Reason
+}
+
+/** grpc-js tells of a failed connection in the words of its layers; the system's own are at the end of them. */
+function messageOf(error: ServiceError, address: string): string {
+  const text = error.details || error.message
+  if (!text.startsWith('No connection established')) return text
+  const cause = /Last error: (?:Error: )?(.*?)(?: \([0-9TZ:.-]+\))?\.? Resolution note/.exec(text)?.[1]
+  if (cause === undefined) return `no gRPC service answers at ${address}`
+  return tlsFault(address, cause) ?? `no gRPC service answers at ${address}: ${cause}`
+}

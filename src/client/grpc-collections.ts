@@ -1,0 +1,52 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import type { CollectionInfo } from '../base/collection.ts'
+import { type CollectionsClient, checkCollectionName, type NewCollection } from './collections.ts'
+import { type Collection, type PutCollectionRequestSchema, VectorDB } from './generated/vectordb_pb.js'
+import type { GrpcCaller } from './grpc-call.ts'
+
+/** The operations on collections over gRPC. */
+export function grpcCollections(call: GrpcCaller): CollectionsClient {
+  const { listCollections, getCollection, putCollection, deleteCollection, setAliases } = VectorDB.method
+  return {
+    async list(options) {
+      return (await call(listCollections, {}, options)).collections.map(infoOf)
+    },
+    async get(name, options) {
+      return infoOf(await call(getCollection, { name: checkCollectionName(name) }, options))
+    },
+    async put(name, settings, options) {
+      const { created, collection } = await call(putCollection, putMessage(name, settings), options)
+      return { created, info: infoOf(collection!) }
+    },
+    async delete(name, options) {
+      await call(deleteCollection, { name: checkCollectionName(name) }, options)
+    },
+    async setAliases({ set = {}, remove = [] }, options) {
+      return (await call(setAliases, { set: { ...set }, remove: [...remove] }, options)).aliases
+    },
+  }
+}
+
+function putMessage(
+  name: string,
+  { dimension, hnsw = {} }: NewCollection = {},
+): MessageInitShape<typeof PutCollectionRequestSchema> {
+  return {
+    name: checkCollectionName(name),
+    ...(dimension === undefined ? {} : { dimension }),
+    hnsw: {
+      ...(hnsw.m === undefined ? {} : { m: hnsw.m }),
+      ...(hnsw.efConstruction === undefined ? {} : { efConstruction: hnsw.efConstruction }),
+    },
+  }
+}
+
+function infoOf({ name, dimension, points, hnsw, aliases }: Collection): CollectionInfo {
+  return {
+    name,
+    dimension,
+    points: Number(points),
+    hnsw: { m: hnsw?.m ?? 0, efConstruction: hnsw?.efConstruction ?? 0 },
+    aliases,
+  }
+}

@@ -1,0 +1,95 @@
+import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
+import { type InsertOptions, idempotencyKeyOf } from './call-options.ts'
+import { reasonOfMissing } from './collections.ts'
+import { tlsFault } from './tls-fault.ts'
+
+/** Where a service answers over HTTP, and what lets a caller in. */
+export interface HttpService {
+  /** Like `http://127.0.0.1:3000`. */
+  readonly baseUrl: string
+  /** For a server with HTTP_API_KEY. */
+  readonly apiKey?: string | undefined
+  /** For a proxy that asks for user and password; it takes the place of the key, which travels in the same header. */
+  readonly basicAuth?: { readonly user: string; readonly password: string } | undefined
+}
+
+/** Calls the service; resolves with the status of a success and its JSON, undefined where there is none. */
+export type HttpCaller = <Answer>(
+  method: string,
+  path: string,
+  body: string | undefined,
+  options?: InsertOptions,
+) => Promise<{ readonly status: number; readonly answer: Answer }>
+
+export function httpCaller(options: HttpService): HttpCaller {
+  const base = options.baseUrl.replace(/\/+$/, '')
+  const authorization = authorizationOf(options)
+  return async <Answer>(method: string, path: string, body: string | undefined, options?: InsertOptions) => {
+    const { signal } = options ?? {}
+    const key = idempotencyKeyOf(options)
+    try {
+      const response = await fetch(base + path, {
+        method,
+        headers: {
+          ...(body === undefined ? {} : { 'content-type': 'application/json' }),
+          ...authorization,
+          ...(key === undefined ? {} : { 'idempotency-key': key }),
+        },
+        ...(body === undefined ? {} : { body }),
+        ...(signal === undefined ? {} : { signal }),
+      })
+      const text = await response.text()
+      if (!response.ok) throw errorOf(response.status, path, refusalOf(response, text))
+      return { status: response.status, answer: (text === '' ? undefined : JSON.parse(text)) as Answer }
+    } catch (error) {
+      if (error instanceof DatabaseError) throw error
+      if (signal?.aborted) throw cancellation(signal)
+      throw noAnswer(base, error)
+    }
+  }
+}
+
+/** The header that lets a caller in, where one is needed. */
+export function authorizationOf({
+  apiKey,
+  basicAuth,
+}: Omit<HttpService, 'baseUrl'>): Readonly<Record<string, string>> {
+  if (basicAuth !== undefined) {
+    const { user, password } = basicAuth
+    const bytes = new TextEncoder().encode(`${user}:${password}`)
+    return { authorization: `Basic ${btoa(String.fromCharCode(...bytes))}` }
+  }
+  return apiKey === undefined ? {} : { authorization: apiKey }
+}
+
+/** The service answers in plain text; a page is a proxy's. */
+export function refusalOf({ status, headers }: Response, text: string): string {
+  if (!headers.get('content-type')?.startsWith('text/html')) return text
+  const title = /<title>(.*?)<\/title>/is.exec(text)?.[1] ?? `status ${status}`
+  return `the proxy in front of the service answered: ${title}${status === 401 ? ' (it asks for user and password: --user, --password-file)' : ''}`
+}
+
+/** fetch says "fetch failed" whatever the matter is; what the system said is the cause. */
+export function causeOf(error: unknown): string {
+  const { cause, message } = error as Error
+  return cause instanceof Error ? cause.message || (cause as NodeJS.ErrnoException).code! : message
+}
+
+function noAnswer(base: string, error: unknown): DatabaseError {
+  if (error instanceof SyntaxError) {
+    return new DatabaseError('internal', `${base} does not answer in JSON: is it the HTTP port?`, {
+      cause: error,
+    })
+  }
+  const why = causeOf(error)
+  const message = tlsFault(base, why) ?? `no HTTP service answers at ${base}: ${why}`
+  return new DatabaseError('not_ready', message, { cause: error })
+}
+
+/** The first reason with the answer's status stands for all that share it, but for what is missing. */
+function errorOf(status: number, path: string, text: string): DatabaseError {
+  const found = Object.entries(reasons).find(([, { http }]) => http === status)
+  const isAboutCollection = /^\/(collections|aliases)\b/.test(path) && !text.startsWith('no such path')
+  const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : (found?.[0] ?? 'internal')
+  return new DatabaseError(reason as Reason, text)
+}

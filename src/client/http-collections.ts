@@ -1,0 +1,61 @@
+import type { CollectionInfo } from '../base/collection.ts'
+import {
+  type Aliases,
+  type CollectionsClient,
+  checkCollectionName,
+  type NewCollection,
+} from './collections.ts'
+import type { HttpCaller } from './http-call.ts'
+
+/** The operations on collections over HTTP. */
+export function httpCollections(call: HttpCaller): CollectionsClient {
+  return {
+    async list(options) {
+      const { answer } = await call<{ collections: CollectionAnswer[] }>('GET', root, undefined, options)
+      return answer.collections.map(infoOf)
+    },
+    async get(name, options) {
+      const { answer } = await call<CollectionAnswer>('GET', pathOfCollection(name), undefined, options)
+      return infoOf(answer)
+    },
+    async put(name, settings, options) {
+      const body = settingsBody(settings)
+      const { status, answer } = await call<CollectionAnswer>('PUT', pathOfCollection(name), body, options)
+      return { created: status === 201, info: infoOf(answer) }
+    },
+    async delete(name, options) {
+      await call('DELETE', pathOfCollection(name), undefined, options)
+    },
+    async setAliases({ set, remove }, options) {
+      const body = JSON.stringify({ set, remove })
+      return (await call<{ aliases: Aliases }>('PUT', '/aliases', body, options)).answer.aliases
+    },
+  }
+}
+
+const root = '/collections'
+
+/** The path of a collection; those of its points are below it. @throws DatabaseError for what is no name */
+export function pathOfCollection(name: string): string {
+  return `${root}/${checkCollectionName(name)}`
+}
+
+interface CollectionAnswer extends Omit<CollectionInfo, 'dimension' | 'hnsw'> {
+  readonly dimension?: number
+  readonly hnsw: { readonly m: number; readonly ef_construction: number }
+}
+
+function infoOf({ name, dimension, points, hnsw, aliases }: CollectionAnswer): CollectionInfo {
+  return {
+    name,
+    dimension,
+    points,
+    hnsw: { m: hnsw.m, efConstruction: hnsw.ef_construction },
+    aliases,
+  }
+}
+
+/** What is undefined is left out. */
+function settingsBody({ dimension, hnsw }: NewCollection = {}): string {
+  return JSON.stringify({ dimension, hnsw: hnsw && { m: hnsw.m, ef_construction: hnsw.efConstruction } })
+}

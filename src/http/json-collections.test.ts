@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { CollectionInfo } from '../base/collection.ts'
+import type { FieldNotes } from './ignored-fields.ts'
+import {
+  decodeAliases,
+  decodeCollection,
+  encodeAliases,
+  encodeCollection,
+  encodeCollections,
+} from './json-collections.ts'
+
+function noted<Input>(
+  decode: (body: Buffer, notes: FieldNotes) => Input,
+  body: string,
+): { readonly input: Input; readonly ignored: string | undefined } {
+  const notes: FieldNotes = { ignoredFields: undefined }
+  const input = decode(Buffer.from(body), notes)
+  return { input, ignored: notes.ignoredFields?.toString() }
+}
+
+const none = { m: undefined, efConstruction: undefined }
+
+describe('the settings of a collection as JSON', () => {
+  it('may be left out, all of them or some', () => {
+    assert.deepEqual(noted(decodeCollection, ''), { input: {}, ignored: undefined })
+    const cases = [
+      ['{}', { dimension: undefined, hnsw: undefined }],
+      ['{"dimension": 3}', { dimension: 3, hnsw: undefined }],
+      ['{"hnsw": {}}', { dimension: undefined, hnsw: none }],
+      ['{"hnsw": {"m": 8}, "dimension": 4}', { dimension: 4, hnsw: { ...none, m: 8 } }],
+      ['{"hnsw": {"ef_construction": 99}}', { dimension: undefined, hnsw: { ...none, efConstruction: 99 } }],
+    ] as const
+    for (const [body, input] of cases) {
+      assert.deepEqual(noted(decodeCollection, body), { input, ignored: undefined }, body)
+    }
+  })
+
+  it('may have fields that nobody knows, whose names are kept', () => {
+    const { input, ignored } = noted(decodeCollection, '{"metric": "Cosine", "hnsw": {"ef": [1], "m": 9}}')
+    assert.deepEqual(input, { dimension: undefined, hnsw: { ...none, m: 9 } })
+    assert.equal(ignored, 'metric, hnsw.ef')
+  })
+
+  it('are refused by their path where a type is wrong', () => {
+    const cases: readonly (readonly [string, RegExp])[] = [
+      ['{"dimension": "3"}', /dimension/],
+      ['{"dimension": null}', /dimension/],
+      ['{"hnsw": 4}', /hnsw/],
+      ['{"hnsw": {"m": true}}', /hnsw\.m/],
+      ['{"hnsw": {"ef_construction": [1]}}', /hnsw\.ef_construction/],
+      ['[]', /object/],
+      ['{', /JSON|end/],
+      [' ', /JSON|end/],
+      ['{} {}', /JSON|end|behind/],
+    ]
+    for (const [body, message] of cases) {
+      assert.throws(() => noted(decodeCollection, body), { reason: 'invalid_argument', message }, body)
+    }
+  })
+})
+
+describe('changes of aliases as JSON', () => {
+  it('are what is set and what is removed', () => {
+    const body = '{"remove": ["c", "d"], "set": {"b": "y", "a": "x"}, "more": 1}'
+    const { input, ignored } = noted(decodeAliases, body)
+    assert.deepEqual(
+      [...input.set!],
+      [
+        ['b', 'y'],
+        ['a', 'x'],
+      ],
+    )
+    assert.deepEqual(input.remove, ['c', 'd'])
+    assert.equal(ignored, 'more')
+    assert.deepEqual(noted(decodeAliases, '{}').input, { set: new Map(), remove: [] })
+  })
+
+  it('of an alias that comes twice are the last one', () => {
+    const { input } = noted(decodeAliases, '{"set": {"a": "x", "a": "y"}}')
+    assert.deepEqual([...input.set!], [['a', 'y']])
+  })
+
+  it('take names of an object’s own members for names', () => {
+    const { input } = noted(decodeAliases, '{"set": {"__proto__": "x", "constructor": "y"}}')
+    assert.deepEqual([...input.set!.keys()], ['__proto__', 'constructor'])
+  })
+
+  it('are refused by their path where a type is wrong, and without a body', () => {
+    const cases: readonly (readonly [string, RegExp])[] = [
+      ['{"set": []}', /set/],
+      ['{"set": {"a": 1}}', /set\.a/],
+      ['{"remove": "a"}', /remove/],
+      ['{"remove": ["a", {}]}', /remove\[1\]/],
+      ['', /JSON|end/],
+    ]
+    for (const [body, message] of cases) {
+      assert.throws(() => noted(decodeAliases, body), { reason: 'invalid_argument', message }, body)
+    }
+  })
+})
+
+describe('answers about collections as JSON', () => {
+  const full: CollectionInfo = {
+    name: 'glosses-2',
+    dimension: 512,
+    points: 7,
+    hnsw: { m: 16, efConstruction: 200 },
+    aliases: ['glosses'],
+  }
+  const spelled = {
+    name: 'glosses-2',
+    dimension: 512,
+    points: 7,
+    hnsw: { m: 16, ef_construction: 200 },
+    aliases: ['glosses'],
+  }
+
+  it('have every field, but for a dimension that is not fixed', () => {
+    const { dimension: _, ...unfixed } = spelled
+    assert.deepEqual(JSON.parse(encodeCollection(full)), spelled)
+    assert.deepEqual(JSON.parse(encodeCollection({ ...full, dimension: undefined })), unfixed)
+    assert.deepEqual(JSON.parse(encodeCollections([full, { ...full, dimension: undefined }])), {
+      collections: [spelled, unfixed],
+    })
+    assert.equal(encodeCollections([]), '{"collections":[]}')
+  })
+
+  it('have aliases in alphabetical order', () => {
+    const aliases = new Map([
+      ['b', 'x'],
+      ['a-1', 'y'],
+      ['a', 'x'],
+    ])
+    assert.equal(encodeAliases(aliases), '{"aliases":{"a":"x","a-1":"y","b":"x"}}')
+    assert.equal(encodeAliases(new Map()), '{"aliases":{}}')
+  })
+})
