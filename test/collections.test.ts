@@ -265,7 +265,7 @@ describe(`collections of one process, seed ${seed}`, () => {
     const refused = (await outcomes).filter((each) => each.status === 'rejected')
     assert.ok(refused.length > 0)
     for (const { reason } of refused)
-      assert.ok(reason instanceof DatabaseError && reason.reason === 'not_found')
+      assert.ok(reason instanceof DatabaseError && reason.reason === 'collection_not_found')
     await beside
     assert.deepEqual(detachments.left, new Array(threads).fill(1))
     assert.throws(() => dropped.collection.get([...dropped.vectors.keys()][0]!), { reason: 'not_found' })

@@ -2,6 +2,7 @@ import {
   type CollectionInfo,
   type CollectionSettings,
   collectionName,
+  collectionNameRule,
   type HnswSettings,
   hnswBounds,
 } from '../base/collection.ts'
@@ -91,9 +92,7 @@ export function checkName(name: string | undefined, field: string): string {
   if (name === undefined || name === '') throw invalid(`${field} is missing`)
   if (collectionName.test(name)) return name
   const shown = JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)
-  throw invalid(
-    `${field} ${shown} is no name of a collection: 1 to 63 of a-z, 0-9, _ and -, the first no _ or -`,
-  )
+  throw invalid(`${field} ${shown} cannot be the name of a collection: ${collectionNameRule}`)
 }
 
 function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {

@@ -7,12 +7,27 @@ import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
-import { readConfig } from '../config.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import { CollectionSet } from './collection-set.ts'
 import { startEngine } from './engine.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
+const settings = {
+  searchThreads: 1,
+  indexThreads: 1,
+  maxLimit: 100,
+  hnswEf: 128,
+  hnswM: 16,
+  hnswEfConstruction: 128,
+  recallTarget: 0.98,
+  maxUnindexedBytes: 16 * 1024 * 1024,
+  maxOpenCollections: 100,
+  maxQueuedQueries: 1000,
+  maxQueuedResults: 100_000,
+  maxQueuedWriteBytes: 16 * 1024 * 1024,
+  maxMemoryBytes: 0,
+  logger,
+} as const
 const payload = { contentType: 'Text', content: '' } as const
 
 interface Opened extends AsyncDisposable {
@@ -23,7 +38,7 @@ async function open(
   dataDir: string,
   options: { readonly maxOpenCollections?: number; readonly idleMs?: number } = {},
 ): Promise<Opened> {
-  const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...options, logger }
+  const config = { ...settings, ...options }
   const engine = startEngine(config)
   const store = await openDataStore({ dataDir, logger })
   const main = await engine.openCollection(store.main, { ...config, indexDirectory: join(dataDir, 'index') })

@@ -42,7 +42,13 @@ describe(`the graph, seed ${seed}`, () => {
         await fixture.settled()
         assert.deepEqual(fixture.faults(), [], 'built')
         await assertRecall(fixture, set, 'built')
-        assert.ok(fixture.indexer.route('Euclidean') !== undefined, 'Euclidean goes through the graph')
+        // Of so few glosses a search that is wide enough for their lengths compares as many as a scan, and is one.
+        const isScan = name === 'wordnet-lengths'
+        assert.equal(
+          fixture.indexer.route('Euclidean') === undefined,
+          isScan,
+          'Euclidean goes through the graph',
+        )
         assert.ok(fixture.indexer.route('Cosine') !== undefined, 'Cosine goes through a graph')
 
         for (const slot of [...fixture.points.keys()]) if (random() < 0.1) fixture.remove(slot)

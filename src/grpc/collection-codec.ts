@@ -15,7 +15,7 @@ type CollectionOperation =
 /** The messages about collections. Small, and seldom sent: they are written part by part. */
 export const collectionCodecs: { readonly [Name in CollectionOperation & OperationName]: Codec<Name> } = {
   ListCollections: {
-    decode: () => undefined,
+    decode: decodeNothing,
     encode: (collections) => messageOf(collections.map((each) => field(1, encodeCollection(each)))),
   },
   GetCollection: { decode: decodeName, encode: (collection) => messageOf([encodeCollection(collection)]) },
@@ -28,6 +28,12 @@ export const collectionCodecs: { readonly [Name in CollectionOperation & Operati
     decode: decodeAliases,
     encode: (aliases) => messageOf([...aliases].map((entry) => field(1, encodeEntry(entry)))),
   },
+}
+
+/** A message without fields: what comes is unknown, and has to be well formed all the same. */
+function decodeNothing(bytes: Buffer): undefined {
+  const message = new WireReader(bytes)
+  while (message.next()) message.skip()
 }
 
 function decodeName(bytes: Buffer): CollectionInput {

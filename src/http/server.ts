@@ -267,7 +267,7 @@ function pathOf({ url }: FastifyRequest): string {
 }
 
 function methodsOf(path: string): string[] {
-  const all = operationNames.flatMap((name) =>
+  const all = (Object.keys(routes) as OperationName[]).flatMap((name) =>
     pathsOf(name).map((path) => ({ path, method: routes[name].method })),
   )
   // `/points/search` is no id, though the pattern of an id would take it.
