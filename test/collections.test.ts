@@ -268,9 +268,11 @@ describe(`collections of one process, seed ${seed}`, () => {
       assert.ok(reason instanceof DatabaseError && reason.reason === 'collection_not_found')
     await beside
     assert.deepEqual(detachments.left, new Array(threads).fill(1))
-    assert.throws(() => dropped.collection.get([...dropped.vectors.keys()][0]!), { reason: 'not_found' })
-    await assert.rejects(dropped.collection.search([query()]), { reason: 'not_found' })
-    await assert.rejects(dropped.insert([next()]), { reason: 'not_found' })
+    assert.throws(() => dropped.collection.get([...dropped.vectors.keys()][0]!), {
+      reason: 'collection_not_found',
+    })
+    await assert.rejects(dropped.collection.search([query()]), { reason: 'collection_not_found' })
+    await assert.rejects(dropped.insert([next()]), { reason: 'collection_not_found' })
     assert.equal(service.engine.stats.queuedQueries, 0)
     assert.equal(service.engine.stats.queuedWriteBytes, 0)
     await other.assertExact(next(), 'Cosine')

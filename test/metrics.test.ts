@@ -15,7 +15,10 @@ async function served(): Promise<Map<string, { readonly type: string; readonly l
   await using service = await startTestService()
   const point = { vector: [1, 2], payload: { content_type: 'Text', content: 'x' } }
   const headers = { 'content-type': 'application/json' }
-  await fetch(`${service.httpUrl}/points`, { method: 'POST', headers, body: JSON.stringify(point) })
+  await fetch(`${service.httpUrl}/collections/docs`, { method: 'PUT' })
+  for (const path of ['/points', '/collections/docs/points']) {
+    await fetch(service.httpUrl + path, { method: 'POST', headers, body: JSON.stringify(point) })
+  }
   const text = await (await fetch(`${service.httpUrl}/metrics`)).text()
   for (const [, name, type] of text.matchAll(/^# TYPE (vicinal_\S+) (\S+)$/gm)) {
     const labels = found.get(name!)?.labels ?? new Set<string>()
