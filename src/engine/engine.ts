@@ -54,6 +54,7 @@ export class Engine implements AsyncDisposable {
   /** Breaks openings off. */
   readonly #stop = new AbortController()
   #closing: Promise<void> | undefined
+  #collecting: NodeJS.Timeout | undefined
 
   /** Use `startEngine`. */
   constructor(parts: EngineParts) {
@@ -98,8 +99,13 @@ export class Engine implements AsyncDisposable {
 
   #forget(collection: Collection): void {
     this.#open.delete(collection)
-    // Whoever has closed it has a moment to let go of it too. A process that ends gives everything back anyway.
-    if (this.#closing === undefined) setTimeout(collectGarbage, forgetMs).unref()
+    // A process that ends gives everything back anyway.
+    if (this.#closing !== undefined) return
+    // Whoever has closed it has a moment to let go of it too. One collection serves all that are closed meanwhile.
+    this.#collecting ??= setTimeout(() => {
+      this.#collecting = undefined
+      collectGarbage()
+    }, forgetMs).unref()
   }
 
   /**

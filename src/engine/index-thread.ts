@@ -8,6 +8,7 @@ import type {
   TaskResults,
   ToIndexWorker,
 } from './index-messages.ts'
+import { UntoldSegments } from './untold-segments.ts'
 
 /** The main thread's side of one index thread. It serves every index, one task at a time. */
 export class IndexThread {
@@ -15,6 +16,7 @@ export class IndexThread {
   #settle: PromiseWithResolvers<unknown> | undefined
   /** By index, what waits for the thread to have dropped it. */
   readonly #detaching = new Map<number, () => void>()
+  readonly #untold = new UntoldSegments()
   #fault: unknown
 
   /** @param onDeath called when the thread has ended, with the reason, before what it did is rejected */
@@ -46,12 +48,12 @@ export class IndexThread {
   }
 
   attach(index: number, segment: SegmentHandle): void {
-    this.#post({ kind: 'segment', index, segment })
+    if (this.#untold.add(index, segment)) this.#post({ kind: 'segment', index, segment })
   }
 
   /** Resolves when the thread has dropped everything of an index, after the task that it may be at. */
   detach(index: number): Promise<void> {
-    if (this.#fault !== undefined) return Promise.resolve()
+    if (!this.#untold.drop(index) || this.#fault !== undefined) return Promise.resolve()
     return new Promise((resolve) => {
       this.#detaching.set(index, resolve)
       this.#post({ kind: 'detach', index })
@@ -61,6 +63,7 @@ export class IndexThread {
   /** Runs a task on an attached index; rejects when it fails or the thread has died. */
   run<Kind extends TaskKind>(index: number, task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     if (this.#fault !== undefined) return Promise.reject(this.#fault)
+    for (const segment of this.#untold.take(index)) this.#post({ kind: 'segment', index, segment })
     this.#settle = Promise.withResolvers<unknown>()
     this.#post({ kind: 'task', index, task: task as Task })
     return this.#settle.promise as Promise<TaskResults[Kind]['result']>

@@ -13,6 +13,7 @@ import {
   sizeOf,
   usualRingBytes,
 } from './search-ring.ts'
+import { UntoldSegments } from './untold-segments.ts'
 
 interface Assignment {
   readonly request: SearchRequest
@@ -32,6 +33,7 @@ export class SearchThread {
   readonly #failed: SearchRequest[] = []
   /** By index, what waits for the thread to have dropped it. */
   readonly #detaching = new Map<number, () => void>()
+  readonly #untold = new UntoldSegments()
   #collected = 0
   #completedPieces = 0
   #cost = 0
@@ -64,13 +66,17 @@ export class SearchThread {
   }
 
   attach(index: number, segment: SegmentHandle): void {
+    if (this.#untold.add(index, segment)) this.#tell(index, segment)
+  }
+
+  #tell(index: number, segment: SegmentHandle): void {
     this.#post({ kind: 'segment', index, segment })
     this.#ring!.announceMessage()
   }
 
   /** Resolves when the thread has dropped everything of an index, for whose hits nobody waits. */
   detach(index: number): Promise<void> {
-    if (this.#isDead) return Promise.resolve()
+    if (!this.#untold.drop(index) || this.#isDead) return Promise.resolve()
     return new Promise((resolve) => {
       this.#detaching.set(index, resolve)
       this.#post({ kind: 'detach', index })
@@ -97,6 +103,7 @@ export class SearchThread {
     if (this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
     if (offset === undefined) return false
+    for (const segment of this.#untold.take(piece.index)) this.#tell(piece.index, segment)
     this.#assignments.push({ request, piece, record: this.#ring!.submit(offset, piece) })
     this.#cost += piece.cost
     return true
