@@ -3,39 +3,18 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { Keyring } from '../src/base/api-key.ts'
-import { createBodyBudgets } from '../src/base/byte-budget.ts'
-import { Intake } from '../src/base/intake.ts'
-import { createLogger } from '../src/base/log.ts'
-import { ServiceMetrics } from '../src/base/metrics.ts'
-import { RefusedKeys } from '../src/base/refused-keys.ts'
-import { readConfig } from '../src/config.ts'
 import { type GrpcServer, startGrpcServer } from '../src/grpc/server.ts'
-import { noCollections } from './support/no-collections.ts'
+import { failingTransport } from './support/failing-transport.ts'
 import { frame, RawHttp2 } from './support/raw-http2.ts'
 import { apiKey } from './support/service.ts'
 
 /** The real gRPC server without a database, which pings its connections more often than a service does. */
 function startPinging(): Promise<GrpcServer> {
-  const logger = createLogger({ level: 'silent', pretty: false })
   return startGrpcServer({
-    context: {
-      get database(): never {
-        throw new Error('there is no database')
-      },
-      collections: noCollections,
-      limits: { maxLimit: 10, hnswEf: 10 },
-    },
+    ...failingTransport(new Error('there is no database')),
     host: 'localhost',
-    port: 0,
     keys: new Keyring([{ name: 'test', key: apiKey, role: 'write' }]),
-    maxRequestBytes: 20_000,
-    requestTimeoutMs: 10_000,
     keepaliveMs: 300,
-    budgets: createBodyBudgets(readConfig({})),
-    intake: new Intake(),
-    refusedKeys: new RefusedKeys(logger),
-    metrics: new ServiceMetrics(),
-    logger,
   })
 }
 

@@ -365,8 +365,8 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
 }
 
 /**
- * Vectors that may wait to be linked: every search scans them. With 16 MiB, searches during a load took two and a half
- * times as long, and the load itself took no less time.
+ * Vectors that may wait to be linked: every search scans them. With 16 MiB, searches right after a load took two and
+ * a half times as long, and the load itself took no less time.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
 
