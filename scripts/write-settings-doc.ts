@@ -4,7 +4,7 @@
  */
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { defaultText, type Setting, settings } from '../src/config.ts'
+import { defaultText, type Setting, settingRows } from '../src/config.ts'
 
 const titles: Readonly<Record<Setting<unknown>['group'], string>> = {
   data: 'Data',
@@ -32,7 +32,7 @@ npm run -s vicinal -- serve --data-dir /var/lib/vicinal --hnsw-ef 200    # the s
 
 /** The page in Markdown: one table a group, in the order of the settings. */
 export function settingsDoc(): string {
-  const rows = Object.values(settings) as Setting<unknown>[]
+  const rows = settingRows.map(([, row]) => row)
   const sections = Object.entries(titles).map(([group, title]) => {
     return `\n## ${title}\n\n${tableOf(rows.filter((row) => row.group === group))}\n`
   })

@@ -1,6 +1,5 @@
 import { availableParallelism } from 'node:os'
 import { hnswBounds } from './base/collection.ts'
-import { idempotencyKeyLifeMs } from './base/idempotency-key.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
 
@@ -25,54 +24,14 @@ export interface Setting<Value> {
   readonly parse: (text: string) => Value
 }
 
-/** The checked settings of one server, named as in `settings`. */
-export interface Config {
-  readonly dataDir: string
-  readonly dimension: number | undefined
-  readonly vectorsOnDisk: boolean
-  readonly hnswEf: number
-  readonly hnswM: number
-  readonly hnswEfConstruction: number
-  readonly hnswCodeBits: 4 | 7 | undefined
-  readonly recallTarget: number
-  readonly searchThreads: number
-  readonly indexThreads: number
-  readonly grpcHost: string
-  readonly grpcPort: number
-  readonly grpcRootPassword: string | undefined
-  readonly grpcRootPasswordNext: string | undefined
-  readonly apiKeysFile: string | undefined
-  readonly httpHost: string
-  readonly httpPort: number
-  readonly disableHttp: boolean
-  readonly httpApiKey: string | undefined
-  readonly httpApiKeyNext: string | undefined
-  readonly allowedHosts: readonly string[]
-  readonly maxLimit: number
-  readonly maxRequestBytes: number
-  readonly maxBufferedRequestBytes: number
-  readonly maxBufferedAnswerBytes: number
-  readonly maxOpenCollections: number
-  readonly maxQueuedQueries: number
-  readonly maxQueuedResults: number
-  readonly maxQueuedWriteBytes: number
-  readonly maxMemoryBytes: number
-  readonly maxUnindexedBytes: number
-  readonly maxIdempotencyKeys: number
-  readonly idempotencyKeyLifeMs: number
-  readonly requestTimeoutMs: number
-  readonly grpcKeepaliveMs: number
-  readonly shutdownTimeoutMs: number
-  readonly logLevel: LogLevel
-  readonly logFormat: 'auto' | 'json' | 'pretty'
-}
-
-export type SettingName = keyof Config
-
 const mebibyte = 1024 * 1024
 
-export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> } = {
-  dataDir: {
+/**
+ * The table. It is a class because a field of a class can state its type, which is then both checked and the only place
+ * that says what a setting's value is: `Config` follows from it.
+ */
+class Settings {
+  readonly dataDir: Setting<string> = {
     env: 'DATA_DIR',
     flag: 'data-dir',
     default: './data',
@@ -80,8 +39,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'data',
     doc: 'Directory of the stored data; made with mode 0700 when missing.',
     parse: nonEmpty,
-  },
-  dimension: {
+  }
+
+  readonly dimension: Setting<number | undefined> = {
     env: 'DIMENSION',
     flag: 'dimension',
     default: undefined,
@@ -90,8 +50,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'data',
     doc: `Length of every stored and query vector, 1..${dimensionMax}. It is stored with the data; a different one refuses to start.`,
     parse: integer(1, dimensionMax),
-  },
-  vectorsOnDisk: {
+  }
+
+  readonly vectorsOnDisk: Setting<boolean> = {
     env: 'VECTORS_ON_DISK',
     flag: 'vectors-on-disk',
     default: false,
@@ -99,8 +60,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'data',
     doc: 'Keeps only codes and links in memory, a quarter of the vectors or less, and reads what a search needs of the vectors from disk: for collections larger than memory.',
     parse: boolean,
-  },
-  hnswEf: {
+  }
+
+  readonly hnswEf: Setting<number> = {
     env: 'HNSW_EF',
     flag: 'hnsw-ef',
     default: 128,
@@ -108,8 +70,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Default search breadth ef: larger finds more of the true neighbours and takes longer.',
     parse: integer(1, 1_000_000),
-  },
-  hnswM: {
+  }
+
+  readonly hnswM: Setting<number> = {
     env: 'HNSW_M',
     flag: 'hnsw-m',
     default: 16,
@@ -117,8 +80,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Links of a point in the HNSW graph (twice as many on its lowest level): more finds more and takes more memory. A change rebuilds the graph.',
     parse: integer(hnswBounds.m.min, hnswBounds.m.max),
-  },
-  hnswEfConstruction: {
+  }
+
+  readonly hnswEfConstruction: Setting<number> = {
     env: 'HNSW_EF_CONSTRUCTION',
     flag: 'hnsw-ef-construction',
     default: 128,
@@ -126,8 +90,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Breadth of the search for the links of a new point: larger makes a better graph, slower. Holds for points that are linked from then on.',
     parse: integer(hnswBounds.efConstruction.min, hnswBounds.efConstruction.max),
-  },
-  hnswCodeBits: {
+  }
+
+  readonly hnswCodeBits: Setting<4 | 7 | undefined> = {
     env: 'HNSW_CODE_BITS',
     flag: 'hnsw-code-bits',
     default: undefined,
@@ -136,8 +101,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Bits of a component in the codes that graphs are built and walked on: 4 takes half the memory of 7 and is faster where vectors are long, 7 orders near neighbours better where they are short, or far from the origin beside their distances. Results are measured exactly in any case. A change keeps the graph; recall is measured anew.',
     parse: (text) => (oneOf(['4', '7'])(text) === '4' ? 4 : 7),
-  },
-  recallTarget: {
+  }
+
+  readonly recallTarget: Setting<number> = {
     env: 'RECALL_TARGET',
     flag: 'recall-target',
     default: 0.98,
@@ -145,8 +111,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Share of the true neighbours that a search at the default ef has to find, 0.5..1. Measured on stored points for each metric: a graph that falls short is searched wider, and one that still falls short gives way to the exact scan.',
     parse: share(0.5, 1),
-  },
-  searchThreads: {
+  }
+
+  readonly searchThreads: Setting<number> = {
     env: 'SEARCH_THREADS',
     flag: 'search-threads',
     default: availableParallelism(),
@@ -155,8 +122,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Worker threads that search.',
     parse: integer(1, 256),
-  },
-  indexThreads: {
+  }
+
+  readonly indexThreads: Setting<number> = {
     env: 'INDEX_THREADS',
     flag: 'index-threads',
     default: availableParallelism(),
@@ -165,8 +133,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'search',
     doc: 'Threads that link new points into the index, at a lower priority than searches.',
     parse: integer(1, 64),
-  },
-  grpcHost: {
+  }
+
+  readonly grpcHost: Setting<string> = {
     env: 'GRPC_HOST',
     flag: 'grpc-host',
     default: 'localhost',
@@ -174,8 +143,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'grpc',
     doc: 'Address the gRPC server listens on. 0.0.0.0 listens on all: the transport is plaintext, so put TLS in front.',
     parse: nonEmpty,
-  },
-  grpcPort: {
+  }
+
+  readonly grpcPort: Setting<number> = {
     env: 'GRPC_PORT',
     flag: 'grpc-port',
     default: 50051,
@@ -183,8 +153,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'grpc',
     doc: 'gRPC port; 0 takes a free one and logs it.',
     parse: integer(0, 65_535),
-  },
-  grpcRootPassword: {
+  }
+
+  readonly grpcRootPassword: Setting<string | undefined> = {
     env: 'GRPC_ROOT_PASSWORD',
     flag: 'grpc-root-password',
     default: undefined,
@@ -194,8 +165,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     secret: true,
     doc: 'API key that gRPC callers present as `authorization` metadata. Prefer the environment: a flag shows in the process list.',
     parse: headerValue,
-  },
-  grpcRootPasswordNext: {
+  }
+
+  readonly grpcRootPasswordNext: Setting<string | undefined> = {
     env: 'GRPC_ROOT_PASSWORD_NEXT',
     flag: 'grpc-root-password-next',
     default: undefined,
@@ -205,8 +177,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     secret: true,
     doc: 'A second key that gRPC callers may present, while the first one is being replaced.',
     parse: headerValue,
-  },
-  apiKeysFile: {
+  }
+
+  readonly apiKeysFile: Setting<string | undefined> = {
     env: 'API_KEYS_FILE',
     flag: 'api-keys-file',
     default: undefined,
@@ -215,8 +188,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'grpc',
     doc: 'File of further keys for both transports: a line each with a role (`read` or `write`), a name and a key. Others must not be able to read it (mode 600 or 640). Read again within a second of a change. With it, HTTP demands a key too.',
     parse: nonEmpty,
-  },
-  httpHost: {
+  }
+
+  readonly httpHost: Setting<string> = {
     env: 'HTTP_HOST',
     flag: 'http-host',
     default: '127.0.0.1',
@@ -224,8 +198,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'http',
     doc: 'Address the HTTP server listens on. HTTP has no authentication unless HTTP_API_KEY or API_KEYS_FILE is set.',
     parse: nonEmpty,
-  },
-  httpPort: {
+  }
+
+  readonly httpPort: Setting<number> = {
     env: 'HTTP_PORT',
     flag: 'http-port',
     default: 3000,
@@ -233,8 +208,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'http',
     doc: 'HTTP port; 0 takes a free one and logs it.',
     parse: integer(0, 65_535),
-  },
-  disableHttp: {
+  }
+
+  readonly disableHttp: Setting<boolean> = {
     env: 'DISABLE_HTTP',
     flag: 'disable-http',
     default: false,
@@ -242,8 +218,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'http',
     doc: '`true` opens no HTTP port at all.',
     parse: boolean,
-  },
-  httpApiKey: {
+  }
+
+  readonly httpApiKey: Setting<string | undefined> = {
     env: 'HTTP_API_KEY',
     flag: 'http-api-key',
     default: undefined,
@@ -253,8 +230,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     secret: true,
     doc: 'When set, HTTP demands it as `authorization` on everything but /health, /readyz, / and the docs. Prefer the environment: a flag shows in the process list.',
     parse: headerValue,
-  },
-  httpApiKeyNext: {
+  }
+
+  readonly httpApiKeyNext: Setting<string | undefined> = {
     env: 'HTTP_API_KEY_NEXT',
     flag: 'http-api-key-next',
     default: undefined,
@@ -264,8 +242,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     secret: true,
     doc: 'A second key that HTTP takes, while the first one is being replaced. Set alone, it is demanded as HTTP_API_KEY is.',
     parse: headerValue,
-  },
-  allowedHosts: {
+  }
+
+  readonly allowedHosts: Setting<readonly string[]> = {
     env: 'ALLOWED_HOSTS',
     flag: 'allowed-hosts',
     default: [],
@@ -274,8 +253,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'http',
     doc: 'Further names, with commas between them, by which HTTP on loopback may be called while it has no key. Others than addresses and localhost are refused, so that no web page can reach it by a name that points here (DNS rebinding).',
     parse: hostNames,
-  },
-  maxLimit: {
+  }
+
+  readonly maxLimit: Setting<number> = {
     env: 'MAX_LIMIT',
     flag: 'max-limit',
     default: 16_384,
@@ -283,8 +263,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Largest `limit` a search may ask for.',
     parse: integer(1, 1_000_000),
-  },
-  maxRequestBytes: {
+  }
+
+  readonly maxRequestBytes: Setting<number> = {
     env: 'MAX_REQUEST_BYTES',
     flag: 'max-request-bytes',
     default: 64 * mebibyte,
@@ -293,28 +274,20 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Largest request on either transport.',
     parse: bytes(1024, 1024 * mebibyte),
-  },
-  maxBufferedRequestBytes: {
-    env: 'MAX_BUFFERED_REQUEST_BYTES',
-    flag: 'max-buffered-request-bytes',
+  }
+
+  readonly maxBufferedBytes: Setting<number> = {
+    env: 'MAX_BUFFERED_BYTES',
+    flag: 'max-buffered-bytes',
     default: 256 * mebibyte,
     defaultText: '268435456 (256 MiB)',
     placeholder: 'size',
     group: 'limits',
-    doc: 'Requests of both transports that are arriving, being decoded or searched for, in bytes together; more are refused as overload. Three quarters are for requests larger than 1 MiB, one of which is always let in when no other is there.',
+    doc: 'Memory for calls under way. It bounds three things, each on its own: requests that are arriving, being decoded or searched for; changes that wait for the disk; and answers that clients have not taken in yet. More is refused as overload. Of the requests and of the answers, three quarters are for those larger than 1 MiB, one of which is always let in when no other is there.',
     parse: bytes(1, 64 * 1024 * mebibyte),
-  },
-  maxBufferedAnswerBytes: {
-    env: 'MAX_BUFFERED_ANSWER_BYTES',
-    flag: 'max-buffered-answer-bytes',
-    default: 256 * mebibyte,
-    defaultText: '268435456 (256 MiB)',
-    placeholder: 'size',
-    group: 'limits',
-    doc: 'Answers that clients have not taken in yet, in bytes together; what would pass it is refused as overload. Shared out as MAX_BUFFERED_REQUEST_BYTES is.',
-    parse: bytes(1, 64 * 1024 * mebibyte),
-  },
-  maxOpenCollections: {
+  }
+
+  readonly maxOpenCollections: Setting<number> = {
     env: 'MAX_OPEN_COLLECTIONS',
     flag: 'max-open-collections',
     default: 256,
@@ -322,8 +295,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Named collections whose points may be in memory at once. Beyond it those that nobody uses are closed, and opened again when somebody does.',
     parse: integer(1, 100_000),
-  },
-  maxQueuedQueries: {
+  }
+
+  readonly maxQueuedQueries: Setting<number> = {
     env: 'MAX_QUEUED_QUERIES',
     flag: 'max-queued-queries',
     default: 20_000,
@@ -331,8 +305,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Queries, those of batches counted singly, that may be waiting or running; more are refused as overload.',
     parse: integer(1, 10_000_000),
-  },
-  maxQueuedResults: {
+  }
+
+  readonly maxQueuedResults: Setting<number> = {
     env: 'MAX_QUEUED_RESULTS',
     flag: 'max-queued-results',
     default: 500_000,
@@ -340,18 +315,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Ids that all searches under way may bring together, each query counted with its limit; a search that alone asks for more is refused as too large, others as overload. MAX_LIMIT is always let through.',
     parse: integer(1, 100_000_000),
-  },
-  maxQueuedWriteBytes: {
-    env: 'MAX_QUEUED_WRITE_BYTES',
-    flag: 'max-queued-write-bytes',
-    default: 256 * mebibyte,
-    defaultText: '268435456 (256 MiB)',
-    placeholder: 'size',
-    group: 'limits',
-    doc: 'Inserts and deletes, in bytes, that may be waiting for the disk; more are refused as overload.',
-    parse: bytes(1, 64 * 1024 * mebibyte),
-  },
-  maxMemoryBytes: {
+  }
+
+  readonly maxMemoryBytes: Setting<number> = {
     env: 'MAX_MEMORY_BYTES',
     flag: 'max-memory-bytes',
     default: 0,
@@ -360,37 +326,19 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Memory that points may take: vectors, index, ids. An insert that would pass it is refused; a start with more stored than that is not. What the process takes without points, some 200 MiB, comes on top. 0 sets no limit.',
     parse: bytes(0, Number.MAX_SAFE_INTEGER),
-  },
-  maxUnindexedBytes: {
-    env: 'MAX_UNINDEXED_BYTES',
-    flag: 'max-unindexed-bytes',
-    default: 2 * mebibyte,
-    defaultText: '2097152 (2 MiB)',
-    placeholder: 'size',
-    group: 'limits',
-    doc: 'Vectors, in bytes, that may be stored and not yet linked into the index. Every search scans them, so inserts wait while there are more.',
-    parse: bytes(1, 64 * 1024 * mebibyte),
-  },
-  maxIdempotencyKeys: {
+  }
+
+  readonly maxIdempotencyKeys: Setting<number> = {
     env: 'MAX_IDEMPOTENCY_KEYS',
     flag: 'max-idempotency-keys',
     default: 1_000_000,
     placeholder: 'n',
     group: 'limits',
-    doc: 'Idempotency keys that are kept, about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones.',
+    doc: 'Idempotency keys that are kept, each for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones.',
     parse: integer(1, 1_000_000_000),
-  },
-  idempotencyKeyLifeMs: {
-    env: 'IDEMPOTENCY_KEY_LIFE_MS',
-    flag: 'idempotency-key-life-ms',
-    default: idempotencyKeyLifeMs,
-    defaultText: '86400000 (24 hours)',
-    placeholder: 'ms',
-    group: 'limits',
-    doc: 'Time after an insert in which a repetition under its idempotency key is recognized.',
-    parse: integer(1_000, 31_536_000_000),
-  },
-  requestTimeoutMs: {
+  }
+
+  readonly requestTimeoutMs: Setting<number> = {
     env: 'REQUEST_TIMEOUT_MS',
     flag: 'request-timeout-ms',
     default: 60_000,
@@ -398,17 +346,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'limits',
     doc: 'Time a client has to send a whole request, headers and body, and then to take in the whole answer, of a snapshot each part.',
     parse: integer(100, 3_600_000),
-  },
-  grpcKeepaliveMs: {
-    env: 'GRPC_KEEPALIVE_MS',
-    flag: 'grpc-keepalive-ms',
-    default: 60_000,
-    placeholder: 'ms',
-    group: 'limits',
-    doc: 'How often a gRPC connection is asked for a sign of life; one that gives none for a third of this time is closed.',
-    parse: integer(100, 3_600_000),
-  },
-  shutdownTimeoutMs: {
+  }
+
+  readonly shutdownTimeoutMs: Setting<number> = {
     env: 'SHUTDOWN_TIMEOUT_MS',
     flag: 'shutdown-timeout-ms',
     default: 5_000,
@@ -416,8 +356,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'process',
     doc: 'After SIGTERM or SIGINT, time that running requests have to end. HTTP connections on which nothing runs stay open for a tenth of it, at most 2 s: requests that come on them are refused with 503, not cut off.',
     parse: integer(0, 600_000),
-  },
-  logLevel: {
+  }
+
+  readonly logLevel: Setting<LogLevel> = {
     env: 'LOG_LEVEL',
     flag: 'log-level',
     default: 'info',
@@ -425,8 +366,9 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'process',
     doc: 'Least severe log line that is written.',
     parse: oneOf(logLevels),
-  },
-  logFormat: {
+  }
+
+  readonly logFormat: Setting<'auto' | 'json' | 'pretty'> = {
     env: 'LOG_FORMAT',
     flag: 'log-format',
     default: 'auto',
@@ -434,8 +376,20 @@ export const settings: { readonly [Name in SettingName]: Setting<Config[Name]> }
     group: 'process',
     doc: '`auto` is pretty on a terminal and JSON lines elsewhere.',
     parse: oneOf(['auto', 'json', 'pretty'] as const),
-  },
+  }
 }
+
+export const settings: Settings = new Settings()
+
+export type SettingName = keyof Settings
+
+/** The checked settings of one server, named as in `settings`. */
+export type Config = { readonly [Name in SettingName]: Settings[Name]['default'] }
+
+/** The rows of the table with their names, in its order. */
+export const settingRows: readonly (readonly [SettingName, Setting<unknown>])[] = Object.entries(
+  settings,
+) as [SettingName, Setting<unknown>][]
 
 /** A setting that cannot be used. The message names the setting, the value and what is allowed. */
 export class ConfigError extends Error {
@@ -454,8 +408,8 @@ export function readConfig(
   flags: Readonly<Partial<Record<SettingName, string>>> = {},
 ): Config {
   const faults: string[] = []
-  const entries = Object.entries(settings).map(([name, row]: [string, Setting<unknown>]) => {
-    const flag = flags[name as SettingName]
+  const entries = settingRows.map(([name, row]): [SettingName, unknown] => {
+    const flag = flags[name]
     const text = flag ?? (environment[row.env] || undefined)
     if (text === undefined) return [name, row.default]
     try {
@@ -468,6 +422,7 @@ export function readConfig(
     }
   })
   if (faults.length > 0) throw new ConfigError(faults.join('\n'))
+  // TypeScript does not follow that each row has added the value of its own type.
   return Object.freeze(Object.fromEntries(entries) as Config)
 }
 
@@ -483,8 +438,8 @@ export function defaultText(row: { readonly default: unknown; readonly defaultTe
 
 /** What is in force, by the names of the variables, for the log: of secrets only whether they are set. */
 export function effectiveSettings(config: Config): Readonly<Record<string, unknown>> {
-  const entries = Object.entries(settings).map(([name, row]: [string, Setting<unknown>]) => {
-    const value = config[name as SettingName]
+  const entries = settingRows.map(([name, row]) => {
+    const value = config[name]
     if (value === undefined) return [row.env, row.defaultText ?? 'unset']
     return [row.env, row.secret ? 'set' : value]
   })

@@ -160,7 +160,6 @@ async function assemble(
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
-    idempotencyKeyLifeMs: config.idempotencyKeyLifeMs,
     logger,
     onCommit: (seconds) => metrics?.commit(seconds),
     onWritesBlocked: (reason) => {

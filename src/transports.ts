@@ -62,7 +62,6 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
     keys: grpcKeys,
     host: config.grpcHost,
     port: ports.grpc,
-    keepaliveMs: config.grpcKeepaliveMs,
   })
   servers.push(grpc)
   const setServing = (serving: boolean): void => grpc.setServing(serving)

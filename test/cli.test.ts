@@ -436,7 +436,7 @@ describe('vicinal import', () => {
   })
 
   it('slows down to what the service takes, and loses nothing', async () => {
-    await using desk = await Desk.open({ MAX_QUEUED_WRITE_BYTES: '2000' })
+    await using desk = await Desk.open({ MAX_BUFFERED_BYTES: '2000' })
     const file = desk.file('points.jsonl', jsonLines(linesOf(400)))
     assertEnded(await desk.vicinal('import', file, '--batch-size', '10', '--concurrency', '16'), 0)
     const metrics = await (await fetch(`${desk.service.httpUrl}/metrics`)).text()

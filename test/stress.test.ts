@@ -73,8 +73,9 @@ describe('many threads', () => {
     const vectors = clusteredVectors(random, 5_100, dimension)
     const queries = vectors.splice(-100)
     await using directory = await temporaryDirectory()
-    const threads = { SEARCH_THREADS: '3', INDEX_THREADS: '3', MAX_UNINDEXED_BYTES: '100000' }
-    const options = { ...readConfig(threads), graphBytesMin: 0, quietMs: 20 }
+    const threads = { SEARCH_THREADS: '3', INDEX_THREADS: '3' }
+    const seams = { graphBytesMin: 0, quietMs: 20, maxUnindexedBytes: 100_000 }
+    const options = { ...readConfig(threads), ...seams }
     await using cleanup = new AsyncDisposableStack()
     // A test that fails would go on for as long as its threads do.
     const { collection } = cleanup.use(await openCollection(directory.path, options))

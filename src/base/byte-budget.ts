@@ -75,25 +75,12 @@ export interface BodyBudgets {
   readonly answers: ByteBudget
 }
 
-/** The budgets that the settings ask for. */
-export function createBodyBudgets({
-  maxBufferedRequestBytes,
-  maxBufferedAnswerBytes,
-}: {
-  readonly maxBufferedRequestBytes: number
-  readonly maxBufferedAnswerBytes: number
-}): BodyBudgets {
+/** The budgets that the settings ask for: as many bytes of requests as of answers. */
+export function createBodyBudgets({ maxBufferedBytes }: { readonly maxBufferedBytes: number }): BodyBudgets {
+  const shared = { maxBytes: maxBufferedBytes, setting: 'MAX_BUFFERED_BYTES' }
   return {
-    requests: new ByteBudget({
-      maxBytes: maxBufferedRequestBytes,
-      what: 'requests',
-      setting: 'MAX_BUFFERED_REQUEST_BYTES',
-    }),
-    answers: new ByteBudget({
-      maxBytes: maxBufferedAnswerBytes,
-      what: 'answers',
-      setting: 'MAX_BUFFERED_ANSWER_BYTES',
-    }),
+    requests: new ByteBudget({ ...shared, what: 'requests' }),
+    answers: new ByteBudget({ ...shared, what: 'answers' }),
   }
 }
 

@@ -5,7 +5,7 @@
 
 export const idempotencyKeyCharsMax = 255
 
-/** How long a key is kept unless IDEMPOTENCY_KEY_LIFE_MS says otherwise: a day. */
+/** How long a key is kept: a day, in which an interrupted import can be continued. */
 export const idempotencyKeyLifeMs = 86_400_000
 
 /** What is wrong with a key, as the end of a sentence about it; undefined for a good one. */

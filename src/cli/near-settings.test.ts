@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { settings } from '../config.ts'
 import { nearSettings } from './near-settings.ts'
+import { removedSettings } from './removed-settings.ts'
 
 const names = Object.values(settings).map(({ env }) => env)
 
@@ -58,6 +59,11 @@ describe('variables that are nearly a setting', () => {
       nearSettings({ HTTP_APIKEY: '', ...Object.fromEntries(names.map((each) => [each, 'x'])) }),
       [],
     )
+  })
+
+  it('are not looked for among the settings of earlier versions, which have a warning of their own', () => {
+    const removed = Object.keys(removedSettings)
+    assert.deepEqual(nearSettings(Object.fromEntries(removed.map((name) => [name, 'x']))), [])
   })
 })
 

@@ -1,4 +1,5 @@
-import { settings } from '../config.ts'
+import { settingRows } from '../config.ts'
+import { removedSettings } from './removed-settings.ts'
 
 /** A variable that is no setting, and the setting that was probably meant. */
 export interface NearSetting {
@@ -20,7 +21,7 @@ export function nearSettings(environment: Readonly<Record<string, string | undef
   })
 }
 
-const names: readonly string[] = Object.values(settings).map(({ env }) => env)
+const names: readonly string[] = settingRows.map(([, { env }]) => env)
 
 /** Variables of other programs whose names are near to a setting's, by accident. */
 const wellKnown: readonly string[] = [
@@ -35,7 +36,9 @@ const wellKnown: readonly string[] = [
 const serviceLink = /^(tcp|udp|sctp):\/\//
 
 function isNotForUs(variable: string, value: string): boolean {
-  return names.includes(variable) || wellKnown.includes(variable.toUpperCase()) || serviceLink.test(value)
+  // A setting of an earlier version has a warning of its own.
+  if (names.includes(variable) || variable in removedSettings) return true
+  return wellKnown.includes(variable.toUpperCase()) || serviceLink.test(value)
 }
 
 function isNear(variable: string, setting: string): boolean {

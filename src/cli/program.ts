@@ -2,7 +2,7 @@ import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { metrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
-import { ConfigError, defaultText, readConfig, type SettingName, settings } from '../config.ts'
+import { ConfigError, defaultText, readConfig, type Setting, settingRows, settings } from '../config.ts'
 import { finite, whole, wholeOrNone } from './arguments.ts'
 import { addCollections } from './collections-command.ts'
 import {
@@ -88,19 +88,22 @@ function addServe(program: Command, environment: Environment): void {
     // What is no command ends up here, and "too many arguments for serve" would help nobody.
     .argument('[none...]')
     .usage('[options]')
-  for (const row of Object.values(settings)) command.addOption(optionOf(row))
+  for (const [, row] of settingRows) command.addOption(optionOf(row))
   command.action(async (unknown: readonly string[], options: Readonly<Record<string, string>>) => {
     if (unknown.length > 0) command.error(`error: unknown command '${unknown[0]}'`)
-    const names = Object.keys(settings) as SettingName[]
-    const given = names.filter((name) => options[optionName(settings[name].flag)] !== undefined)
-    const flags = Object.fromEntries(given.map((name) => [name, options[optionName(settings[name].flag)]!]))
+    const flags = Object.fromEntries(
+      settingRows.flatMap(([name, { flag }]) => {
+        const text = options[optionName(flag)]
+        return text === undefined ? [] : [[name, text]]
+      }),
+    )
     const config = readConfig(environment, flags)
     await (await import('./serve.ts')).serve(config, environment)
   })
 }
 
 /** The flag of a setting. One that is true or false may stand alone, for true. */
-function optionOf(row: (typeof settings)[SettingName]): Option {
+function optionOf(row: Setting<unknown>): Option {
   const description = `${row.doc} (env: ${row.env}, default: ${defaultText(row)})`
   if (typeof row.default !== 'boolean') return new Option(`--${row.flag} <${row.placeholder}>`, description)
   return new Option(`--${row.flag} [${row.placeholder}]`, description).preset('true')
@@ -198,7 +201,7 @@ function addSourceOptions(command: Command): Command {
   )
 }
 
-const settingWidth = 2 + Math.max(...Object.values(settings).map(({ env }) => env.length))
+const settingWidth = 2 + Math.max(...settingRows.map(([, { env }]) => env.length))
 
 const helpBelow = `
 Examples:
@@ -215,9 +218,7 @@ Examples:
   vicinal export points.jsonl
 
 Settings, as environment variables or as flags of serve (vicinal serve --help explains them):
-${Object.values(settings)
-  .map((row) => `  ${row.env.padEnd(settingWidth)}${defaultText(row)}`)
-  .join('\n')}
+${settingRows.map(([, row]) => `  ${row.env.padEnd(settingWidth)}${defaultText(row)}`).join('\n')}
 
 Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 `

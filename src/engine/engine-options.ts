@@ -16,10 +16,10 @@ export interface EngineOptions {
   /** The ef of a search that states none. */
   readonly hnswEf: number
   readonly recallTarget: number
-  /** Of each collection. */
-  readonly maxUnindexedBytes: number
   /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
   readonly graphBytesMin?: number | undefined
+  /** Vectors of a collection, in bytes, that may wait to be linked; for tests, few. */
+  readonly maxUnindexedBytes?: number | undefined
   /** Without a change for so long the index is tidied and written to disk; for tests, a few. */
   readonly quietMs?: number | undefined
   /** Searches of at most this many bytes of rows run on the main thread; for tests of the search threads, 0. */
@@ -28,8 +28,8 @@ export interface EngineOptions {
   readonly vectorsOnDisk?: boolean
   readonly maxQueuedQueries: number
   readonly maxQueuedResults: number
-  readonly maxQueuedWriteBytes: number
-  readonly idempotencyKeyLifeMs?: number
+  /** Bytes of changes that may wait for the disk. */
+  readonly maxBufferedBytes: number
   /** 0 for no limit. */
   readonly maxMemoryBytes: number
   readonly logger: Logger

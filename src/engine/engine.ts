@@ -35,8 +35,8 @@ export function startEngine(options: EngineOptions): Engine {
       inWords: (ids) => `the searches under way ask for ${ids} ids`,
     }),
     writes: new SharedBudget({
-      max: options.maxQueuedWriteBytes,
-      setting: 'MAX_QUEUED_WRITE_BYTES',
+      max: options.maxBufferedBytes,
+      setting: 'MAX_BUFFERED_BYTES',
       inWords: (bytes) => `${bytes} bytes of changes are waiting for the disk`,
     }),
     memory: new MemoryBudget(options.maxMemoryBytes),

@@ -105,7 +105,7 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
   points.dimension = store.dimension
   const queued = new SharedBudget({
     max: maxQueuedBytes,
-    setting: 'MAX_QUEUED_WRITE_BYTES',
+    setting: 'MAX_BUFFERED_BYTES',
     inWords: (bytes) => `${bytes} bytes of changes are waiting for the disk`,
   })
   const writes = new WritePath({ store, slots, target: points, queuedBytes: queued.share() })
@@ -358,7 +358,7 @@ describe('the queue', () => {
       assert.ok(waiting > 3 * (dimension * 4 + 100))
       await assert.rejects(insertOne(writes), {
         reason: 'overloaded',
-        message: `${waiting} bytes of changes are waiting for the disk, the most is 500 (MAX_QUEUED_WRITE_BYTES): try again later`,
+        message: `${waiting} bytes of changes are waiting for the disk, the most is 500 (MAX_BUFFERED_BYTES): try again later`,
       })
       assert.equal(queued.used, waiting)
       await first

@@ -39,8 +39,8 @@ export interface GrpcServerOptions {
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to take in a whole answer. */
   readonly requestTimeoutMs: number
-  /** How often a connection is asked for a sign of life. */
-  readonly keepaliveMs: number
+  /** How often a connection is pinged; for tests, more often. */
+  readonly keepaliveMs?: number
   readonly budgets: BodyBudgets
   readonly intake: Intake
   readonly refusedKeys: RefusedKeys
@@ -58,6 +58,9 @@ const serviceName = 'vectordb.VectorDB'
 function isOperation(path: string): boolean {
   return path.startsWith(`/${serviceName}/`)
 }
+
+/** Shorter than load balancers and firewalls usually let a connection be idle, which is from four minutes on. */
+const keepaliveMs = 60_000
 
 const healthPrefix = '/grpc.health.v1.Health/'
 
@@ -79,6 +82,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   // What it would write to standard error, past our log, it also throws.
   setLogVerbosity(logVerbosity.NONE)
   const streams = new Set<ServerInterceptingCallInterface>()
+  const pingMs = options.keepaliveMs ?? keepaliveMs
   const server = new Server({
     // Of what is compressed, when it is not any more; before, `boundBody` sees to it.
     'grpc.max_receive_message_length': options.maxRequestBytes,
@@ -88,8 +92,8 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     'grpc.max_concurrent_streams': 200,
     'grpc.enable_channelz': 0,
     // A peer that went away without a word is found out by its silence: its connection would stay for ever.
-    'grpc.keepalive_time_ms': options.keepaliveMs,
-    'grpc.keepalive_timeout_ms': Math.ceil(options.keepaliveMs / 3),
+    'grpc.keepalive_time_ms': pingMs,
+    'grpc.keepalive_timeout_ms': Math.ceil(pingMs / 3),
     interceptors: [watchCalls(options, streams)],
   })
   const runner: OperationRunner = { ...options, transport: 'grpc' }

@@ -18,8 +18,6 @@ export interface StoreOptions {
   readonly dimension?: number
   /** How many keyed requests are kept. */
   readonly maxIdempotencyKeys?: number
-  /** And how long. */
-  readonly idempotencyKeyLifeMs?: number
   readonly logger: Logger
   /** Told the seconds that each commit took. */
   readonly onCommit?: (seconds: number) => void
@@ -137,7 +135,7 @@ async function openOrClose(
 export function requestBoundsOf(options: StoreOptions): RequestBounds {
   return {
     maxKeys: options.maxIdempotencyKeys ?? 1_000_000,
-    keyLifeMs: options.idempotencyKeyLifeMs ?? idempotencyKeyLifeMs,
+    keyLifeMs: idempotencyKeyLifeMs,
   }
 }
 

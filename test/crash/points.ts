@@ -15,7 +15,7 @@ export function openPoints(dataDir: string, logger: Logger): Promise<OpenedColle
     maxUnindexedBytes: 16 * 1024 * 1024,
     maxQueuedQueries: 1000,
     maxQueuedResults: 100_000,
-    maxQueuedWriteBytes: 64 * 1024 * 1024,
+    maxBufferedBytes: 64 * 1024 * 1024,
     maxMemoryBytes: 0,
     // A graph from the first point on, so that there are checkpoints of a small collection.
     graphBytesMin: 0,

@@ -1,3 +1,4 @@
+import { once } from 'node:events'
 import { type ClientHttp2Session, type ClientHttp2Stream, connect } from 'node:http2'
 
 export interface GrpcStatus {
@@ -46,6 +47,11 @@ export class RawHttp2 implements Disposable {
     const stream = this.open(path, headers)
     stream.end(body)
     return statusOf(stream)
+  }
+
+  /** Waits for the next ping of the server; Node answers it. */
+  async pinged(): Promise<void> {
+    await once(this.#session, 'ping')
   }
 
   [Symbol.dispose](): void {

@@ -2,6 +2,7 @@ import { once } from 'node:events'
 import { availableParallelism } from 'node:os'
 import { isMainThread, parentPort, Worker, workerData } from 'node:worker_threads'
 import { readConfig } from '../../../src/config.ts'
+import { unindexedBytesMax } from '../../../src/engine/collection.ts'
 import type { Route } from '../../../src/index/graph.ts'
 import type { IndexQuery, SlotRange } from '../../../src/index/searcher.ts'
 import { loadKernels } from '../../../src/kernels/wasm-module.ts'
@@ -65,7 +66,7 @@ async function build({ basePath, queryPath, count, queryCount, dimension }: Inde
   const { hnswM: m, hnswEfConstruction: efConstruction, maxLimit } = config
   const index = new VicinalIndex({ kernels: loadKernels(), dimension, m, efConstruction, maxLimit })
   index.reserve(count)
-  index.startIndexing({ ...config, threads: cores })
+  index.startIndexing({ ...config, maxUnindexedBytes: unindexedBytesMax, threads: cores })
   for (const row of rowsOf(readRows(basePath, 0, count, dimension), dimension)) index.place(row)
   const route = await index.chosenRoute('Euclidean')
   await index.stopIndexing()

@@ -1,0 +1,54 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { Keyring } from '../src/base/api-key.ts'
+import { type GrpcServer, startGrpcServer } from '../src/grpc/server.ts'
+import { failingTransport } from './support/failing-transport.ts'
+import { frame, RawHttp2 } from './support/raw-http2.ts'
+import { apiKey } from './support/service.ts'
+
+/** The real gRPC server without a database, which pings its connections more often than a service does. */
+function startPinging(): Promise<GrpcServer> {
+  return startGrpcServer({
+    ...failingTransport(new Error('there is no database')),
+    host: 'localhost',
+    keys: new Keyring([{ name: 'test', key: apiKey, role: 'write' }]),
+    keepaliveMs: 300,
+  })
+}
+
+describe('gRPC connections on which nothing comes', { timeout: 60_000, concurrency: true }, () => {
+  let server: GrpcServer
+  before(async () => {
+    server = await startPinging()
+  })
+  after(() => server.close(0))
+
+  const silent = {
+    'say nothing': '',
+    'send half a preface': 'PRI * HTTP/2.0\r\n',
+    'answer no ping': 'PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0',
+  }
+  for (const [name, bytes] of Object.entries(silent)) {
+    it(`are closed when they ${name}`, async () => {
+      const socket = connect({ port: server.port, host: 'localhost' })
+      // The server resets a connection that it cuts off.
+      socket.on('error', () => {})
+      await once(socket, 'connect')
+      socket.resume()
+      if (bytes !== '') socket.write(Buffer.from(bytes, 'latin1'))
+      await once(socket, 'close')
+    })
+  }
+
+  it('stay when they are quiet and answer pings', async () => {
+    using raw = new RawHttp2(server.port)
+    const isHealthy = async (): Promise<boolean> =>
+      (await raw.call('/grpc.health.v1.Health/Check', frame(Buffer.alloc(0)))).code === 0
+    assert.ok(await isHealthy())
+    // Each ping comes after the answer to the one before.
+    for (let ping = 0; ping < 3; ping += 1) await raw.pinged()
+    assert.ok(await isHealthy())
+  })
+})

@@ -1,0 +1,43 @@
+import type { ApiContext } from '../../src/api/call.ts'
+import { type BodyBudgets, createBodyBudgets } from '../../src/base/byte-budget.ts'
+import { Intake } from '../../src/base/intake.ts'
+import { createLogger, type Logger } from '../../src/base/log.ts'
+import { ServiceMetrics } from '../../src/base/metrics.ts'
+import { RefusedKeys } from '../../src/base/refused-keys.ts'
+import { readConfig } from '../../src/config.ts'
+import { noCollections } from './no-collections.ts'
+
+/** What the servers of both transports need. */
+interface TransportOptions {
+  readonly context: ApiContext
+  readonly port: number
+  readonly maxRequestBytes: number
+  readonly requestTimeoutMs: number
+  readonly budgets: BodyBudgets
+  readonly intake: Intake
+  readonly refusedKeys: RefusedKeys
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+}
+
+/** Options of a real server before a database that fails whatever is asked of it: as while loading, or on a fault. */
+export function failingTransport(error: Error): TransportOptions {
+  const logger = createLogger({ level: 'silent', pretty: false })
+  return {
+    context: {
+      get database(): never {
+        throw error
+      },
+      collections: noCollections,
+      limits: { maxLimit: 10, hnswEf: 10 },
+    },
+    port: 0,
+    maxRequestBytes: 20_000,
+    requestTimeoutMs: 10_000,
+    budgets: createBodyBudgets(readConfig({})),
+    intake: new Intake(),
+    refusedKeys: new RefusedKeys(logger),
+    metrics: new ServiceMetrics(),
+    logger,
+  }
+}
