@@ -11,7 +11,7 @@ export interface InsertRequest extends Answer<readonly string[]> {
   readonly signal: AbortSignal | undefined
 }
 
-export interface RemoveRequest extends Answer<boolean> {
+interface RemoveRequest extends Answer<boolean> {
   readonly kind: 'remove'
   readonly id: string
   readonly signal: AbortSignal | undefined

@@ -23,6 +23,7 @@ import { createLogger } from '../base/log.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
 import type { Insertion, Store } from './store.ts'
+import { partsOf } from './writer-messages.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -82,6 +83,28 @@ describe('the store', () => {
     })
     await withStore(async (store) => {
       assert.deepEqual((await contentsOf(store)).get(3), asLoaded([again])[0]![1])
+    })
+  })
+
+  it('takes inserts and deletes of one group in any order, also where it goes over in several parts', async () => {
+    const old = insertionsOf(10)
+    const added = insertionsOf(4000, 10)
+    const gone = new Map<number, PlacedChange>()
+    for (const [slot, after] of [0, 1000, 2500, 3999].entries()) {
+      gone.set(after, { kind: 'delete', slot, id: old[slot]!.id, sequence: 5000 + slot })
+    }
+    const mixed = added.flatMap((each, index) => [each, ...(gone.has(index) ? [gone.get(index)!] : [])])
+    assert.ok(
+      [...partsOf(0, groupOf(mixed))].filter(({ deletedSlots }) => deletedSlots.length > 0).length > 2,
+    )
+    await withStore(async (store) => {
+      await store.commit(groupOf(old))
+      await store.commit(groupOf(mixed))
+    })
+    await withStore(async (store) => {
+      assert.equal(store.sequence, 5003)
+      assert.deepEqual([...(await contentsOf(store))], asLoaded([...old.slice(4), ...added]))
+      for (const { slot, id } of old.slice(0, 4)) assert.equal(store.payload(slot, id), undefined)
     })
   })
 
