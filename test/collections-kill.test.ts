@@ -8,7 +8,7 @@ import { createLogger } from '../src/base/log.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import type { DataStore } from '../src/storage/store.ts'
 import { temporaryDirectory } from './support/process.ts'
-import { contentsOf, insertionsOf } from './support/stored-points.ts'
+import { contentsOf, groupOf, insertionsOf } from './support/stored-points.ts'
 
 /**
  * A process that changes the collections of a data directory is killed before each of its steps on the disk, one after
@@ -78,11 +78,11 @@ async function change(
 
 async function makeOld(dataDir: string): Promise<void> {
   await withData(dataDir, async (data) => {
-    await data.main.commit({ insertions: insertionsOf(2), deletions: [] })
+    await data.main.commit(groupOf(insertionsOf(2)))
     await data.create({ name: 'empty' })
     const { number } = await data.create({ name: 'old' })
     const store = await data.open(number)
-    await store.commit({ insertions: insertionsOf(2500), deletions: [] })
+    await store.commit(groupOf(insertionsOf(2500)))
     mkdirSync(data.indexDirectory(number))
     writeFileSync(join(data.indexDirectory(number), 'graph-0-0.bin'), 'x')
     await data.setAliases(
@@ -96,7 +96,7 @@ async function makeOld(dataDir: string): Promise<void> {
 }
 
 async function makePlain(dataDir: string): Promise<void> {
-  await withData(dataDir, (data) => data.main.commit({ insertions: insertionsOf(2), deletions: [] }))
+  await withData(dataDir, (data) => data.main.commit(groupOf(insertionsOf(2))))
 }
 
 /** Opens and closes until nothing of dropped collections is left; gives the directories that are. */

@@ -12,7 +12,7 @@ import { withCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService } from './support/service.ts'
-import { asLoaded, contentsOf, insertionsOf } from './support/stored-points.ts'
+import { asLoaded, contentsOf, groupOf, insertionsOf } from './support/stored-points.ts'
 
 const program = join(import.meta.dirname, '../src/cli/main.ts')
 
@@ -93,10 +93,10 @@ describe('vicinal doctor', () => {
     const points = insertionsOf(10)
     {
       const data = await openDataStore({ dataDir, logger })
-      await data.main.commit({ insertions: points, deletions: [] })
+      await data.main.commit(groupOf(points))
       for (const name of ['docs', 'images', 'lost']) {
         const store = await data.open((await data.create({ name })).number)
-        await store.commit({ insertions: points, deletions: [] })
+        await store.commit(groupOf(points))
       }
       await data.close()
     }

@@ -47,9 +47,9 @@ describe(`a point that goes between being found and being answered, seed ${seed}
       const replaced = nearest![3]!
       const [emptySlot, refilledSlot] = [collection.find(deleted), collection.find(replaced)]
       const { sequence } = collection.stats
-      collection.applyDeletion({ slot: emptySlot, id: deleted, sequence: sequence + 1 })
-      collection.applyDeletion({ slot: refilledSlot, id: replaced, sequence: sequence + 2 })
-      collection.applyInsertion({ slot: refilledSlot, id: newId(), sequence: sequence + 3, point: point() })
+      collection.apply({ kind: 'delete', id: deleted, sequence: sequence + 1 }, emptySlot)
+      collection.apply({ kind: 'delete', id: replaced, sequence: sequence + 2 }, refilledSlot)
+      collection.apply({ kind: 'insert', id: newId(), sequence: sequence + 3, point: point() }, refilledSlot)
 
       assert.deepEqual(
         (await search).strings(),

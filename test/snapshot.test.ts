@@ -29,6 +29,7 @@ import { Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
 import { startTestService } from './support/service.ts'
 import { bytesOf, pieces, readSnapshot } from './support/snapshots.ts'
+import { groupOf, type PlacedChange } from './support/stored-points.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -219,13 +220,13 @@ describe('a snapshot', () => {
       logger,
       writerExecArgv: disk.execArgv,
     })
-    const insertion = (slot: number): Insertion => {
+    const insertion = (slot: number): PlacedChange<Insertion> => {
       const id = newId()
       const point = pointOf(seededRandom(slot), 300, 'x'.repeat(2000))
-      return { slot, id, sequence: slot + 1, point }
+      return { kind: 'insert', slot, id, sequence: slot + 1, point }
     }
     const insertions = Array.from({ length: 2000 }, (_, slot) => insertion(slot))
-    await store.commit({ insertions, deletions: [] })
+    await store.commit(groupOf(insertions))
     let closed = 0
     const chunks = store
       .snapshot(() => {
@@ -234,7 +235,7 @@ describe('a snapshot', () => {
       .chunks()
     for (let count = 0; count < 3; count += 1) assert.equal((await chunks.next()).done, false)
     disk.fail({ operation: 'fdatasync', code: 'EIO' })
-    await assert.rejects(store.commit({ insertions: [insertion(2000)], deletions: [] }), /the disk failed/)
+    await assert.rejects(store.commit(groupOf([insertion(2000)])), /the disk failed/)
     await eventually('the snapshot is closed', () => closed > 0)
     await assert.rejects(bytesOf(chunks), { reason: 'cancelled' })
     assert.equal(store.payload(0, insertions[0]!.id)?.content.length, 2000)

@@ -20,11 +20,10 @@ const settings = {
   hnswM: 16,
   hnswEfConstruction: 128,
   recallTarget: 0.98,
-  maxUnindexedBytes: 16 * 1024 * 1024,
   maxOpenCollections: 100,
   maxQueuedQueries: 1000,
   maxQueuedResults: 100_000,
-  maxQueuedWriteBytes: 16 * 1024 * 1024,
+  maxBufferedBytes: 16 * 1024 * 1024,
   maxMemoryBytes: 0,
   logger,
 } as const

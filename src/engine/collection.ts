@@ -5,7 +5,7 @@ import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { VectorIndex } from '../index/vector-index.ts'
-import type { Deletion, Insertion, Snapshot, Store } from '../storage/store.ts'
+import type { Change, Insertion, Snapshot, Store } from '../storage/store.ts'
 import type { Database, RequestIdentity } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { foundIds } from './found-ids.ts'
@@ -58,8 +58,8 @@ export async function openCollection(
 /**
  * One named set of points: joins the write path, the index in memory, the id table and the threads of the process.
  *
- * All its state changes in `applyInsertion` and `applyDeletion`, once it has been filled from the disk. Main
- * thread only; search threads and index threads read the index's shared memory.
+ * Once it has been filled from the disk, its state changes only in `apply`. Main thread only; search threads and
+ * index threads read the index's shared memory.
  */
 export class Collection implements Database, ChangeTarget, AsyncDisposable {
   readonly #parts: EngineParts
@@ -121,7 +121,11 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     signal?.throwIfAborted()
   }
 
-  /** What `#enterIds` does is left. */
+  /**
+   * The first half of what `apply` did for the live points. A start cannot call `apply`: the disk holds the points, not
+   * the changes that led to them. Index threads write vectors (`Slots.fill`, as in `apply`) and ids; `#enterIds` does
+   * the rest.
+   */
   async #fill(index: VectorIndex, signal: AbortSignal | undefined): Promise<void> {
     const rows = this.#store.rows()
     if (rows === undefined) return
@@ -136,7 +140,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     await this.#indexer.fill(rows, this.#ids.pages(rows.slotCount), signal)
   }
 
-  /** Afterwards every slot is live, and known by its id, or free. */
+  /** The second half: afterwards every slot is live, and known by its id, or free. */
   async #enterIds(index: VectorIndex, signal: AbortSignal | undefined): Promise<void> {
     for (let slot = 0; slot < index.slotCount; slot += 1) {
       if (slot % idsPerTurn === 0) {
@@ -301,7 +305,12 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     this.#index = undefined
   }
 
-  applyInsertion({ slot, id, sequence, point }: Insertion): void {
+  apply(change: Change, slot: number): void {
+    if (change.kind === 'insert') this.#place(change, slot)
+    else this.#clear(slot)
+  }
+
+  #place({ id, sequence, point }: Insertion, slot: number): void {
     const index = this.#index!
     writeIdBytes(id, idScratch, 0)
     index.place(slot, point.vector, sequence)
@@ -313,7 +322,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     this.#indexer.inserted(slot)
   }
 
-  applyDeletion({ slot }: Deletion): void {
+  #clear(slot: number): void {
     this.#ids.delete(slot)
     this.#index!.remove(slot)
     this.#indexer.removed(slot)

@@ -11,7 +11,7 @@ import { createLogger } from '../base/log.ts'
 import type { NewPoint } from '../base/point.ts'
 import { openStore } from '../storage/lmdb-store.ts'
 import { readRows } from '../storage/row-reader.ts'
-import type { Deletion, Insertion, Store } from '../storage/store.ts'
+import type { Change, Store } from '../storage/store.ts'
 import type { RequestIdentity } from './database.ts'
 import { SharedBudget } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
@@ -56,11 +56,15 @@ class Points implements ChangeTarget {
   /** What taking in a point is to take. */
   insertionMs = 0
 
-  applyInsertion({ id, slot, sequence, point }: Insertion): void {
-    this.dimension ??= point.vector.length
+  apply(change: Change, slot: number): void {
+    this.appliedSequences.push(change.sequence)
+    if (change.kind === 'delete') {
+      this.slots.delete(change.id)
+      return
+    }
+    this.dimension ??= change.point.vector.length
     for (const end = performance.now() + this.insertionMs; performance.now() < end; );
-    this.slots.set(id, slot)
-    this.appliedSequences.push(sequence)
+    this.slots.set(change.id, slot)
   }
 
   readonly comingBytesMax = Number.POSITIVE_INFINITY
@@ -69,11 +73,6 @@ class Points implements ChangeTarget {
 
   room(): Promise<boolean> | undefined {
     return this.coming?.promise
-  }
-
-  applyDeletion({ id, sequence }: Deletion): void {
-    this.slots.delete(id)
-    this.appliedSequences.push(sequence)
   }
 }
 
@@ -336,8 +335,8 @@ describe('a request with a key', () => {
     const acceptedMs = Date.now() - 86_400_000
     await withWrites(async ({ store }) => {
       await store.commit({
-        insertions: [{ slot: 0, id: newId(), sequence: 1, point }],
-        deletions: [],
+        changes: [{ kind: 'insert', id: newId(), sequence: 1, point }],
+        slots: [0],
         keyedRequests: [{ ...identity(1), idSeed: Buffer.alloc(16), points: 1, acceptedMs }],
       })
     })
@@ -410,6 +409,40 @@ describe('the queue', () => {
 })
 
 describe('sequence numbers', () => {
+  it('are kept by the requests of a group that a full disk has refused and that are tried one by one', async () => {
+    let small: string | undefined
+    await withWrites(async ({ writes, points, store }) => {
+      const [a, b] = await writes.insert(pointsOf(3))
+      // The group of four fails, and then the larger insertion by itself.
+      disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
+      const [removedA, refused, removedB, inserted] = await Promise.allSettled([
+        writes.remove(a!),
+        writes.insert(pointsOf(5)),
+        writes.remove(b!),
+        writes.insert(pointsOf(1)),
+      ])
+      assert.equal(disk.left, 0)
+      assert.deepEqual([removedA.status, removedB.status], ['fulfilled', 'fulfilled'])
+      assert.equal(refused.status, 'rejected')
+      assert.ok(inserted.status === 'fulfilled')
+      small = inserted.value[0]!
+      // 5 to 9 were the larger insertion's, and are nobody's now.
+      assert.deepEqual(points.appliedSequences, [1, 2, 3, 4, 10, 11])
+      assert.equal(store.sequence, 11)
+      // Its slots are free again.
+      assert.equal(points.slots.get(small), 3)
+      await insertOne(writes)
+      assert.equal(points.appliedSequences.at(-1), 12)
+    })
+    await withWrites(async ({ store }) => {
+      const stored = new Map<string, number>()
+      const rows = store.rows()!
+      readRows(rows, 0, rows.slotCount, ({ id, sequence }) => stored.set(idFromBytes(id), sequence))
+      assert.equal(stored.get(small!), 11)
+      assert.equal(store.sequence, 12)
+    })
+  })
+
   it('strictly increase over everything acknowledged, through failures and restarts', async () => {
     const seed = 23
     const random = seededRandom(seed)

@@ -63,7 +63,7 @@ export class CollectionWriter {
       this.#all.fail('the storage writer failed', error)
     }
     await outcome.promise
-    if (group.insertions.length > 0) this.#all.noteSpace()
+    if (group.changes.some(({ kind }) => kind === 'insert')) this.#all.noteSpace()
   }
 
   /** Resolves when no group is on its way. */

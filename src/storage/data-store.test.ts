@@ -5,14 +5,21 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
-import { asLoaded, contentsOf, insertion, insertionsOf } from '../../test/support/stored-points.ts'
+import {
+  asLoaded,
+  contentsOf,
+  groupOf,
+  insertion,
+  insertionsOf,
+  type PlacedChange,
+} from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { databasePath } from './data-directory.ts'
 import { openDataStore } from './data-store.ts'
 import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
 import { openStore, type StoreOptions } from './lmdb-store.ts'
 import { SnapshotReader } from './snapshot-reader.ts'
-import type { CollectionRecord, DataStore, Insertion, KeyedRequest, Store } from './store.ts'
+import type { CollectionRecord, DataStore, Insertion, KeyedRequest, Store, WriteGroup } from './store.ts'
 import { openDatabase } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -35,10 +42,14 @@ async function withData<Result>(
   }
 }
 
-async function filled(data: DataStore, name: string, points: readonly Insertion[]): Promise<Store> {
+async function filled(
+  data: DataStore,
+  name: string,
+  points: readonly PlacedChange<Insertion>[],
+): Promise<Store> {
   const { number } = await data.create({ name })
   const store = await data.open(number)
-  if (points.length > 0) await store.commit({ insertions: points, deletions: [] })
+  if (points.length > 0) await store.commit(groupOf(points))
   return store
 }
 
@@ -59,13 +70,13 @@ describe('named collections', () => {
     const settings = { name: 'images', dimension: 5, hnsw: { m: 24, efConstruction: 300 } }
     let created: CollectionRecord
     await withData(async (data) => {
-      await data.main.commit({ insertions: main, deletions: [] })
+      await data.main.commit(groupOf(main))
       await filled(data, 'docs', docs)
       created = await data.create(settings)
       const store = await data.open(created.number)
       assert.equal(store.dimension, 5)
       assert.equal(store.rows()?.slotCount, 0)
-      await store.commit({ insertions: images, deletions: [] })
+      await store.commit(groupOf(images))
     })
     await withData(async (data) => {
       assert.deepEqual([...data.collections.keys()].sort(), ['docs', 'images'])
@@ -75,7 +86,7 @@ describe('named collections', () => {
       const store = await data.open(numberOf(data, 'docs'))
       assert.deepEqual([...(await contentsOf(store))], asLoaded(docs))
       assert.deepEqual([store.sequence, store.slotCount, store.dimension], [2000, 2000, 5])
-      await store.commit({ insertions: [], deletions: [{ slot: 3, id: docs[3]!.id, sequence: 2001 }] })
+      await store.commit(groupOf([{ kind: 'delete', slot: 3, id: docs[3]!.id, sequence: 2001 }]))
       assert.equal(store.payload(3, docs[3]!.id), undefined)
       await store.close()
       const again = await data.open(numberOf(data, 'docs'))
@@ -91,12 +102,10 @@ describe('named collections', () => {
     await withData(async (data) => {
       const stores = await Promise.all(names.map((name) => filled(data, name, insertionsOf(1))))
       for (let round = 1; round <= rounds; round += 1) {
-        const group = (index: number): readonly Insertion[] => [
+        const group = (index: number): readonly PlacedChange<Insertion>[] => [
           insertion(round, round + 1, `${names[index]} ${round}`),
         ]
-        await Promise.all(
-          stores.map((store, index) => store.commit({ insertions: group(index), deletions: [] })),
-        )
+        await Promise.all(stores.map((store, index) => store.commit(groupOf(group(index)))))
       }
     })
     await withData(async (data) => {
@@ -120,11 +129,8 @@ describe('named collections', () => {
     })
     const ids = await withData(async (data) => {
       const [one, other] = [await filled(data, 'one', insertionsOf(1)), await filled(data, 'other', [])]
-      const group = (sequence: number, points: number): Parameters<Store['commit']>[0] => ({
-        insertions: [insertion(1, sequence)],
-        deletions: [],
-        keyedRequests: [request(1, points)],
-      })
+      const group = (sequence: number, points: number): WriteGroup =>
+        groupOf([insertion(1, sequence)], [request(1, points)])
       await Promise.all([one.commit(group(2, 11)), other.commit(group(9, 22))])
       assert.equal(one.keyedRequest(Buffer.alloc(16, 1))?.points, 11)
       assert.equal(other.keyedRequest(Buffer.alloc(16, 1))?.points, 22)
@@ -193,7 +199,7 @@ describe('named collections', () => {
       const snapshot = store.snapshot(() => {})
       const points: string[] = []
       const reader = await SnapshotReader.open(snapshot.chunks())
-      await store.commit({ insertions: [insertion(20, 21)], deletions: [] })
+      await store.commit(groupOf([insertion(20, 21)]))
       for await (const { payload } of reader.points()) points.push(payload.content)
       snapshot.close()
       assert.deepEqual(
@@ -219,9 +225,7 @@ describe('named collections', () => {
       }
       // Row files at 64 a time, LMDB and a thread.
       assert.ok(openFiles() - before < 100, `${openFiles() - before} more descriptors`)
-      await Promise.all(
-        stores.map((store) => store.commit({ insertions: [insertion(100, 101, 'y', 384)], deletions: [] })),
-      )
+      await Promise.all(stores.map((store) => store.commit(groupOf([insertion(100, 101, 'y', 384)]))))
       assert.ok(openFiles() - before < 100)
       for (const store of stores) assert.equal((await contentsOf(store)).get(100)?.content, 'y')
     })
@@ -261,7 +265,7 @@ describe('the format of a data directory', () => {
 
   it('stays as it is while no collection is created, whatever opens it', async () => {
     const store = await openStore({ dataDir, logger })
-    await store.commit({ insertions: insertionsOf(10), deletions: [] })
+    await store.commit(groupOf(insertionsOf(10)))
     await store.close()
     const files = readdirSync(dataDir)
     const [rows, database] = ['vectors.rows', 'points.mdb'].map((name) => readFileSync(join(dataDir, name)))
@@ -277,9 +281,9 @@ describe('the format of a data directory', () => {
 
   it('has version 4 from the first collection on, with keyed requests and without', async () => {
     await withData(async (data) => {
-      await data.main.commit({ insertions: insertionsOf(1), deletions: [] })
+      await data.main.commit(groupOf(insertionsOf(1)))
       await data.create({ name: 'docs' })
-      await data.main.commit({ insertions: [insertion(1, 2)], deletions: [] })
+      await data.main.commit(groupOf([insertion(1, 2)]))
     })
     assert.equal(await version(), 4)
     await withData(async (data) => {
@@ -344,8 +348,8 @@ describe('a disk that fails', () => {
           disk.fail({ operation, code: 'ENOSPC' })
           const sequence = one.sequence + 1
           const outcomes = await Promise.allSettled([
-            one.commit({ insertions: [insertion(sequence, sequence)], deletions: [] }),
-            other.commit({ insertions: [insertion(other.slotCount, other.sequence + 1)], deletions: [] }),
+            one.commit(groupOf([insertion(sequence, sequence)])),
+            other.commit(groupOf([insertion(other.slotCount, other.sequence + 1)])),
           ])
           assert.equal(disk.left, 0)
           assert.deepEqual(
@@ -354,7 +358,7 @@ describe('a disk that fails', () => {
           )
           assert.equal((outcomes[0] as PromiseRejectedResult).reason.reason, 'disk_full')
         }
-        await one.commit({ insertions: [insertion(1, 5)], deletions: [] })
+        await one.commit(groupOf([insertion(1, 5)]))
         assert.deepEqual([(await contentsOf(one)).size, (await contentsOf(other)).size], [2, 2])
       },
       { writerExecArgv: disk.execArgv },
@@ -370,10 +374,10 @@ describe('a disk that fails', () => {
         const [one, other] = [await filled(data, 'one', points), await filled(data, 'other', [])]
         disk.fail({ operation: 'fdatasync', code: 'EIO' })
         const refusal = { reason: 'internal', message: /writes are stopped until the server is restarted/ }
-        await assert.rejects(one.commit({ insertions: [insertion(1, 2)], deletions: [] }), refusal)
-        await assert.rejects(other.commit({ insertions: [insertion(1, 2)], deletions: [] }), refusal)
+        await assert.rejects(one.commit(groupOf([insertion(1, 2)])), refusal)
+        await assert.rejects(other.commit(groupOf([insertion(1, 2)])), refusal)
         await assert.rejects(data.create({ name: 'third' }), refusal)
-        await data.main.commit({ insertions: [insertion(0, 1)], deletions: [] })
+        await data.main.commit(groupOf([insertion(0, 1)]))
         assert.deepEqual(one.payload(0, points[0]!.id), points[0]!.point.payload)
         assert.deepEqual(told, ['disk_failed'])
       },
@@ -397,7 +401,7 @@ describe('a disk that fails', () => {
         for (;;) {
           const { slotCount: slot, sequence } = store
           const points = [0, 1, 2, 3].map((at) => insertion(slot + at, sequence + at + 1, 'x'.repeat(5000)))
-          await store.commit({ insertions: points, deletions: [] })
+          await store.commit(groupOf(points))
           for (const { id } of points) ids.push(id)
         }
       }
@@ -406,10 +410,10 @@ describe('a disk that fails', () => {
       const stored = one.slotCount
       for (let slot = 0; slot < 40; slot += 1) {
         const sequence = one.sequence + 1
-        await one.commit({ insertions: [], deletions: [{ slot, id: ids[slot]!, sequence }] })
+        await one.commit(groupOf([{ kind: 'delete', slot, id: ids[slot]!, sequence }]))
       }
       assert.equal((await contentsOf(one)).size, stored - 40)
-      await other.commit({ insertions: [insertion(1, 2, 'y'.repeat(5000))], deletions: [] })
+      await other.commit(groupOf([insertion(1, 2, 'y'.repeat(5000))]))
       await one.close()
       await data.drop('one')
       assert.deepEqual([...data.collections.keys()], ['other'])

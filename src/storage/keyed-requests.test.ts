@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { databasePath } from './data-directory.ts'
 import { faultOfDatabase } from './database-check.ts'
@@ -16,7 +17,7 @@ import {
 } from './key-layout.ts'
 import { addRequests, faultsOfRequests, findRequest, type RequestBounds } from './keyed-requests.ts'
 import { openStore } from './lmdb-store.ts'
-import type { KeyedRequest, Store } from './store.ts'
+import type { Insertion, KeyedRequest } from './store.ts'
 import { openDatabase, openTables, readMeta, type Tables } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -131,7 +132,8 @@ describe('keyed requests', () => {
 })
 
 describe('the format of a database', () => {
-  const insertion = (slot: number): Parameters<Store['commit']>[0]['insertions'][number] => ({
+  const insertion = (slot: number): PlacedChange<Insertion> => ({
+    kind: 'insert',
     slot,
     id: `00000000-0000-4000-8000-00000000000${slot}`,
     sequence: slot + 1,
@@ -144,12 +146,12 @@ describe('the format of a database', () => {
     const store = await openStore({ dataDir, logger })
     try {
       tables = openTables(dataDir)
-      await store.commit({ insertions: [insertion(0)], deletions: [] })
+      await store.commit(groupOf([insertion(0)]))
       tables.root.resetReadTxn()
       assert.equal(versionOf(), 2)
       assert.equal(tables.meta.getBinary(0)!.length, 36)
-      await store.commit({ insertions: [insertion(1)], deletions: [], keyedRequests: [request(5)] })
-      await store.commit({ insertions: [], deletions: [{ ...insertion(1), sequence: 3 }] })
+      await store.commit(groupOf([insertion(1)], [request(5)]))
+      await store.commit(groupOf([{ kind: 'delete', slot: 1, id: insertion(1).id, sequence: 3 }]))
       tables.root.resetReadTxn()
       assert.equal(versionOf(), 3)
       assert.deepEqual(readMeta(tables)?.keyedRequests, { first: 0, count: 1 })
@@ -164,7 +166,7 @@ describe('the format of a database', () => {
   it('has as many requests as it says', async () => {
     await tables.root.close()
     const store = await openStore({ dataDir, logger })
-    await store.commit({ insertions: [insertion(0)], deletions: [], keyedRequests: [request(5), request(6)] })
+    await store.commit(groupOf([insertion(0)], [request(5), request(6)]))
     await store.close()
     tables = await openDatabase(dataDir)
     tables.root.transactionSync(() => tables.meta.removeSync(keyOfRequest(1)))

@@ -9,12 +9,21 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
-import { asLoaded, contentsOf, dimension, insertion, insertionsOf } from '../../test/support/stored-points.ts'
+import {
+  asLoaded,
+  contentsOf,
+  dimension,
+  groupOf,
+  insertion,
+  insertionsOf,
+  type PlacedChange,
+} from '../../test/support/stored-points.ts'
 import { newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
 import type { Insertion, Store } from './store.ts'
+import { partsOf } from './writer-messages.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -39,15 +48,16 @@ async function withStore<Result>(
 describe('the store', () => {
   it('serves after reopening what was committed, to the bit', async () => {
     const vector = Float32Array.of(-0, 1.401298464324817e-45, 3.4028234663852886e38, 0.1, -1)
-    const exact = {
+    const exact: PlacedChange<Insertion> = {
+      kind: 'insert',
       slot: 0,
       id: newId(),
       sequence: 1,
-      point: { vector, payload: { contentType: 'Text', content: '🦊\u0000"' } as const },
+      point: { vector, payload: { contentType: 'Text', content: '🦊\u0000"' } },
     }
     const others = insertionsOf(5000, 1)
     await withStore(async (store) => {
-      await store.commit({ insertions: [exact, ...others], deletions: [] })
+      await store.commit(groupOf([exact, ...others]))
     })
     await withStore(async (store) => {
       assert.equal(store.dimension, dimension)
@@ -63,16 +73,38 @@ describe('the store', () => {
     const points = insertionsOf(10)
     const again = insertion(3, 12)
     await withStore(async (store) => {
-      await store.commit({ insertions: points, deletions: [] })
-      await store.commit({ insertions: [], deletions: [{ slot: 3, id: points[3]!.id, sequence: 11 }] })
+      await store.commit(groupOf(points))
+      await store.commit(groupOf([{ kind: 'delete', slot: 3, id: points[3]!.id, sequence: 11 }]))
       assert.equal(store.payload(3, points[3]!.id), undefined)
     })
     await withStore(async (store) => {
       assert.ok(!(await contentsOf(store)).has(3))
-      await store.commit({ insertions: [again], deletions: [] })
+      await store.commit(groupOf([again]))
     })
     await withStore(async (store) => {
       assert.deepEqual((await contentsOf(store)).get(3), asLoaded([again])[0]![1])
+    })
+  })
+
+  it('takes inserts and deletes of one group in any order, also where it goes over in several parts', async () => {
+    const old = insertionsOf(10)
+    const added = insertionsOf(4000, 10)
+    const gone = new Map<number, PlacedChange>()
+    for (const [slot, after] of [0, 1000, 2500, 3999].entries()) {
+      gone.set(after, { kind: 'delete', slot, id: old[slot]!.id, sequence: 5000 + slot })
+    }
+    const mixed = added.flatMap((each, index) => [each, ...(gone.has(index) ? [gone.get(index)!] : [])])
+    assert.ok(
+      [...partsOf(0, groupOf(mixed))].filter(({ deletedSlots }) => deletedSlots.length > 0).length > 2,
+    )
+    await withStore(async (store) => {
+      await store.commit(groupOf(old))
+      await store.commit(groupOf(mixed))
+    })
+    await withStore(async (store) => {
+      assert.equal(store.sequence, 5003)
+      assert.deepEqual([...(await contentsOf(store))], asLoaded([...old.slice(4), ...added]))
+      for (const { slot, id } of old.slice(0, 4)) assert.equal(store.payload(slot, id), undefined)
     })
   })
 
@@ -109,7 +141,7 @@ describe('the store', () => {
 
 describe('a data directory', () => {
   it('is its owner’s alone', async () => {
-    await withStore(async (store) => store.commit({ insertions: insertionsOf(1), deletions: [] }))
+    await withStore(async (store) => store.commit(groupOf(insertionsOf(1))))
     assert.equal(statSync(dataDir).mode & 0o777, 0o700)
     for (const name of ['vectors.rows', 'points.mdb'])
       assert.equal(statSync(join(dataDir, name)).mode & 0o777, 0o600)
@@ -132,7 +164,7 @@ describe('a data directory', () => {
   })
 
   it('of another dimension is refused, naming both', async () => {
-    await withStore(async (store) => store.commit({ insertions: insertionsOf(1), deletions: [] }))
+    await withStore(async (store) => store.commit(groupOf(insertionsOf(1))))
     await assert.rejects(
       openStore({ dataDir, logger, dimension: 7 }),
       /DIMENSION is 7, but .* holds vectors of 5 dimensions/,
@@ -164,7 +196,7 @@ describe('a data directory', () => {
   ]
   for (const [what, message, damage] of damages) {
     it(`with ${what} is refused, naming file and place`, async () => {
-      await withStore(async (store) => store.commit({ insertions: insertionsOf(10), deletions: [] }))
+      await withStore(async (store) => store.commit(groupOf(insertionsOf(10))))
       damage(join(dataDir, 'vectors.rows'))
       await assert.rejects(withStore(contentsOf), message)
     })
@@ -177,13 +209,13 @@ describe('a failing disk', () => {
     const first = insertionsOf(3)
     const third = insertion(3, 9)
     await withStore(async (store) => {
-      await store.commit({ insertions: first, deletions: [] })
+      await store.commit(groupOf(first))
       disk.fail({ operation: 'write', code: 'ENOSPC' })
-      await assert.rejects(store.commit({ insertions: [insertion(3, 5), insertion(4, 6)], deletions: [] }), {
+      await assert.rejects(store.commit(groupOf([insertion(3, 5), insertion(4, 6)])), {
         reason: 'disk_full',
       })
       assert.equal(disk.left, 0)
-      await store.commit({ insertions: [third], deletions: [] })
+      await store.commit(groupOf([third]))
     }, disk)
     await withStore(async (store) =>
       assert.deepEqual([...(await contentsOf(store))], asLoaded([...first, third])),
@@ -199,13 +231,13 @@ describe('a failing disk', () => {
     )
     const last = insertion(3, 100_000)
     await withStore(async (store) => {
-      await store.commit({ insertions: first, deletions: [] })
+      await store.commit(groupOf(first))
       disk.fail({ operation: 'write', code: 'ENOSPC', after: 1 })
-      await assert.rejects(store.commit({ insertions: large, deletions: [] }), { reason: 'disk_full' })
+      await assert.rejects(store.commit(groupOf(large)), { reason: 'disk_full' })
       assert.equal(disk.left, 0)
       assert.equal(store.slotCount, 3)
       assert.equal(store.payload(3, large[0]!.id), undefined)
-      await store.commit({ insertions: [last], deletions: [] })
+      await store.commit(groupOf([last]))
     }, disk)
     await withStore(async (store) =>
       assert.deepEqual([...(await contentsOf(store))], asLoaded([...first, last])),
@@ -217,12 +249,12 @@ describe('a failing disk', () => {
     const other = insertion(0, 2, 'of seven dimensions', 7)
     await withStore(async (store) => {
       disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
-      await assert.rejects(store.commit({ insertions: [insertion(0, 1)], deletions: [] }), {
+      await assert.rejects(store.commit(groupOf([insertion(0, 1)])), {
         reason: 'disk_full',
       })
       assert.equal(disk.left, 0)
       assert.equal(store.dimension, undefined)
-      await store.commit({ insertions: [other], deletions: [] })
+      await store.commit(groupOf([other]))
       assert.equal(store.dimension, 7)
     }, disk)
     await withStore(async (store) => {
@@ -241,11 +273,11 @@ describe('a failing disk', () => {
       using disk = new FailingDisk()
       const first = insertionsOf(3)
       await withStore(async (store) => {
-        await store.commit({ insertions: first, deletions: [] })
+        await store.commit(groupOf(first))
         disk.fail(fault)
         const refusal = { reason: 'internal', message: /writes are stopped until the server is restarted/ }
-        await assert.rejects(store.commit({ insertions: [insertion(3, 4)], deletions: [] }), refusal)
-        await assert.rejects(store.commit({ insertions: [insertion(3, 5)], deletions: [] }), refusal)
+        await assert.rejects(store.commit(groupOf([insertion(3, 4)])), refusal)
+        await assert.rejects(store.commit(groupOf([insertion(3, 5)])), refusal)
         assert.equal(disk.left, 0)
         assert.deepEqual(store.payload(0, first[0]!.id), first[0]!.point.payload)
       }, disk)
@@ -258,7 +290,7 @@ describe('a failing disk', () => {
     if (small === undefined) return context.skip(noSmallDisk)
     rmSync(join(dataDir, '..'), { recursive: true })
     dataDir = join(small.path, 'data')
-    const stored = new Map<number, Insertion>()
+    const stored = new Map<number, PlacedChange<Insertion>>()
     let sequence = 0
     const insert = async (store: Store, count: number): Promise<void> => {
       const free = Array.from({ length: 4000 }, (_, slot) => slot).filter((slot) => !stored.has(slot))
@@ -266,7 +298,7 @@ describe('a failing disk', () => {
         sequence += 1
         return insertion(slot, sequence, 'x'.repeat(5000))
       })
-      await store.commit({ insertions: group, deletions: [] })
+      await store.commit(groupOf(group))
       for (const each of group) stored.set(each.slot, each)
     }
     await withStore(async (store) => {
@@ -279,7 +311,7 @@ describe('a failing disk', () => {
         assert.ok(victims.length > 40)
         for (const { slot, id } of victims) {
           sequence += 1
-          await store.commit({ insertions: [], deletions: [{ slot, id, sequence }] })
+          await store.commit(groupOf([{ kind: 'delete', slot, id, sequence }]))
           stored.delete(slot)
         }
         await insert(store, 20)

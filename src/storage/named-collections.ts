@@ -22,7 +22,7 @@ import { PointStore } from './point-store.ts'
 import type { CollectionRecord, NewCollection, Store } from './store.ts'
 import { readMeta } from './tables.ts'
 import { Writer } from './writer.ts'
-import type { Change, EntryChange } from './writer-messages.ts'
+import type { CollectionsChange, EntryChange } from './writer-messages.ts'
 
 /**
  * The named collections of a data directory: one environment of LMDB and, from the first use on, one writer thread for all
@@ -179,7 +179,7 @@ export class NamedCollections {
     return await turn
   }
 
-  async #commit({ apply }: CatalogChange, change: Change): Promise<void> {
+  async #commit({ apply }: CatalogChange, change: CollectionsChange): Promise<void> {
     await this.#thread().change(change)
     apply()
   }

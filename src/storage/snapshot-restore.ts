@@ -6,7 +6,7 @@ import { makeDirectory, syncDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import { openStore } from './lmdb-store.ts'
 import type { SnapshotReader } from './snapshot-reader.ts'
-import type { Insertion, Store } from './store.ts'
+import type { Change, Store } from './store.ts'
 
 /**
  * Makes a data directory of a snapshot: the same points with the same ids, vectors, payloads and sequence
@@ -66,28 +66,28 @@ function clearLeftover(building: string): void {
 }
 
 async function fill(store: Store, reader: SnapshotReader): Promise<void> {
-  let insertions: Insertion[] = []
+  let changes: Change[] = []
   let bytes = 0
-  let slot = 0
   let newest = 0
   for await (const { id, sequence, ...point } of reader.points()) {
-    insertions.push({ slot, id, sequence, point })
+    changes.push({ kind: 'insert', id, sequence, point })
     bytes += point.vector.byteLength + point.payload.content.length + pointWorkBytes
-    slot += 1
     newest = Math.max(newest, sequence)
     if (bytes < groupBytes) continue
-    await store.commit({ insertions, deletions: [] })
-    insertions = []
+    await append(store, changes)
+    changes = []
     bytes = 0
   }
-  if (insertions.length > 0) await store.commit({ insertions, deletions: [] })
+  if (changes.length > 0) await append(store, changes)
   const { sequence } = reader.header
-  if (sequence > newest) await repeatLastDeletion(store, { slot, sequence })
+  // The last changes were deletions: saying so of a slot that nothing lives in gives time its place again.
+  if (sequence > newest) await append(store, [{ kind: 'delete', id: nobody, sequence }])
 }
 
-/** The last changes were deletions: saying so of a slot that nothing lives in gives time its place again. */
-async function repeatLastDeletion(store: Store, at: { slot: number; sequence: number }): Promise<void> {
-  await store.commit({ insertions: [], deletions: [{ ...at, id: nobody }] })
+/** Commits changes at the slots after those in use. */
+async function append(store: Store, changes: readonly Change[]): Promise<void> {
+  const { slotCount } = store
+  await store.commit({ changes, slots: changes.map((_, index) => slotCount + index) })
 }
 
 function refused(fault: string): DatabaseError {

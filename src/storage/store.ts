@@ -4,7 +4,9 @@ import type { NewPoint, Payload } from '../base/point.ts'
 /**
  * What the engine asks of durable storage. A point lives in a slot: a small dense integer that the engine
  * assigns and reuses after a delete. `sequence` numbers are the engine's only notion of time: every insert
- * and delete takes the next one, and a point keeps the one of its insertion as its place in that order.
+ * and delete gets a higher one than the change before it, and a point keeps the one of its insertion as its
+ * place in that order. Numbers of changes that were refused are missing: nothing may count on the next one
+ * being one higher.
  */
 export interface Store {
   /** Fixed by the first insertion ever committed; undefined before. */
@@ -107,8 +109,14 @@ export interface StoredRow {
   readonly vector: Float32Array
 }
 
+/**
+ * What happens to one point, and when: decided once, and the same wherever it is carried out. Where the point is kept
+ * is not part of it: that is its slot, which is chosen anew each time the change is tried.
+ */
+export type Change = Insertion | Deletion
+
 export interface Insertion {
-  readonly slot: number
+  readonly kind: 'insert'
   /** Lower-case UUID. */
   readonly id: string
   readonly sequence: number
@@ -116,7 +124,7 @@ export interface Insertion {
 }
 
 export interface Deletion {
-  readonly slot: number
+  readonly kind: 'delete'
   readonly id: string
   readonly sequence: number
 }
@@ -136,11 +144,15 @@ export interface KeyedRequest {
   readonly acceptedMs: number
 }
 
-/** Changes that become durable together. No slot stands in it twice. */
+/** Changes that become durable together, at least one. */
 export interface WriteGroup {
-  readonly insertions: readonly Insertion[]
-  readonly deletions: readonly Deletion[]
-  /** Of those insertions that have a key. */
+  readonly changes: readonly Change[]
+  /**
+   * The placement of each change: the slot that its point gets, or leaves. The row of a point follows from its slot. No
+   * slot occurs twice.
+   */
+  readonly slots: readonly number[]
+  /** Of those requests whose insertions have a key. */
   readonly keyedRequests?: readonly KeyedRequest[]
 }
 

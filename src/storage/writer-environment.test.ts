@@ -3,7 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { insertion } from '../../test/support/stored-points.ts'
+import { groupOf, insertion } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { openCollectionTables } from './collection-tables.ts'
 import { collectionsPath } from './data-directory.ts'
@@ -44,8 +44,8 @@ const request: KeyedRequest = {
 /** Adds one point to a collection, and does not commit it. */
 function added(collection: number, keyedRequests: readonly KeyedRequest[] = []): GroupWriter {
   const { slotCount, sequence } = environment.writer(collection).state.meta
-  const insertions = [insertion(slotCount, sequence + 1)]
-  for (const part of partsOf(collection, { insertions, deletions: [], keyedRequests })) environment.add(part)
+  const group = groupOf([insertion(slotCount, sequence + 1)], keyedRequests)
+  for (const part of partsOf(collection, group)) environment.add(part)
   return environment.writer(collection)
 }
 

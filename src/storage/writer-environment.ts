@@ -20,7 +20,7 @@ import { RowFile } from './row-file.ts'
 import { RowFiles } from './row-files.ts'
 import { openTables, type Tables } from './tables.ts'
 import type {
-  Change,
+  CollectionsChange,
   EntryChange,
   FailureScope,
   GroupPart,
@@ -101,7 +101,7 @@ export class WriterEnvironment {
    *
    * @returns whether nothing is left to purge
    */
-  change(change: Change): boolean {
+  change(change: CollectionsChange): boolean {
     this.#checkSound()
     if (change.kind === 'announce') this.writer(0).announceCollections()
     else if (change.kind === 'create') this.#create(change)
@@ -129,7 +129,7 @@ export class WriterEnvironment {
   }
 
   /** Files first, so that a collection that is in the catalog has them. */
-  #create({ collection, dimension, entries }: Change & { readonly kind: 'create' }): void {
+  #create({ collection, dimension, entries }: CollectionsChange & { readonly kind: 'create' }): void {
     const { dataDir } = this.#setup
     const directory = collectionDirectory(dataDir, collection)
     try {

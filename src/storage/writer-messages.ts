@@ -2,7 +2,7 @@ import { assert } from '../base/assert.ts'
 import { contentTypes } from '../base/point.ts'
 import { encodeKeyedRequest, keyedRequestBytes, type Meta, packRow, rowBytesOf } from './key-layout.ts'
 import type { RequestBounds } from './keyed-requests.ts'
-import type { Insertion, KeyedRequest, WriteGroup } from './store.ts'
+import type { Change, Insertion, KeyedRequest, WriteGroup } from './store.ts'
 
 /**
  * What the main thread and a writer thread say to each other. One thread writes the default collection, another one all
@@ -80,7 +80,7 @@ export interface EntryChange {
 }
 
 /** What is done about collections, each durable whole or not at all. */
-export type Change =
+export type CollectionsChange =
   /** To the default collection's thread: its format says from now on that there are others. */
   | { readonly kind: 'announce' }
   /** Makes a collection's directory, and its row file where the dimension is given, before the entries change. */
@@ -97,7 +97,7 @@ export type Change =
 /** Changes are answered in the order of their coming. */
 export interface ChangeMessage {
   readonly kind: 'change'
-  readonly change: Change
+  readonly change: CollectionsChange
 }
 
 export interface CloseMessage {
@@ -186,38 +186,68 @@ export type FromWriter =
 
 /** Cuts a group into parts of about `partBytesMax`, packing each only when it is asked for. */
 export function* partsOf(collection: number, group: WriteGroup): Generator<GroupPart> {
-  const { insertions, deletions } = group
-  assert(insertions.length + deletions.length > 0, 'a group has changes')
-  let first = 0
-  while (first < insertions.length) {
-    const end = endOfPart(insertions, first)
-    const isLast = end === insertions.length
-    yield pack(collection, insertions.slice(first, end), isLast ? group : noChanges, isLast)
+  const { changes, slots } = group
+  assert(changes.length > 0, 'a group has changes')
+  assert(changes.length === slots.length, 'every change of a group has a slot')
+  for (let first = 0; first < changes.length; ) {
+    const end = endOfPart(changes, first)
+    yield pack(collection, group, first, end)
     first = end
   }
-  if (insertions.length === 0) yield pack(collection, [], group, true)
 }
 
-const noChanges: WriteGroup = { insertions: [], deletions: [] }
-
-function endOfPart(insertions: readonly Insertion[], first: number): number {
+function endOfPart(changes: readonly Change[], first: number): number {
   let bytes = 0
   let end = first
-  while (end < insertions.length && bytes < partBytesMax) {
-    const { vector, payload } = insertions[end]!.point
-    bytes += vector.byteLength + payload.content.length + pointWorkBytes
+  while (end < changes.length && bytes < partBytesMax) {
+    const change = changes[end]!
+    // A deletion is a number to the writer thread.
+    if (change.kind === 'insert') {
+      const { vector, payload } = change.point
+      bytes += vector.byteLength + payload.content.length + pointWorkBytes
+    }
     end += 1
   }
   return end
 }
 
+/** The changes from `first` up to `end`, and what goes with the last of the group. */
 function pack(
   collection: number,
-  insertions: readonly Insertion[],
-  { deletions, keyedRequests = [] }: WriteGroup,
-  isLast: boolean,
+  { changes, slots, keyedRequests = [] }: WriteGroup,
+  first: number,
+  end: number,
 ): GroupPart {
+  const insertions: Insertion[] = []
+  const insertedSlots: number[] = []
+  const deletedSlots: number[] = []
+  let sequence = 0
+  for (let at = first; at < end; at += 1) {
+    const change = changes[at]!
+    sequence = Math.max(sequence, change.sequence)
+    if (change.kind === 'insert') {
+      insertions.push(change)
+      insertedSlots.push(slots[at]!)
+    } else deletedSlots.push(slots[at]!)
+  }
+  const isLast = end === changes.length
   const dimension = insertions[0]?.point.vector.length ?? 0
+  return {
+    kind: 'part',
+    collection,
+    dimension,
+    slots: Uint32Array.from(insertedSlots),
+    rows: packRows(insertions, dimension),
+    contentTypes: Uint8Array.from(insertions, ({ point }) => contentTypes.indexOf(point.payload.contentType)),
+    contents: insertions.map(({ point }) => point.payload.content),
+    deletedSlots: Uint32Array.from(deletedSlots),
+    keyedRequests: packRequests(isLast ? keyedRequests : []),
+    sequence,
+    isLast,
+  }
+}
+
+function packRows(insertions: readonly Insertion[], dimension: number): Uint8Array<ArrayBuffer> {
   const rowBytes = rowBytesOf(dimension)
   // Not from the pool: the buffer is given away whole. Not zeroed: every byte is written here or by the writer.
   const rows = Buffer.allocUnsafeSlow(insertions.length * rowBytes)
@@ -225,19 +255,7 @@ function pack(
     assert(point.vector.length === dimension, 'the vectors of a group have one dimension')
     packRow(rows, index * rowBytes, { id, sequence, vector: point.vector })
   }
-  return {
-    kind: 'part',
-    collection,
-    dimension,
-    slots: Uint32Array.from(insertions, ({ slot }) => slot),
-    rows,
-    contentTypes: Uint8Array.from(insertions, ({ point }) => contentTypes.indexOf(point.payload.contentType)),
-    contents: insertions.map(({ point }) => point.payload.content),
-    deletedSlots: Uint32Array.from(deletions, ({ slot }) => slot),
-    keyedRequests: packRequests(keyedRequests),
-    sequence: [...insertions, ...deletions].reduce((most, { sequence }) => Math.max(most, sequence), 0),
-    isLast,
-  }
+  return rows
 }
 
 function packRequests(requests: readonly KeyedRequest[]): Uint8Array<ArrayBuffer> {

@@ -4,7 +4,7 @@ import type { Logger } from '../base/log.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { CollectionWriter } from './collection-writer.ts'
 import type {
-  Change,
+  CollectionsChange,
   FailureScope,
   FromWriter,
   NotOpenedMessage,
@@ -114,7 +114,7 @@ export class Writer {
    *
    * @throws DatabaseError `disk_full`, when nothing is changed; else whether it is on the disk a restart tells
    */
-  async change(change: Change): Promise<boolean> {
+  async change(change: CollectionsChange): Promise<boolean> {
     this.checkTrusted()
     if (this.#refusal !== undefined) throw this.#refusal.error
     const changed = Promise.withResolvers<boolean>()

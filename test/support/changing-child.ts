@@ -4,14 +4,14 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import { openCollectionTables } from '../../src/storage/collection-tables.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
-import { insertionsOf } from './stored-points.ts'
+import { groupOf, insertionsOf } from './stored-points.ts'
 
 const [dataDir, what, countPath] = process.argv.slice(2) as [string, string, string]
 const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
 const numberOf = (name: string): number => data.collections.get(name)!.number
 const commitTo = async (name: string): Promise<void> => {
   const store = await data.open(numberOf(name))
-  await store.commit({ insertions: insertionsOf(3, store.slotCount), deletions: [] })
+  await store.commit(groupOf(insertionsOf(3, store.slotCount)))
 }
 const actions: Readonly<Record<string, () => Promise<void>>> = {
   create: async () => {

@@ -2,6 +2,7 @@
 import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { openStore } from '../../src/storage/lmdb-store.ts'
+import { groupOf } from './stored-points.ts'
 
 const [dataDir, round] = process.argv.slice(2)
 const store = await openStore({ dataDir: dataDir!, logger: createLogger({ level: 'silent', pretty: false }) })
@@ -14,12 +15,13 @@ for (let group = 0; ; group += 1) {
     slotCount += 1
     const vector = new Float32Array(64).fill(sequence)
     return {
+      kind: 'insert' as const,
       slot: slotCount - 1,
       id: newId(),
       sequence,
       point: { vector, payload: { contentType: 'Text', content: name } as const },
     }
   })
-  await store.commit({ insertions, deletions: [] })
+  await store.commit(groupOf(insertions))
   process.stdout.write(`${name} ${size}\n`)
 }

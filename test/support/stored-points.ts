@@ -1,9 +1,19 @@
 import { idFromBytes, newId } from '../../src/base/ids.ts'
 import { readRows } from '../../src/storage/row-reader.ts'
-import type { Insertion, Store } from '../../src/storage/store.ts'
+import type { Change, Insertion, KeyedRequest, Store, WriteGroup } from '../../src/storage/store.ts'
 
 /** Of the vectors, unless another one is asked for. */
 export const dimension = 5
+
+/** A change and its placement. */
+export type PlacedChange<Kind extends Change = Change> = Kind & { readonly slot: number }
+
+export function groupOf(
+  placed: readonly PlacedChange[],
+  keyedRequests: readonly KeyedRequest[] = [],
+): WriteGroup {
+  return { changes: placed, slots: placed.map(({ slot }) => slot), keyedRequests }
+}
 
 /** A point that is like no other. */
 export function insertion(
@@ -11,13 +21,19 @@ export function insertion(
   sequence: number,
   content = `content ${sequence}`,
   components: number = dimension,
-): Insertion {
+): PlacedChange<Insertion> {
   const vector = Float32Array.from({ length: components }, (_, index) => sequence + index / 10)
-  return { slot, id: newId(), sequence, point: { vector, payload: { contentType: 'Image', content } } }
+  return {
+    kind: 'insert',
+    slot,
+    id: newId(),
+    sequence,
+    point: { vector, payload: { contentType: 'Image', content } },
+  }
 }
 
 /** With neighbouring slots and sequence numbers. */
-export function insertionsOf(count: number, from = 0): Insertion[] {
+export function insertionsOf(count: number, from = 0): PlacedChange<Insertion>[] {
   return Array.from({ length: count }, (_, index) => insertion(from + index, from + index + 1))
 }
 
@@ -38,7 +54,7 @@ export async function contentsOf(
 }
 
 /** What `contentsOf` finds of insertions. */
-export function asLoaded(insertions: readonly Insertion[]): [number, object][] {
+export function asLoaded(insertions: readonly PlacedChange<Insertion>[]): [number, object][] {
   return insertions.map(({ slot, id, sequence, point }) => [
     slot,
     { id, sequence, vector: [...point.vector], content: point.payload.content },
