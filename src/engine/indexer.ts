@@ -13,7 +13,8 @@ import type { Hit } from '../index/hit.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
-import { bestMeasure, type GraphMeasure, GraphMeasures, sampleForCheck } from './graph-measures.ts'
+import { bestMeasure, type GraphMeasure, sampleForCheck } from './graph-measures.ts'
+import { buildingBytes, GraphSet } from './graph-set.ts'
 import type { IdPages } from './id-table.ts'
 import type { GraphPlace, LoadedGraph, RouteRecall, Task, TaskKind, TaskResults } from './index-messages.ts'
 import type { IndexThread } from './index-thread.ts'
@@ -62,7 +63,7 @@ export class Indexer implements IndexThreadUser {
   readonly #options: IndexerOptions
   readonly #threads: IndexThreadPool
   readonly #plans: RecallPlans
-  readonly #measures: GraphMeasures = new GraphMeasures()
+  readonly #graphs: GraphSet
   /** Slots, over all segments, whose points are gone and whose nodes are not. */
   readonly #dead = new Set<number>()
   /** Slots whose points are gone and that still have to have their turn in a queue. */
@@ -81,7 +82,6 @@ export class Indexer implements IndexThreadUser {
   readonly #jobs: (() => Promise<void>)[] = []
   readonly #timer: NodeJS.Timeout
   readonly #quietMs: number
-  #index: VectorIndex | undefined
   #chore: Promise<void> | undefined
   #job: Promise<void> | undefined
   #linking = 0
@@ -95,8 +95,6 @@ export class Indexer implements IndexThreadUser {
   /** Measuring gave way to points that came, and has not been taken up again. */
   #isAuditPutOff = false
   #isRepairDue = false
-  /** A graph that was read from disk knows slots under other points: nothing may be linked before it is repaired. */
-  #isStale = false
   /** Counts what was linked and repaired, now and when every linked slot was last found to be reachable. */
   #graphChanges = 0
   #reachableAt = -1
@@ -118,6 +116,7 @@ export class Indexer implements IndexThreadUser {
   constructor(options: IndexerOptions) {
     this.#options = options
     this.#plans = new RecallPlans(options)
+    this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
     this.#threads = options.threads
     this.#quietMs = options.quietMs ?? quietMs
@@ -126,7 +125,7 @@ export class Indexer implements IndexThreadUser {
 
   /** The index to keep, once; segments that it grows later are followed. */
   attach(index: VectorIndex): void {
-    this.#index = index
+    this.#graphs.attach(index)
     this.#threads.add(this)
     index.onSegment((segment) => {
       this.#threads.attach(index.id, segment)
@@ -141,7 +140,7 @@ export class Indexer implements IndexThreadUser {
    * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when that aborts
    */
   async fill(rows: StoredRows, ids: IdPages, signal?: AbortSignal): Promise<void> {
-    const index = this.#index!
+    const index = this.#graphs.index
     const step = Math.max(1, Math.floor(fillBytes / index.layout.rowBytes))
     for (const { ordinal, firstSlot, layout } of index.segments) {
       signal?.throwIfAborted()
@@ -168,7 +167,7 @@ export class Indexer implements IndexThreadUser {
     const isBounded = this.#threads.users > 1
     const { points, isDone, fault } = await this.#submit({ kind: 'fill', ...slots, isBounded })
     if (fault !== undefined) throw new DatabaseError('internal', fault)
-    this.#index!.filled(points)
+    this.#graphs.index.filled(points)
     return isDone
   }
 
@@ -176,21 +175,23 @@ export class Indexer implements IndexThreadUser {
   async load(): Promise<void> {
     const { directory, logger } = this.#options
     if (directory !== undefined) {
-      const places = this.#places(() => true)
+      const { places } = this.#graphs
       const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
       for (const [at, { graph }] of places.entries()) {
         const each = loaded[at]
         if (each !== undefined)
-          this.#measures.choose(graph, each.meta.measuredOn ?? 'codes', this.#index!.liveCount)
+          this.#graphs.measures.choose(graph, each.meta.measuredOn ?? 'codes', this.#graphs.index.liveCount)
       }
-      for (const place of this.#activePlaces()) this.#enqueueUnlinked(place)
-      const linked = this.#index!.liveCount - this.#waiting()
+      for (const place of this.#graphs.activePlaces) this.#enqueueUnlinked(place)
+      const linked = this.#graphs.index.liveCount - this.#graphs.waiting
       for (const each of loaded) if (each !== undefined) this.#plans.restore(each.meta.routes, linked)
       // Only now: what this sets going looks at all graphs, and measures those that are there.
-      this.#isStale = loaded.some((each) => each !== undefined && each.leaving > 0)
-      if (this.#isStale) this.#repairSoon()
+      if (loaded.some((each) => each !== undefined && each.leaving > 0)) {
+        this.#graphs.markStale()
+        this.#repairSoon()
+      }
     }
-    if (this.#hasGraph) {
+    if (this.#graphs.hasGraph) {
       const plans = plansInWords(this.plans)
       logger.info({ unindexed: this.unindexed, plans }, 'the index was read from disk')
     }
@@ -200,7 +201,7 @@ export class Indexer implements IndexThreadUser {
 
   /** Points that searches scan because they are not in the graph yet. */
   get unindexed(): number {
-    return this.#queueLength(0)
+    return this.#graphs.unindexed
   }
 
   /** By metric: which way searches take now, and what was measured of it last. */
@@ -222,17 +223,17 @@ export class Indexer implements IndexThreadUser {
 
   /** By the metric of each graph, what its distances are measured on. */
   get measuredOn(): Readonly<Record<string, GraphMeasure>> {
-    return Object.fromEntries(graphMetrics.map((metric, graph) => [metric, this.#measures.chosen[graph]]))
+    return this.#graphs.measuredOn
   }
 
   /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */
   get isSettling(): boolean {
     return (
-      this.#isStale ||
+      this.#graphs.isStale ||
       this.#isAuditing ||
       this.#isAuditPutOff ||
       this.#checking.size > 0 ||
-      this.#waiting() > 0
+      this.#graphs.waiting > 0
     )
   }
 
@@ -241,16 +242,11 @@ export class Indexer implements IndexThreadUser {
     do {
       this.#repairSoon()
       await this.#whenIdleAgain()
-    } while (!this.#isBroken && (this.tombstones > 0 || this.#waiting() > 0 || !this.#isReachable))
+    } while (!this.#isBroken && (this.tombstones > 0 || this.#graphs.waiting > 0 || !this.#isReachable))
   }
 
   get #isReachable(): boolean {
     return this.#reachableAt === this.#graphChanges
-  }
-
-  get #hasGraph(): boolean {
-    // Asked for each point that is inserted.
-    return this.#measures.isActive(0) || this.#measures.isActive(1)
   }
 
   /** The way that searches under a metric take now; undefined for the exact scan. */
@@ -262,18 +258,15 @@ export class Indexer implements IndexThreadUser {
   /** A route, unless the graph cannot be used now. */
   #usable(route: Route | undefined): Route | undefined {
     // What a graph that was read from disk knows under other points leads walks astray until it has been repaired.
-    if (route === undefined || this.#isBroken || this.#isStale || !this.#isCaughtUp(route.graph))
+    if (
+      route === undefined ||
+      this.#isBroken ||
+      this.#graphs.isStale ||
+      !this.#graphs.isCaughtUp(route.graph)
+    )
       return undefined
     // A collection that has become small again.
-    return this.#bytes < this.#graphBytesMin ? undefined : route
-  }
-
-  get #graphBytesMin(): number {
-    return this.#options.graphBytesMin ?? graphBytesMin
-  }
-
-  get #bytes(): number {
-    return this.#index!.liveCount * this.#index!.layout.rowBytes
+    return this.#graphs.isLarge ? route : undefined
   }
 
   /**
@@ -308,10 +301,11 @@ export class Indexer implements IndexThreadUser {
   /** A point has taken effect in a slot. */
   inserted(slot: number): void {
     this.#lastChange = performance.now()
-    if (!this.#hasGraph) {
+    if (!this.#graphs.hasGraph) {
       void this.#activateWhenDue()
     } else {
-      for (const graph of graphMetrics.keys()) if (this.#measures.isActive(graph)) this.#enqueue(slot, graph)
+      for (const graph of graphMetrics.keys())
+        if (this.#graphs.measures.isActive(graph)) this.#enqueue(slot, graph)
     }
     if (this.#canAuditWait && !this.#hasRoom()) this.#stopAudit()
     this.#dispatch()
@@ -322,7 +316,7 @@ export class Indexer implements IndexThreadUser {
     this.#lastChange = performance.now()
     this.#unsaved += 1
     this.#plans.removed(1)
-    const { ordinal, local } = this.#index!.locate(slot)
+    const { ordinal, local } = this.#graphs.index.locate(slot)
     if (this.#queued[ordinal]![local]! > 0) this.#deadInQueue.add(slot)
     else this.#addDead(slot)
   }
@@ -330,7 +324,7 @@ export class Indexer implements IndexThreadUser {
   #addDead(slot: number): void {
     this.#dead.add(slot)
     if (this.#freeIfUnknown(slot)) return
-    if (this.#dead.size >= Math.max(repairMin, this.#index!.liveCount * repairShare)) this.#repairSoon()
+    if (this.#dead.size >= Math.max(repairMin, this.#graphs.index.liveCount * repairShare)) this.#repairSoon()
   }
 
   /** Takes removed points out of the graphs before their number asks for it. */
@@ -374,12 +368,12 @@ export class Indexer implements IndexThreadUser {
   async #end(): Promise<void> {
     this.#hasEnded = true
     this.#threads.remove(this)
-    if (this.#index !== undefined) await this.#threads.detach(this.#index.id)
+    if (this.#graphs.isAttached) await this.#threads.detach(this.#graphs.index.id)
   }
 
   async #finish(): Promise<void> {
     await this.#whenIdleAgain()
-    if (this.#isBroken || this.#hasEnded || !this.#hasGraph || this.#unsaved === 0) return
+    if (this.#isBroken || this.#hasEnded || !this.#graphs.hasGraph || this.#unsaved === 0) return
     await this.#runJob(() => this.#saveAll())
   }
 
@@ -401,92 +395,63 @@ export class Indexer implements IndexThreadUser {
 
   /** Bytes of points that may come at once: together with what waits already, searches scan them. */
   get comingBytesMax(): number {
-    return this.#hasGraph ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
+    return this.#graphs.hasGraph ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
   }
 
   #hasRoom(): boolean {
-    if (this.#index === undefined || this.#isBroken || this.#isFree) return true
+    if (!this.#graphs.isAttached || this.#isBroken || this.#isFree) return true
     // While a graph that was read from disk is being repaired, nothing is linked: as while one is being built.
-    const most = this.#isStale ? buildingBytes : 0
-    return this.unindexed * this.#index.layout.rowBytes <= Math.max(this.#options.maxUnindexedBytes, most)
-  }
-
-  /** A queue far past its bound is a graph that is being built: searches are better off without it. */
-  #isCaughtUp(graph: number): boolean {
-    const bytes = this.#queueLength(graph) * this.#index!.layout.rowBytes
+    const most = this.#graphs.isStale ? buildingBytes : 0
     return (
-      this.#measures.isActive(graph) && bytes <= Math.max(2 * this.#options.maxUnindexedBytes, buildingBytes)
+      this.unindexed * this.#graphs.index.layout.rowBytes <= Math.max(this.#options.maxUnindexedBytes, most)
     )
-  }
-
-  #queueLength(graph: number): number {
-    const index = this.#index
-    if (index === undefined) return 0
-    return index.segments.reduce((sum, { ordinal }) => sum + index.linkQueue(ordinal, graph).length, 0)
-  }
-
-  /** Points that some graph does not have yet. */
-  #waiting(): number {
-    return Math.max(
-      ...this.#measures.active.map((on, graph) => (on === undefined ? 0 : this.#queueLength(graph))),
-    )
-  }
-
-  #places(isWanted: (place: GraphPlace) => boolean): GraphPlace[] {
-    const segments = this.#index?.segments ?? []
-    return segments
-      .flatMap(({ ordinal }) => graphMetrics.map((_, graph) => ({ ordinal, graph })))
-      .filter(isWanted)
-  }
-
-  #activePlaces(): GraphPlace[] {
-    return this.#places(({ graph }) => this.#measures.isActive(graph))
   }
 
   /** Resolves when the graph has been begun, where it is due. */
   async #activateWhenDue(): Promise<void> {
-    if (this.#measures.isActive(0) || this.#bytes < this.#graphBytesMin) return
+    if (this.#graphs.measures.isActive(0) || !this.#graphs.isLarge) return
     await this.#activate(0)
   }
 
   /** Begins a graph, unless its metric is one that nothing in memory can measure here. */
   async #activate(graph: number): Promise<void> {
     if (this.#checking.has(graph)) return
-    const { liveCount, layout } = this.#index!
-    if (this.#measures.isCheckDue(graph, liveCount, layout)) await this.#check(graph)
-    else if (this.#measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
+    const { liveCount, layout } = this.#graphs.index
+    if (this.#graphs.measures.isCheckDue(graph, liveCount, layout)) await this.#check(graph)
+    else if (this.#graphs.measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
   }
 
   #begin(graph: number, on: GraphMeasure, points: number): void {
-    this.#measures.choose(graph, on, points)
-    if (!this.#measures.isActive(graph)) return
-    for (const { ordinal } of this.#index!.segments) this.#enqueueUnlinked({ ordinal, graph })
+    this.#graphs.measures.choose(graph, on, points)
+    if (!this.#graphs.measures.isActive(graph)) return
+    for (const { ordinal } of this.#graphs.index.segments) this.#enqueueUnlinked({ ordinal, graph })
     this.#plans.expire(graphMetrics[graph]!)
     this.#dispatch()
   }
 
   /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is built anew. */
   async #check(graph: number): Promise<void> {
-    const index = this.#index!
+    const index = this.#graphs.index
     const points = index.liveCount
     const sample = sampleForCheck(index, index.segments)
     if (sample === undefined) {
       // Hardly a live slot among many: the next check has more to go by.
-      if (this.#measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
+      if (this.#graphs.measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
       return
     }
     this.#checking.add(graph)
     try {
       const recall = await this.#submit({ kind: 'check', graph, ...sample })
-      const before = this.#measures.chosen[graph]
+      const before = this.#graphs.measures.chosen[graph]
       const best = bestMeasure(recall)
       // A graph on rows finds what one on codes would.
       const on = before === 'rows' && best === 'codes' ? before : best
       const metric = graphMetrics[graph]
       this.#options.logger.info({ metric, points, on, recall }, onWords[on])
-      if (this.#measures.isActive(graph) && on === before) this.#measures.choose(graph, on, points)
+      if (this.#graphs.measures.isActive(graph) && on === before)
+        this.#graphs.measures.choose(graph, on, points)
       else {
-        if (this.#measures.isActive(graph)) await this.#runChore(() => this.#dropGraph(graph))
+        if (this.#graphs.measures.isActive(graph)) await this.#runChore(() => this.#dropGraph(graph))
         this.#begin(graph, on, points)
         this.#unsaved += 1
       }
@@ -501,13 +466,13 @@ export class Indexer implements IndexThreadUser {
   /** Empties a graph; searches do not use it any more. */
   async #dropGraph(graph: number): Promise<void> {
     await this.#runJob(async () => {
-      const places = this.#activePlaces().filter((place) => place.graph === graph)
-      this.#measures.choose(graph, undefined, 0)
+      const places = this.#graphs.activePlaces.filter((place) => place.graph === graph)
+      this.#graphs.measures.choose(graph, undefined, 0)
       for (const metric of metrics)
         if (this.#plans.of(metric).route?.graph === graph) this.#plans.forget(metric)
       for (const place of places) {
         await this.#submit({ kind: 'reset', ...place })
-        const waiting = this.#index!.linkQueue(place.ordinal, graph).clear()
+        const waiting = this.#graphs.index.linkQueue(place.ordinal, graph).clear()
         this.#begun = this.#begun.filter((batch) => batch.place.graph !== graph)
         this.#left(place.ordinal, waiting)
       }
@@ -516,8 +481,8 @@ export class Indexer implements IndexThreadUser {
   }
 
   #enqueue(slot: number, graph: number): void {
-    const { ordinal, local } = this.#index!.locate(slot)
-    const queue = this.#index!.linkQueue(ordinal, graph)
+    const { ordinal, local } = this.#graphs.index.locate(slot)
+    const queue = this.#graphs.index.linkQueue(ordinal, graph)
     if (queue.state.states[local] === slotStates.linked) return
     this.#queued[ordinal]![local]! += 1
     queue.push(local)
@@ -526,7 +491,8 @@ export class Indexer implements IndexThreadUser {
   /** Gives an idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
   occupy(thread: IndexThread): boolean {
     if (this.#isBroken) return false
-    const mayLink = this.#job === undefined && this.#jobs.length === 0 && !this.#isStale && !this.#isClosing
+    const mayLink =
+      this.#job === undefined && this.#jobs.length === 0 && !this.#graphs.isStale && !this.#isClosing
     if (mayLink && this.#owesLinks.delete(thread) && this.#linkNext(thread)) return true
     const task = this.#tasks.shift()
     if (task === undefined) return mayLink && this.#linkNext(thread)
@@ -553,9 +519,9 @@ export class Indexer implements IndexThreadUser {
     const batch = this.#begun.shift() ?? this.#takeBatch()
     if (batch === undefined) return false
     const { place, slots, done } = batch
-    const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
+    const measure = this.#graphs.linkMeasure(place)
     this.#linking += 1
-    thread.run(this.#index!.id, { kind: 'link', ...place, measure, slots }).then((count) => {
+    thread.run(this.#graphs.index.id, { kind: 'link', ...place, measure, slots }).then((count) => {
       this.#linking -= 1
       this.#lastLink = performance.now()
       this.#graphChanges += 1
@@ -568,8 +534,8 @@ export class Indexer implements IndexThreadUser {
   }
 
   #takeBatch(): LinkBatch | undefined {
-    for (const place of this.#activePlaces()) {
-      const queue = this.#index!.linkQueue(place.ordinal, place.graph)
+    for (const place of this.#graphs.activePlaces) {
+      const queue = this.#graphs.index.linkQueue(place.ordinal, place.graph)
       if (queue.waiting > 0) return { place, ...queue.take(slotsPerTask) }
     }
     return undefined
@@ -579,7 +545,7 @@ export class Indexer implements IndexThreadUser {
   #left(ordinal: number, locals: readonly number[]): void {
     this.#unsaved += locals.length
     const queued = this.#queued[ordinal]!
-    const first = ordinal * this.#index!.layout.capacity
+    const first = ordinal * this.#graphs.index.layout.capacity
     for (const local of locals) {
       queued[local]! -= 1
       if (queued[local] === 0 && this.#deadInQueue.delete(first + local)) this.#addDead(first + local)
@@ -589,11 +555,7 @@ export class Indexer implements IndexThreadUser {
 
   /** Frees a dead slot that no graph knows any more. */
   #freeIfUnknown(slot: number): boolean {
-    const { ordinal, local } = this.#index!.locate(slot)
-    if (!this.#dead.has(slot)) return false
-    for (const graph of graphMetrics.keys()) {
-      if (this.#index!.linkQueue(ordinal, graph).state.states[local] !== slotStates.absent) return false
-    }
+    if (!this.#dead.has(slot) || this.#graphs.isInGraph(slot)) return false
     this.#dead.delete(slot)
     this.#options.onFree(slot)
     return true
@@ -604,7 +566,7 @@ export class Indexer implements IndexThreadUser {
     return new Promise((resolve, reject) => {
       this.#tasks.push((thread) => {
         thread
-          .run(this.#index!.id, task)
+          .run(this.#graphs.index.id, task)
           .then(resolve, reject)
           .finally(() => this.#dispatch())
       })
@@ -666,14 +628,14 @@ export class Indexer implements IndexThreadUser {
     const leaving: number[] = []
     const mark = (): Promise<void> => this.#markDead(leaving)
     const mend = async (): Promise<void> => {
-      await Promise.all(this.#activePlaces().map((place) => this.#repairGraph(place)))
+      await Promise.all(this.#graphs.activePlaces.map((place) => this.#repairGraph(place)))
     }
     const release = (): Promise<void> => this.#release(leaving)
-    if (this.#isStale) {
+    if (this.#graphs.isStale) {
       await this.#runJob(async () => {
         for (const step of [mark, mend, release]) await step()
       })
-      if (!this.#isClosing) this.#isStale = false
+      if (!this.#isClosing) this.#graphs.markRepaired()
     } else for (const step of [() => this.#runJob(mark), mend, () => this.#runJob(release)]) await step()
     await this.#reconnect()
     this.#options.logger.debug(
@@ -692,16 +654,16 @@ export class Indexer implements IndexThreadUser {
   }
 
   #markLeaving(slot: number): void {
-    const { ordinal, local } = this.#index!.locate(slot)
+    const { ordinal, local } = this.#graphs.index.locate(slot)
     for (const graph of graphMetrics.keys()) {
-      const { states } = this.#index!.linkQueue(ordinal, graph).state
+      const { states } = this.#graphs.index.linkQueue(ordinal, graph).state
       if (states[local] === slotStates.linked) Atomics.store(states, local, slotStates.leaving)
     }
   }
 
   async #repairGraph(place: GraphPlace): Promise<void> {
-    const { slotCount } = this.#index!.linkQueue(place.ordinal, place.graph).state
-    const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
+    const { slotCount } = this.#graphs.index.linkQueue(place.ordinal, place.graph).state
+    const measure = this.#graphs.linkMeasure(place)
     const share = Math.ceil(slotCount / this.#threads.size)
     await Promise.all(
       Array.from({ length: this.#threads.size }, async (_, index) => {
@@ -717,7 +679,7 @@ export class Indexer implements IndexThreadUser {
   /** Frees the slots that no list names any more; not where the repair was broken off. */
   async #release(leaving: readonly number[]): Promise<void> {
     if (this.#isClosing) return
-    for (const place of this.#activePlaces()) await this.#submit({ kind: 'release', ...place })
+    for (const place of this.#graphs.activePlaces) await this.#submit({ kind: 'release', ...place })
     const turn = new Turn()
     for (const slot of leaving) {
       this.#freeIfUnknown(slot)
@@ -730,7 +692,7 @@ export class Indexer implements IndexThreadUser {
     if (this.#isReachable) return
     const changes = this.#graphChanges
     let isWhole = true
-    for (const place of this.#activePlaces()) {
+    for (const place of this.#graphs.activePlaces) {
       let lost = 0
       for (let round = 0; round < reconnectRounds; round += 1) {
         lost = await this.#reconnectGraph(place)
@@ -745,8 +707,8 @@ export class Indexer implements IndexThreadUser {
 
   /** @returns how many slots were unreachable, and have got a link */
   async #reconnectGraph(place: GraphPlace): Promise<number> {
-    const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
-    const { slotCount } = this.#index!.linkQueue(place.ordinal, place.graph).state
+    const measure = this.#graphs.linkMeasure(place)
+    const { slotCount } = this.#graphs.index.linkQueue(place.ordinal, place.graph).state
     const scan = startReachScan(slotCount)
     let unreachable: readonly number[] | undefined
     while (unreachable === undefined) {
@@ -775,9 +737,9 @@ export class Indexer implements IndexThreadUser {
     const started = performance.now()
     this.#unsaved = 0
     const meta = { sequence: sequence(), routes: this.#plans.kept }
-    for (const place of this.#activePlaces()) {
+    for (const place of this.#graphs.activePlaces) {
       if (directory === undefined) continue
-      const measuredOn = this.#measures.active[place.graph]
+      const measuredOn = this.#graphs.measures.active[place.graph]
       const path = graphPath(directory, place)
       try {
         await this.#submit({ kind: 'save', ...place, path, meta: { ...meta, measuredOn } })
@@ -803,22 +765,24 @@ export class Indexer implements IndexThreadUser {
   }
 
   #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
-    const { capacity } = this.#index!.layout
-    const { states } = this.#index!.linkQueue(ordinal, graph).state
+    const { capacity } = this.#graphs.index.layout
+    const { states } = this.#graphs.index.linkQueue(ordinal, graph).state
     const first = ordinal * capacity
-    const end = Math.min(this.#index!.slotCount, first + capacity)
+    const end = Math.min(this.#graphs.index.slotCount, first + capacity)
     for (let slot = first; slot < end; slot += 1) {
       // After a start that is every slot or nearly so: nothing else is looked at.
-      if (states[slot - first] !== slotStates.linked && this.#index!.isLive(slot)) this.#enqueue(slot, graph)
+      if (states[slot - first] !== slotStates.linked && this.#graphs.index.isLive(slot))
+        this.#enqueue(slot, graph)
     }
   }
 
   #auditWhenDue(): void {
-    const index = this.#index
-    if (index === undefined || !this.#measures.isActive(0) || this.#isAuditing || this.#isClosing) return
-    const waiting = this.#waiting()
+    if (!this.#graphs.measures.isActive(0) || this.#isAuditing || this.#isClosing) return
+    const { index } = this.#graphs
+    const waiting = this.#graphs.waiting
     if (this.#plans.due(index.liveCount, waiting, this.#isCalm(waiting)).length === 0) return
-    if (this.#measures.active.some((on, graph) => on !== undefined && !this.#isCaughtUp(graph))) return
+    if (this.#graphs.measures.active.some((on, graph) => on !== undefined && !this.#graphs.isCaughtUp(graph)))
+      return
     void this.#audit()
   }
 
@@ -839,7 +803,7 @@ export class Indexer implements IndexThreadUser {
   ): Promise<readonly RouteRecall[] | undefined> {
     this.#canAuditWait = !this.#plans.isAsked(metric)
     if (this.#canAuditWait && !this.#hasRoom()) return undefined
-    const index = this.#index!
+    const index = this.#graphs.index
     const { slotCount } = index
     const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     this.#auditStop = stop
@@ -849,7 +813,7 @@ export class Indexer implements IndexThreadUser {
       const found = await this.#submit({ kind: 'search', queries, slotCount, stop })
       return stop[0] === 1 ? undefined : found
     }
-    const request = this.#plans.request(index, metric, ready, waiting, this.#measures.active)
+    const request = this.#plans.request(index, metric, ready, waiting, this.#graphs.measures.active)
     try {
       return await auditRoutes(index, request, search)
     } finally {
@@ -864,18 +828,18 @@ export class Indexer implements IndexThreadUser {
 
   async #audit(): Promise<void> {
     this.#isAuditing = true
-    const index = this.#index!
+    const index = this.#graphs.index
     try {
       // Points that cannot be reached count against every route alike: no wider one finds them.
       await this.#runChore(() => this.#reconnect())
       await this.#checkWhenDue()
-      const waiting = this.#waiting()
+      const waiting = this.#graphs.waiting
       const measured = this.#plans.now(index.liveCount - waiting)
       const isCalm = this.#isCalm(waiting)
       const due = this.#plans.due(index.liveCount, waiting, isCalm)
       if (this.#isBroken || this.#isClosing || due.length === 0) return
       if (isCalm) this.#isAuditPutOff = false
-      const ready = graphMetrics.map((_, graph) => this.#isCaughtUp(graph))
+      const ready = graphMetrics.map((_, graph) => this.#graphs.isCaughtUp(graph))
       if (!ready[0]) return
       // One by one: whoever searches under the first need not scan until the last is measured.
       for (const metric of due) {
@@ -901,17 +865,22 @@ export class Indexer implements IndexThreadUser {
 
   /** Graphs whose measures were chosen when there were far fewer points. */
   async #checkWhenDue(): Promise<void> {
-    const { liveCount, layout } = this.#index!
+    const { liveCount, layout } = this.#graphs.index
     for (const graph of graphMetrics.keys()) {
-      const isDue = this.#measures.isActive(graph) && this.#measures.isCheckDue(graph, liveCount, layout)
+      const isDue =
+        this.#graphs.measures.isActive(graph) && this.#graphs.measures.isCheckDue(graph, liveCount, layout)
       if (isDue && !this.#checking.has(graph)) await this.#check(graph)
     }
   }
 
   #addCosineGraph(): void {
-    if (this.#measures.isActive(1) || this.#checking.has(1)) return
-    const { liveCount, layout } = this.#index!
-    if (this.#measures.chosen[1] !== undefined && !this.#measures.isCheckDue(1, liveCount, layout)) return
+    if (this.#graphs.measures.isActive(1) || this.#checking.has(1)) return
+    const { liveCount, layout } = this.#graphs.index
+    if (
+      this.#graphs.measures.chosen[1] !== undefined &&
+      !this.#graphs.measures.isCheckDue(1, liveCount, layout)
+    )
+      return
     this.#options.logger.info('vectors differ in length: Cosine gets a graph of its own')
     void this.#activate(1)
   }
@@ -920,10 +889,10 @@ export class Indexer implements IndexThreadUser {
     const isBusy = this.#asked - this.#askedBefore > (busyQueriesPerSecond * this.#quietMs) / 4000
     this.#askedBefore = this.#asked
     this.#giveUpWaiting()
-    if (this.#index === undefined || this.#isBroken || !this.#hasGraph) return
+    if (!this.#graphs.isAttached || this.#isBroken || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
     if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
-    const isMuch = this.#unsaved > Math.max(saveMin, this.#index.liveCount * saveShare)
+    const isMuch = this.#unsaved > Math.max(saveMin, this.#graphs.index.liveCount * saveShare)
     // The file keeps the plans too: written while they are being made, it would not be written again with them.
     const isIdle = this.#chore === undefined && this.#chores.length === 0
     if (this.#unsaved > 0 && isIdle && (isMuch || (isQuiet && !this.isSettling))) {
@@ -957,8 +926,6 @@ const onWords = {
   nothing: 'no graph: neither codes nor float32 distances tell the points apart, searches are exact',
 } as const
 
-/** Below, an exact scan takes no longer than a walk through a graph. */
-const graphBytesMin = 4 * 1024 * 1024
 /** About 20 ms of linking, where it is neither slow nor quick. */
 const slotsPerTask = 32
 const slotsPerReconnect = 64
@@ -970,8 +937,6 @@ const roomIdleMs = 3_000
 const closeMs = 10_000
 /** Some milliseconds of filling. */
 const fillBytes = 4 * 1024 * 1024
-/** More than groups that were let in together come to. */
-const buildingBytes = 32 * 1024 * 1024
 const repairMin = 256
 const repairShare = 0.01
 const saveMin = 20_000
