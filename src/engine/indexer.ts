@@ -14,11 +14,12 @@ import type { IndexQuery } from '../index/searcher.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
 import { bestMeasure, type GraphMeasure, sampleForCheck } from './graph-measures.ts'
+import { GraphScheduler } from './graph-scheduler.ts'
 import { buildingBytes, GraphSet } from './graph-set.ts'
 import type { IdPages } from './id-table.ts'
-import type { GraphPlace, LoadedGraph, RouteRecall, Task, TaskKind, TaskResults } from './index-messages.ts'
-import type { IndexThread } from './index-thread.ts'
-import type { IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
+import type { GraphPlace, LoadedGraph, RouteRecall, TaskResults } from './index-messages.ts'
+import type { IndexThreadPool } from './index-thread-pool.ts'
+import { LinkBatches } from './link-batches.ts'
 import { type MetricPlan, plansInWords, RecallPlans } from './recall-plans.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
 
@@ -59,32 +60,19 @@ export interface IndexerOptions {
  * Main thread only. A fault in a task ends the use of these graphs, not the service: searches are exact from then on,
  * and the next start builds the graphs anew. A thread that dies does so to all collections.
  */
-export class Indexer implements IndexThreadUser {
+export class Indexer {
   readonly #options: IndexerOptions
   readonly #threads: IndexThreadPool
   readonly #plans: RecallPlans
   readonly #graphs: GraphSet
+  readonly #links: LinkBatches
+  readonly #scheduler: GraphScheduler
   /** Slots, over all segments, whose points are gone and whose nodes are not. */
   readonly #dead = new Set<number>()
   /** Slots whose points are gone and that still have to have their turn in a queue. */
   readonly #deadInQueue = new Set<number>()
-  /** By segment: in how many queues a slot waits. */
-  readonly #queued: Uint8Array[] = []
-  /** Tasks that wait for a thread, links apart. */
-  readonly #tasks: ((thread: IndexThread) => void)[] = []
-  /** Threads whose last task was no link: the next is one. */
-  readonly #owesLinks = new Set<IndexThread>()
-  /** Links that made way for other tasks. */
-  #begun: LinkBatch[] = []
-  /** What is to be done to the graphs, one at a time, while points are being linked. */
-  readonly #chores: (() => Promise<void>)[] = []
-  /** What needs the graphs for itself. */
-  readonly #jobs: (() => Promise<void>)[] = []
   readonly #timer: NodeJS.Timeout
   readonly #quietMs: number
-  #chore: Promise<void> | undefined
-  #job: Promise<void> | undefined
-  #linking = 0
   /** Graphs whose measures are being checked. */
   readonly #checking = new Set<number>()
   #isAuditing = false
@@ -105,18 +93,30 @@ export class Indexer implements IndexThreadUser {
   /** Queries that have asked for their way, now and when the timer came last. */
   #asked = 0
   #askedBefore = 0
-  #isBroken = false
   /** Writers need not wait for room. */
   #isFree = false
-  #isClosing = false
-  /** Nothing is asked of threads any more. */
-  #hasEnded = false
   #room: (PromiseWithResolvers<boolean> & { readonly since: number }) | undefined
 
   constructor(options: IndexerOptions) {
     this.#options = options
     this.#plans = new RecallPlans(options)
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
+    this.#links = new LinkBatches(this.#graphs, {
+      onLinked: ({ graph }, count) => {
+        this.#lastLink = performance.now()
+        this.#graphChanges += 1
+        if (graph === 0) this.#plans.linked(count)
+      },
+      onLeft: (count, slots) => this.#left(count, slots),
+    })
+    this.#scheduler = new GraphScheduler({
+      threads: options.threads,
+      graphs: this.#graphs,
+      links: this.#links,
+      logger: options.logger,
+      onDispatch: () => this.#auditWhenDue(),
+      onFail: () => this.#endWaiting(true),
+    })
     if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
     this.#threads = options.threads
     this.#quietMs = options.quietMs ?? quietMs
@@ -126,10 +126,10 @@ export class Indexer implements IndexThreadUser {
   /** The index to keep, once; segments that it grows later are followed. */
   attach(index: VectorIndex): void {
     this.#graphs.attach(index)
-    this.#threads.add(this)
+    this.#threads.add(this.#scheduler)
     index.onSegment((segment) => {
       this.#threads.attach(index.id, segment)
-      this.#queued[segment.ordinal] = new Uint8Array(segment.layout.capacity)
+      this.#links.addSegment(segment)
     })
   }
 
@@ -151,7 +151,7 @@ export class Indexer implements IndexThreadUser {
       signal?.addEventListener('abort', stop, { once: true })
       try {
         await Promise.all(
-          Array.from({ length: this.#threads.size }, async () => {
+          Array.from({ length: this.#scheduler.threadCount }, async () => {
             while (!(await this.#fillSome({ ordinal, rows, slots, ids })));
           }),
         )
@@ -164,8 +164,8 @@ export class Indexer implements IndexThreadUser {
 
   /** @returns whether all slots have been taken */
   async #fillSome(slots: Omit<TaskResults['fill']['task'], 'isBounded'>): Promise<boolean> {
-    const isBounded = this.#threads.users > 1
-    const { points, isDone, fault } = await this.#submit({ kind: 'fill', ...slots, isBounded })
+    const isBounded = this.#scheduler.isShared
+    const { points, isDone, fault } = await this.#scheduler.submit({ kind: 'fill', ...slots, isBounded })
     if (fault !== undefined) throw new DatabaseError('internal', fault)
     this.#graphs.index.filled(points)
     return isDone
@@ -182,7 +182,7 @@ export class Indexer implements IndexThreadUser {
         if (each !== undefined)
           this.#graphs.measures.choose(graph, each.meta.measuredOn ?? 'codes', this.#graphs.index.liveCount)
       }
-      for (const place of this.#graphs.activePlaces) this.#enqueueUnlinked(place)
+      for (const place of this.#graphs.activePlaces) this.#links.enqueueUnlinked(place)
       const linked = this.#graphs.index.liveCount - this.#graphs.waiting
       for (const each of loaded) if (each !== undefined) this.#plans.restore(each.meta.routes, linked)
       // Only now: what this sets going looks at all graphs, and measures those that are there.
@@ -196,7 +196,7 @@ export class Indexer implements IndexThreadUser {
       logger.info({ unindexed: this.unindexed, plans }, 'the index was read from disk')
     }
     await this.#activateWhenDue()
-    this.#dispatch()
+    this.#scheduler.dispatch()
   }
 
   /** Points that searches scan because they are not in the graph yet. */
@@ -241,8 +241,11 @@ export class Indexer implements IndexThreadUser {
   async mended(): Promise<void> {
     do {
       this.#repairSoon()
-      await this.#whenIdleAgain()
-    } while (!this.#isBroken && (this.tombstones > 0 || this.#graphs.waiting > 0 || !this.#isReachable))
+      await this.#scheduler.whenIdle()
+    } while (
+      !this.#scheduler.hasFailed &&
+      (this.tombstones > 0 || this.#graphs.waiting > 0 || !this.#isReachable)
+    )
   }
 
   get #isReachable(): boolean {
@@ -260,7 +263,7 @@ export class Indexer implements IndexThreadUser {
     // What a graph that was read from disk knows under other points leads walks astray until it has been repaired.
     if (
       route === undefined ||
-      this.#isBroken ||
+      this.#scheduler.hasFailed ||
       this.#graphs.isStale ||
       !this.#graphs.isCaughtUp(route.graph)
     )
@@ -304,11 +307,10 @@ export class Indexer implements IndexThreadUser {
     if (!this.#graphs.hasGraph) {
       void this.#activateWhenDue()
     } else {
-      for (const graph of graphMetrics.keys())
-        if (this.#graphs.measures.isActive(graph)) this.#enqueue(slot, graph)
+      this.#links.enqueue(slot)
     }
     if (this.#canAuditWait && !this.#hasRoom()) this.#stopAudit()
-    this.#dispatch()
+    this.#scheduler.dispatch()
   }
 
   /** The point of a slot is gone. The slot is free at once, or when no graph leads to it any more. */
@@ -316,8 +318,7 @@ export class Indexer implements IndexThreadUser {
     this.#lastChange = performance.now()
     this.#unsaved += 1
     this.#plans.removed(1)
-    const { ordinal, local } = this.#graphs.index.locate(slot)
-    if (this.#queued[ordinal]![local]! > 0) this.#deadInQueue.add(slot)
+    if (this.#links.isQueued(slot)) this.#deadInQueue.add(slot)
     else this.#addDead(slot)
   }
 
@@ -347,50 +348,33 @@ export class Indexer implements IndexThreadUser {
         'index threads were stopped before the index was written to disk',
       )
     }
-    await Promise.race([this.#end(), isLate])
+    await Promise.race([this.#scheduler.end(), isLate])
     time.abort()
   }
 
   /** The same without keeping anything; resolves when no thread is at a task of this index any more. */
   async discard(): Promise<void> {
     this.#beginToEnd()
-    await this.#end()
+    await this.#scheduler.end()
   }
 
   #beginToEnd(): void {
-    this.#isClosing = true
+    this.#scheduler.beginToClose()
     clearInterval(this.#timer)
     this.letWritersPass()
     this.#stopAudit()
-    this.#chores.length = 0
-  }
-
-  async #end(): Promise<void> {
-    this.#hasEnded = true
-    this.#threads.remove(this)
-    if (this.#graphs.isAttached) await this.#threads.detach(this.#graphs.index.id)
   }
 
   async #finish(): Promise<void> {
-    await this.#whenIdleAgain()
-    if (this.#isBroken || this.#hasEnded || !this.#graphs.hasGraph || this.#unsaved === 0) return
-    await this.#runJob(() => this.#saveAll())
-  }
-
-  /** Until no chore or job waits or runs, and no link is under way. */
-  async #whenIdleAgain(): Promise<void> {
-    const isBusy = (): boolean =>
-      this.#linking > 0 ||
-      this.#begun.length > 0 ||
-      this.#jobs.length > 0 ||
-      this.#job !== undefined ||
-      this.#chores.length > 0 ||
-      this.#chore !== undefined
-    while (!this.#isBroken && !this.#hasEnded && isBusy()) {
-      if (this.#isClosing) this.#begun = []
-      this.#dispatch()
-      await (this.#chore ?? this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
-    }
+    await this.#scheduler.whenIdle()
+    if (
+      this.#scheduler.hasFailed ||
+      this.#scheduler.hasEnded ||
+      !this.#graphs.hasGraph ||
+      this.#unsaved === 0
+    )
+      return
+    await this.#scheduler.runJob(() => this.#saveAll())
   }
 
   /** Bytes of points that may come at once: together with what waits already, searches scan them. */
@@ -399,7 +383,7 @@ export class Indexer implements IndexThreadUser {
   }
 
   #hasRoom(): boolean {
-    if (!this.#graphs.isAttached || this.#isBroken || this.#isFree) return true
+    if (!this.#graphs.isAttached || this.#scheduler.hasFailed || this.#isFree) return true
     // While a graph that was read from disk is being repaired, nothing is linked: as while one is being built.
     const most = this.#graphs.isStale ? buildingBytes : 0
     return (
@@ -424,9 +408,9 @@ export class Indexer implements IndexThreadUser {
   #begin(graph: number, on: GraphMeasure, points: number): void {
     this.#graphs.measures.choose(graph, on, points)
     if (!this.#graphs.measures.isActive(graph)) return
-    for (const { ordinal } of this.#graphs.index.segments) this.#enqueueUnlinked({ ordinal, graph })
+    for (const { ordinal } of this.#graphs.index.segments) this.#links.enqueueUnlinked({ ordinal, graph })
     this.#plans.expire(graphMetrics[graph]!)
-    this.#dispatch()
+    this.#scheduler.dispatch()
   }
 
   /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is built anew. */
@@ -441,7 +425,7 @@ export class Indexer implements IndexThreadUser {
     }
     this.#checking.add(graph)
     try {
-      const recall = await this.#submit({ kind: 'check', graph, ...sample })
+      const recall = await this.#scheduler.submit({ kind: 'check', graph, ...sample })
       const before = this.#graphs.measures.chosen[graph]
       const best = bestMeasure(recall)
       // A graph on rows finds what one on codes would.
@@ -451,105 +435,38 @@ export class Indexer implements IndexThreadUser {
       if (this.#graphs.measures.isActive(graph) && on === before)
         this.#graphs.measures.choose(graph, on, points)
       else {
-        if (this.#graphs.measures.isActive(graph)) await this.#runChore(() => this.#dropGraph(graph))
+        if (this.#graphs.measures.isActive(graph))
+          await this.#scheduler.runChore(() => this.#dropGraph(graph))
         this.#begin(graph, on, points)
         this.#unsaved += 1
       }
     } catch (error) {
-      this.#breakDown(error)
+      this.#scheduler.fail(error)
     } finally {
       this.#checking.delete(graph)
-      this.#dispatch()
+      this.#scheduler.dispatch()
     }
   }
 
   /** Empties a graph; searches do not use it any more. */
   async #dropGraph(graph: number): Promise<void> {
-    await this.#runJob(async () => {
+    await this.#scheduler.runJob(async () => {
       const places = this.#graphs.activePlaces.filter((place) => place.graph === graph)
       this.#graphs.measures.choose(graph, undefined, 0)
       for (const metric of metrics)
         if (this.#plans.of(metric).route?.graph === graph) this.#plans.forget(metric)
       for (const place of places) {
-        await this.#submit({ kind: 'reset', ...place })
-        const waiting = this.#graphs.index.linkQueue(place.ordinal, graph).clear()
-        this.#begun = this.#begun.filter((batch) => batch.place.graph !== graph)
-        this.#left(place.ordinal, waiting)
+        await this.#scheduler.submit({ kind: 'reset', ...place })
+        this.#links.clear(place)
       }
       for (const slot of [...this.#dead]) this.#freeIfUnknown(slot)
     })
   }
 
-  #enqueue(slot: number, graph: number): void {
-    const { ordinal, local } = this.#graphs.index.locate(slot)
-    const queue = this.#graphs.index.linkQueue(ordinal, graph)
-    if (queue.state.states[local] === slotStates.linked) return
-    this.#queued[ordinal]![local]! += 1
-    queue.push(local)
-  }
-
-  /** Gives an idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
-  occupy(thread: IndexThread): boolean {
-    if (this.#isBroken) return false
-    const mayLink =
-      this.#job === undefined && this.#jobs.length === 0 && !this.#graphs.isStale && !this.#isClosing
-    if (mayLink && this.#owesLinks.delete(thread) && this.#linkNext(thread)) return true
-    const task = this.#tasks.shift()
-    if (task === undefined) return mayLink && this.#linkNext(thread)
-    this.#owesLinks.add(thread)
-    task(thread)
-    return true
-  }
-
-  onThreadDeath(fault: unknown): void {
-    this.#breakDown(fault)
-  }
-
-  /** Has idle threads given something to do, and begins what can begin now. */
-  #dispatch(): void {
-    this.#threads.dispatch()
-    if (this.#isBroken || this.#hasEnded) return
-    if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
-    if (this.#chore === undefined && this.#chores.length > 0) this.#startChore()
-    this.#auditWhenDue()
-  }
-
-  /** @returns whether there was something to link */
-  #linkNext(thread: IndexThread): boolean {
-    const batch = this.#begun.shift() ?? this.#takeBatch()
-    if (batch === undefined) return false
-    const { place, slots, done } = batch
-    const measure = this.#graphs.linkMeasure(place)
-    this.#linking += 1
-    thread.run(this.#graphs.index.id, { kind: 'link', ...place, measure, slots }).then((count) => {
-      this.#linking -= 1
-      this.#lastLink = performance.now()
-      this.#graphChanges += 1
-      if (place.graph === 0) this.#plans.linked(count)
-      if (count < slots.length) this.#begun.push({ ...batch, slots: slots.slice(count) })
-      else this.#left(place.ordinal, done())
-      this.#dispatch()
-    }, this.#breakDown)
-    return true
-  }
-
-  #takeBatch(): LinkBatch | undefined {
-    for (const place of this.#graphs.activePlaces) {
-      const queue = this.#graphs.index.linkQueue(place.ordinal, place.graph)
-      if (queue.waiting > 0) return { place, ...queue.take(slotsPerTask) }
-    }
-    return undefined
-  }
-
-  /** Slots that left a queue: those removed meanwhile may be free now. */
-  #left(ordinal: number, locals: readonly number[]): void {
-    this.#unsaved += locals.length
-    const queued = this.#queued[ordinal]!
-    const first = ordinal * this.#graphs.index.layout.capacity
-    for (const local of locals) {
-      queued[local]! -= 1
-      if (queued[local] === 0 && this.#deadInQueue.delete(first + local)) this.#addDead(first + local)
-    }
+  /** Slots that left the queues: those removed meanwhile may be free now. */
+  #left(count: number, slots: readonly number[]): void {
+    this.#unsaved += count
+    for (const slot of slots) if (this.#deadInQueue.delete(slot)) this.#addDead(slot)
     if (this.#room !== undefined && this.#hasRoom()) this.#endWaiting(true)
   }
 
@@ -561,64 +478,11 @@ export class Indexer implements IndexThreadUser {
     return true
   }
 
-  /** Runs a task on the next thread that is free. */
-  #submit<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
-    return new Promise((resolve, reject) => {
-      this.#tasks.push((thread) => {
-        thread
-          .run(this.#graphs.index.id, task)
-          .then(resolve, reject)
-          .finally(() => this.#dispatch())
-      })
-      this.#dispatch()
-    })
-  }
-
-  /** Resolves when a job has had the graphs to itself. */
-  #runJob(job: () => Promise<void>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#jobs.push(() => job().then(resolve, reject))
-      this.#dispatch()
-    })
-  }
-
-  /** Resolves when a chore has had its turn, or is not to have it any more. */
-  #runChore(chore: () => Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      this.#chores.push(() => chore().finally(resolve))
-      this.#dispatch()
-    })
-  }
-
-  #startChore(): void {
-    const chore = this.#chores.shift()!
-    // In a later turn: `#chore` has to stand before the chore hands out its first task.
-    this.#chore = Promise.resolve()
-      .then(chore)
-      .catch(this.#breakDown)
-      .then(() => {
-        this.#chore = undefined
-        this.#dispatch()
-      })
-  }
-
-  #startJob(): void {
-    const job = this.#jobs.shift()!
-    // In a later turn: `#job` has to stand before the job hands out its first task.
-    this.#job = Promise.resolve()
-      .then(job)
-      .catch(this.#breakDown)
-      .then(() => {
-        this.#job = undefined
-        this.#dispatch()
-      })
-  }
-
   #repairSoon(): void {
-    if (this.#isRepairDue || this.#isClosing) return
+    if (this.#isRepairDue || this.#scheduler.isClosing) return
     this.#isRepairDue = true
-    this.#chores.push(() => this.#repair())
-    this.#dispatch()
+    this.#scheduler.addChore(() => this.#repair())
+    this.#scheduler.dispatch()
   }
 
   /** Takes the dead slots, and those that a checkpoint knew under other points, out of the graphs. */
@@ -632,11 +496,13 @@ export class Indexer implements IndexThreadUser {
     }
     const release = (): Promise<void> => this.#release(leaving)
     if (this.#graphs.isStale) {
-      await this.#runJob(async () => {
+      await this.#scheduler.runJob(async () => {
         for (const step of [mark, mend, release]) await step()
       })
-      if (!this.#isClosing) this.#graphs.markRepaired()
-    } else for (const step of [() => this.#runJob(mark), mend, () => this.#runJob(release)]) await step()
+      if (!this.#scheduler.isClosing) this.#graphs.markRepaired()
+    } else
+      for (const step of [() => this.#scheduler.runJob(mark), mend, () => this.#scheduler.runJob(release)])
+        await step()
     await this.#reconnect()
     this.#options.logger.debug(
       { slots: leaving.length, ms: Math.round(performance.now() - started) },
@@ -664,12 +530,12 @@ export class Indexer implements IndexThreadUser {
   async #repairGraph(place: GraphPlace): Promise<void> {
     const { slotCount } = this.#graphs.index.linkQueue(place.ordinal, place.graph).state
     const measure = this.#graphs.linkMeasure(place)
-    const share = Math.ceil(slotCount / this.#threads.size)
+    const share = Math.ceil(slotCount / this.#scheduler.threadCount)
     await Promise.all(
-      Array.from({ length: this.#threads.size }, async (_, index) => {
+      Array.from({ length: this.#scheduler.threadCount }, async (_, index) => {
         const to = Math.min(slotCount, (index + 1) * share)
-        for (let from = index * share; from < to && !this.#isClosing; ) {
-          from = await this.#submit({ kind: 'repair', ...place, measure, from, to })
+        for (let from = index * share; from < to && !this.#scheduler.isClosing; ) {
+          from = await this.#scheduler.submit({ kind: 'repair', ...place, measure, from, to })
         }
       }),
     )
@@ -678,8 +544,8 @@ export class Indexer implements IndexThreadUser {
 
   /** Frees the slots that no list names any more; not where the repair was broken off. */
   async #release(leaving: readonly number[]): Promise<void> {
-    if (this.#isClosing) return
-    for (const place of this.#graphs.activePlaces) await this.#submit({ kind: 'release', ...place })
+    if (this.#scheduler.isClosing) return
+    for (const place of this.#graphs.activePlaces) await this.#scheduler.submit({ kind: 'release', ...place })
     const turn = new Turn()
     for (const slot of leaving) {
       this.#freeIfUnknown(slot)
@@ -696,13 +562,13 @@ export class Indexer implements IndexThreadUser {
       let lost = 0
       for (let round = 0; round < reconnectRounds; round += 1) {
         lost = await this.#reconnectGraph(place)
-        if (lost === 0 || this.#isClosing) break
+        if (lost === 0 || this.#scheduler.isClosing) break
       }
       if (lost === 0) continue
       isWhole = false
       this.#options.logger.debug({ ...place, lost }, 'points are still unreachable')
     }
-    if (isWhole && !this.#isClosing) this.#reachableAt = changes
+    if (isWhole && !this.#scheduler.isClosing) this.#reachableAt = changes
   }
 
   /** @returns how many slots were unreachable, and have got a link */
@@ -712,13 +578,19 @@ export class Indexer implements IndexThreadUser {
     const scan = startReachScan(slotCount)
     let unreachable: readonly number[] | undefined
     while (unreachable === undefined) {
-      if (this.#isClosing) return 0
-      unreachable = await this.#submit({ kind: 'reach', ...place, scan })
+      if (this.#scheduler.isClosing) return 0
+      unreachable = await this.#scheduler.submit({ kind: 'reach', ...place, scan })
     }
     let reconnected = 0
-    for (let at = 0; at < unreachable.length && !this.#isClosing; ) {
+    for (let at = 0; at < unreachable.length && !this.#scheduler.isClosing; ) {
       const slots = unreachable.slice(at, at + slotsPerReconnect)
-      const { seen, linked } = await this.#submit({ kind: 'reconnect', ...place, measure, slots, scan })
+      const { seen, linked } = await this.#scheduler.submit({
+        kind: 'reconnect',
+        ...place,
+        measure,
+        slots,
+        scan,
+      })
       at += seen
       reconnected += linked
     }
@@ -729,7 +601,7 @@ export class Indexer implements IndexThreadUser {
 
   async #save(): Promise<void> {
     await this.#reconnect()
-    if (!this.#isClosing) await this.#runJob(() => this.#saveAll())
+    if (!this.#scheduler.isClosing) await this.#scheduler.runJob(() => this.#saveAll())
   }
 
   async #saveAll(): Promise<void> {
@@ -742,7 +614,7 @@ export class Indexer implements IndexThreadUser {
       const measuredOn = this.#graphs.measures.active[place.graph]
       const path = graphPath(directory, place)
       try {
-        await this.#submit({ kind: 'save', ...place, path, meta: { ...meta, measuredOn } })
+        await this.#scheduler.submit({ kind: 'save', ...place, path, meta: { ...meta, measuredOn } })
       } catch (error) {
         // The graph is a cache: without it the next start takes longer, nothing is lost.
         logger.warn({ err: error, ...place }, 'the index could not be written to disk')
@@ -754,7 +626,7 @@ export class Indexer implements IndexThreadUser {
   /** Undefined when there is nothing to read, or nothing of use. */
   async #loadGraph(place: GraphPlace, directory: string): Promise<LoadedGraph | undefined> {
     const path = graphPath(directory, place)
-    const loaded = await this.#submit({ kind: 'load', ...place, path })
+    const loaded = await this.#scheduler.submit({ kind: 'load', ...place, path })
     if (loaded?.fault === undefined) return loaded
     const level = loaded.isOutdated ? 'info' : 'warn'
     this.#options.logger[level](
@@ -764,20 +636,8 @@ export class Indexer implements IndexThreadUser {
     return undefined
   }
 
-  #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
-    const { capacity } = this.#graphs.index.layout
-    const { states } = this.#graphs.index.linkQueue(ordinal, graph).state
-    const first = ordinal * capacity
-    const end = Math.min(this.#graphs.index.slotCount, first + capacity)
-    for (let slot = first; slot < end; slot += 1) {
-      // After a start that is every slot or nearly so: nothing else is looked at.
-      if (states[slot - first] !== slotStates.linked && this.#graphs.index.isLive(slot))
-        this.#enqueue(slot, graph)
-    }
-  }
-
   #auditWhenDue(): void {
-    if (!this.#graphs.measures.isActive(0) || this.#isAuditing || this.#isClosing) return
+    if (!this.#graphs.measures.isActive(0) || this.#isAuditing || this.#scheduler.isClosing) return
     const { index } = this.#graphs
     const waiting = this.#graphs.waiting
     if (this.#plans.due(index.liveCount, waiting, this.#isCalm(waiting)).length === 0) return
@@ -810,7 +670,7 @@ export class Indexer implements IndexThreadUser {
     const search = async (
       queries: readonly IndexQuery[],
     ): Promise<readonly (readonly Hit[])[] | undefined> => {
-      const found = await this.#submit({ kind: 'search', queries, slotCount, stop })
+      const found = await this.#scheduler.submit({ kind: 'search', queries, slotCount, stop })
       return stop[0] === 1 ? undefined : found
     }
     const request = this.#plans.request(index, metric, ready, waiting, this.#graphs.measures.active)
@@ -831,13 +691,13 @@ export class Indexer implements IndexThreadUser {
     const index = this.#graphs.index
     try {
       // Points that cannot be reached count against every route alike: no wider one finds them.
-      await this.#runChore(() => this.#reconnect())
+      await this.#scheduler.runChore(() => this.#reconnect())
       await this.#checkWhenDue()
       const waiting = this.#graphs.waiting
       const measured = this.#plans.now(index.liveCount - waiting)
       const isCalm = this.#isCalm(waiting)
       const due = this.#plans.due(index.liveCount, waiting, isCalm)
-      if (this.#isBroken || this.#isClosing || due.length === 0) return
+      if (this.#scheduler.hasFailed || this.#scheduler.isClosing || due.length === 0) return
       if (isCalm) this.#isAuditPutOff = false
       const ready = graphMetrics.map((_, graph) => this.#graphs.isCaughtUp(graph))
       if (!ready[0]) return
@@ -845,7 +705,7 @@ export class Indexer implements IndexThreadUser {
       for (const metric of due) {
         const found = await this.#measure(metric, ready, waiting)
         if (found === undefined) {
-          this.#isAuditPutOff = !this.#isClosing
+          this.#isAuditPutOff = !this.#scheduler.isClosing
           break
         }
         // The next start should find another way, though no point has changed.
@@ -854,13 +714,13 @@ export class Indexer implements IndexThreadUser {
       const plans = plansInWords(this.plans)
       this.#options.logger.info({ plans, points: index.liveCount }, 'measured recall')
     } catch (error) {
-      this.#breakDown(error)
+      this.#scheduler.fail(error)
     } finally {
       this.#isAuditing = false
     }
-    if (this.#plans.isCosineGraphWanted && !this.#isClosing) this.#addCosineGraph()
+    if (this.#plans.isCosineGraphWanted && !this.#scheduler.isClosing) this.#addCosineGraph()
     // Points that were linked meanwhile may have made another measurement due.
-    this.#dispatch()
+    this.#scheduler.dispatch()
   }
 
   /** Graphs whose measures were chosen when there were far fewer points. */
@@ -889,35 +749,17 @@ export class Indexer implements IndexThreadUser {
     const isBusy = this.#asked - this.#askedBefore > (busyQueriesPerSecond * this.#quietMs) / 4000
     this.#askedBefore = this.#asked
     this.#giveUpWaiting()
-    if (!this.#graphs.isAttached || this.#isBroken || !this.#graphs.hasGraph) return
+    if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
     if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
     const isMuch = this.#unsaved > Math.max(saveMin, this.#graphs.index.liveCount * saveShare)
     // The file keeps the plans too: written while they are being made, it would not be written again with them.
-    const isIdle = this.#chore === undefined && this.#chores.length === 0
-    if (this.#unsaved > 0 && isIdle && (isMuch || (isQuiet && !this.isSettling))) {
-      this.#chores.push(() => this.#save())
+    if (this.#unsaved > 0 && this.#scheduler.isIdle && (isMuch || (isQuiet && !this.isSettling))) {
+      this.#scheduler.addChore(() => this.#save())
     }
     if (isQuiet) this.#plans.expireWhenOld(performance.now(), isBusy)
-    this.#dispatch()
+    this.#scheduler.dispatch()
   }
-
-  readonly #breakDown = (error: unknown): void => {
-    if (this.#isBroken || this.#isClosing) return
-    this.#isBroken = true
-    this.#endWaiting(true)
-    this.#options.logger.error(
-      { err: error },
-      'the index failed: searches are exact scans until the next start',
-    )
-  }
-}
-
-/** Links that are handed out together, as far as they are not made yet. */
-interface LinkBatch {
-  readonly place: GraphPlace
-  readonly slots: readonly number[]
-  readonly done: () => number[]
 }
 
 const onWords = {
@@ -926,8 +768,6 @@ const onWords = {
   nothing: 'no graph: neither codes nor float32 distances tell the points apart, searches are exact',
 } as const
 
-/** About 20 ms of linking, where it is neither slow nor quick. */
-const slotsPerTask = 32
 const slotsPerReconnect = 64
 /** Others are linked meanwhile, which can cut off what has just been looked at; the next time is soon. */
 const reconnectRounds = 8
