@@ -4,24 +4,25 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { type Metric, metrics } from '../base/point.ts'
-import { Turn } from '../base/turns.ts'
 import { auditRoutes } from '../index/audit.ts'
 import { graphMetrics, type Route } from '../index/graph.ts'
-import { startReachScan } from '../index/graph-check.ts'
-import { slotStates } from '../index/graph-state.ts'
 import type { Hit } from '../index/hit.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
+import { DeadSlots } from './dead-slots.ts'
 import { bestMeasure, type GraphMeasure, sampleForCheck } from './graph-measures.ts'
+import { GraphRepair } from './graph-repair.ts'
 import { GraphScheduler } from './graph-scheduler.ts'
-import { buildingBytes, GraphSet } from './graph-set.ts'
+import { GraphSet } from './graph-set.ts'
 import type { IdPages } from './id-table.ts'
 import type { GraphPlace, LoadedGraph, RouteRecall, TaskResults } from './index-messages.ts'
 import type { IndexThreadPool } from './index-thread-pool.ts'
 import { LinkBatches } from './link-batches.ts'
+import { Reachability } from './reachability.ts'
 import { type MetricPlan, plansInWords, RecallPlans } from './recall-plans.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
+import { WriterRoom } from './writer-room.ts'
 
 export interface IndexerOptions {
   /** Shared with other indexers. */
@@ -67,10 +68,10 @@ export class Indexer {
   readonly #graphs: GraphSet
   readonly #links: LinkBatches
   readonly #scheduler: GraphScheduler
-  /** Slots, over all segments, whose points are gone and whose nodes are not. */
-  readonly #dead = new Set<number>()
-  /** Slots whose points are gone and that still have to have their turn in a queue. */
-  readonly #deadInQueue = new Set<number>()
+  readonly #dead: DeadSlots
+  readonly #reachability: Reachability
+  readonly #repair: GraphRepair
+  readonly #room: WriterRoom
   readonly #timer: NodeJS.Timeout
   readonly #quietMs: number
   /** Graphs whose measures are being checked. */
@@ -82,20 +83,12 @@ export class Indexer {
   #canAuditWait = false
   /** Measuring gave way to points that came, and has not been taken up again. */
   #isAuditPutOff = false
-  #isRepairDue = false
-  /** Counts what was linked and repaired, now and when every linked slot was last found to be reachable. */
-  #graphChanges = 0
-  #reachableAt = -1
   /** Slots that were linked or removed since the graphs were last written. */
   #unsaved = 0
   #lastChange = 0
-  #lastLink = 0
   /** Queries that have asked for their way, now and when the timer came last. */
   #asked = 0
   #askedBefore = 0
-  /** Writers need not wait for room. */
-  #isFree = false
-  #room: (PromiseWithResolvers<boolean> & { readonly since: number }) | undefined
 
   constructor(options: IndexerOptions) {
     this.#options = options
@@ -103,8 +96,8 @@ export class Indexer {
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     this.#links = new LinkBatches(this.#graphs, {
       onLinked: ({ graph }, count) => {
-        this.#lastLink = performance.now()
-        this.#graphChanges += 1
+        this.#room.linked()
+        this.#reachability.changed()
         if (graph === 0) this.#plans.linked(count)
       },
       onLeft: (count, slots) => this.#left(count, slots),
@@ -115,8 +108,13 @@ export class Indexer {
       links: this.#links,
       logger: options.logger,
       onDispatch: () => this.#auditWhenDue(),
-      onFail: () => this.#endWaiting(true),
+      onFail: () => this.#room.letPass(),
     })
+    const parts = { graphs: this.#graphs, scheduler: this.#scheduler, logger: options.logger }
+    this.#dead = new DeadSlots(this.#graphs, options.onFree)
+    this.#reachability = new Reachability(parts)
+    this.#repair = new GraphRepair({ ...parts, dead: this.#dead, reachability: this.#reachability })
+    this.#room = new WriterRoom(this.#graphs, options.maxUnindexedBytes)
     if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
     this.#threads = options.threads
     this.#quietMs = options.quietMs ?? quietMs
@@ -188,7 +186,7 @@ export class Indexer {
       // Only now: what this sets going looks at all graphs, and measures those that are there.
       if (loaded.some((each) => each !== undefined && each.leaving > 0)) {
         this.#graphs.markStale()
-        this.#repairSoon()
+        this.#repair.soon()
       }
     }
     if (this.#graphs.hasGraph) {
@@ -218,7 +216,7 @@ export class Indexer {
 
   /** Slots whose points are gone and whose nodes still stand in a graph. */
   get tombstones(): number {
-    return this.#dead.size + this.#deadInQueue.size
+    return this.#dead.count
   }
 
   /** By the metric of each graph, what its distances are measured on. */
@@ -238,18 +236,14 @@ export class Indexer {
   }
 
   /** Resolves when nothing waits, no graph holds a removed point any more and every linked one can be reached. */
-  async mended(): Promise<void> {
+  async repaired(): Promise<void> {
     do {
-      this.#repairSoon()
+      this.#repair.soon()
       await this.#scheduler.whenIdle()
     } while (
       !this.#scheduler.hasFailed &&
-      (this.tombstones > 0 || this.#graphs.waiting > 0 || !this.#isReachable)
+      (this.tombstones > 0 || this.#graphs.waiting > 0 || !this.#reachability.isWhole)
     )
-  }
-
-  get #isReachable(): boolean {
-    return this.#reachableAt === this.#graphChanges
   }
 
   /** The way that searches under a metric take now; undefined for the exact scan. */
@@ -277,28 +271,12 @@ export class Indexer {
    * writer to wait; undefined when there is room now.
    */
   room(): Promise<boolean> | undefined {
-    if (this.#hasRoom()) return undefined
-    this.#room ??= { ...Promise.withResolvers<boolean>(), since: performance.now() }
-    return this.#room.promise
-  }
-
-  #endWaiting(hasRoom: boolean): void {
-    this.#room?.resolve(hasRoom)
-    this.#room = undefined
+    return this.#room.wait()
   }
 
   /** Writers wait no more: the index is about to be closed. */
   letWritersPass(): void {
-    this.#isFree = true
-    this.#endWaiting(true)
-  }
-
-  /** Writers that wait for longer, or while nothing is linked at all, are refused. */
-  #giveUpWaiting(): void {
-    if (this.#room === undefined) return
-    const now = performance.now()
-    const idleMs = now - Math.max(this.#lastLink, this.#room.since)
-    if (idleMs > roomIdleMs || now - this.#room.since > roomWaitMs) this.#endWaiting(false)
+    this.#room.letPass()
   }
 
   /** A point has taken effect in a slot. */
@@ -309,7 +287,7 @@ export class Indexer {
     } else {
       this.#links.enqueue(slot)
     }
-    if (this.#canAuditWait && !this.#hasRoom()) this.#stopAudit()
+    if (this.#canAuditWait && !this.#room.hasRoom) this.#stopAudit()
     this.#scheduler.dispatch()
   }
 
@@ -318,19 +296,13 @@ export class Indexer {
     this.#lastChange = performance.now()
     this.#unsaved += 1
     this.#plans.removed(1)
-    if (this.#links.isQueued(slot)) this.#deadInQueue.add(slot)
-    else this.#addDead(slot)
-  }
-
-  #addDead(slot: number): void {
-    this.#dead.add(slot)
-    if (this.#freeIfUnknown(slot)) return
-    if (this.#dead.size >= Math.max(repairMin, this.#graphs.index.liveCount * repairShare)) this.#repairSoon()
+    if (this.#links.isQueued(slot)) this.#dead.addQueued(slot)
+    else if (this.#dead.add(slot) && this.#dead.areMany) this.#repair.soon()
   }
 
   /** Takes removed points out of the graphs before their number asks for it. */
   freeSoon(): void {
-    if (this.#dead.size > 0) this.#repairSoon()
+    if (this.#dead.inGraphs.size > 0) this.#repair.soon()
   }
 
   /**
@@ -380,15 +352,6 @@ export class Indexer {
   /** Bytes of points that may come at once: together with what waits already, searches scan them. */
   get comingBytesMax(): number {
     return this.#graphs.hasGraph ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
-  }
-
-  #hasRoom(): boolean {
-    if (!this.#graphs.isAttached || this.#scheduler.hasFailed || this.#isFree) return true
-    // While a graph that was read from disk is being repaired, nothing is linked: as while one is being built.
-    const most = this.#graphs.isStale ? buildingBytes : 0
-    return (
-      this.unindexed * this.#graphs.index.layout.rowBytes <= Math.max(this.#options.maxUnindexedBytes, most)
-    )
   }
 
   /** Resolves when the graph has been begun, where it is due. */
@@ -459,148 +422,19 @@ export class Indexer {
         await this.#scheduler.submit({ kind: 'reset', ...place })
         this.#links.clear(place)
       }
-      for (const slot of [...this.#dead]) this.#freeIfUnknown(slot)
+      for (const slot of [...this.#dead.inGraphs]) this.#dead.freeIfUnknown(slot)
     })
   }
 
   /** Slots that left the queues: those removed meanwhile may be free now. */
   #left(count: number, slots: readonly number[]): void {
     this.#unsaved += count
-    for (const slot of slots) if (this.#deadInQueue.delete(slot)) this.#addDead(slot)
-    if (this.#room !== undefined && this.#hasRoom()) this.#endWaiting(true)
-  }
-
-  /** Frees a dead slot that no graph knows any more. */
-  #freeIfUnknown(slot: number): boolean {
-    if (!this.#dead.has(slot) || this.#graphs.isInGraph(slot)) return false
-    this.#dead.delete(slot)
-    this.#options.onFree(slot)
-    return true
-  }
-
-  #repairSoon(): void {
-    if (this.#isRepairDue || this.#scheduler.isClosing) return
-    this.#isRepairDue = true
-    this.#scheduler.addChore(() => this.#repair())
-    this.#scheduler.dispatch()
-  }
-
-  /** Takes the dead slots, and those that a checkpoint knew under other points, out of the graphs. */
-  async #repair(): Promise<void> {
-    this.#isRepairDue = false
-    const started = performance.now()
-    const leaving: number[] = []
-    const mark = (): Promise<void> => this.#markDead(leaving)
-    const mend = async (): Promise<void> => {
-      await Promise.all(this.#graphs.activePlaces.map((place) => this.#repairGraph(place)))
-    }
-    const release = (): Promise<void> => this.#release(leaving)
-    if (this.#graphs.isStale) {
-      await this.#scheduler.runJob(async () => {
-        for (const step of [mark, mend, release]) await step()
-      })
-      if (!this.#scheduler.isClosing) this.#graphs.markRepaired()
-    } else
-      for (const step of [() => this.#scheduler.runJob(mark), mend, () => this.#scheduler.runJob(release)])
-        await step()
-    await this.#reconnect()
-    this.#options.logger.debug(
-      { slots: leaving.length, ms: Math.round(performance.now() - started) },
-      'took removed points out of the graphs',
-    )
-  }
-
-  async #markDead(leaving: number[]): Promise<void> {
-    const turn = new Turn()
-    for (const slot of this.#dead) {
-      this.#markLeaving(slot)
-      leaving.push(slot)
-      if (turn.isOver) await turn.next()
-    }
-  }
-
-  #markLeaving(slot: number): void {
-    const { ordinal, local } = this.#graphs.index.locate(slot)
-    for (const graph of graphMetrics.keys()) {
-      const { states } = this.#graphs.index.linkQueue(ordinal, graph).state
-      if (states[local] === slotStates.linked) Atomics.store(states, local, slotStates.leaving)
-    }
-  }
-
-  async #repairGraph(place: GraphPlace): Promise<void> {
-    const { slotCount } = this.#graphs.index.linkQueue(place.ordinal, place.graph).state
-    const measure = this.#graphs.linkMeasure(place)
-    const share = Math.ceil(slotCount / this.#scheduler.threadCount)
-    await Promise.all(
-      Array.from({ length: this.#scheduler.threadCount }, async (_, index) => {
-        const to = Math.min(slotCount, (index + 1) * share)
-        for (let from = index * share; from < to && !this.#scheduler.isClosing; ) {
-          from = await this.#scheduler.submit({ kind: 'repair', ...place, measure, from, to })
-        }
-      }),
-    )
-    this.#graphChanges += 1
-  }
-
-  /** Frees the slots that no list names any more; not where the repair was broken off. */
-  async #release(leaving: readonly number[]): Promise<void> {
-    if (this.#scheduler.isClosing) return
-    for (const place of this.#graphs.activePlaces) await this.#scheduler.submit({ kind: 'release', ...place })
-    const turn = new Turn()
-    for (const slot of leaving) {
-      this.#freeIfUnknown(slot)
-      if (turn.isOver) await turn.next()
-    }
-  }
-
-  /** Choosing a list anew can take the last link to a point away: gives every such point a link again. */
-  async #reconnect(): Promise<void> {
-    if (this.#isReachable) return
-    const changes = this.#graphChanges
-    let isWhole = true
-    for (const place of this.#graphs.activePlaces) {
-      let lost = 0
-      for (let round = 0; round < reconnectRounds; round += 1) {
-        lost = await this.#reconnectGraph(place)
-        if (lost === 0 || this.#scheduler.isClosing) break
-      }
-      if (lost === 0) continue
-      isWhole = false
-      this.#options.logger.debug({ ...place, lost }, 'points are still unreachable')
-    }
-    if (isWhole && !this.#scheduler.isClosing) this.#reachableAt = changes
-  }
-
-  /** @returns how many slots were unreachable, and have got a link */
-  async #reconnectGraph(place: GraphPlace): Promise<number> {
-    const measure = this.#graphs.linkMeasure(place)
-    const { slotCount } = this.#graphs.index.linkQueue(place.ordinal, place.graph).state
-    const scan = startReachScan(slotCount)
-    let unreachable: readonly number[] | undefined
-    while (unreachable === undefined) {
-      if (this.#scheduler.isClosing) return 0
-      unreachable = await this.#scheduler.submit({ kind: 'reach', ...place, scan })
-    }
-    let reconnected = 0
-    for (let at = 0; at < unreachable.length && !this.#scheduler.isClosing; ) {
-      const slots = unreachable.slice(at, at + slotsPerReconnect)
-      const { seen, linked } = await this.#scheduler.submit({
-        kind: 'reconnect',
-        ...place,
-        measure,
-        slots,
-        scan,
-      })
-      at += seen
-      reconnected += linked
-    }
-    if (reconnected > 0)
-      this.#options.logger.debug({ ...place, reconnected }, 'reconnected unreachable points')
-    return reconnected
+    for (const slot of slots) if (this.#dead.leftQueues(slot) && this.#dead.areMany) this.#repair.soon()
+    this.#room.queuesShrank()
   }
 
   async #save(): Promise<void> {
-    await this.#reconnect()
+    await this.#reachability.reconnect()
     if (!this.#scheduler.isClosing) await this.#scheduler.runJob(() => this.#saveAll())
   }
 
@@ -662,7 +496,7 @@ export class Indexer {
     waiting: number,
   ): Promise<readonly RouteRecall[] | undefined> {
     this.#canAuditWait = !this.#plans.isAsked(metric)
-    if (this.#canAuditWait && !this.#hasRoom()) return undefined
+    if (this.#canAuditWait && !this.#room.hasRoom) return undefined
     const index = this.#graphs.index
     const { slotCount } = index
     const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
@@ -691,7 +525,7 @@ export class Indexer {
     const index = this.#graphs.index
     try {
       // Points that cannot be reached count against every route alike: no wider one finds them.
-      await this.#scheduler.runChore(() => this.#reconnect())
+      await this.#scheduler.runChore(() => this.#reachability.reconnect())
       await this.#checkWhenDue()
       const waiting = this.#graphs.waiting
       const measured = this.#plans.now(index.liveCount - waiting)
@@ -748,10 +582,10 @@ export class Indexer {
   #whenIdle(): void {
     const isBusy = this.#asked - this.#askedBefore > (busyQueriesPerSecond * this.#quietMs) / 4000
     this.#askedBefore = this.#asked
-    this.#giveUpWaiting()
+    this.#room.refuseLate()
     if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
-    if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
+    if (this.#dead.inGraphs.size > 0 && isQuiet) this.#repair.soon()
     const isMuch = this.#unsaved > Math.max(saveMin, this.#graphs.index.liveCount * saveShare)
     // The file keeps the plans too: written while they are being made, it would not be written again with them.
     if (this.#unsaved > 0 && this.#scheduler.isIdle && (isMuch || (isQuiet && !this.isSettling))) {
@@ -768,17 +602,9 @@ const onWords = {
   nothing: 'no graph: neither codes nor float32 distances tell the points apart, searches are exact',
 } as const
 
-const slotsPerReconnect = 64
-/** Others are linked meanwhile, which can cut off what has just been looked at; the next time is soon. */
-const reconnectRounds = 8
-/** A writer waits so long for room, if points are being linked meanwhile, and so long if none is. */
-const roomWaitMs = 20_000
-const roomIdleMs = 3_000
 const closeMs = 10_000
 /** Some milliseconds of filling. */
 const fillBytes = 4 * 1024 * 1024
-const repairMin = 256
-const repairShare = 0.01
 const saveMin = 20_000
 const saveShare = 0.1
 const quietMs = 2_000
