@@ -108,7 +108,7 @@ export class GraphBuilds {
     })
   }
 
-  /** Graphs whose measures were chosen when there were far fewer points. */
+  /** Checks graphs whose measures were chosen when there were far fewer points. */
   async checkWhenDue(): Promise<void> {
     const { graphs } = this.#options
     const { liveCount, layout } = graphs.index
@@ -118,6 +118,7 @@ export class GraphBuilds {
     }
   }
 
+  /** Begins the graph of Cosine, unless there is one or it was found to be useless. */
   addCosineGraph(): void {
     const { graphs, logger } = this.#options
     if (graphs.measures.isActive(1) || this.#checking.has(1)) return

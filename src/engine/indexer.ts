@@ -295,12 +295,13 @@ export class Indexer {
   }
 
   #whenIdle(): void {
-    const isBusy = this.#routes.takeAsked() > (busyQueriesPerSecond * this.#quietMs) / 4000
+    const isBusy = this.#routes.countAsked() > (busyQueriesPerSecond * this.#quietMs) / 4000
     this.#room.refuseLate()
     if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
     if (this.#dead.inGraphs.size > 0 && isQuiet) this.#repair.soon()
     this.#checkpoints.saveWhenDue(isQuiet && !this.isSettling)
+    if (isQuiet) this.#reachability.reconnectWhenIdle()
     if (isQuiet) this.#plans.expireWhenOld(performance.now(), isBusy)
     this.#scheduler.dispatch()
   }

@@ -34,6 +34,13 @@ export class Reachability {
     this.#changes += 1
   }
 
+  /** Has unreachable points reconnected where nothing else does so: after a start, or when links were made during the last pass. */
+  reconnectWhenIdle(): void {
+    const { scheduler, graphs } = this.#options
+    if (this.isWhole || !scheduler.isIdle || graphs.isStale || graphs.waiting > 0) return
+    scheduler.addChore(() => this.reconnect())
+  }
+
   /** Gives every unreachable point a link again; in a chore. */
   async reconnect(): Promise<void> {
     if (this.isWhole) return

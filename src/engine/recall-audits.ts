@@ -53,11 +53,11 @@ export class RecallAudits {
     if (this.#canWait && !this.#options.room.hasRoom) this.stop()
   }
 
+  /** Begins to measure, where there is something to measure and nothing is being measured. */
   startWhenDue(): void {
     const { graphs, scheduler, plans } = this.#options
     if (!graphs.measures.isActive(0) || this.#isRunning || scheduler.isClosing) return
-    const { index } = graphs
-    const { waiting } = graphs
+    const { index, waiting } = graphs
     if (plans.due(index.liveCount, waiting, this.#isCalm(waiting)).length === 0) return
     if (graphs.measures.active.some((on, graph) => on !== undefined && !graphs.isCaughtUp(graph))) return
     void this.#audit()
@@ -96,6 +96,7 @@ export class RecallAudits {
     }
   }
 
+  /** Ends the measuring that is under way. */
   stop(): void {
     if (this.#stopWord !== undefined) Atomics.store(this.#stopWord, 0, 1)
   }

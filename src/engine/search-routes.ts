@@ -40,8 +40,8 @@ export class SearchRoutes {
     >
   }
 
-  /** How many have searched since this was last asked. */
-  takeAsked(): number {
+  /** @returns how many queries have asked for their way since the last call */
+  countAsked(): number {
     const asked = this.#asked - this.#askedBefore
     this.#askedBefore = this.#asked
     return asked
