@@ -42,7 +42,7 @@ describe(`codes of either width, seed ${seed}`, () => {
             const recall = await fixture.recall(queries, metric)
             assert.ok(recall >= 0.98, `${metric} recalls ${recall}`)
           }
-          await fixture.indexer.mended()
+          await fixture.indexer.repaired()
           assert.deepEqual(fixture.faults(), [])
         }
       })

@@ -52,7 +52,7 @@ describe(`the graph, seed ${seed}`, () => {
         for (const slot of [...fixture.points.keys()]) if (random() < 0.1) fixture.remove(slot)
         for (const vector of late) fixture.insert(vector)
         await fixture.settled()
-        await fixture.indexer.mended()
+        await fixture.indexer.repaired()
         await assertRecall(fixture, set, 'changed')
         assert.deepEqual(fixture.faults(), [])
         points = fixture.kept
@@ -89,7 +89,7 @@ describe(`the graph, seed ${seed}`, () => {
         assert.equal(found![0]!.slot, slot, 'found at once')
         assert.deepEqual(fixture.index.read(slot), vector)
       }
-      await fixture.indexer.mended()
+      await fixture.indexer.repaired()
       assert.deepEqual(fixture.faults(), [])
     })
   }
@@ -154,7 +154,7 @@ describe(`the graph, seed ${seed}`, () => {
       copies = copies.filter((slot) => !gone.includes(slot))
       for (let copy = 0; copy < 2000; copy += 1) copies.push(fixture.insert(vectors[0]!))
       await fixture.settled()
-      await fixture.indexer.mended()
+      await fixture.indexer.repaired()
       assert.deepEqual(fixture.faults(), [])
       const [near] = await fixture.search([vectors[0]!], 'Euclidean')
       assert.ok(near!.length === 10 && near!.every(({ distance }) => distance === 0))
@@ -216,7 +216,7 @@ describe(`the graph, seed ${seed}`, () => {
     await fixture.settled()
     assert.equal(fixture.index.segments.length, 3)
     assert.ok((await fixture.recall(queries, 'Euclidean')) >= 0.98)
-    await fixture.indexer.mended()
+    await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
   })
 
@@ -246,7 +246,7 @@ describe(`the graph, seed ${seed}`, () => {
     for (const slot of slots.slice(0, 1000)) fixture.remove(slot)
     assert.equal(fixture.indexer.route('Euclidean'), undefined, 'exact')
     assert.equal(await fixture.recall(queries, 'Euclidean'), 1)
-    await fixture.indexer.mended()
+    await fixture.indexer.repaired()
     await fixture.settled()
     assert.notEqual(fixture.indexer.route('Euclidean'), undefined, 'measured again')
     assert.ok((await fixture.recall(queries, 'Euclidean')) >= 0.98)
@@ -268,7 +268,7 @@ describe(`the graph, seed ${seed}`, () => {
       assert.ok(recall >= 0.7, `${recall}, with ${fixture.indexer.tombstones} removed points in the graph`)
       for (const vector of gone) fixture.insert(vector)
       await fixture.settled()
-      await fixture.indexer.mended()
+      await fixture.indexer.repaired()
     }
   })
 
@@ -288,7 +288,7 @@ describe(`the graph, seed ${seed}`, () => {
       for (let each = 0; each < 40; each += 1) fixture.insert(vectors.pop()!)
       await fixture.settled()
     }
-    await fixture.indexer.mended()
+    await fixture.indexer.repaired()
     assert.equal(fixture.index.liveCount, 2000)
     assert.ok(fixture.index.slotCount < 2000 + 700, `${fixture.index.slotCount} slots for 2000 points`)
     assert.equal(fixture.indexer.tombstones, 0)
@@ -338,7 +338,7 @@ describe(`many threads, seed ${seed}`, () => {
       if (round % 10 === 9) await Promise.all(searches.splice(0))
     }
     await fixture.settled()
-    await fixture.indexer.mended()
+    await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
     assert.equal(fixture.index.liveCount, fixture.points.size)
     for (const [slot, vector] of fixture.points) {
@@ -427,7 +427,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
       assert.equal(found![0]!.slot, slot)
     }
     await fixture.settled()
-    await fixture.indexer.mended()
+    await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
     assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 200), 'Euclidean')) >= 0.98)
   })
@@ -440,7 +440,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     const queries = [...left.values()].slice(0, 100).map(([vector]) => vector)
     for (const metric of metrics) assert.equal(await fixture.recall(queries, metric), 1, metric)
     await fixture.settled()
-    await fixture.indexer.mended()
+    await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
     for (const metric of metrics) assert.ok((await fixture.recall(queries, metric)) >= 0.98, metric)
   })
@@ -470,7 +470,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
       await using fixture = await IndexFixture.restarted(directory, points)
       assert.ok(fixture.indexer.unindexed > 0, `${name}: nothing of it is used`)
       await fixture.settled()
-      await fixture.indexer.mended()
+      await fixture.indexer.repaired()
       assert.deepEqual(fixture.faults(), [], name)
       assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 50), 'Euclidean')) >= 0.98, name)
     }

@@ -1,25 +1,25 @@
-import { mkdirSync } from 'node:fs'
-import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import { type Metric, metrics } from '../base/point.ts'
-import { Turn } from '../base/turns.ts'
-import { auditRoutes } from '../index/audit.ts'
-import { graphMetrics, type Route } from '../index/graph.ts'
-import { startReachScan } from '../index/graph-check.ts'
-import { slotStates } from '../index/graph-state.ts'
-import type { Hit } from '../index/hit.ts'
-import type { IndexQuery } from '../index/searcher.ts'
+import type { Metric } from '../base/point.ts'
+import type { Route } from '../index/graph.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
-import { bestMeasure, type GraphMeasure, GraphMeasures, sampleForCheck } from './graph-measures.ts'
+import { Checkpoints } from './checkpoints.ts'
+import { DeadSlots } from './dead-slots.ts'
+import { fillIndex } from './fill-index.ts'
+import { GraphBuilds } from './graph-builds.ts'
+import type { GraphMeasure } from './graph-measures.ts'
+import { GraphRepair } from './graph-repair.ts'
+import { GraphScheduler } from './graph-scheduler.ts'
+import { GraphSet } from './graph-set.ts'
 import type { IdPages } from './id-table.ts'
-import type { GraphPlace, LoadedGraph, RouteRecall, Task, TaskKind, TaskResults } from './index-messages.ts'
-import type { IndexThread } from './index-thread.ts'
-import type { IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
+import type { IndexThreadPool } from './index-thread-pool.ts'
+import { LinkBatches } from './link-batches.ts'
+import { Reachability } from './reachability.ts'
+import { RecallAudits } from './recall-audits.ts'
 import { type MetricPlan, plansInWords, RecallPlans } from './recall-plans.ts'
-import { shareRanges, stopRanges } from './shared-ranges.ts'
+import { SearchRoutes } from './search-routes.ts'
+import { WriterRoom } from './writer-room.ts'
 
 export interface IndexerOptions {
   /** Shared with other indexers. */
@@ -58,67 +58,63 @@ export interface IndexerOptions {
  * Main thread only. A fault in a task ends the use of these graphs, not the service: searches are exact from then on,
  * and the next start builds the graphs anew. A thread that dies does so to all collections.
  */
-export class Indexer implements IndexThreadUser {
+export class Indexer {
   readonly #options: IndexerOptions
   readonly #threads: IndexThreadPool
   readonly #plans: RecallPlans
-  readonly #measures: GraphMeasures = new GraphMeasures()
-  /** Slots, over all segments, whose points are gone and whose nodes are not. */
-  readonly #dead = new Set<number>()
-  /** Slots whose points are gone and that still have to have their turn in a queue. */
-  readonly #deadInQueue = new Set<number>()
-  /** By segment: in how many queues a slot waits. */
-  readonly #queued: Uint8Array[] = []
-  /** Tasks that wait for a thread, links apart. */
-  readonly #tasks: ((thread: IndexThread) => void)[] = []
-  /** Threads whose last task was no link: the next is one. */
-  readonly #owesLinks = new Set<IndexThread>()
-  /** Links that made way for other tasks. */
-  #begun: LinkBatch[] = []
-  /** What is to be done to the graphs, one at a time, while points are being linked. */
-  readonly #chores: (() => Promise<void>)[] = []
-  /** What needs the graphs for itself. */
-  readonly #jobs: (() => Promise<void>)[] = []
+  readonly #graphs: GraphSet
+  readonly #links: LinkBatches
+  readonly #scheduler: GraphScheduler
+  readonly #dead: DeadSlots
+  readonly #reachability: Reachability
+  readonly #repair: GraphRepair
+  readonly #room: WriterRoom
+  readonly #checkpoints: Checkpoints
+  readonly #routes: SearchRoutes
+  readonly #builds: GraphBuilds
+  readonly #audits: RecallAudits
   readonly #timer: NodeJS.Timeout
   readonly #quietMs: number
-  #index: VectorIndex | undefined
-  #chore: Promise<void> | undefined
-  #job: Promise<void> | undefined
-  #linking = 0
-  /** Graphs whose measures are being checked. */
-  readonly #checking = new Set<number>()
-  #isAuditing = false
-  /** Set to 1 it ends the measuring that is under way. */
-  #auditStop: Int32Array | undefined
-  /** The measuring that is under way can wait. */
-  #canAuditWait = false
-  /** Measuring gave way to points that came, and has not been taken up again. */
-  #isAuditPutOff = false
-  #isRepairDue = false
-  /** A graph that was read from disk knows slots under other points: nothing may be linked before it is repaired. */
-  #isStale = false
-  /** Counts what was linked and repaired, now and when every linked slot was last found to be reachable. */
-  #graphChanges = 0
-  #reachableAt = -1
-  /** Slots that were linked or removed since the graphs were last written. */
-  #unsaved = 0
   #lastChange = 0
-  #lastLink = 0
-  /** Queries that have asked for their way, now and when the timer came last. */
-  #asked = 0
-  #askedBefore = 0
-  #isBroken = false
-  /** Writers need not wait for room. */
-  #isFree = false
-  #isClosing = false
-  /** Nothing is asked of threads any more. */
-  #hasEnded = false
-  #room: (PromiseWithResolvers<boolean> & { readonly since: number }) | undefined
 
   constructor(options: IndexerOptions) {
     this.#options = options
     this.#plans = new RecallPlans(options)
-    if (options.directory !== undefined) mkdirSync(options.directory, { recursive: true, mode: 0o700 })
+    this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
+    this.#links = new LinkBatches(this.#graphs, {
+      onLinked: ({ graph }, count) => {
+        this.#room.linked()
+        this.#reachability.changed()
+        if (graph === 0) this.#plans.linked(count)
+      },
+      onLeft: (count, slots) => this.#left(count, slots),
+    })
+    this.#scheduler = new GraphScheduler({
+      threads: options.threads,
+      graphs: this.#graphs,
+      links: this.#links,
+      logger: options.logger,
+      onDispatch: () => this.#audits.startWhenDue(),
+      onFail: () => this.#room.letPass(),
+    })
+    const parts = { graphs: this.#graphs, scheduler: this.#scheduler, logger: options.logger }
+    this.#dead = new DeadSlots(this.#graphs, options.onFree)
+    this.#reachability = new Reachability(parts)
+    this.#repair = new GraphRepair({ ...parts, dead: this.#dead, reachability: this.#reachability })
+    this.#room = new WriterRoom(this.#graphs, options.maxUnindexedBytes)
+    const shared = { ...parts, plans: this.#plans, reachability: this.#reachability }
+    const { directory, sequence } = options
+    this.#checkpoints = new Checkpoints({ ...shared, directory, sequence })
+    this.#routes = new SearchRoutes(shared)
+    const kept = { ...shared, checkpoints: this.#checkpoints }
+    this.#builds = new GraphBuilds({ ...kept, links: this.#links, dead: this.#dead })
+    this.#audits = new RecallAudits({
+      ...kept,
+      routes: this.#routes,
+      room: this.#room,
+      builds: this.#builds,
+      isQuiet: () => this.#isQuiet(),
+    })
     this.#threads = options.threads
     this.#quietMs = options.quietMs ?? quietMs
     this.#timer = setInterval(() => this.#whenIdle(), this.#quietMs / 4).unref()
@@ -126,11 +122,11 @@ export class Indexer implements IndexThreadUser {
 
   /** The index to keep, once; segments that it grows later are followed. */
   attach(index: VectorIndex): void {
-    this.#index = index
-    this.#threads.add(this)
+    this.#graphs.attach(index)
+    this.#threads.add(this.#scheduler)
     index.onSegment((segment) => {
       this.#threads.attach(index.id, segment)
-      this.#queued[segment.ordinal] = new Uint8Array(segment.layout.capacity)
+      this.#links.addSegment(segment)
     })
   }
 
@@ -141,139 +137,69 @@ export class Indexer implements IndexThreadUser {
    * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when that aborts
    */
   async fill(rows: StoredRows, ids: IdPages, signal?: AbortSignal): Promise<void> {
-    const index = this.#index!
-    const step = Math.max(1, Math.floor(fillBytes / index.layout.rowBytes))
-    for (const { ordinal, firstSlot, layout } of index.segments) {
-      signal?.throwIfAborted()
-      const to = Math.min(rows.slotCount, firstSlot + layout.capacity)
-      // Threads take slots from one another, not from the main thread, which is busy opening ports.
-      const slots = shareRanges(firstSlot, to, step)
-      const stop = (): void => stopRanges(slots)
-      signal?.addEventListener('abort', stop, { once: true })
-      try {
-        await Promise.all(
-          Array.from({ length: this.#threads.size }, async () => {
-            while (!(await this.#fillSome({ ordinal, rows, slots, ids })));
-          }),
-        )
-      } finally {
-        signal?.removeEventListener('abort', stop)
-      }
-      signal?.throwIfAborted()
-    }
-  }
-
-  /** @returns whether all slots have been taken */
-  async #fillSome(slots: Omit<TaskResults['fill']['task'], 'isBounded'>): Promise<boolean> {
-    const isBounded = this.#threads.users > 1
-    const { points, isDone, fault } = await this.#submit({ kind: 'fill', ...slots, isBounded })
-    if (fault !== undefined) throw new DatabaseError('internal', fault)
-    this.#index!.filled(points)
-    return isDone
+    await fillIndex({ graphs: this.#graphs, scheduler: this.#scheduler, rows, ids }, signal)
   }
 
   /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
   async load(): Promise<void> {
-    const { directory, logger } = this.#options
-    if (directory !== undefined) {
-      const places = this.#places(() => true)
-      const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
-      for (const [at, { graph }] of places.entries()) {
-        const each = loaded[at]
-        if (each !== undefined)
-          this.#measures.choose(graph, each.meta.measuredOn ?? 'codes', this.#index!.liveCount)
-      }
-      for (const place of this.#activePlaces()) this.#enqueueUnlinked(place)
-      const linked = this.#index!.liveCount - this.#waiting()
-      for (const each of loaded) if (each !== undefined) this.#plans.restore(each.meta.routes, linked)
-      // Only now: what this sets going looks at all graphs, and measures those that are there.
-      this.#isStale = loaded.some((each) => each !== undefined && each.leaving > 0)
-      if (this.#isStale) this.#repairSoon()
+    const loaded = await this.#checkpoints.load()
+    for (const place of this.#graphs.activePlaces) this.#links.enqueueUnlinked(place)
+    const linked = this.#graphs.index.liveCount - this.#graphs.waiting
+    for (const { meta } of loaded) this.#plans.restore(meta.routes, linked)
+    // Only now: what this sets going looks at all graphs, and measures those that are there.
+    if (loaded.some(({ leaving }) => leaving > 0)) {
+      this.#graphs.markStale()
+      this.#repair.soon()
     }
-    if (this.#hasGraph) {
+    if (this.#graphs.hasGraph) {
       const plans = plansInWords(this.plans)
-      logger.info({ unindexed: this.unindexed, plans }, 'the index was read from disk')
+      this.#options.logger.info({ unindexed: this.unindexed, plans }, 'the index was read from disk')
     }
-    await this.#activateWhenDue()
-    this.#dispatch()
+    await this.#builds.beginWhenDue()
+    this.#scheduler.dispatch()
   }
 
   /** Points that searches scan because they are not in the graph yet. */
   get unindexed(): number {
-    return this.#queueLength(0)
+    return this.#graphs.unindexed
   }
 
   /** By metric: which way searches take now, and what was measured of it last. */
   get plans(): Readonly<Record<Metric, MetricPlan>> {
-    const inForce = (metric: Metric): MetricPlan => ({
-      route: this.#usable(this.#plans.routeInForce(metric)),
-      recall: this.#plans.of(metric).recall,
-    })
-    return Object.fromEntries(metrics.map((metric) => [metric, inForce(metric)])) as Record<
-      Metric,
-      MetricPlan
-    >
+    return this.#routes.plans
   }
 
   /** Slots whose points are gone and whose nodes still stand in a graph. */
   get tombstones(): number {
-    return this.#dead.size + this.#deadInQueue.size
+    return this.#dead.count
   }
 
   /** By the metric of each graph, what its distances are measured on. */
   get measuredOn(): Readonly<Record<string, GraphMeasure>> {
-    return Object.fromEntries(graphMetrics.map((metric, graph) => [metric, this.#measures.chosen[graph]]))
+    return this.#graphs.measuredOn
   }
 
   /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */
   get isSettling(): boolean {
     return (
-      this.#isStale ||
-      this.#isAuditing ||
-      this.#isAuditPutOff ||
-      this.#checking.size > 0 ||
-      this.#waiting() > 0
+      this.#graphs.isStale || this.#audits.isPending || this.#builds.isChecking || this.#graphs.waiting > 0
     )
   }
 
   /** Resolves when nothing waits, no graph holds a removed point any more and every linked one can be reached. */
-  async mended(): Promise<void> {
+  async repaired(): Promise<void> {
     do {
-      this.#repairSoon()
-      await this.#whenIdleAgain()
-    } while (!this.#isBroken && (this.tombstones > 0 || this.#waiting() > 0 || !this.#isReachable))
-  }
-
-  get #isReachable(): boolean {
-    return this.#reachableAt === this.#graphChanges
-  }
-
-  get #hasGraph(): boolean {
-    // Asked for each point that is inserted.
-    return this.#measures.isActive(0) || this.#measures.isActive(1)
+      this.#repair.soon()
+      await this.#scheduler.whenIdle()
+    } while (
+      !this.#scheduler.hasFailed &&
+      (this.tombstones > 0 || this.#graphs.waiting > 0 || !this.#reachability.isWhole)
+    )
   }
 
   /** The way that searches under a metric take now; undefined for the exact scan. */
   route(metric: Metric): Route | undefined {
-    this.#asked += 1
-    return this.#usable(this.#plans.routeFor(metric))
-  }
-
-  /** A route, unless the graph cannot be used now. */
-  #usable(route: Route | undefined): Route | undefined {
-    // What a graph that was read from disk knows under other points leads walks astray until it has been repaired.
-    if (route === undefined || this.#isBroken || this.#isStale || !this.#isCaughtUp(route.graph))
-      return undefined
-    // A collection that has become small again.
-    return this.#bytes < this.#graphBytesMin ? undefined : route
-  }
-
-  get #graphBytesMin(): number {
-    return this.#options.graphBytesMin ?? graphBytesMin
-  }
-
-  get #bytes(): number {
-    return this.#index!.liveCount * this.#index!.layout.rowBytes
+    return this.#routes.route(metric)
   }
 
   /**
@@ -281,61 +207,38 @@ export class Indexer implements IndexThreadUser {
    * writer to wait; undefined when there is room now.
    */
   room(): Promise<boolean> | undefined {
-    if (this.#hasRoom()) return undefined
-    this.#room ??= { ...Promise.withResolvers<boolean>(), since: performance.now() }
-    return this.#room.promise
-  }
-
-  #endWaiting(hasRoom: boolean): void {
-    this.#room?.resolve(hasRoom)
-    this.#room = undefined
+    return this.#room.wait()
   }
 
   /** Writers wait no more: the index is about to be closed. */
   letWritersPass(): void {
-    this.#isFree = true
-    this.#endWaiting(true)
-  }
-
-  /** Writers that wait for longer, or while nothing is linked at all, are refused. */
-  #giveUpWaiting(): void {
-    if (this.#room === undefined) return
-    const now = performance.now()
-    const idleMs = now - Math.max(this.#lastLink, this.#room.since)
-    if (idleMs > roomIdleMs || now - this.#room.since > roomWaitMs) this.#endWaiting(false)
+    this.#room.letPass()
   }
 
   /** A point has taken effect in a slot. */
   inserted(slot: number): void {
     this.#lastChange = performance.now()
-    if (!this.#hasGraph) {
-      void this.#activateWhenDue()
+    if (!this.#graphs.hasGraph) {
+      void this.#builds.beginWhenDue()
     } else {
-      for (const graph of graphMetrics.keys()) if (this.#measures.isActive(graph)) this.#enqueue(slot, graph)
+      this.#links.enqueue(slot)
     }
-    if (this.#canAuditWait && !this.#hasRoom()) this.#stopAudit()
-    this.#dispatch()
+    this.#audits.makeWay()
+    this.#scheduler.dispatch()
   }
 
   /** The point of a slot is gone. The slot is free at once, or when no graph leads to it any more. */
   removed(slot: number): void {
     this.#lastChange = performance.now()
-    this.#unsaved += 1
+    this.#checkpoints.changed(1)
     this.#plans.removed(1)
-    const { ordinal, local } = this.#index!.locate(slot)
-    if (this.#queued[ordinal]![local]! > 0) this.#deadInQueue.add(slot)
-    else this.#addDead(slot)
-  }
-
-  #addDead(slot: number): void {
-    this.#dead.add(slot)
-    if (this.#freeIfUnknown(slot)) return
-    if (this.#dead.size >= Math.max(repairMin, this.#index!.liveCount * repairShare)) this.#repairSoon()
+    if (this.#links.isQueued(slot)) this.#dead.addQueued(slot)
+    else if (this.#dead.add(slot) && this.#dead.areMany) this.#repair.soon()
   }
 
   /** Takes removed points out of the graphs before their number asks for it. */
   freeSoon(): void {
-    if (this.#dead.size > 0) this.#repairSoon()
+    if (this.#dead.inGraphs.size > 0) this.#repair.soon()
   }
 
   /**
@@ -353,633 +256,58 @@ export class Indexer implements IndexThreadUser {
         'index threads were stopped before the index was written to disk',
       )
     }
-    await Promise.race([this.#end(), isLate])
+    await Promise.race([this.#scheduler.end(), isLate])
     time.abort()
   }
 
   /** The same without keeping anything; resolves when no thread is at a task of this index any more. */
   async discard(): Promise<void> {
     this.#beginToEnd()
-    await this.#end()
+    await this.#scheduler.end()
   }
 
   #beginToEnd(): void {
-    this.#isClosing = true
+    this.#scheduler.beginToClose()
     clearInterval(this.#timer)
     this.letWritersPass()
-    this.#stopAudit()
-    this.#chores.length = 0
-  }
-
-  async #end(): Promise<void> {
-    this.#hasEnded = true
-    this.#threads.remove(this)
-    if (this.#index !== undefined) await this.#threads.detach(this.#index.id)
+    this.#audits.stop()
   }
 
   async #finish(): Promise<void> {
-    await this.#whenIdleAgain()
-    if (this.#isBroken || this.#hasEnded || !this.#hasGraph || this.#unsaved === 0) return
-    await this.#runJob(() => this.#saveAll())
-  }
-
-  /** Until no chore or job waits or runs, and no link is under way. */
-  async #whenIdleAgain(): Promise<void> {
-    const isBusy = (): boolean =>
-      this.#linking > 0 ||
-      this.#begun.length > 0 ||
-      this.#jobs.length > 0 ||
-      this.#job !== undefined ||
-      this.#chores.length > 0 ||
-      this.#chore !== undefined
-    while (!this.#isBroken && !this.#hasEnded && isBusy()) {
-      if (this.#isClosing) this.#begun = []
-      this.#dispatch()
-      await (this.#chore ?? this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
-    }
+    await this.#scheduler.whenIdle()
+    await this.#checkpoints.saveLast()
   }
 
   /** Bytes of points that may come at once: together with what waits already, searches scan them. */
   get comingBytesMax(): number {
-    return this.#hasGraph ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
+    return this.#graphs.hasGraph ? this.#options.maxUnindexedBytes : Number.POSITIVE_INFINITY
   }
 
-  #hasRoom(): boolean {
-    if (this.#index === undefined || this.#isBroken || this.#isFree) return true
-    // While a graph that was read from disk is being repaired, nothing is linked: as while one is being built.
-    const most = this.#isStale ? buildingBytes : 0
-    return this.unindexed * this.#index.layout.rowBytes <= Math.max(this.#options.maxUnindexedBytes, most)
-  }
-
-  /** A queue far past its bound is a graph that is being built: searches are better off without it. */
-  #isCaughtUp(graph: number): boolean {
-    const bytes = this.#queueLength(graph) * this.#index!.layout.rowBytes
-    return (
-      this.#measures.isActive(graph) && bytes <= Math.max(2 * this.#options.maxUnindexedBytes, buildingBytes)
-    )
-  }
-
-  #queueLength(graph: number): number {
-    const index = this.#index
-    if (index === undefined) return 0
-    return index.segments.reduce((sum, { ordinal }) => sum + index.linkQueue(ordinal, graph).length, 0)
-  }
-
-  /** Points that some graph does not have yet. */
-  #waiting(): number {
-    return Math.max(
-      ...this.#measures.active.map((on, graph) => (on === undefined ? 0 : this.#queueLength(graph))),
-    )
-  }
-
-  #places(isWanted: (place: GraphPlace) => boolean): GraphPlace[] {
-    const segments = this.#index?.segments ?? []
-    return segments
-      .flatMap(({ ordinal }) => graphMetrics.map((_, graph) => ({ ordinal, graph })))
-      .filter(isWanted)
-  }
-
-  #activePlaces(): GraphPlace[] {
-    return this.#places(({ graph }) => this.#measures.isActive(graph))
-  }
-
-  /** Resolves when the graph has been begun, where it is due. */
-  async #activateWhenDue(): Promise<void> {
-    if (this.#measures.isActive(0) || this.#bytes < this.#graphBytesMin) return
-    await this.#activate(0)
-  }
-
-  /** Begins a graph, unless its metric is one that nothing in memory can measure here. */
-  async #activate(graph: number): Promise<void> {
-    if (this.#checking.has(graph)) return
-    const { liveCount, layout } = this.#index!
-    if (this.#measures.isCheckDue(graph, liveCount, layout)) await this.#check(graph)
-    else if (this.#measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
-  }
-
-  #begin(graph: number, on: GraphMeasure, points: number): void {
-    this.#measures.choose(graph, on, points)
-    if (!this.#measures.isActive(graph)) return
-    for (const { ordinal } of this.#index!.segments) this.#enqueueUnlinked({ ordinal, graph })
-    this.#plans.expire(graphMetrics[graph]!)
-    this.#dispatch()
-  }
-
-  /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is built anew. */
-  async #check(graph: number): Promise<void> {
-    const index = this.#index!
-    const points = index.liveCount
-    const sample = sampleForCheck(index, index.segments)
-    if (sample === undefined) {
-      // Hardly a live slot among many: the next check has more to go by.
-      if (this.#measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
-      return
-    }
-    this.#checking.add(graph)
-    try {
-      const recall = await this.#submit({ kind: 'check', graph, ...sample })
-      const before = this.#measures.chosen[graph]
-      const best = bestMeasure(recall)
-      // A graph on rows finds what one on codes would.
-      const on = before === 'rows' && best === 'codes' ? before : best
-      const metric = graphMetrics[graph]
-      this.#options.logger.info({ metric, points, on, recall }, onWords[on])
-      if (this.#measures.isActive(graph) && on === before) this.#measures.choose(graph, on, points)
-      else {
-        if (this.#measures.isActive(graph)) await this.#runChore(() => this.#dropGraph(graph))
-        this.#begin(graph, on, points)
-        this.#unsaved += 1
-      }
-    } catch (error) {
-      this.#breakDown(error)
-    } finally {
-      this.#checking.delete(graph)
-      this.#dispatch()
-    }
-  }
-
-  /** Empties a graph; searches do not use it any more. */
-  async #dropGraph(graph: number): Promise<void> {
-    await this.#runJob(async () => {
-      const places = this.#activePlaces().filter((place) => place.graph === graph)
-      this.#measures.choose(graph, undefined, 0)
-      for (const metric of metrics)
-        if (this.#plans.of(metric).route?.graph === graph) this.#plans.forget(metric)
-      for (const place of places) {
-        await this.#submit({ kind: 'reset', ...place })
-        const waiting = this.#index!.linkQueue(place.ordinal, graph).clear()
-        this.#begun = this.#begun.filter((batch) => batch.place.graph !== graph)
-        this.#left(place.ordinal, waiting)
-      }
-      for (const slot of [...this.#dead]) this.#freeIfUnknown(slot)
-    })
-  }
-
-  #enqueue(slot: number, graph: number): void {
-    const { ordinal, local } = this.#index!.locate(slot)
-    const queue = this.#index!.linkQueue(ordinal, graph)
-    if (queue.state.states[local] === slotStates.linked) return
-    this.#queued[ordinal]![local]! += 1
-    queue.push(local)
-  }
-
-  /** Gives an idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
-  occupy(thread: IndexThread): boolean {
-    if (this.#isBroken) return false
-    const mayLink = this.#job === undefined && this.#jobs.length === 0 && !this.#isStale && !this.#isClosing
-    if (mayLink && this.#owesLinks.delete(thread) && this.#linkNext(thread)) return true
-    const task = this.#tasks.shift()
-    if (task === undefined) return mayLink && this.#linkNext(thread)
-    this.#owesLinks.add(thread)
-    task(thread)
-    return true
-  }
-
-  onThreadDeath(fault: unknown): void {
-    this.#breakDown(fault)
-  }
-
-  /** Has idle threads given something to do, and begins what can begin now. */
-  #dispatch(): void {
-    this.#threads.dispatch()
-    if (this.#isBroken || this.#hasEnded) return
-    if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
-    if (this.#chore === undefined && this.#chores.length > 0) this.#startChore()
-    this.#auditWhenDue()
-  }
-
-  /** @returns whether there was something to link */
-  #linkNext(thread: IndexThread): boolean {
-    const batch = this.#begun.shift() ?? this.#takeBatch()
-    if (batch === undefined) return false
-    const { place, slots, done } = batch
-    const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
-    this.#linking += 1
-    thread.run(this.#index!.id, { kind: 'link', ...place, measure, slots }).then((count) => {
-      this.#linking -= 1
-      this.#lastLink = performance.now()
-      this.#graphChanges += 1
-      if (place.graph === 0) this.#plans.linked(count)
-      if (count < slots.length) this.#begun.push({ ...batch, slots: slots.slice(count) })
-      else this.#left(place.ordinal, done())
-      this.#dispatch()
-    }, this.#breakDown)
-    return true
-  }
-
-  #takeBatch(): LinkBatch | undefined {
-    for (const place of this.#activePlaces()) {
-      const queue = this.#index!.linkQueue(place.ordinal, place.graph)
-      if (queue.waiting > 0) return { place, ...queue.take(slotsPerTask) }
-    }
-    return undefined
-  }
-
-  /** Slots that left a queue: those removed meanwhile may be free now. */
-  #left(ordinal: number, locals: readonly number[]): void {
-    this.#unsaved += locals.length
-    const queued = this.#queued[ordinal]!
-    const first = ordinal * this.#index!.layout.capacity
-    for (const local of locals) {
-      queued[local]! -= 1
-      if (queued[local] === 0 && this.#deadInQueue.delete(first + local)) this.#addDead(first + local)
-    }
-    if (this.#room !== undefined && this.#hasRoom()) this.#endWaiting(true)
-  }
-
-  /** Frees a dead slot that no graph knows any more. */
-  #freeIfUnknown(slot: number): boolean {
-    const { ordinal, local } = this.#index!.locate(slot)
-    if (!this.#dead.has(slot)) return false
-    for (const graph of graphMetrics.keys()) {
-      if (this.#index!.linkQueue(ordinal, graph).state.states[local] !== slotStates.absent) return false
-    }
-    this.#dead.delete(slot)
-    this.#options.onFree(slot)
-    return true
-  }
-
-  /** Runs a task on the next thread that is free. */
-  #submit<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
-    return new Promise((resolve, reject) => {
-      this.#tasks.push((thread) => {
-        thread
-          .run(this.#index!.id, task)
-          .then(resolve, reject)
-          .finally(() => this.#dispatch())
-      })
-      this.#dispatch()
-    })
-  }
-
-  /** Resolves when a job has had the graphs to itself. */
-  #runJob(job: () => Promise<void>): Promise<void> {
-    return new Promise((resolve, reject) => {
-      this.#jobs.push(() => job().then(resolve, reject))
-      this.#dispatch()
-    })
-  }
-
-  /** Resolves when a chore has had its turn, or is not to have it any more. */
-  #runChore(chore: () => Promise<void>): Promise<void> {
-    return new Promise((resolve) => {
-      this.#chores.push(() => chore().finally(resolve))
-      this.#dispatch()
-    })
-  }
-
-  #startChore(): void {
-    const chore = this.#chores.shift()!
-    // In a later turn: `#chore` has to stand before the chore hands out its first task.
-    this.#chore = Promise.resolve()
-      .then(chore)
-      .catch(this.#breakDown)
-      .then(() => {
-        this.#chore = undefined
-        this.#dispatch()
-      })
-  }
-
-  #startJob(): void {
-    const job = this.#jobs.shift()!
-    // In a later turn: `#job` has to stand before the job hands out its first task.
-    this.#job = Promise.resolve()
-      .then(job)
-      .catch(this.#breakDown)
-      .then(() => {
-        this.#job = undefined
-        this.#dispatch()
-      })
-  }
-
-  #repairSoon(): void {
-    if (this.#isRepairDue || this.#isClosing) return
-    this.#isRepairDue = true
-    this.#chores.push(() => this.#repair())
-    this.#dispatch()
-  }
-
-  /** Takes the dead slots, and those that a checkpoint knew under other points, out of the graphs. */
-  async #repair(): Promise<void> {
-    this.#isRepairDue = false
-    const started = performance.now()
-    const leaving: number[] = []
-    const mark = (): Promise<void> => this.#markDead(leaving)
-    const mend = async (): Promise<void> => {
-      await Promise.all(this.#activePlaces().map((place) => this.#repairGraph(place)))
-    }
-    const release = (): Promise<void> => this.#release(leaving)
-    if (this.#isStale) {
-      await this.#runJob(async () => {
-        for (const step of [mark, mend, release]) await step()
-      })
-      if (!this.#isClosing) this.#isStale = false
-    } else for (const step of [() => this.#runJob(mark), mend, () => this.#runJob(release)]) await step()
-    await this.#reconnect()
-    this.#options.logger.debug(
-      { slots: leaving.length, ms: Math.round(performance.now() - started) },
-      'took removed points out of the graphs',
-    )
-  }
-
-  async #markDead(leaving: number[]): Promise<void> {
-    const turn = new Turn()
-    for (const slot of this.#dead) {
-      this.#markLeaving(slot)
-      leaving.push(slot)
-      if (turn.isOver) await turn.next()
-    }
-  }
-
-  #markLeaving(slot: number): void {
-    const { ordinal, local } = this.#index!.locate(slot)
-    for (const graph of graphMetrics.keys()) {
-      const { states } = this.#index!.linkQueue(ordinal, graph).state
-      if (states[local] === slotStates.linked) Atomics.store(states, local, slotStates.leaving)
-    }
-  }
-
-  async #repairGraph(place: GraphPlace): Promise<void> {
-    const { slotCount } = this.#index!.linkQueue(place.ordinal, place.graph).state
-    const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
-    const share = Math.ceil(slotCount / this.#threads.size)
-    await Promise.all(
-      Array.from({ length: this.#threads.size }, async (_, index) => {
-        const to = Math.min(slotCount, (index + 1) * share)
-        for (let from = index * share; from < to && !this.#isClosing; ) {
-          from = await this.#submit({ kind: 'repair', ...place, measure, from, to })
-        }
-      }),
-    )
-    this.#graphChanges += 1
-  }
-
-  /** Frees the slots that no list names any more; not where the repair was broken off. */
-  async #release(leaving: readonly number[]): Promise<void> {
-    if (this.#isClosing) return
-    for (const place of this.#activePlaces()) await this.#submit({ kind: 'release', ...place })
-    const turn = new Turn()
-    for (const slot of leaving) {
-      this.#freeIfUnknown(slot)
-      if (turn.isOver) await turn.next()
-    }
-  }
-
-  /** Choosing a list anew can take the last link to a point away: gives every such point a link again. */
-  async #reconnect(): Promise<void> {
-    if (this.#isReachable) return
-    const changes = this.#graphChanges
-    let isWhole = true
-    for (const place of this.#activePlaces()) {
-      let lost = 0
-      for (let round = 0; round < reconnectRounds; round += 1) {
-        lost = await this.#reconnectGraph(place)
-        if (lost === 0 || this.#isClosing) break
-      }
-      if (lost === 0) continue
-      isWhole = false
-      this.#options.logger.debug({ ...place, lost }, 'points are still unreachable')
-    }
-    if (isWhole && !this.#isClosing) this.#reachableAt = changes
-  }
-
-  /** @returns how many slots were unreachable, and have got a link */
-  async #reconnectGraph(place: GraphPlace): Promise<number> {
-    const measure = this.#measures.linkMeasure(place.graph, this.#index!.layout)
-    const { slotCount } = this.#index!.linkQueue(place.ordinal, place.graph).state
-    const scan = startReachScan(slotCount)
-    let unreachable: readonly number[] | undefined
-    while (unreachable === undefined) {
-      if (this.#isClosing) return 0
-      unreachable = await this.#submit({ kind: 'reach', ...place, scan })
-    }
-    let reconnected = 0
-    for (let at = 0; at < unreachable.length && !this.#isClosing; ) {
-      const slots = unreachable.slice(at, at + slotsPerReconnect)
-      const { seen, linked } = await this.#submit({ kind: 'reconnect', ...place, measure, slots, scan })
-      at += seen
-      reconnected += linked
-    }
-    if (reconnected > 0)
-      this.#options.logger.debug({ ...place, reconnected }, 'reconnected unreachable points')
-    return reconnected
-  }
-
-  async #save(): Promise<void> {
-    await this.#reconnect()
-    if (!this.#isClosing) await this.#runJob(() => this.#saveAll())
-  }
-
-  async #saveAll(): Promise<void> {
-    const { directory, logger, sequence } = this.#options
-    const started = performance.now()
-    this.#unsaved = 0
-    const meta = { sequence: sequence(), routes: this.#plans.kept }
-    for (const place of this.#activePlaces()) {
-      if (directory === undefined) continue
-      const measuredOn = this.#measures.active[place.graph]
-      const path = graphPath(directory, place)
-      try {
-        await this.#submit({ kind: 'save', ...place, path, meta: { ...meta, measuredOn } })
-      } catch (error) {
-        // The graph is a cache: without it the next start takes longer, nothing is lost.
-        logger.warn({ err: error, ...place }, 'the index could not be written to disk')
-      }
-    }
-    logger.debug({ ms: Math.round(performance.now() - started) }, 'the index was written to disk')
-  }
-
-  /** Undefined when there is nothing to read, or nothing of use. */
-  async #loadGraph(place: GraphPlace, directory: string): Promise<LoadedGraph | undefined> {
-    const path = graphPath(directory, place)
-    const loaded = await this.#submit({ kind: 'load', ...place, path })
-    if (loaded?.fault === undefined) return loaded
-    const level = loaded.isOutdated ? 'info' : 'warn'
-    this.#options.logger[level](
-      { path, reason: loaded.fault },
-      'the index on disk is unusable; rebuilding it',
-    )
-    return undefined
-  }
-
-  #enqueueUnlinked({ ordinal, graph }: GraphPlace): void {
-    const { capacity } = this.#index!.layout
-    const { states } = this.#index!.linkQueue(ordinal, graph).state
-    const first = ordinal * capacity
-    const end = Math.min(this.#index!.slotCount, first + capacity)
-    for (let slot = first; slot < end; slot += 1) {
-      // After a start that is every slot or nearly so: nothing else is looked at.
-      if (states[slot - first] !== slotStates.linked && this.#index!.isLive(slot)) this.#enqueue(slot, graph)
-    }
-  }
-
-  #auditWhenDue(): void {
-    const index = this.#index
-    if (index === undefined || !this.#measures.isActive(0) || this.#isAuditing || this.#isClosing) return
-    const waiting = this.#waiting()
-    if (this.#plans.due(index.liveCount, waiting, this.#isCalm(waiting)).length === 0) return
-    if (this.#measures.active.some((on, graph) => on !== undefined && !this.#isCaughtUp(graph))) return
-    void this.#audit()
-  }
-
-  /** Whether there is time to measure what nobody searches with: where points come again and again, when they have ended. */
-  #isCalm(waiting: number): boolean {
-    return waiting === 0 && (!this.#isAuditPutOff || this.#isQuiet())
+  /** Slots that left the queues: those removed meanwhile may be free now. */
+  #left(count: number, slots: readonly number[]): void {
+    this.#checkpoints.changed(count)
+    for (const slot of slots) if (this.#dead.leftQueues(slot) && this.#dead.areMany) this.#repair.soon()
+    this.#room.queuesShrank()
   }
 
   #isQuiet(): boolean {
     return performance.now() - this.#lastChange > this.#quietMs
   }
 
-  /** What was found of each route; undefined where it was broken off, as writers had to wait and nobody for the metric. */
-  async #measure(
-    metric: Metric,
-    ready: readonly boolean[],
-    waiting: number,
-  ): Promise<readonly RouteRecall[] | undefined> {
-    this.#canAuditWait = !this.#plans.isAsked(metric)
-    if (this.#canAuditWait && !this.#hasRoom()) return undefined
-    const index = this.#index!
-    const { slotCount } = index
-    const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
-    this.#auditStop = stop
-    const search = async (
-      queries: readonly IndexQuery[],
-    ): Promise<readonly (readonly Hit[])[] | undefined> => {
-      const found = await this.#submit({ kind: 'search', queries, slotCount, stop })
-      return stop[0] === 1 ? undefined : found
-    }
-    const request = this.#plans.request(index, metric, ready, waiting, this.#measures.active)
-    try {
-      return await auditRoutes(index, request, search)
-    } finally {
-      this.#auditStop = undefined
-      this.#canAuditWait = false
-    }
-  }
-
-  #stopAudit(): void {
-    if (this.#auditStop !== undefined) Atomics.store(this.#auditStop, 0, 1)
-  }
-
-  async #audit(): Promise<void> {
-    this.#isAuditing = true
-    const index = this.#index!
-    try {
-      // Points that cannot be reached count against every route alike: no wider one finds them.
-      await this.#runChore(() => this.#reconnect())
-      await this.#checkWhenDue()
-      const waiting = this.#waiting()
-      const measured = this.#plans.now(index.liveCount - waiting)
-      const isCalm = this.#isCalm(waiting)
-      const due = this.#plans.due(index.liveCount, waiting, isCalm)
-      if (this.#isBroken || this.#isClosing || due.length === 0) return
-      if (isCalm) this.#isAuditPutOff = false
-      const ready = graphMetrics.map((_, graph) => this.#isCaughtUp(graph))
-      if (!ready[0]) return
-      // One by one: whoever searches under the first need not scan until the last is measured.
-      for (const metric of due) {
-        const found = await this.#measure(metric, ready, waiting)
-        if (found === undefined) {
-          this.#isAuditPutOff = !this.#isClosing
-          break
-        }
-        // The next start should find another way, though no point has changed.
-        if (this.#plans.decide(metric, found, measured)) this.#unsaved += 1
-      }
-      const plans = plansInWords(this.plans)
-      this.#options.logger.info({ plans, points: index.liveCount }, 'measured recall')
-    } catch (error) {
-      this.#breakDown(error)
-    } finally {
-      this.#isAuditing = false
-    }
-    if (this.#plans.isCosineGraphWanted && !this.#isClosing) this.#addCosineGraph()
-    // Points that were linked meanwhile may have made another measurement due.
-    this.#dispatch()
-  }
-
-  /** Graphs whose measures were chosen when there were far fewer points. */
-  async #checkWhenDue(): Promise<void> {
-    const { liveCount, layout } = this.#index!
-    for (const graph of graphMetrics.keys()) {
-      const isDue = this.#measures.isActive(graph) && this.#measures.isCheckDue(graph, liveCount, layout)
-      if (isDue && !this.#checking.has(graph)) await this.#check(graph)
-    }
-  }
-
-  #addCosineGraph(): void {
-    if (this.#measures.isActive(1) || this.#checking.has(1)) return
-    const { liveCount, layout } = this.#index!
-    if (this.#measures.chosen[1] !== undefined && !this.#measures.isCheckDue(1, liveCount, layout)) return
-    this.#options.logger.info('vectors differ in length: Cosine gets a graph of its own')
-    void this.#activate(1)
-  }
-
   #whenIdle(): void {
-    const isBusy = this.#asked - this.#askedBefore > (busyQueriesPerSecond * this.#quietMs) / 4000
-    this.#askedBefore = this.#asked
-    this.#giveUpWaiting()
-    if (this.#index === undefined || this.#isBroken || !this.#hasGraph) return
+    const isBusy = this.#routes.countAsked() > (busyQueriesPerSecond * this.#quietMs) / 4000
+    this.#room.refuseLate()
+    if (!this.#graphs.isAttached || this.#scheduler.hasFailed || !this.#graphs.hasGraph) return
     const isQuiet = this.#isQuiet()
-    if (this.#dead.size > 0 && isQuiet) this.#repairSoon()
-    const isMuch = this.#unsaved > Math.max(saveMin, this.#index.liveCount * saveShare)
-    // The file keeps the plans too: written while they are being made, it would not be written again with them.
-    const isIdle = this.#chore === undefined && this.#chores.length === 0
-    if (this.#unsaved > 0 && isIdle && (isMuch || (isQuiet && !this.isSettling))) {
-      this.#chores.push(() => this.#save())
-    }
+    if (this.#dead.inGraphs.size > 0 && isQuiet) this.#repair.soon()
+    this.#checkpoints.saveWhenDue(isQuiet && !this.isSettling)
+    if (isQuiet) this.#reachability.reconnectWhenIdle()
     if (isQuiet) this.#plans.expireWhenOld(performance.now(), isBusy)
-    this.#dispatch()
-  }
-
-  readonly #breakDown = (error: unknown): void => {
-    if (this.#isBroken || this.#isClosing) return
-    this.#isBroken = true
-    this.#endWaiting(true)
-    this.#options.logger.error(
-      { err: error },
-      'the index failed: searches are exact scans until the next start',
-    )
+    this.#scheduler.dispatch()
   }
 }
 
-/** Links that are handed out together, as far as they are not made yet. */
-interface LinkBatch {
-  readonly place: GraphPlace
-  readonly slots: readonly number[]
-  readonly done: () => number[]
-}
-
-const onWords = {
-  codes: 'the graph is measured on codes, which tell the points apart',
-  rows: 'the graph is measured on the vectors themselves: codes do not tell the points apart',
-  nothing: 'no graph: neither codes nor float32 distances tell the points apart, searches are exact',
-} as const
-
-/** Below, an exact scan takes no longer than a walk through a graph. */
-const graphBytesMin = 4 * 1024 * 1024
-/** About 20 ms of linking, where it is neither slow nor quick. */
-const slotsPerTask = 32
-const slotsPerReconnect = 64
-/** Others are linked meanwhile, which can cut off what has just been looked at; the next time is soon. */
-const reconnectRounds = 8
-/** A writer waits so long for room, if points are being linked meanwhile, and so long if none is. */
-const roomWaitMs = 20_000
-const roomIdleMs = 3_000
 const closeMs = 10_000
-/** Some milliseconds of filling. */
-const fillBytes = 4 * 1024 * 1024
-/** More than groups that were let in together come to. */
-const buildingBytes = 32 * 1024 * 1024
-const repairMin = 256
-const repairShare = 0.01
-const saveMin = 20_000
-const saveShare = 0.1
 const quietMs = 2_000
 /** A few per cent of a core: measuring recall, which takes one for some seconds, does them no harm. */
 const busyQueriesPerSecond = 100
-
-function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
-  return join(directory, `graph-${ordinal}-${graph}.bin`)
-}

@@ -1,0 +1,111 @@
+import { mkdirSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Logger } from '../base/log.ts'
+import type { GraphScheduler } from './graph-scheduler.ts'
+import type { GraphSet } from './graph-set.ts'
+import type { GraphPlace, LoadedGraph } from './index-messages.ts'
+import type { Reachability } from './reachability.ts'
+import type { RecallPlans } from './recall-plans.ts'
+
+export interface CheckpointsOptions {
+  readonly graphs: GraphSet
+  readonly scheduler: GraphScheduler
+  readonly reachability: Reachability
+  readonly plans: RecallPlans
+  /** Where graphs are kept between starts; undefined to keep none. */
+  readonly directory: string | undefined
+  readonly logger: Logger
+  /** Sequence number of the last change that took effect. */
+  readonly sequence: () => number
+}
+
+/** Keeps the graphs in files between starts: a cache, without which a start takes longer. Main thread only. */
+export class Checkpoints {
+  readonly #options: CheckpointsOptions
+  /** Slots that were linked or removed, and plans that were changed, since the graphs were last written. */
+  #unsaved = 0
+
+  constructor(options: CheckpointsOptions) {
+    this.#options = options
+    const { directory } = options
+    if (directory !== undefined) mkdirSync(directory, { recursive: true, mode: 0o700 })
+  }
+
+  /** So much has changed that a checkpoint should keep. */
+  changed(count: number): void {
+    this.#unsaved += count
+  }
+
+  /** Reads the graphs that an earlier run kept, and takes up what each is measured on. */
+  async load(): Promise<readonly LoadedGraph[]> {
+    const { directory, graphs } = this.#options
+    if (directory === undefined) return []
+    const { places } = graphs
+    const loaded = await Promise.all(places.map((place) => this.#loadGraph(place, directory)))
+    for (const [at, { graph }] of places.entries()) {
+      const each = loaded[at]
+      if (each !== undefined)
+        graphs.measures.choose(graph, each.meta.measuredOn ?? 'codes', graphs.index.liveCount)
+    }
+    return loaded.filter((each) => each !== undefined)
+  }
+
+  /** @param isCalm whether changes have ended and what they set going */
+  saveWhenDue(isCalm: boolean): void {
+    const { graphs, scheduler } = this.#options
+    const isMuch = this.#unsaved > Math.max(saveMin, graphs.index.liveCount * saveShare)
+    // The file keeps the plans too: written while they are being made, it would not be written again with them.
+    if (this.#unsaved > 0 && scheduler.isIdle && (isMuch || isCalm)) scheduler.addChore(() => this.#save())
+  }
+
+  /** What the next start should find, once nothing runs any more. */
+  async saveLast(): Promise<void> {
+    const { graphs, scheduler } = this.#options
+    if (scheduler.hasFailed || scheduler.hasEnded || !graphs.hasGraph || this.#unsaved === 0) return
+    await scheduler.runJob(() => this.#saveAll())
+  }
+
+  async #save(): Promise<void> {
+    await this.#options.reachability.reconnect()
+    if (!this.#options.scheduler.isClosing) await this.#options.scheduler.runJob(() => this.#saveAll())
+  }
+
+  async #saveAll(): Promise<void> {
+    const { directory, logger, sequence, graphs, plans, scheduler } = this.#options
+    const started = performance.now()
+    this.#unsaved = 0
+    const meta = { sequence: sequence(), routes: plans.kept }
+    for (const place of graphs.activePlaces) {
+      if (directory === undefined) continue
+      const measuredOn = graphs.measures.active[place.graph]
+      const path = graphPath(directory, place)
+      try {
+        await scheduler.submit({ kind: 'save', ...place, path, meta: { ...meta, measuredOn } })
+      } catch (error) {
+        // The graph is a cache: without it the next start takes longer, nothing is lost.
+        logger.warn({ err: error, ...place }, 'the index could not be written to disk')
+      }
+    }
+    logger.debug({ ms: Math.round(performance.now() - started) }, 'the index was written to disk')
+  }
+
+  /** Undefined when there is nothing to read, or nothing of use. */
+  async #loadGraph(place: GraphPlace, directory: string): Promise<LoadedGraph | undefined> {
+    const path = graphPath(directory, place)
+    const loaded = await this.#options.scheduler.submit({ kind: 'load', ...place, path })
+    if (loaded?.fault === undefined) return loaded
+    const level = loaded.isOutdated ? 'info' : 'warn'
+    this.#options.logger[level](
+      { path, reason: loaded.fault },
+      'the index on disk is unusable; rebuilding it',
+    )
+    return undefined
+  }
+}
+
+const saveMin = 20_000
+const saveShare = 0.1
+
+function graphPath(directory: string, { ordinal, graph }: GraphPlace): string {
+  return join(directory, `graph-${ordinal}-${graph}.bin`)
+}

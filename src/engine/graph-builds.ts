@@ -1,0 +1,136 @@
+import type { Logger } from '../base/log.ts'
+import { metrics } from '../base/point.ts'
+import { graphMetrics } from '../index/graph.ts'
+import type { Checkpoints } from './checkpoints.ts'
+import type { DeadSlots } from './dead-slots.ts'
+import { bestMeasure, type GraphMeasure, sampleForCheck } from './graph-measures.ts'
+import type { GraphScheduler } from './graph-scheduler.ts'
+import type { GraphSet } from './graph-set.ts'
+import type { LinkBatches } from './link-batches.ts'
+import type { RecallPlans } from './recall-plans.ts'
+
+export interface GraphBuildsOptions {
+  readonly graphs: GraphSet
+  readonly scheduler: GraphScheduler
+  readonly links: LinkBatches
+  readonly dead: DeadSlots
+  readonly plans: RecallPlans
+  readonly checkpoints: Checkpoints
+  readonly logger: Logger
+}
+
+/** Begins graphs, finds what their distances are to be measured on, and builds them anew where that changes. Main thread only. */
+export class GraphBuilds {
+  readonly #options: GraphBuildsOptions
+  /** Graphs whose measures are being checked. */
+  readonly #checking = new Set<number>()
+
+  constructor(options: GraphBuildsOptions) {
+    this.#options = options
+  }
+
+  /** Whether the measure of some graph is being checked. */
+  get isChecking(): boolean {
+    return this.#checking.size > 0
+  }
+
+  /** Resolves when the graph has been begun, where it is due. */
+  async beginWhenDue(): Promise<void> {
+    const { graphs } = this.#options
+    if (graphs.measures.isActive(0) || !graphs.isLarge) return
+    await this.#activate(0)
+  }
+
+  /** Begins a graph, unless its metric is one that nothing in memory can measure here. */
+  async #activate(graph: number): Promise<void> {
+    const { graphs } = this.#options
+    if (this.#checking.has(graph)) return
+    const { liveCount, layout } = graphs.index
+    if (graphs.measures.isCheckDue(graph, liveCount, layout)) await this.#check(graph)
+    else if (graphs.measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
+  }
+
+  #begin(graph: number, on: GraphMeasure, points: number): void {
+    const { graphs, links, plans, scheduler } = this.#options
+    graphs.measures.choose(graph, on, points)
+    if (!graphs.measures.isActive(graph)) return
+    for (const { ordinal } of graphs.index.segments) links.enqueueUnlinked({ ordinal, graph })
+    plans.expire(graphMetrics[graph]!)
+    scheduler.dispatch()
+  }
+
+  /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is built anew. */
+  async #check(graph: number): Promise<void> {
+    const { graphs, scheduler, logger, checkpoints } = this.#options
+    const { index } = graphs
+    const points = index.liveCount
+    const sample = sampleForCheck(index, index.segments)
+    if (sample === undefined) {
+      // Hardly a live slot among many: the next check has more to go by.
+      if (graphs.measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
+      return
+    }
+    this.#checking.add(graph)
+    try {
+      const recall = await scheduler.submit({ kind: 'check', graph, ...sample })
+      const before = graphs.measures.chosen[graph]
+      const best = bestMeasure(recall)
+      // A graph on rows finds what one on codes would.
+      const on = before === 'rows' && best === 'codes' ? before : best
+      const metric = graphMetrics[graph]
+      logger.info({ metric, points, on, recall }, onWords[on])
+      if (graphs.measures.isActive(graph) && on === before) graphs.measures.choose(graph, on, points)
+      else {
+        if (graphs.measures.isActive(graph)) await scheduler.runChore(() => this.#dropGraph(graph))
+        this.#begin(graph, on, points)
+        checkpoints.changed(1)
+      }
+    } catch (error) {
+      scheduler.fail(error)
+    } finally {
+      this.#checking.delete(graph)
+      scheduler.dispatch()
+    }
+  }
+
+  /** Empties a graph; searches do not use it any more. */
+  async #dropGraph(graph: number): Promise<void> {
+    const { scheduler, graphs, plans, links, dead } = this.#options
+    await scheduler.runJob(async () => {
+      const places = graphs.activePlaces.filter((place) => place.graph === graph)
+      graphs.measures.choose(graph, undefined, 0)
+      for (const metric of metrics) if (plans.of(metric).route?.graph === graph) plans.forget(metric)
+      for (const place of places) {
+        await scheduler.submit({ kind: 'reset', ...place })
+        links.clear(place)
+      }
+      for (const slot of [...dead.inGraphs]) dead.freeIfUnknown(slot)
+    })
+  }
+
+  /** Checks graphs whose measures were chosen when there were far fewer points. */
+  async checkWhenDue(): Promise<void> {
+    const { graphs } = this.#options
+    const { liveCount, layout } = graphs.index
+    for (const graph of graphMetrics.keys()) {
+      const isDue = graphs.measures.isActive(graph) && graphs.measures.isCheckDue(graph, liveCount, layout)
+      if (isDue && !this.#checking.has(graph)) await this.#check(graph)
+    }
+  }
+
+  /** Begins the graph of Cosine, unless there is one or it was found to be useless. */
+  addCosineGraph(): void {
+    const { graphs, logger } = this.#options
+    if (graphs.measures.isActive(1) || this.#checking.has(1)) return
+    const { liveCount, layout } = graphs.index
+    if (graphs.measures.chosen[1] !== undefined && !graphs.measures.isCheckDue(1, liveCount, layout)) return
+    logger.info('vectors differ in length: Cosine gets a graph of its own')
+    void this.#activate(1)
+  }
+}
+
+const onWords = {
+  codes: 'the graph is measured on codes, which tell the points apart',
+  rows: 'the graph is measured on the vectors themselves: codes do not tell the points apart',
+  nothing: 'no graph: neither codes nor float32 distances tell the points apart, searches are exact',
+} as const

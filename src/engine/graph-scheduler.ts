@@ -1,0 +1,214 @@
+import type { Logger } from '../base/log.ts'
+import type { GraphSet } from './graph-set.ts'
+import type { Task, TaskKind, TaskResults } from './index-messages.ts'
+import type { IndexThread } from './index-thread.ts'
+import type { IndexThreadPool, IndexThreadUser } from './index-thread-pool.ts'
+import type { LinkBatches } from './link-batches.ts'
+
+export interface GraphSchedulerOptions {
+  /** Shared with other indexes. */
+  readonly threads: IndexThreadPool
+  readonly graphs: GraphSet
+  readonly links: LinkBatches
+  readonly logger: Logger
+  /** Something has ended or come, and what can begin now has begun. */
+  readonly onDispatch: () => void
+  /** The graphs are used no more. */
+  readonly onFail: () => void
+}
+
+/**
+ * Gives index threads links and other tasks of one index by turns.
+ *
+ * A chore is work on the graphs while points are being linked, such as a repair; chores run one after another. A job needs the
+ * graphs to itself: no links are made while one waits or runs, so it has to be short. Chores contain jobs, and jobs tasks.
+ *
+ * Main thread only. A fault ends the use of the graphs: nothing is scheduled from then on.
+ */
+export class GraphScheduler implements IndexThreadUser {
+  readonly #options: GraphSchedulerOptions
+  /** Tasks that wait for a thread, links apart. */
+  readonly #tasks: ((thread: IndexThread) => void)[] = []
+  /** Threads whose last task was no link: the next is one. */
+  readonly #owesLinks = new Set<IndexThread>()
+  readonly #chores: (() => Promise<void>)[] = []
+  readonly #jobs: (() => Promise<void>)[] = []
+  #chore: Promise<void> | undefined
+  #job: Promise<void> | undefined
+  /** Threads that link. */
+  #linking = 0
+  #hasFailed = false
+  #isClosing = false
+  /** Nothing is asked of threads any more. */
+  #hasEnded = false
+
+  constructor(options: GraphSchedulerOptions) {
+    this.#options = options
+  }
+
+  /** How many threads there are. */
+  get threadCount(): number {
+    return this.#options.threads.size
+  }
+
+  /** Whether other indexes have something for the threads to do. */
+  get isShared(): boolean {
+    return this.#options.threads.users > 1
+  }
+
+  get hasFailed(): boolean {
+    return this.#hasFailed
+  }
+
+  /** Chores under way should end soon. */
+  get isClosing(): boolean {
+    return this.#isClosing
+  }
+
+  get hasEnded(): boolean {
+    return this.#hasEnded
+  }
+
+  /** Whether no chore waits or runs. */
+  get isIdle(): boolean {
+    return this.#chore === undefined && this.#chores.length === 0
+  }
+
+  /** Runs a task on the next thread that is free. */
+  submit<Kind extends TaskKind>(task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
+    return new Promise((resolve, reject) => {
+      this.#tasks.push((thread) => {
+        thread
+          .run(this.#options.graphs.index.id, task)
+          .then(resolve, reject)
+          .finally(() => this.dispatch())
+      })
+      this.dispatch()
+    })
+  }
+
+  /** Resolves when a job has had the graphs to itself. */
+  runJob(job: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      this.#jobs.push(() => job().then(resolve, reject))
+      this.dispatch()
+    })
+  }
+
+  /** Resolves when a chore has had its turn, or is not to have it any more. */
+  runChore(chore: () => Promise<void>): Promise<void> {
+    return new Promise((resolve) => {
+      this.addChore(() => chore().finally(resolve))
+      this.dispatch()
+    })
+  }
+
+  /** A chore that begins when something is next dispatched. */
+  addChore(chore: () => Promise<void>): void {
+    this.#chores.push(chore)
+  }
+
+  /** Gives an idle thread something to do: links and other tasks by turns, no links while a job wants the graphs. */
+  occupy(thread: IndexThread): boolean {
+    if (this.#hasFailed) return false
+    const wantsAlone = this.#job !== undefined || this.#jobs.length > 0
+    const mayLink = !wantsAlone && !this.#options.graphs.isStale && !this.#isClosing
+    if (mayLink && this.#owesLinks.delete(thread) && this.#linkNext(thread)) return true
+    const task = this.#tasks.shift()
+    if (task === undefined) return mayLink && this.#linkNext(thread)
+    this.#owesLinks.add(thread)
+    task(thread)
+    return true
+  }
+
+  onThreadDeath(fault: unknown): void {
+    this.fail(fault)
+  }
+
+  /** @returns whether there was something to link */
+  #linkNext(thread: IndexThread): boolean {
+    const { graphs, links } = this.#options
+    const batch = links.next()
+    if (batch === undefined) return false
+    const { place, slots } = batch
+    this.#linking += 1
+    thread
+      .run(graphs.index.id, { kind: 'link', ...place, measure: graphs.linkMeasure(place), slots })
+      .then((count) => {
+        this.#linking -= 1
+        links.linked(batch, count)
+        this.dispatch()
+      }, this.fail)
+    return true
+  }
+
+  /** Has idle threads given something to do, and begins what can begin now. */
+  dispatch(): void {
+    this.#options.threads.dispatch()
+    if (this.#hasFailed || this.#hasEnded) return
+    if (this.#job === undefined && this.#linking === 0 && this.#jobs.length > 0) this.#startJob()
+    if (this.#chore === undefined && this.#chores.length > 0) this.#startChore()
+    this.#options.onDispatch()
+  }
+
+  #startChore(): void {
+    this.#chore = this.#start(this.#chores.shift()!, () => {
+      this.#chore = undefined
+    })
+  }
+
+  #startJob(): void {
+    this.#job = this.#start(this.#jobs.shift()!, () => {
+      this.#job = undefined
+    })
+  }
+
+  /** In a later turn: `#chore` or `#job` has to be set before it hands out its first task. */
+  async #start(work: () => Promise<void>, ended: () => void): Promise<void> {
+    await Promise.resolve()
+    try {
+      await work()
+    } catch (error) {
+      this.fail(error)
+    }
+    ended()
+    this.dispatch()
+  }
+
+  /** Resolves when no chore or job waits or runs, and no link is under way. */
+  async whenIdle(): Promise<void> {
+    const { links } = this.#options
+    const isBusy = (): boolean =>
+      !this.isIdle || this.#linking > 0 || links.hasBegun || this.#jobs.length > 0 || this.#job !== undefined
+    while (!this.#hasFailed && !this.#hasEnded && isBusy()) {
+      if (this.#isClosing) links.dropBegun()
+      this.dispatch()
+      await (this.#chore ?? this.#job ?? new Promise((resolve) => setTimeout(resolve, 5)))
+    }
+  }
+
+  /** Drops the chores that wait, and links nothing any more. */
+  beginToClose(): void {
+    this.#isClosing = true
+    this.#chores.length = 0
+  }
+
+  /** Asks nothing of the threads any more; resolves when none is at a task of this index. */
+  async end(): Promise<void> {
+    const { threads, graphs } = this.#options
+    this.#hasEnded = true
+    threads.remove(this)
+    if (graphs.isAttached) await threads.detach(graphs.index.id)
+  }
+
+  /** Ends the use of the graphs; a bound function. */
+  readonly fail = (error: unknown): void => {
+    if (this.#hasFailed || this.#isClosing) return
+    this.#hasFailed = true
+    this.#options.onFail()
+    this.#options.logger.error(
+      { err: error },
+      'the index failed: searches are exact scans until the next start',
+    )
+  }
+}

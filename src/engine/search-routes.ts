@@ -1,0 +1,59 @@
+import { type Metric, metrics } from '../base/point.ts'
+import type { Route } from '../index/graph.ts'
+import type { GraphScheduler } from './graph-scheduler.ts'
+import type { GraphSet } from './graph-set.ts'
+import type { MetricPlan, RecallPlans } from './recall-plans.ts'
+
+export interface SearchRoutesOptions {
+  readonly graphs: GraphSet
+  readonly scheduler: GraphScheduler
+  readonly plans: RecallPlans
+}
+
+/** Which way searches take now: what was measured, as far as the graphs can be used. Main thread only. */
+export class SearchRoutes {
+  readonly #options: SearchRoutesOptions
+  /** Queries that have asked for their way, now and when they were last counted. */
+  #asked = 0
+  #askedBefore = 0
+
+  constructor(options: SearchRoutesOptions) {
+    this.#options = options
+  }
+
+  /** The way that searches under a metric take now; undefined for the exact scan. */
+  route(metric: Metric): Route | undefined {
+    this.#asked += 1
+    return this.#usable(this.#options.plans.routeFor(metric))
+  }
+
+  /** By metric: which way searches take now, and what was measured of it last. */
+  get plans(): Readonly<Record<Metric, MetricPlan>> {
+    const { plans } = this.#options
+    const inForce = (metric: Metric): MetricPlan => ({
+      route: this.#usable(plans.routeInForce(metric)),
+      recall: plans.of(metric).recall,
+    })
+    return Object.fromEntries(metrics.map((metric) => [metric, inForce(metric)])) as Record<
+      Metric,
+      MetricPlan
+    >
+  }
+
+  /** @returns how many queries have asked for their way since the last call */
+  countAsked(): number {
+    const asked = this.#asked - this.#askedBefore
+    this.#askedBefore = this.#asked
+    return asked
+  }
+
+  /** A route, unless the graph cannot be used now. */
+  #usable(route: Route | undefined): Route | undefined {
+    const { scheduler, graphs } = this.#options
+    // What a graph that was read from disk knows under other points leads walks astray until it has been repaired.
+    if (route === undefined || scheduler.hasFailed || graphs.isStale || !graphs.isCaughtUp(route.graph))
+      return undefined
+    // A collection that has become small again.
+    return graphs.isLarge ? route : undefined
+  }
+}
