@@ -7,7 +7,7 @@ import type { VectorIndex } from '../index/vector-index.ts'
 export interface MeasureSample {
   readonly ordinal: number
   /** Local slots. */
-  readonly asked: readonly number[]
+  readonly queries: readonly number[]
   readonly others: readonly number[]
 }
 
@@ -83,14 +83,14 @@ export function sampleForCheck(
     const local = Math.floor(at)
     if (index.isLive(segment.firstSlot + local)) others.push(local)
   }
-  const asked = others.filter((_, at) => at % Math.ceil(others.length / askedMax) === 0)
-  return others.length < othersMin ? undefined : { ordinal: segment.ordinal, asked, others }
+  const queries = others.filter((_, at) => at % Math.ceil(others.length / queriesMax) === 0)
+  return others.length < othersMin ? undefined : { ordinal: segment.ordinal, queries, others }
 }
 
 /** Of fewer points any graph will do. */
 const checkedMin = 512
 const checkedGrowth = 4
-const askedMax = 24
+const queriesMax = 24
 const othersMin = 128
 const othersMax = 8192
 /** What the points to choose from have together: a few hundred milliseconds of measuring at the most. */

@@ -65,7 +65,7 @@ export interface TaskResults {
   }
   /** How well each measure tells slots from others. */
   check: {
-    task: GraphPlace & { readonly asked: readonly number[]; readonly others: readonly number[] }
+    task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
     result: MeasureRecall
   }
   /** Writes the graph to a file, whole or not at all. */

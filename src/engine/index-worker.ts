@@ -106,7 +106,7 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
     case 'reconnect':
       return thread.reconnect(task.slots, task.scan, task.measure, isOver)
     case 'check':
-      return checkMeasures(segment, thread, task.graph, task.asked, task.others)
+      return checkMeasures(segment, thread, task.graph, task.queries, task.others)
     case 'save':
       saveGraph(segment, task.graph, task.path, task.meta)
       return undefined
