@@ -163,7 +163,7 @@ describe(`a search, seed ${seed}`, () => {
     const url = new URL('../kernels/assembly/rerank.ts', import.meta.url)
     const source = readFileSync(url, 'utf8')
     const variables = [...source.matchAll(/^(?:export )?let (\w+)/gm)].map(([, name]) => name!)
-    const begin = /^export function beginRanking\b[\s\S]*?^}/m.exec(source)![0]
+    const begin = /^export function beginRerank\b[\s\S]*?^}/m.exec(source)![0]
     assert.ok(variables.length > 0)
     for (const name of variables) assert.match(begin, new RegExp(`^  ${name} = `, 'm'))
   })

@@ -1,8 +1,8 @@
 import type { RunningServer } from '../../src/api/server.ts'
 import { createBodyBudgets } from '../../src/base/byte-budget.ts'
-import { Intake } from '../../src/base/intake.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
+import { ReadScheduler } from '../../src/base/read-scheduler.ts'
 import { RefusedKeys } from '../../src/base/refused-keys.ts'
 import { readConfig } from '../../src/config.ts'
 import { startHttpServer } from '../../src/http/server.ts'
@@ -26,7 +26,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     maxRequestBytes: 20_000,
     requestTimeoutMs: 10_000,
     budgets: createBodyBudgets(readConfig({})),
-    intake: new Intake(),
+    readScheduler: new ReadScheduler(),
     refusedKeys: new RefusedKeys(logger),
     metrics: new ServiceMetrics(),
     logger,
