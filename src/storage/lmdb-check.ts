@@ -1,6 +1,5 @@
 import { fstatSync, readSync } from 'node:fs'
 import {
-  apartBytes,
   checkPacked,
   countOfNodes,
   flagsAt,
@@ -13,6 +12,7 @@ import {
   nodeFlags,
   nodeSize,
   noPage,
+  overflowReferenceBytes,
   pageFlags,
   placeOfNode,
   readMeta,
@@ -202,7 +202,7 @@ export class LmdbCheck {
       const flags = page.readUInt16LE(at + 4)
       const isApart = flags === nodeFlags.apart
       const keyAt = at + nodeBytes
-      const bytesHere = isApart ? apartBytes : valueBytes
+      const bytesHere = isApart ? overflowReferenceBytes : valueBytes
       const isSound = page.readUInt16LE(at + 6) === keyBytes && (isApart || flags === 0)
       if (!isSound || keyAt + keyBytes + bytesHere > page.length) {
         throw new LmdbFault(`page ${number} has a damaged node`)
