@@ -13,16 +13,16 @@ import type {
 export class IndexThread {
   readonly #worker: Worker
   #settle: PromiseWithResolvers<unknown> | undefined
-  /** By index, what waits for the thread to have dropped it. */
+  /** By index, the promise that the thread drops it. */
   readonly #detaching = new Map<number, () => void>()
   #fault: unknown
 
-  /** @param onDeath called when the thread has ended, with the reason, before what it did is rejected */
+  /** @param onDeath called when the thread has ended, with the reason, before its task is rejected */
   constructor(setup: IndexWorkerSetup, onDeath: (fault: unknown) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
       workerData: setup,
-      // A start leaves some rubbish for each row that it reads: heaps of 48 MiB would keep it in memory.
+      // A start creates some garbage for each row that it reads: with young generations of 48 MiB it would stay in memory.
       resourceLimits: { maxYoungGenerationSizeMb: 6 },
     })
     this.#worker.on('message', (message: FromIndexWorker) => {
@@ -49,7 +49,7 @@ export class IndexThread {
     this.#post({ kind: 'segment', index, segment })
   }
 
-  /** Resolves when the thread has dropped everything of an index, after the task that it may be at. */
+  /** Resolves when the thread has dropped everything of an index, after its current task. */
   detach(index: number): Promise<void> {
     if (this.#fault !== undefined) return Promise.resolve()
     return new Promise((resolve) => {

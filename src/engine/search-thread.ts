@@ -17,7 +17,7 @@ import {
 interface Assignment {
   readonly request: SearchRequest
   readonly piece: Piece
-  /** Where its record stands in the ring. */
+  /** The address of its record in the ring. */
   readonly record: number
 }
 
@@ -30,7 +30,7 @@ export class SearchThread {
   readonly #assignments: Assignment[] = []
   /** Requests that failed in the thread, whose errors are on their way. */
   readonly #failed: SearchRequest[] = []
-  /** By index, what waits for the thread to have dropped it. */
+  /** By index, the promise that the thread drops it. */
   readonly #detaching = new Map<number, () => void>()
   #collected = 0
   #completedPieces = 0
@@ -68,7 +68,7 @@ export class SearchThread {
     this.#ring!.announceMessage()
   }
 
-  /** Resolves when the thread has dropped everything of an index, for whose hits nobody waits. */
+  /** Resolves when the thread has dropped everything of an index, whose hits are no longer needed. */
   detach(index: number): Promise<void> {
     if (this.#isDead) return Promise.resolve()
     return new Promise((resolve) => {
@@ -78,7 +78,7 @@ export class SearchThread {
     })
   }
 
-  /** Microseconds of work that the thread has in hand. */
+  /** Microseconds of work that the thread has queued. */
   get cost(): number {
     return this.#cost
   }
@@ -92,7 +92,7 @@ export class SearchThread {
     return this.#assignments.length > 0
   }
 
-  /** Puts a piece into the ring; false when it has no room until something comes back. */
+  /** Puts a piece into the ring; false if it has no room until a record is completed. */
   run(request: SearchRequest, piece: Piece): boolean {
     if (this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
@@ -102,7 +102,7 @@ export class SearchThread {
     return true
   }
 
-  /** Takes in what the thread has completed. */
+  /** Collects the pieces that the thread has completed. */
   collect(): void {
     if (this.#ring === undefined) return
     for (const { completed } = this.#ring; this.#collected !== completed; ) {
@@ -118,7 +118,7 @@ export class SearchThread {
     }
   }
 
-  /** The thread drops what it has of a request. */
+  /** Cancels the thread's pieces of a request. */
   cancel(request: SearchRequest): void {
     for (const each of this.#assignments) if (each.request === request) this.#ring!.cancel(each.record)
   }
