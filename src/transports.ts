@@ -32,10 +32,10 @@ export interface Ports {
 /** Both transports. */
 export interface Transports {
   readonly ports: Ports
-  /** What the gRPC health service answers; not serving until told. */
+  /** Sets the gRPC health service's status; NOT_SERVING at first. */
   setServing(serving: boolean): void
   setKeys(keys: ServiceKeys): void
-  /** Drains them side by side. */
+  /** Drains both at the same time. */
   close(timeoutMs: number): Promise<void>
 }
 
