@@ -33,11 +33,11 @@ export interface Service {
   readonly grpcAddress: Address
   /** Undefined when HTTP is disabled. */
   readonly httpAddress: Address | undefined
-  /** Where the generated API key stands; undefined when GRPC_ROOT_PASSWORD gave the key. */
+  /** The file of the generated API key; undefined if GRPC_ROOT_PASSWORD sets the key. */
   readonly apiKeyPath: string | undefined
-  /** Rejects when the stored data cannot be loaded; then `close` is all that is left to do. */
+  /** Rejects if the stored data cannot be loaded; then only `close` may be called. */
   readonly ready: Promise<void>
-  /** Drains running requests and releases everything, in the reverse order of its making. */
+  /** Drains running requests and releases everything, in the reverse order of creation. */
   close(): Promise<void>
 }
 
@@ -85,10 +85,10 @@ export async function examineData(config: Config): Promise<DirectoryDiagnosis> {
 }
 
 /**
- * The same, and takes damaged points out, so that the rest can be served.
+ * As `examineData`, and removes damaged points, so that the rest can be served.
  *
- * @returns what was found, and the file with what is left of the points that were set aside
- * @throws Error as `examineData`; or what kept the repair from being written, which can be repeated then
+ * @returns what was found, and the file with the remains of the points that were set aside
+ * @throws Error as `examineData`; or the error of a failed repair, which can then be repeated
  */
 export async function repairData(
   config: Config,
@@ -111,7 +111,7 @@ async function examineAnd(
  */
 export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
   const { dataDir } = config
-  // Opening would make what is missing.
+  // Opening would create missing files.
   if (!existsSync(databasePath(dataDir))) throw new Error(`nothing is stored in ${dataDir}`)
   const store = await openStore({ dataDir, logger: loggerOf({ ...config, logLevel: 'silent' }) })
   try {
@@ -122,7 +122,7 @@ export async function* snapshotOfData(config: Config): AsyncGenerator<Buffer> {
 }
 
 /**
- * Makes the data directory of a snapshot's bytes. Gives what was restored.
+ * Creates the data directory from a snapshot's bytes. Returns what was restored.
  *
  * @throws DatabaseError `invalid_argument` when the directory is not empty or the snapshot cannot be used
  */
@@ -138,7 +138,7 @@ export async function restoreData(
 /** Closes a part; `deadlineMs`, by `performance.now()`, is when all should be closed. */
 type Closer = (deadlineMs: number) => Promise<void>
 
-/** What the index has to be written to disk, however long the requests under way have taken to end. */
+/** Time to write the index to disk, however long the running requests have taken to end. */
 const indexCloseMinMs = 2_000
 
 function indexDirectory({ dataDir }: Config): string {
@@ -181,14 +181,14 @@ async function assemble(
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
-  // Runs until its threads are at work: what opening the ports takes does not come on top of that.
+  // Runs until its threads are at work, so that loading and opening the ports overlap.
   const stop = new AbortController()
   const opening = engine.openCollection(store, {
     ...config,
     indexDirectory: indexDirectory(config),
     signal: stop.signal,
   })
-  // It may fail before anybody waits for it: `ready` tells.
+  // It may fail before anybody waits for it: `ready` reports that.
   opening.catch(() => {})
   closers.push(async (deadlineMs) => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
@@ -233,7 +233,7 @@ async function assemble(
     const { points, dimension } = collection.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
-  // Whoever started the service hears of a failure through `ready`; nobody listening must not end the process.
+  // The caller learns of a failure through `ready`; without a listener, it must not end the process.
   ready.catch(() => {})
 
   return {
@@ -245,7 +245,7 @@ async function assemble(
   }
 }
 
-/** What there is once the points of the default collection are in memory. */
+/** The parts that exist once the points of the default collection are in memory. */
 interface Loaded {
   readonly main: Collection
   readonly set: CollectionSet
@@ -287,7 +287,7 @@ function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger:
   if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
 }
 
-/** The key of the data directory; undefined where GRPC_ROOT_PASSWORD gives one. */
+/** The key of the data directory; undefined if GRPC_ROOT_PASSWORD sets one. */
 async function generatedKey(
   { dataDir, grpcRootPassword, grpcRootPasswordNext }: Config,
   logger: Logger,
@@ -310,7 +310,7 @@ async function generatedKey(
   return { key, path }
 }
 
-/** All keys of both transports; a key of the settings allows everything. */
+/** All keys of both transports; a key from the settings has the role `write`. */
 function keysInForce(
   config: Config,
   generated: string | undefined,
@@ -332,7 +332,7 @@ function keysInForce(
   }
 }
 
-/** Which keys are in force, by their names. */
+/** Logs the names of the valid keys. */
 function logKeys({ grpc, http }: ServiceKeys, logger: Logger): void {
   const named = (keys: readonly ApiKey[]): string[] =>
     keys.map(({ name, role }) => (role === 'read' ? `${name} (read)` : name))
@@ -449,7 +449,7 @@ function registerCollections(metrics: ServiceMetrics, set: CollectionSet): void 
   )
 }
 
-/** Labels cost whoever stores the metrics. */
+/** Bounded because every label costs memory where metrics are stored. */
 const collectionsShown = 50
 
 function registerSystem({ metrics, config, writesBlocked }: TransportParts, simd: string): void {

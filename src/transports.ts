@@ -2,9 +2,9 @@ import type { ApiContext } from './api/call.ts'
 import type { RunningServer } from './api/server.ts'
 import { Keyring, type ServiceKeys } from './base/api-key.ts'
 import { type BodyBudgets, createBodyBudgets } from './base/byte-budget.ts'
-import { Intake } from './base/intake.ts'
 import type { Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
+import { ReadScheduler } from './base/read-scheduler.ts'
 import { RefusedKeys } from './base/refused-keys.ts'
 import type { WritesBlocked } from './base/writes-blocked.ts'
 import type { Config } from './config.ts'
@@ -32,10 +32,10 @@ export interface Ports {
 /** Both transports. */
 export interface Transports {
   readonly ports: Ports
-  /** What the gRPC health service answers; not serving until told. */
+  /** Sets the gRPC health service's status; NOT_SERVING at first. */
   setServing(serving: boolean): void
   setKeys(keys: ServiceKeys): void
-  /** Drains them side by side. */
+  /** Drains both at the same time. */
   close(timeoutMs: number): Promise<void>
 }
 
@@ -49,14 +49,14 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
   const budgets = createBodyBudgets(config)
   registerBudgets(metrics, budgets)
   const { maxRequestBytes, requestTimeoutMs } = config
-  const intake = new Intake()
+  const readScheduler = new ReadScheduler()
   const refusedKeys = new RefusedKeys(logger)
   registerRefusedKeys(metrics, refusedKeys)
   const grpcKeys = new Keyring(keys.grpc)
   const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
   registerKeys(metrics, grpcKeys, httpKeys)
   const bounds = { maxRequestBytes, requestTimeoutMs, budgets }
-  const shared = { ...bounds, context, intake, refusedKeys, metrics, logger }
+  const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger }
   const grpc = await startGrpcServer({
     ...shared,
     keys: grpcKeys,

@@ -2,7 +2,7 @@ import type { ApiKey, Role } from '../base/api-key.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { OperationName } from './operations.ts'
 
-/** What a key must allow for each operation; what is not among them, such as snapshots, takes a key for everything. */
+/** The role that each operation needs; everything that is not listed, such as snapshots, needs the role `write`. */
 export const operationRoles: Readonly<Record<OperationName, Role>> = {
   InsertVector: 'write',
   InsertVectorsBatch: 'write',
@@ -21,7 +21,7 @@ export function allows({ role }: ApiKey, needed: Role): boolean {
   return role === 'write' || needed === 'read'
 }
 
-/** @param what was asked for, as the transport names it */
+/** @param what was requested, as the transport names it */
 export function permissionDenied({ name }: ApiKey, what: string): DatabaseError {
   return new DatabaseError(
     'permission_denied',

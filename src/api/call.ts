@@ -4,7 +4,7 @@ import type { Database, Snapshot } from '../engine/database.ts'
 
 export type { Collections, Database, Lease, Snapshot }
 
-/** The bounds and defaults an operation fills in; from the settings of the same names. */
+/** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
   readonly maxLimit: number
   readonly hnswEf: number
@@ -31,7 +31,7 @@ export interface Call {
   /** Aborts when the caller has gone or its deadline has passed. */
   readonly signal?: AbortSignal
   /**
-   * Told once nothing of the request's bytes is needed any more and what was made of them is counted
+   * Called when the request's bytes are no longer needed and the values decoded from them are counted
    * elsewhere, as points are while they wait for the disk. Otherwise the bytes count until the answer.
    */
   readonly decoded?: () => void

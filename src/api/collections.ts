@@ -27,7 +27,7 @@ export interface HnswInput {
 }
 
 export interface SetAliasesInput {
-  /** By alias, the collection it is to stand for. */
+  /** By alias, the collection that it shall refer to. */
   readonly set?: ReadonlyMap<string, string> | undefined
   readonly remove?: readonly string[] | undefined
 }
@@ -46,8 +46,8 @@ export async function getCollection(
 }
 
 /**
- * Creates a collection; one that is there with the same settings is left as it is, so that the call can be repeated.
- * Fails with `already_exists` when it is there with others.
+ * Creates a collection; does nothing if it exists with the same settings, so that the call can be repeated.
+ * Fails with `already_exists` if it exists with others.
  */
 export async function putCollection(
   { collections }: ApiContext,
@@ -68,7 +68,7 @@ export async function deleteCollection(
   await collections.drop(checkName(name, 'name'))
 }
 
-/** Sets and removes aliases, all or none; resolves with the aliases that there are then. */
+/** Sets and removes aliases, all or none; resolves with all aliases that exist afterwards. */
 export async function setAliases(
   { collections }: ApiContext,
   { set = new Map(), remove = [] }: SetAliasesInput,
@@ -113,5 +113,5 @@ function checkWhole(
   throw invalid(`${field} is ${value}, it must be a whole number from ${min} to ${max}`)
 }
 
-/** So many go into one commit without holding up others. */
+/** This many fit into one commit without delaying others. */
 const aliasesPerCall = 1000

@@ -4,7 +4,7 @@ import type { ApiContext } from './call.ts'
 import type { PointIdInput } from './delete-point.ts'
 import { checkId } from './validation.ts'
 
-/** The message of a missing point, to the letter of the HTTP contract. */
+/** The message for a missing point, exactly as the HTTP contract words it. */
 export const pointNotFound = 'Point not found'
 
 /** The stored point, its float32 values unchanged. Fails with `not_found` when there is none with this id. */

@@ -23,7 +23,7 @@ import type { PointInput, SearchInput } from './validation.ts'
 /** One operation: what every transport offers under its own spelling. */
 export type Operation<Input, Output> = (context: ApiContext, input: Input, call: Call) => Promise<Output>
 
-/** What each operation takes and gives, by its name in the protobuf service. */
+/** The input and output of each operation, by its name in the protobuf service. */
 export interface OperationTypes {
   InsertVector: { input: PointInput; output: string }
   InsertVectorsBatch: { input: InsertVectorsBatchInput; output: readonly string[] }

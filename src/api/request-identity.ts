@@ -6,16 +6,16 @@ import type { RequestIdentity } from '../engine/database.ts'
 import { type Call, invalid } from './call.ts'
 
 /**
- * Makes the identity of a request that came with an idempotency key, point by point as these are checked. What is
- * hashed are the values: the same ones are the same request, over either transport and however JSON spells them.
+ * Builds the identity of a request that has an idempotency key, point by point as these are checked. It hashes the
+ * values: equal values are the same request, over either transport and however JSON spells them.
  */
-export class IdentityOfRequest {
+export class RequestIdentityBuilder {
   readonly #keyHash: Uint8Array
   readonly #body: Hash
 
   constructor(key: string, operation: KeyedOperation) {
     this.#keyHash = hash('sha256', key, 'buffer').subarray(0, hashBytes)
-    // The two inserts are answered differently: one key cannot be for both.
+    // The two inserts have different answers: one key cannot be used for both.
     this.#body = createHash('sha256').update(operation)
   }
 
@@ -23,7 +23,7 @@ export class IdentityOfRequest {
     hashPoint(this.#body, point)
   }
 
-  /** When all points have been added. */
+  /** The identity; call when all points have been added. */
   whole(): RequestIdentity {
     return { keyHash: this.#keyHash, bodyHash: this.#body.digest().subarray(0, hashBytes) }
   }
@@ -37,14 +37,14 @@ export class IdentityOfRequest {
 export function identityOf(
   { idempotencyKey }: Call,
   operation: KeyedOperation,
-): IdentityOfRequest | undefined {
+): RequestIdentityBuilder | undefined {
   if (idempotencyKey === undefined) return undefined
   const fault = faultOfIdempotencyKey(idempotencyKey)
   if (fault !== undefined) throw invalid(`idempotency-key ${fault}`)
-  return new IdentityOfRequest(idempotencyKey, operation)
+  return new RequestIdentityBuilder(idempotencyKey, operation)
 }
 
 type KeyedOperation = 'InsertVector' | 'InsertVectorsBatch'
 
-/** Of SHA-256: enough that no two keys and no two bodies share a hash. */
+/** The first bytes of SHA-256: enough that no two keys and no two bodies share a hash. */
 const hashBytes = 16

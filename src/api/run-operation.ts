@@ -13,7 +13,7 @@ export interface OperationRunner {
   readonly logger: Logger
 }
 
-/** A transport's spelling of one call: its bytes to the input, the output to its bytes. */
+/** Converts one call for a transport: its bytes to the input, and the output to its bytes. */
 export interface CallCodec<Name extends OperationName, Answer> {
   readonly decode: () => OperationTypes[Name]['input']
   /** A promise for an answer so large that it is made in turns. */
@@ -59,7 +59,7 @@ async function inCollection<Output>(
   return await operation({ collections, limits, database: lease.database })
 }
 
-/** Counts a call, of an operation or of what a transport has besides; says nothing of what it held. */
+/** Counts a call of an operation, or of something else that a transport offers; never logs its contents. */
 export function noteRequest(
   { metrics, logger, transport }: Omit<OperationRunner, 'context'>,
   operation: string,
@@ -72,7 +72,7 @@ export function noteRequest(
   }
 }
 
-/** A full disk is told of by the storage, once. */
+/** Only internal errors: a full disk, for one, is logged once, by the storage. */
 function logFault(runner: OperationRunner, operation: OperationName, error: DatabaseError): void {
   if (error.reason === 'internal') {
     runner.logger.error({ operation, transport: runner.transport, err: error.cause ?? error }, error.message)

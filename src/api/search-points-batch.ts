@@ -8,7 +8,7 @@ export interface SearchPointsBatchInput {
 }
 
 /**
- * Answers each query as a single search would, with a list each in the order of the queries; an empty batch has none.
+ * Answers each query as a single search would, with one list for each, in the order of the queries; none for an empty batch.
  * Fails with `invalid_argument`, naming the first bad query; then nothing is searched.
  */
 export async function searchPointsBatch(

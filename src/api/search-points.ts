@@ -3,8 +3,8 @@ import type { ApiContext, Call } from './call.ts'
 import { checkQuery, type SearchInput } from './validation.ts'
 
 /**
- * Ids of the `limit` nearest points by the query's own metric, as the one list there is: closest first, equal
- * distances in the order of insertion; fewer when there are fewer points.
+ * Ids of the `limit` nearest points by the query's own metric, as a single list: nearest first, equal distances in
+ * the order of insertion; fewer if there are fewer points.
  */
 export async function searchPoints(context: ApiContext, input: SearchInput, call: Call): Promise<IdLists> {
   const query = checkQuery(input, context.database.dimension, context.limits, '', call.fields.queryVector)

@@ -1,6 +1,6 @@
 /** A transport that listens. */
 export interface RunningServer {
-  /** Where it listens; `port` is the real one when 0 was asked for. */
+  /** Where it listens; `port` is the actual port if 0 was configured. */
   readonly host: string
   readonly port: number
   /**

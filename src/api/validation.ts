@@ -42,7 +42,7 @@ export interface SearchInput {
   readonly ef?: IntegerInput | undefined
 }
 
-/** @param path where the point stands in the request: '' or like `vectors[3].` */
+/** @param path of the point in the request: '' or like `vectors[3].` */
 export function checkPoint(input: PointInput, dimension: number | undefined, path: string): NewPoint {
   return {
     vector: checkVector(input.vector, dimension, `${path}vector`),
@@ -51,7 +51,7 @@ export function checkPoint(input: PointInput, dimension: number | undefined, pat
 }
 
 /**
- * @param path where the query stands in the request: '' or like `queries[3].`
+ * @param path of the query in the request: '' or like `queries[3].`
  * @param vectorField the transport's name for the query's vector
  */
 export function checkQuery(
@@ -76,14 +76,14 @@ export function checkId(id: string | undefined, path: string): string {
 }
 
 /**
- * The items of a batch as a transport decodes them, gone through once. An undefined is no item: it stands where
- * decoding has taken long without finding one, and others may have a turn.
+ * The items of a batch, decoded by a transport while they are iterated, once. An undefined is not an item: it is yielded
+ * when decoding takes long without finding one, so that other work may have a turn.
  */
 export type BatchItems<Input> = Iterable<Input | undefined>
 
 /**
- * Runs `check` over the items of a batch; the first bad item's error is the batch's, and ends it. Items are
- * decoded as they are asked for, so this is also where a large batch makes way for others.
+ * Runs `check` over the items of a batch; fails with the error of the first bad item. Items are decoded while they
+ * are iterated, so this is also where a large batch yields to other work.
  *
  * @throws what `check` throws, and the cancellation of `signal`
  */
@@ -106,8 +106,8 @@ export async function checkBatch<Input, Checked>(
 }
 
 /**
- * Checks the lengths of a batch again, where the dimension has changed since it was checked: while it made way
- * for others, one of them can have stored the first point.
+ * Checks the lengths of a batch again if the dimension has changed since the first check: while the batch yielded,
+ * another call can have stored the first point.
  */
 export function recheckDimension(
   items: readonly { readonly vector: Float32Array }[],
@@ -169,7 +169,7 @@ function checkLimit(limit: IntegerInput | undefined, maxLimit: number, path: str
   return Number(limit)
 }
 
-/** Any breadth is allowed: one beyond the number of points searches them all. */
+/** Any ef is allowed: one larger than the number of points searches them all. */
 function checkEf(ef: IntegerInput | undefined, path: string): number {
   if (ef === undefined) return 0
   const whole = typeof ef === 'bigint' || Number.isInteger(ef)
@@ -177,7 +177,7 @@ function checkEf(ef: IntegerInput | undefined, path: string): number {
   return Number(ef)
 }
 
-/** A value as a message shows it: quoted, and cut where it is long. */
+/** A value as messages show it: quoted, and cut if it is long. */
 function shown(value: EnumInput): string {
   if (typeof value === 'number') return String(value)
   return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)

@@ -12,19 +12,19 @@ export interface ApiKey {
   readonly role: Role
 }
 
-/** The keys that are in force. */
+/** The valid keys. */
 export interface ServiceKeys {
   readonly grpc: readonly ApiKey[]
-  /** Undefined when HTTP asks for no key; of an empty list nobody has one. */
+  /** Undefined when HTTP needs no key; with an empty list, no key is valid. */
   readonly http: readonly ApiKey[] | undefined
 }
 
-/** Where a data directory keeps the generated key; whoever has the directory finds it there, the command line too. */
+/** Where a data directory keeps the generated key; the command line reads it there too. */
 export function apiKeyPath(dataDir: string): string {
   return join(dataDir, 'api-key')
 }
 
-/** Where the generated key is kept while a setting gives another one, so that nobody takes it for the one in force. */
+/** Where the generated key is kept while a setting overrides it, so that nobody mistakes it for the valid one. */
 export function unusedApiKeyPath(dataDir: string): string {
   return join(dataDir, 'api-key.unused')
 }
@@ -35,40 +35,40 @@ export function newApiKey(): string {
 }
 
 /**
- * The keys that one transport takes, and how many calls each has let in: whoever replaces a key sees there whether
- * the old one is still in use.
+ * The keys that one transport accepts, and how many calls each has authorized: the count shows whether a key that is
+ * being replaced is still in use.
  */
 export class Keyring {
-  #locks: readonly Lock[]
+  #matchers: readonly KeyMatcher[]
 
   constructor(keys: readonly ApiKey[]) {
-    this.#locks = keys.map(createLock)
+    this.#matchers = keys.map(createMatcher)
   }
 
-  /** Puts other keys into force; those that stay keep their counts. */
+  /** Replaces the keys; those that stay keep their counts. */
   replace(keys: readonly ApiKey[]): void {
     const calls = new Map(this.calls)
-    this.#locks = keys.map(createLock)
-    for (const lock of this.#locks) lock.calls = calls.get(lock.key.name) ?? 0
+    this.#matchers = keys.map(createMatcher)
+    for (const matcher of this.#matchers) matcher.calls = calls.get(matcher.key.name) ?? 0
   }
 
-  /** Calls that each key has let in, by its name. */
+  /** Calls that each key has authorized, by its name. */
   get calls(): readonly (readonly [string, number])[] {
-    return this.#locks.map(({ key, calls }) => [key.name, calls])
+    return this.#matchers.map(({ key, calls }) => [key.name, calls])
   }
 
   /**
-   * The key that the value of an `authorization` header is, bare or as `Bearer <key>`; the first one where two are
-   * the same. All keys are compared, whichever it is, so that the time tells nothing.
+   * Finds the key in the value of an `authorization` header, bare or as `Bearer <key>`; the first one if two are equal.
+   * It always compares all keys, so that the time it takes reveals nothing.
    */
   find(authorization: string | undefined): ApiKey | undefined {
     if (authorization === undefined) return undefined
     const bearer = authorization.replace(/^bearer +/i, '')
-    let found: Lock | undefined
-    for (const lock of this.#locks) {
-      const isBare = lock.isKey(authorization)
-      const isBearer = lock.isKey(bearer)
-      if (isBare || isBearer) found ??= lock
+    let found: KeyMatcher | undefined
+    for (const matcher of this.#matchers) {
+      const isBare = matcher.matches(authorization)
+      const isBearer = matcher.matches(bearer)
+      if (isBare || isBearer) found ??= matcher
     }
     if (found === undefined) return undefined
     found.calls += 1
@@ -76,24 +76,24 @@ export class Keyring {
   }
 }
 
-interface Lock {
+interface KeyMatcher {
   readonly key: ApiKey
-  readonly isKey: (text: string) => boolean
+  readonly matches: (text: string) => boolean
   calls: number
 }
 
 /**
- * Compares with one key in a time that tells nothing of it: what is presented is laid over as many bytes as the key
- * has, and all of them are compared, whatever was presented.
+ * Compares with one key in constant time: the presented text is written to a buffer of the key's length, and all of its
+ * bytes are always compared.
  */
-function createLock(key: ApiKey): Lock {
+function createMatcher(key: ApiKey): KeyMatcher {
   const expected = Buffer.from(key.key)
   const presented = Buffer.alloc(expected.length)
-  const isKey = (text: string): boolean => {
+  const matches = (text: string): boolean => {
     presented.fill(0)
     presented.write(text)
-    // Of a longer text only the beginning stands in the buffer.
+    // The buffer holds only the beginning of a longer text.
     return timingSafeEqual(presented, expected) && text.length === key.key.length
   }
-  return { key, isKey, calls: 0 }
+  return { key, matches, calls: 0 }
 }

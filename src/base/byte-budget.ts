@@ -2,17 +2,17 @@ import { DatabaseError } from './errors.ts'
 
 export interface ByteBudgetOptions {
   readonly maxBytes: number
-  /** What is held, and the setting of `maxBytes`, as the refusal names them. */
+  /** What is held, and the name of the setting `maxBytes` comes from, for the error message. */
   readonly what: string
   readonly setting: string
 }
 
 /**
- * A bound on the memory of what is under way together, such as all request bodies that are still arriving.
+ * A limit on the total memory of everything in progress, such as all request bodies that are still arriving.
  *
- * What is larger than 1 MiB has three quarters of it, everything else the rest: however many large bodies
- * crawl in, searches and single inserts pass. A claim larger than its whole share is let in when nothing else
- * is there: it could never pass otherwise.
+ * Claims larger than 1 MiB share three quarters of it, smaller ones the rest: however many large bodies arrive
+ * slowly, searches and single inserts still get through. A claim larger than its whole share is accepted when
+ * nothing else is in that share: otherwise it could never be.
  */
 export class ByteBudget {
   readonly #options: ByteBudgetOptions
@@ -31,7 +31,7 @@ export class ByteBudget {
     return this.#small.usedBytes + this.#large.usedBytes
   }
 
-  /** Claims that were refused, ever. */
+  /** Claims refused since the start. */
   get refusals(): number {
     return this.#refusals
   }
@@ -67,15 +67,15 @@ export class ByteBudget {
   }
 }
 
-/** What a transport holds its bodies in. */
+/** The budgets for a transport's bodies. */
 export interface BodyBudgets {
-  /** Requests that arrive, are decoded, or are searched for. */
+  /** Requests, from their arrival until they are decoded or answered. */
   readonly requests: ByteBudget
   /** Answers until they are sent. */
   readonly answers: ByteBudget
 }
 
-/** The budgets that the settings ask for: as many bytes of requests as of answers. */
+/** Creates the budgets from the settings: as many bytes of requests as of answers. */
 export function createBodyBudgets({ maxBufferedBytes }: { readonly maxBufferedBytes: number }): BodyBudgets {
   const shared = { maxBytes: maxBufferedBytes, setting: 'MAX_BUFFERED_BYTES' }
   return {
@@ -105,9 +105,9 @@ export class ByteHold {
   }
 
   /**
-   * Does nothing once released: what comes late is not kept.
+   * Does nothing after `release`.
    *
-   * @throws DatabaseError `overloaded` when there is no room; then the claim stays as it was
+   * @throws DatabaseError `overloaded` when there is no room; then the claim is unchanged
    */
   resize(bytes: number): void {
     if (this.#isReleased || bytes === this.#bytes) return
@@ -115,7 +115,7 @@ export class ByteHold {
     this.#bytes = bytes
   }
 
-  /** Any number of times. */
+  /** Idempotent. */
   release(): void {
     this.resize(0)
     this.#isReleased = true

@@ -1,16 +1,16 @@
-/** The collection of the contract's points: it is always there, and cannot be deleted. */
+/** The collection of calls that name none: it always exists and cannot be deleted. */
 export const defaultCollection = 'default'
 
-/** What a name of a collection or an alias looks like. */
+/** The valid names of collections and aliases. */
 export const collectionName: RegExp = /^[a-z0-9][a-z0-9_-]{0,62}$/
 
 /** The same in words. */
 export const collectionNameRule = '1 to 63 of a-z, 0-9, _ and -, the first a letter or digit'
 
-/** What HNSW_M and HNSW_EF_CONSTRUCTION, and the same of a collection, may be. */
+/** The bounds of HNSW_M and HNSW_EF_CONSTRUCTION, and of a collection's own values. */
 export const hnswBounds = { m: { min: 4, max: 64 }, efConstruction: { min: 8, max: 2000 } } as const
 
-/** How the graphs of a collection are built; what is absent is as the settings HNSW_M and HNSW_EF_CONSTRUCTION say. */
+/** How the graphs of a collection are built; absent values default to the settings HNSW_M and HNSW_EF_CONSTRUCTION. */
 export interface HnswSettings {
   /** Links of a node on each upper level; level 0 has twice as many. */
   readonly m?: number | undefined

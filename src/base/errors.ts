@@ -21,9 +21,9 @@ export type Reason =
   | 'internal'
 
 /**
- * The one table of everything that can go wrong for a caller, and how each transport says it.
- * Code throws `DatabaseError` with a reason from here; a transport looks the reason up. What we did not
- * throw ourselves is `internal`: it is logged with its cause, and its text is never sent.
+ * The one table of everything that can go wrong for a caller, with the status of each transport.
+ * Code throws `DatabaseError` with a reason from here; a transport looks the reason up. Every other error
+ * is `internal`: it is logged with its cause, and its text is never sent.
  */
 export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly http: number }>> = {
   invalid_argument: { grpc: 3, http: 400 },
@@ -48,7 +48,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   internal: { grpc: 13, http: 500 },
 }
 
-/** What a caller is told when the fault is ours. The cause goes to the log. */
+/** The message to the caller when the fault is ours. The cause goes to the log. */
 export const internalMessage = 'internal error: the server log has the details'
 
 /** An error whose message may be sent to the caller. `cause` may not. */
@@ -63,15 +63,15 @@ export class DatabaseError extends Error {
 }
 
 /**
- * Gives any thrown value the form that may be sent: a `DatabaseError` as it is, everything else as
- * `internal` with the original as its cause.
+ * Turns any thrown value into an error that may be sent: a `DatabaseError` unchanged, everything else
+ * as `internal` with the original as its cause.
  */
 export function toDatabaseError(thrown: unknown): DatabaseError {
   if (thrown instanceof DatabaseError) return thrown
   return new DatabaseError('internal', internalMessage, { cause: thrown })
 }
 
-/** The error of work whose caller has gone: the signal's own reason where that may be sent. */
+/** The error of an aborted call: the signal's own reason if that may be sent. */
 export function cancellation(signal: AbortSignal): DatabaseError {
   if (signal.reason instanceof DatabaseError) return signal.reason
   return new DatabaseError('cancelled', 'the caller has gone')

@@ -1,6 +1,6 @@
 import { idBytes, idFromBytes, spellId, writeIdBytes } from './ids.ts'
 
-/** Ids that can be spelled one by one, straight into the bytes of an answer. */
+/** Ids that can be written as text one by one, directly into the bytes of an answer. */
 export interface SpellableIds {
   /** How many there are. */
   readonly total: number
@@ -9,25 +9,25 @@ export interface SpellableIds {
 }
 
 /**
- * Lists of point ids, one list after the other, 16 bytes an id: what searches answer with, from the engine to the
- * bytes that a transport sends.
+ * Lists of point ids, one list after the other, 16 bytes an id: the result of searches, from the engine to the bytes
+ * that a transport sends.
  *
- * A string an id would be a heap object an id, 100,000 of them for a batch of 10,000 queries, and each pass of the
- * garbage collector while they wait to be sent would copy them all.
+ * A string for each id would be a heap object, 100,000 of them for a batch of 10,000 queries, and the garbage collector
+ * would copy them all in each pass while they wait to be sent.
  */
 export class IdLists implements SpellableIds {
-  /** Those of all ids, and behind them whatever there may be. */
+  /** The bytes of all ids; may be longer. */
   readonly bytes: Uint8Array
-  /** Of each list, the number of ids up to its end: it begins where the one before it ends. */
+  /** For each list, the number of ids up to its end: it begins where the one before it ends. */
   readonly ends: readonly number[]
 
-  /** @param bytes at least 16 for each of the last of `ends`, which ascend */
+  /** @param bytes at least 16 x the last of `ends`, which ascend */
   constructor(bytes: Uint8Array, ends: readonly number[]) {
     this.bytes = bytes
     this.ends = ends
   }
 
-  /** The same ids, packed; each a well-formed one. */
+  /** Packs lists of well-formed ids. */
   static of(lists: readonly (readonly string[])[]): IdLists {
     const ids = lists.flat()
     const bytes = new Uint8Array(ids.length * idBytes)
@@ -78,7 +78,7 @@ export class IdLists implements SpellableIds {
   }
 }
 
-/** Ids that are text already, lower-case: those of fresh points. */
+/** Ids that are already lower-case text: those of new points. */
 export class IdTexts implements SpellableIds {
   readonly #ids: readonly string[]
 
@@ -95,18 +95,18 @@ export class IdTexts implements SpellableIds {
   }
 }
 
-/** What writes lists of ids into an answer, part by part. */
+/** Writes lists of ids into an answer, part by part. */
 export interface ListWriter {
   /** Before the ids of a list. */
   begin?(list: number): void
-  /** The ids [first, end), by number: all of a list's, or so many of a long one. */
+  /** The ids [first, end), by number: all of a list, or a part of a long one. */
   ids(first: number, end: number): void
-  /** Behind the ids of a list. */
+  /** After the ids of a list. */
   end?(): void
 }
 
 /**
- * Has lists written in steps: each goes through many short lists, or a part of a long one.
+ * Writes lists in steps: each step writes many short lists, or a part of a long one.
  *
  * @param ends those of `IdLists`
  */
@@ -128,5 +128,5 @@ export function* listSteps(ends: readonly number[], writer: ListWriter): Generat
   }
 }
 
-/** Writing so many takes well under a millisecond. */
+/** Writing this many takes well under a millisecond. */
 export const idsPerStep = 1024

@@ -21,8 +21,8 @@ export function newId(): string {
 export const idSeedBytes = 16
 
 /**
- * Ids that follow from a random seed, 16 bytes each: whoever keeps the seed has them all. As random as `newId`'s to
- * everybody else: the blocks of AES in counter mode, under the seed as its key.
+ * Ids that are derived from a random seed, 16 bytes each, so that only the seed has to be kept. To everybody else they
+ * are as random as those of `newId`: the blocks of AES in counter mode, with the seed as the key.
  */
 export function idsFromSeed(seed: Uint8Array, count: number): Buffer {
   const ids = createCipheriv('aes-128-ctr', seed, Buffer.alloc(idBytes)).update(Buffer.alloc(count * idBytes))
@@ -74,10 +74,10 @@ export function spellId(bytes: Uint8Array, offset: number, target: Uint8Array, a
 
 const form = 'xxxxxxxx-xxxx-xxxx-xxxx-xxxxxxxxxxxx'
 
-/** Where ids are spelled: a string put together from pieces takes three times as long until it is sent. */
+/** Ids are written as text here first: a string concatenated from pieces takes three times as long to send. */
 const spelled = Buffer.alloc(idLength)
 
-/** Where the two digits of each byte stand. */
+/** The positions of each byte's two digits. */
 const digitsAt: readonly number[] = [...form.matchAll(/xx/g)].map(({ index }) => index)
 
 const hyphensAt: readonly number[] = [...form.matchAll(/-/g)].map(({ index }) => index)

@@ -1,4 +1,4 @@
-/** Numbers as a JSON array that says -0 where `JSON.stringify` says 0: a stored vector is given back exactly. */
+/** Numbers as a JSON array that keeps -0, which `JSON.stringify` turns into 0: a stored vector is returned exactly. */
 export function jsonNumbers(values: ArrayLike<number>): string {
   let text = '['
   for (let index = 0; index < values.length; index += 1) {

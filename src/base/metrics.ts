@@ -3,8 +3,8 @@ import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom
 export type Transport = 'grpc' | 'http'
 
 /**
- * The Prometheus metrics of the service. Parts that have figures of their own register a gauge that is read when
- * /metrics is asked for, so that keeping them costs nothing in between.
+ * The Prometheus metrics of the service. Other parts register gauges that are read only when /metrics is requested, so
+ * that they cost nothing in between.
  */
 export class ServiceMetrics {
   readonly #registry = new Registry()
@@ -46,7 +46,7 @@ export class ServiceMetrics {
     this.#fsyncSeconds.observe(seconds)
   }
 
-  /** A gauge whose value is read whenever the metrics are. `name` has its unit last. */
+  /** A gauge whose value is read whenever /metrics is requested. `name` has its unit last. */
   gauge(name: string, help: string, read: () => number): void {
     new Gauge({
       name,
@@ -58,7 +58,7 @@ export class ServiceMetrics {
     })
   }
 
-  /** A gauge that is always 1, for what its labels say. */
+  /** A gauge that is always 1: its labels hold the information. */
   info(name: string, help: string, labels: Readonly<Record<string, string>>): void {
     new Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.#registry] }).set(labels, 1)
   }

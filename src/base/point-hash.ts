@@ -1,7 +1,7 @@
 import type { Hash } from 'node:crypto'
 import { contentTypes, type NewPoint } from './point.ts'
 
-/** Adds the values of a point to a hash, so that no two lists of points give it the same bytes. */
+/** Adds the values of a point to a hash, so that no two different lists of points add the same bytes. */
 export function hashPoint(hash: Hash, { vector, payload }: NewPoint): void {
   head[0] = contentTypes.indexOf(payload.contentType)
   head[1] = vector.length

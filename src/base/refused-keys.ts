@@ -2,14 +2,14 @@ import type { Logger } from './log.ts'
 import type { Transport } from './metrics.ts'
 
 /**
- * Tells of calls without the right key: in the log the first one at once, and then at most a line a second with how
- * many there were. Never what was sent as the key.
+ * Counts and logs calls without a valid key: the first one at once, then at most one line a second with their number.
+ * Never logs what was sent as the key.
  */
 export class RefusedKeys {
   readonly #logger: Logger
   readonly #counts: Record<Transport, number> = { grpc: 0, http: 0 }
   /** Since the last line. */
-  #untold = 0
+  #unreported = 0
   #timer: NodeJS.Timeout | undefined
 
   constructor(logger: Logger) {
@@ -24,16 +24,16 @@ export class RefusedKeys {
   /** @param from the caller's address, where that is known */
   add(transport: Transport, from: string | undefined): void {
     this.#counts[transport] += 1
-    this.#untold += 1
+    this.#unreported += 1
     if (this.#timer === undefined) this.#tell(transport, from)
   }
 
   #tell(transport: Transport, from: string | undefined): void {
-    this.#logger.warn({ transport, from, calls: this.#untold }, 'refused a missing or invalid API key')
-    this.#untold = 0
+    this.#logger.warn({ transport, from, calls: this.#unreported }, 'refused a missing or invalid API key')
+    this.#unreported = 0
     this.#timer = setTimeout(() => {
       this.#timer = undefined
-      if (this.#untold > 0) this.#tell(transport, from)
+      if (this.#unreported > 0) this.#tell(transport, from)
     }, 1000)
     this.#timer.unref()
   }

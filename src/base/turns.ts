@@ -1,11 +1,11 @@
 /**
- * Turns on the event loop for work that would hold it for long: it goes on for a millisecond, then everybody
- * else has a turn before it goes on.
+ * Turns on the event loop, for work that would block it for long: the work runs for a millisecond, then everything
+ * else has a turn before it continues.
  */
 export class Turn {
   #endMs = performance.now() + turnMs
 
-  /** Whether the time is up: then `next` is due. */
+  /** Whether the time is up: then call `next`. */
   get isOver(): boolean {
     return performance.now() >= this.#endMs
   }
@@ -20,8 +20,8 @@ export class Turn {
 }
 
 /**
- * Goes through all the steps of some work, and gives its result: at once where that takes no longer than a turn,
- * as nearly always, otherwise as a promise.
+ * Runs all steps of some work and returns its result: directly if it takes no longer than one turn, as it nearly always
+ * does, otherwise as a promise.
  */
 export function inTurns<Result>(work: Iterator<void, Result>): Result | Promise<Result> {
   const turn = new Turn()
@@ -40,10 +40,10 @@ async function goOn<Result>(work: Iterator<void, Result>, turn: Turn): Promise<R
   }
 }
 
-/** How long work goes on before the event loop looks for what else has come. */
+/** How long work runs before the event loop handles other events. */
 const turnMs = 1
 
-/** Whoever waits for a turn, in order: with one of them in each round of the loop, many hold it no longer than one. */
+/** Work that waits for a turn, in order: one in each round of the loop, so that many block it no longer than one. */
 const waiting: (() => void)[] = []
 
 function callNext(): void {

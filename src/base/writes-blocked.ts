@@ -1,4 +1,4 @@
-/** Why changes are not taken, while reads and searches go on. */
+/** Why writes are rejected, while reads and searches continue. */
 export type WritesBlocked = 'disk_full' | 'disk_failed'
 
 /** For people. */

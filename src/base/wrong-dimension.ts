@@ -1,9 +1,9 @@
 import { DatabaseError } from './errors.ts'
 
 /**
- * The error of a vector that is not as long as those that are stored.
+ * The error for a vector whose length differs from that of the stored ones.
  *
- * @param path where the vector stands in the request, like `vectors[3].vector`
+ * @param path of the vector in the request, like `vectors[3].vector`
  */
 export function wrongDimension(path: string, length: number, dimension: number): DatabaseError {
   return new DatabaseError(

@@ -2,9 +2,9 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 
 /**
- * Collects this thread's garbage now. Gigabytes of shared memory stay for as long as one thread has not noticed that it
- * has dropped them, and a thread that sleeps would never notice. Takes some milliseconds in a thread with little of its
- * own. No frame on the stack may still hold what is to go.
+ * Collects this thread's garbage now. Shared memory, gigabytes of it, is only freed when every thread has collected its
+ * references, and a thread that sleeps never would. Takes a few milliseconds in a thread with a small heap. No frame on
+ * the stack may still reference what is to be freed.
  */
 export function collectGarbage(): void {
   collect ??= exposed()

@@ -11,19 +11,19 @@ export interface CollectionSetOptions {
   readonly store: DataStore
   /** The default collection, open already. */
   readonly main: Collection
-  /** What a collection has that was created without settings of its own. */
+  /** The settings of collections that were created without any. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
-  /** Beyond so many open collections, those that nobody uses are closed, the longest unused first. */
+  /** Beyond this many open collections, unused ones are closed, the least recently used first. */
   readonly maxOpenCollections: number
-  /** A small collection that nobody has used for so long is closed; for tests, a few. */
+  /** A small collection that has not been used for this long is closed; for tests, a few. */
   readonly idleMs?: number | undefined
   readonly logger: Logger
 }
 
 /**
- * The collections of a process: opened when somebody asks for their points, closed when nobody has for a while, so that
- * thousands cost no more than their names.
+ * The collections of a process: opened when a call needs their points, closed when they have not been used for a while,
+ * so that thousands cost no more than their names.
  *
  *   on disk ──lease──> opening ──> open, used by n ──released──> open, unused ──idle, or too many──> closing ──> on disk
  *                                      └──────────────drop: what runs ends with an error──────────────────────> gone
@@ -35,7 +35,7 @@ export class CollectionSet implements Collections {
   readonly #mainLease: Lease
   /** By number: those that are not merely on disk. */
   readonly #entries = new Map<number, Entry>()
-  /** Numbers of collections that are being dropped: to callers they are gone. */
+  /** Numbers of collections that are being dropped: for callers they no longer exist. */
   readonly #dropping = new Set<number>()
   readonly #timer: NodeJS.Timeout
   /** The last change of names. */
@@ -176,7 +176,7 @@ export class CollectionSet implements Collections {
   async #open(name: string): Promise<Lease> {
     for (;;) {
       const record = this.#find(name)
-      // An alias can move to the default collection while the collection it named is being opened.
+      // An alias can move to the default collection while its former collection is being opened.
       if (record === undefined) return this.#mainLease
       const entry = this.#entries.get(record.number) ?? this.#begin(record)
       if (entry.closing !== undefined) {
@@ -225,11 +225,11 @@ export class CollectionSet implements Collections {
     return { m: m ?? hnswM, efConstruction: efConstruction ?? hnswEfConstruction }
   }
 
-  /** Whoever uses the collection gets an error; nothing of its graphs is kept. */
+  /** Closes a dropped collection: calls in progress fail, and its graphs are not written. */
   async #discard(number: number): Promise<void> {
     const entry = this.#entries.get(number)
     if (entry === undefined) return
-    // One that cannot be opened can be dropped.
+    // A collection that cannot be opened can still be dropped.
     await entry.opening.catch(() => {})
     await this.#end(entry, (collection) => collection.discard())
   }
@@ -248,7 +248,7 @@ export class CollectionSet implements Collections {
     for (const entry of unused.slice(0, over)) this.#closeSoon(entry)
   }
 
-  /** Those that take long to open stay open. */
+  /** Whether the collection may be closed when idle: larger ones take long to open. */
   #isSmall({ collection }: Entry): boolean {
     const { points, dimension } = collection!.stats
     return points * dimension * Float32Array.BYTES_PER_ELEMENT <= smallBytes
@@ -297,7 +297,7 @@ export class CollectionSet implements Collections {
     return { ...common, dimension: open.dimension ?? record?.dimension, points: open.stats.points }
   }
 
-  /** @throws DatabaseError `already_exists` when a collection has other settings than those that are given */
+  /** @throws DatabaseError `already_exists` if the collection's settings differ from the given ones */
   #checkSame(name: string, { dimension, hnsw }: CollectionSettings): void {
     const info = this.get(name)
     const pairs = [
@@ -305,11 +305,11 @@ export class CollectionSet implements Collections {
       ['hnsw.m', hnsw.m, info.hnsw.m],
       ['hnsw.ef_construction', hnsw.efConstruction, info.hnsw.efConstruction],
     ] as const
-    for (const [field, asked, actual] of pairs) {
-      if (asked === undefined || asked === actual) continue
+    for (const [field, requested, actual] of pairs) {
+      if (requested === undefined || requested === actual) continue
       throw new DatabaseError(
         'already_exists',
-        `the collection ${name} exists, and its ${field} is ${actual ?? 'not fixed yet'}, not ${asked}`,
+        `the collection ${name} exists, and its ${field} is ${actual ?? 'not fixed yet'}, not ${requested}`,
       )
     }
   }
@@ -319,7 +319,7 @@ export class CollectionSet implements Collections {
 class Entry {
   readonly record: CollectionRecord
   readonly #onUnused: () => void
-  /** Set at once by whoever makes the entry. */
+  /** Set by the creator of the entry, at once. */
   opening!: Promise<Collection>
   collection: Collection | undefined
   store: Store | undefined
@@ -373,5 +373,5 @@ const collectionsMax = 100_000
 
 const smallIdleMs = 60_000
 
-/** Is read from the disk in some milliseconds. */
+/** Collections up to this size are read from the disk in a few milliseconds. */
 const smallBytes = 4 * 1024 * 1024

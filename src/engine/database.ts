@@ -4,15 +4,15 @@ import type { Snapshot } from '../storage/store.ts'
 
 export type { Snapshot }
 
-/** By what a request with an idempotency key is recognized: hashes of 16 bytes. */
+/** Identifies a request with an idempotency key, by hashes of 16 bytes. */
 export interface RequestIdentity {
   readonly keyHash: Uint8Array
-  /** Of what is to be stored: the same for the same points, however the transports spell them. */
+  /** The hash of the points to store: equal for equal points, however the transports encode them. */
   readonly bodyHash: Uint8Array
 }
 
 /**
- * What the engine offers to the api. All arguments are checked before they come here.
+ * The engine's interface to the api. All arguments were checked before.
  * Insertions and removals resolve when they are on disk and visible to every later read and search.
  */
 export interface Database {
@@ -21,8 +21,8 @@ export interface Database {
   /**
    * Stores all points or none; ids are in the order of `points`, which is not empty.
    *
-   * With an `identity`, a request that was stored before gets its ids again, also those of points that have been
-   * removed since. One that comes while the first is under way waits for that.
+   * With an `identity`, a request that was stored before gets the same ids again, also those of points that have been
+   * removed since. A repetition that arrives while the first is in progress waits for it.
    *
    * @throws DatabaseError `key_reused` when a request with another body was stored under the key
    */

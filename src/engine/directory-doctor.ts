@@ -4,7 +4,7 @@ import type { CollectionRecord } from '../storage/store.ts'
 import type { Survey } from '../storage/survey.ts'
 import { type Diagnosis, emptyDiagnosis, examine } from './doctor.ts'
 
-/** What an examination of a data directory found: in the default collection, and in named ones where there are any. */
+/** The result of examining a data directory: its default collection, and the named ones if there are any. */
 export interface DirectoryDiagnosis extends Diagnosis {
   readonly collections?: readonly CollectionDiagnosis[]
 }
@@ -13,14 +13,14 @@ export interface CollectionDiagnosis extends Diagnosis {
   readonly name: string
   /** The file with what is left of points that were set aside. */
   readonly setAside?: string
-  /** Set when there is nothing to go on with. */
+  /** Set if nothing of the collection can be read. */
   readonly isBeyondRepair?: true
 }
 
 /**
  * Examines all collections, one after the other.
  *
- * @param act what is done to a collection that is damaged; gives the file with the points that were set aside
+ * @param act called for each damaged collection; returns the file with the points that were set aside
  * @returns what was found, and that file for the default collection
  */
 export async function examineDirectory(

@@ -7,15 +7,15 @@ import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import type { Findings, Survey } from '../storage/survey.ts'
 
-/** What an examination of stored data found. */
+/** The result of examining stored data. */
 export interface Diagnosis {
   readonly points: number
   /** Points by graph file: those that it links, and those that a start would have to link. */
   readonly graphs: readonly { readonly file: string; readonly linked: number; readonly unlinked: number }[]
-  /** What is wrong with the points, which are not all what was stored: the first of it, where there is much. */
+  /** Damage of the points; only the first entries if there are many. */
   readonly damage: readonly string[]
   readonly damageCount: number
-  /** What is wrong with the index on disk: the next start builds it anew. */
+  /** Damage of the index on disk: the next start rebuilds it. */
   readonly staleIndex: readonly string[]
 }
 
@@ -57,7 +57,7 @@ function indexFor(dimension: number, directory: string, files: readonly string[]
   })
 }
 
-/** Of a file that cannot be read any number will do: reading it whole will say what is wrong. */
+/** If no file can be read, the number does not matter: reading the complete file will report the damage. */
 function linksOf(directory: string, files: readonly string[]): number {
   try {
     return files[0] === undefined ? 16 : linksOfGraphFile(join(directory, files[0]))
@@ -80,7 +80,7 @@ function readGraph(
   }
   try {
     loadGraph(segment, graph, join(directory, file))
-    // Slots that leave are what changed since: a start repairs them before it serves from the graph.
+    // Leaving slots are those that changed since the file was written: a start repairs them before it serves from the graph.
     stale.push(...graphFaults(segment, graph).map((fault) => `${file}: ${fault}`))
   } catch (error) {
     stale.push(`${file}: ${messageOf(error)}`)

@@ -1,7 +1,7 @@
 /**
  * Wakes the main thread when a search thread has completed something. The main thread's event loop must never
- * block, so it listens by `Atomics.waitAsync`; while it has not asked to be woken, ringing costs nothing, so
- * that what several threads complete meanwhile comes in together.
+ * block, so it listens by `Atomics.waitAsync`. While it does not listen, ringing costs nothing, and everything
+ * that several threads complete meanwhile is collected together.
  */
 export class Doorbell {
   readonly buffer: SharedArrayBuffer
@@ -19,7 +19,7 @@ export class Doorbell {
     Atomics.notify(this.#words, bellWord)
   }
 
-  /** Main thread: from now on the next ring calls `listener`, once. What was completed before may not. */
+  /** Main thread: the next ring calls `listener`, once. Check afterwards for what was completed before this call. */
   listen(listener: () => void): void {
     const bell = Atomics.load(this.#words, bellWord)
     Atomics.store(this.#words, armedWord, 1)

@@ -6,21 +6,21 @@ import type { SearchExecutor } from './executor.ts'
 import type { IndexThreadPool } from './index-thread-pool.ts'
 import type { SharedBudget } from './shared-budget.ts'
 
-/** Settings of the process: of its threads, of what all collections may take together, and of every collection. */
+/** Settings of the process: of its threads, of the limits that all collections share, and of every collection. */
 export interface EngineOptions {
   readonly searchThreads: number
   readonly indexThreads: number
   readonly maxLimit: number
-  /** Bits of a code; undefined for what is usual at the dimension. */
+  /** Bits of a code; undefined for `usualCodeBits`. */
   readonly hnswCodeBits?: CodeBits | undefined
-  /** The ef of a search that states none. */
+  /** The default ef of searches. */
   readonly hnswEf: number
   readonly recallTarget: number
   /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
   readonly graphBytesMin?: number | undefined
   /** Vectors of a collection, in bytes, that may wait to be linked; for tests, few. */
   readonly maxUnindexedBytes?: number | undefined
-  /** Without a change for so long the index is tidied and written to disk; for tests, a few. */
+  /** After this long without a change, the index is repaired and written to disk; for tests, a few. */
   readonly quietMs?: number | undefined
   /** Searches of at most this many bytes of rows run on the main thread; for tests of the search threads, 0. */
   readonly inlineBytesMax?: number | undefined
@@ -41,7 +41,7 @@ export interface CollectionOptions {
   /** Links of a graph's node on each upper level; level 0 has twice as many. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
-  /** Breaks off the opening, while points are being loaded. */
+  /** Aborts the opening while points are being loaded. */
   readonly signal?: AbortSignal | undefined
 }
 
@@ -51,7 +51,7 @@ export interface EngineParts {
   readonly kernels: KernelModule
   readonly executor: SearchExecutor
   readonly indexThreads: IndexThreadPool
-  /** Ids that the searches under way may bring. */
+  /** Results that all searches in progress may return. */
   readonly results: SharedBudget
   /** Bytes of changes that wait for the disk. */
   readonly writes: SharedBudget

@@ -19,7 +19,7 @@ export interface EngineStats {
   readonly queuedWriteBytes: number
 }
 
-/** Starts the threads that fill collections: they can come up while a store is being opened. */
+/** Starts the threads that fill collections: they start up while a store is being opened. */
 export function startEngine(options: EngineOptions): Engine {
   const kernels = loadKernels()
   options.logger.debug({ variant: kernels.variant, isWide: kernels.isWide }, 'kernels compiled')
@@ -44,14 +44,14 @@ export function startEngine(options: EngineOptions): Engine {
 }
 
 /**
- * The process: its kernels, its search threads and index threads, what bounds all collections together, and the
- * collections that are open. Main thread only.
+ * What all collections of the process share: kernels, search threads, index threads and limits; and the collections
+ * that are open. Main thread only.
  */
 export class Engine implements AsyncDisposable {
   readonly #parts: EngineParts
   readonly #open = new Set<Collection>()
   readonly #opening = new Set<Promise<Collection>>()
-  /** Breaks openings off. */
+  /** Aborts openings. */
   readonly #stop = new AbortController()
   #closing: Promise<void> | undefined
   #collecting: NodeJS.Timeout | undefined
@@ -90,28 +90,28 @@ export class Engine implements AsyncDisposable {
     try {
       const collection = await opening
       this.#open.add(collection)
-      void collection.ended.then(() => this.#forget(collection))
+      void collection.ended.then(() => this.#remove(collection))
       return collection
     } finally {
       this.#opening.delete(opening)
     }
   }
 
-  #forget(collection: Collection): void {
+  #remove(collection: Collection): void {
     this.#open.delete(collection)
-    // A process that ends gives everything back anyway.
+    // A process that ends frees everything anyway.
     if (this.#closing !== undefined) return
-    // Whoever has closed it has a moment to let go of it too. One collection serves all that are closed meanwhile.
+    // Later, because the caller still references the collection. One run serves all that are closed meanwhile.
     this.#collecting ??= setTimeout(() => {
       this.#collecting = undefined
       collectGarbage()
-    }, forgetMs).unref()
+    }, collectGarbageMs).unref()
   }
 
   /**
    * Closes the collections that are open, then stops the threads.
    *
-   * @param timeoutMs after which index threads are stopped whatever they do; what they keep on disk is a cache
+   * @param timeoutMs after which index threads are stopped in any case; their files are only a cache
    */
   close(timeoutMs?: number): Promise<void> {
     this.#closing ??= this.#close(timeoutMs)
@@ -131,5 +131,5 @@ export class Engine implements AsyncDisposable {
   }
 }
 
-/** After a collection was closed, its memory is given back. */
-const forgetMs = 1000
+/** The delay between closing a collection and freeing its memory. */
+const collectGarbageMs = 1000

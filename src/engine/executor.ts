@@ -24,15 +24,15 @@ export interface ExecutorOptions {
 }
 
 /**
- * Runs searches on worker threads, so that no scan ever holds up the event loop. Every thread serves every index.
+ * Runs searches on worker threads, so that no scan blocks the event loop. Every thread serves every index.
  *
  *   search ──> requests of its index, each cut into pieces ──> a ring for each thread ──> merged ──> resolved
  *
  * A single scan is cut by slots, so that every core works on it; a batch is cut by queries, and those that scan
- * go through the rows together. Turns go piece by piece: indexes take turns, and within an index its requests; and a
- * thread has about a millisecond of work ahead, so that it need not wait for the next piece: a query that comes beside
- * a batch of thousands, or beside thousands of requests to another index, waits for two or three pieces, not for all.
- * A scan too small to be worth the hand-over runs at once, on the calling thread.
+ * read the rows together. Indexes take turns, piece by piece, and so do the requests of one index. A thread has about a
+ * millisecond of work queued, so that it need not wait for the next piece. So a query that arrives during a batch of
+ * thousands, or during thousands of requests to another index, waits for two or three pieces, not for all of them.
+ * A scan too small to be worth sending to a thread runs at once, on the calling thread.
  */
 export class SearchExecutor implements AsyncDisposable {
   readonly #options: ExecutorOptions
@@ -54,7 +54,7 @@ export class SearchExecutor implements AsyncDisposable {
     })
   }
 
-  /** Starts the threads, once: as late as the first index, so that they do not hold up what fills it. */
+  /** Starts the threads, once: only with the first index, so that they do not delay what fills it. */
   start(): void {
     while (this.#threads.length < this.#options.threads) {
       this.#threads.push(this.#spawn(this.#threads.length + 1))
@@ -71,7 +71,7 @@ export class SearchExecutor implements AsyncDisposable {
     return this.#threads.map(({ completedPieces }) => completedPieces)
   }
 
-  /** Gives every thread an index to search; segments that it grows later are followed. */
+  /** Lets every thread search an index, including the segments that it adds later. */
   attach(index: VectorIndex, routeOf: RouteOf = () => undefined): IndexSearches {
     this.start()
     const { kernels, threads } = this.#options
@@ -95,7 +95,7 @@ export class SearchExecutor implements AsyncDisposable {
     return searches
   }
 
-  /** Lets what runs and waits end, then stops the threads. */
+  /** Waits for all searches, then stops the threads. */
   async close(): Promise<void> {
     this.#closed = true
     await Promise.all([...this.#attached].map((searches) => searches.close()))
@@ -106,7 +106,7 @@ export class SearchExecutor implements AsyncDisposable {
     await this.close()
   }
 
-  /** A request to the index has come. */
+  /** Adds an index with a new request to those that wait. */
   #enqueue(searches: IndexSearches): void {
     if (!this.#waiting.includes(searches)) this.#waiting.push(searches)
     this.#dispatch()
@@ -122,20 +122,20 @@ export class SearchExecutor implements AsyncDisposable {
     await Promise.all(this.#threads.map((thread) => thread.detach(searches.index.id)))
   }
 
-  /** Takes in what is done, hands out what waits, and sees to it that this happens again. */
+  /** Collects completed pieces, hands out waiting ones, and listens for the next completion. */
   #dispatch(): void {
-    this.#exchange()
+    this.#collectAndHandOut()
     if (this.#isListening || !this.#threads.some(({ isBusy }) => isBusy)) return
     this.#isListening = true
     this.#doorbell.listen(() => {
       this.#isListening = false
       this.#dispatch()
     })
-    // What was done before the doorbell could ring for it.
-    this.#exchange()
+    // Again, for pieces that were completed before the doorbell could ring for them.
+    this.#collectAndHandOut()
   }
 
-  #exchange(): void {
+  #collectAndHandOut(): void {
     for (const thread of this.#threads) thread.collect()
     while (this.#waiting.length > 0) {
       const thread = this.#threads.reduce((least, each) => (each.cost < least.cost ? each : least))
@@ -182,8 +182,8 @@ function recordBytesMax(maxLimit: number): number {
 /** About 100 microseconds of scanning: below, a second thread saves less than the transport's own work. */
 const inlineBytesMax = 1024 * 1024
 
-/** A thread that has more work than this ahead gets no more: enough to bridge a busy event loop. */
+/** A thread with more queued work than this gets no more: enough to bridge a busy event loop. */
 const aheadMicroseconds = 1000
 
-/** 16 TiB of segments: the ranges of a scan have room in a record. */
+/** 16 TiB of segments: a record has room for the ranges of a scan. */
 const segmentsMax = 4096

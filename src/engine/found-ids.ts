@@ -5,8 +5,8 @@ import type { HitLists } from './hit-lists.ts'
 import type { IdTable } from './id-table.ts'
 
 /**
- * The ids of all hits, in turns where there are many. A slot that was deleted, or deleted and filled anew, while the
- * search ran is no longer what was found.
+ * The ids of all hits, in turns if there are many. Drops hits whose slot was deleted, or deleted and reused, while the
+ * search ran.
  *
  * @param index undefined where there are no hits
  * @param removals those of the index before the search
@@ -27,7 +27,7 @@ export function* foundIds(
       seen += 1
       if (seen % idsPerStep === 0) yield
       const slot = hits.slot(list, rank)
-      // Looking at every slot is two cache misses a hit.
+      // Checking every slot costs two cache misses a hit.
       const isFound =
         index?.removals === removals ||
         (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
@@ -40,5 +40,5 @@ export function* foundIds(
   return new IdLists(bytes, ends)
 }
 
-/** Copying so many takes a tenth of a millisecond, as memory has to be waited for with each. */
+/** Copying this many takes a tenth of a millisecond, because each one waits for memory. */
 const idsPerStep = 512

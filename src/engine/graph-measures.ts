@@ -3,33 +3,33 @@ import type { MeasureRecall } from '../index/measure-check.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 
-/** What a check of a graph's measures asks an index thread. */
+/** The slots for a check of a graph's measures. */
 export interface MeasureSample {
   readonly ordinal: number
   /** Local slots. */
-  readonly asked: readonly number[]
+  readonly queries: readonly number[]
   readonly others: readonly number[]
 }
 
-/** What a graph's distances are measured on, or why there is no graph. */
+/** What a graph's distances are computed from, or why there is no graph. */
 export type GraphMeasure = MeasuredOn | 'nothing' | undefined
 
 /**
- * What the distances of each graph are measured on: codes where they tell the points apart, float32 rows where codes do not, and
- * nothing, which means no graph, where neither does. Decided by measurement (measure-check.ts) when a graph is begun, and again when
- * the collection has grown to four times what it was.
+ * What each graph's distances are computed from: codes if they tell the points apart, float32 rows if only these do, and
+ * nothing, which means no graph, if neither does. Decided by a check (measure-check.ts) when a graph is begun, and again
+ * when the collection has grown to four times its size.
  */
 export class GraphMeasures {
   readonly #chosen: GraphMeasure[] = Array.from({ length: graphsPerSegment }, () => undefined)
   /** Points at the last check of each graph; 0 where it was not worth one. */
   readonly #checkedAt: number[] = Array.from({ length: graphsPerSegment }, () => 0)
 
-  /** What each graph is measured on; undefined for graphs that there are not. */
+  /** What each graph's distances are computed from; undefined for graphs that do not exist. */
   get active(): readonly (MeasuredOn | undefined)[] {
     return this.#chosen.map((on) => (on === 'nothing' ? undefined : on))
   }
 
-  /** What was decided of each graph; undefined where nothing was yet. */
+  /** The decision for each graph; undefined if there is none yet. */
   get chosen(): readonly GraphMeasure[] {
     return this.#chosen
   }
@@ -38,7 +38,7 @@ export class GraphMeasures {
     return this.#chosen[graph] !== undefined && this.#chosen[graph] !== 'nothing'
   }
 
-  /** The measure that the links of a graph that there is are chosen by, as the kernels number it. */
+  /** The measure by which an existing graph selects its links, as the kernels number it. */
   linkMeasure(graph: number, layout: SegmentLayout): number {
     return measureOf(graphMetrics[graph]!, layout, this.active[graph])
   }
@@ -55,16 +55,16 @@ export class GraphMeasures {
   }
 }
 
-/** What is good enough of what was found; codes where they are, as they are read sooner. */
+/** Chooses by the recall of a check; codes if they are good enough, because they are faster to read. */
 export function bestMeasure({ codes = 0, rows = 0 }: MeasureRecall): MeasuredOn | 'nothing' {
   if (codes >= recallMin) return 'codes'
-  // A graph by codes that find some of what is near still serves a wider walk, if rows do no better.
+  // If rows are no better, codes that find part of the nearest are still usable with a wider walk.
   if (rows < recallMin && rows <= codes && codes >= usableMin) return 'codes'
   return rows >= usableMin ? 'rows' : 'nothing'
 }
 
 /**
- * A few slots to ask for and more to choose from, evenly spread over the segment with the most slots.
+ * A few slots as queries and more to choose from, evenly spread over the segment with the most slots.
  *
  * @returns undefined where too few are live
  */
@@ -83,19 +83,19 @@ export function sampleForCheck(
     const local = Math.floor(at)
     if (index.isLive(segment.firstSlot + local)) others.push(local)
   }
-  const asked = others.filter((_, at) => at % Math.ceil(others.length / askedMax) === 0)
-  return others.length < othersMin ? undefined : { ordinal: segment.ordinal, asked, others }
+  const queries = others.filter((_, at) => at % Math.ceil(others.length / queriesMax) === 0)
+  return others.length < othersMin ? undefined : { ordinal: segment.ordinal, queries, others }
 }
 
-/** Of fewer points any graph will do. */
+/** With fewer points, any graph is good enough. */
 const checkedMin = 512
 const checkedGrowth = 4
-const askedMax = 24
+const queriesMax = 24
 const othersMin = 128
 const othersMax = 8192
-/** What the points to choose from have together: a few hundred milliseconds of measuring at the most. */
+/** Components of all points to choose from: at most a few hundred milliseconds of computing distances. */
 const componentsMax = 4_194_304
 /** The share of the true nearest below which a measure is worth replacing by a slower one. */
 const recallMin = 0.95
-/** Below, a graph is a matter of chance. */
+/** Below this share, a graph is no better than chance. */
 const usableMin = 0.5

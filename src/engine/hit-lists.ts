@@ -4,25 +4,25 @@ import type { Hit } from '../index/hit.ts'
 export interface PackedHits {
   /** Slot, sequence and distance of each hit. */
   readonly numbers: readonly number[]
-  /** Of each query, how many hits. */
+  /** The number of hits of each query. */
   readonly counts: readonly number[]
 }
 
 /**
- * What a search has found: for each of its queries a list of hits, ascending by (distance, sequence).
+ * The result of a search: for each of its queries a list of hits, ascending by (distance, sequence).
  *
- * The hits stay in the arrays in which the pieces of the search brought them, three numbers a hit: V8 keeps such an
- * array as bare doubles, so the garbage collector has nothing to follow in it. An object a hit would be 100,000 of them
- * for a batch of 10,000 queries, alive until the last is answered, and the collector would copy them one by one
- * meanwhile. A typed array a piece would be an allocation outside of V8's heap, which costs more than the numbers.
+ * The hits stay in the arrays in which the pieces of the search returned them, three numbers a hit: V8 keeps such an
+ * array as unboxed doubles, so the garbage collector has nothing to trace in it. An object for each hit would be 100,000
+ * of them for a batch of 10,000 queries, alive until the last is answered, and the collector would copy them one by one
+ * meanwhile. A typed array for each piece would be an allocation outside of V8's heap, which costs more than the numbers.
  */
 export class HitLists {
-  /** By list: the array that its hits are in, and where in it they begin and end. */
+  /** By list: the array with its hits, and where in it they begin and end. */
   readonly #numbers: (readonly number[])[]
   readonly #starts: number[]
   readonly #ends: number[]
 
-  /** So many empty lists. */
+  /** Creates this many empty lists. */
   constructor(length: number) {
     this.#numbers = new Array<readonly number[]>(length).fill(noNumbers)
     this.#starts = new Array<number>(length).fill(0)
@@ -71,7 +71,7 @@ export class HitLists {
   /**
    * Adds hits to a list, which keeps the first `k` of all.
    *
-   * @param numbers kept, not copied; the hits stand in [start, end) of it, ascending, at most `k` of them
+   * @param numbers kept, not copied; the hits are in [start, end) of it, ascending, at most `k` of them
    */
   add(list: number, numbers: readonly number[], start: number, end: number, k: number): void {
     if (this.#ends[list] === this.#starts[list]) {
@@ -86,7 +86,7 @@ export class HitLists {
     }
   }
 
-  /** The same as objects: for tests, and for whoever looks at few. */
+  /** The hits as objects: for tests, and for small results. */
   lists(): Hit[][] {
     return this.#numbers.map((_, list) =>
       Array.from({ length: this.lengthOf(list) }, (_, rank) => ({
@@ -97,7 +97,7 @@ export class HitLists {
     )
   }
 
-  /** The first numbers, `most` of them, of a list and others, hit by hit in their order. */
+  /** Merges a list with others, hit by hit, and returns the first `most` numbers. */
   #merged(list: number, others: readonly number[], most: number): readonly number[] {
     const own = this.#numbers[list]!
     const ownEnd = this.#ends[list]!

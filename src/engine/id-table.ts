@@ -3,15 +3,15 @@ import { idBytes, idToBytes } from '../base/ids.ts'
 /**
  * Point ids in memory, both ways: slot to id for answers, id to slot for GET and DELETE.
  *
- * Ids stand as 16 bytes each in pages by slot. The way back is an open-addressing hash table of slot numbers
- * with linear probing, cut into 256 partitions by the id's first byte: growing moves one partition at a
+ * Ids are stored by slot, as 16 bytes each, in pages. The reverse direction is an open-addressing hash table of slot
+ * numbers with linear probing, cut into 256 partitions by the id's first byte: growing moves one partition at a
  * time, so that no insert stalls the event loop. A `Map<string, number>` costs about 120 bytes a point and
  * gives the garbage collector a million strings to walk; this takes 16 bytes and 4 to 11 more for the table.
  *
- * Ids are random version 4 UUIDs of our own making, so their bytes serve as their hash. Nobody outside can
- * choose one, and looking up a crafted id only probes.
+ * Ids are random version 4 UUIDs that we generate, so their bytes serve as their hash. Callers cannot choose
+ * ids, and looking up a crafted one only probes.
  *
- * Main thread only, but for the ids of a start: `pages`.
+ * Main thread only, except for the ids of a start: see `pages`.
  */
 export class IdTable {
   readonly #pages: Page[] = []
@@ -24,7 +24,7 @@ export class IdTable {
     this.#partitions = Array.from({ length: 256 }, () => ({ slots: new Uint32Array(entries), count: 0 }))
   }
 
-  /** How many ids stand in the table. */
+  /** The number of ids in the table. */
   get size(): number {
     return this.#size
   }
@@ -35,7 +35,7 @@ export class IdTable {
     return this.#pages.length * pageBytes + tables
   }
 
-  /** Gives `slot` the 16-byte `id`. The slot must not have one, nor the id a slot. */
+  /** Assigns the 16-byte `id` to `slot`. Neither may be in the table. */
   set(slot: number, id: Uint8Array): void {
     writePagedId(this.pages(slot + 1), slot, id)
     this.enter(slot)
@@ -49,7 +49,7 @@ export class IdTable {
     return this.#pages
   }
 
-  /** Takes in the id that stands in the page of `slot`. The slot must not have one, nor the id a slot. */
+  /** Adds the id that another thread wrote to the page of `slot`. Neither may be in the table. */
   enter(slot: number): void {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const at = (slot % slotsPerPage) * idBytes
@@ -75,7 +75,7 @@ export class IdTable {
     for (let index = 0; index < idBytes; index += 1) target[at + index] = page[from + index]!
   }
 
-  /** Takes the id of `slot` out of the table. The slot must have one. */
+  /** Removes the id of `slot` from the table. The slot must have one. */
   delete(slot: number): void {
     const offset = (slot % slotsPerPage) * idBytes
     const id = this.#pages[Math.floor(slot / slotsPerPage)]!.slice(offset, offset + idBytes)

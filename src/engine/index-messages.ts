@@ -11,9 +11,9 @@ import type { IdPages } from './id-table.ts'
 import type { SharedRanges } from './shared-ranges.ts'
 
 /**
- * What the main thread and the index threads say to each other: a segment as soon as it exists, then one task
- * at a time, each answered, and when an index is closed, to drop it. Every thread serves every index: messages name
- * theirs by its id, which is unique in the process. Slots are local to their segment.
+ * The messages between the main thread and the index threads: each segment as soon as it exists, then one task at a
+ * time, each answered, and when an index is closed, a request to drop it. Every thread serves every index: messages
+ * identify theirs by its id, which is unique in the process. Slots are local to their segment.
  */
 export interface IndexWorkerSetup {
   readonly kernels: KernelModule
@@ -27,15 +27,15 @@ export interface GraphPlace {
   readonly graph: number
 }
 
-/** ... with the measure that its links are chosen by. */
+/** ... with the measure by which its links are selected. */
 export interface MeasuredGraph extends GraphPlace {
   readonly measure: number
 }
 
 export interface TaskResults {
   /**
-   * Puts points into a segment, and their ids into `ids`: all that it can take of the slots, as the store numbers them, or
-   * what it can for some milliseconds.
+   * Puts stored points into a segment, and their ids into `ids`: takes runs of slots, as the store numbers them, until all
+   * are taken or some milliseconds have passed.
    */
   fill: {
     task: {
@@ -48,31 +48,31 @@ export interface TaskResults {
     }
     result: FilledSlots
   }
-  /** Links waiting slots, for some milliseconds; gives how many of them were dealt with. */
+  /** Links waiting slots, for some milliseconds; returns how many were processed. */
   link: { task: MeasuredGraph & { readonly slots: readonly number[] }; result: number }
-  /** Repairs the lists of slots [from, to) that name leaving slots, for some milliseconds; gives the slot to go on from. */
+  /** Repairs the lists of slots [from, to) that contain leaving slots, for some milliseconds; returns the slot to continue from. */
   repair: { task: MeasuredGraph & { readonly from: number; readonly to: number }; result: number }
-  /** Ends the stay of the leaving slots. */
+  /** Makes the leaving slots absent. */
   release: { task: GraphPlace; result: undefined }
   /** Empties a graph. */
   reset: { task: GraphPlace; result: undefined }
-  /** Looks for slots that cannot be reached, for some milliseconds; undefined while there is more to look at. */
+  /** Scans for unreachable slots, for some milliseconds; undefined while the scan is not complete. */
   reach: { task: GraphPlace & { readonly scan: ReachScan }; result: readonly number[] | undefined }
-  /** Gives slots that cannot be reached links, for some milliseconds; how many were dealt with and how many got one. */
+  /** Reconnects unreachable slots, for some milliseconds; returns how many were processed and how many got a link. */
   reconnect: {
     task: MeasuredGraph & { readonly slots: readonly number[]; readonly scan: ReachScan }
     result: { readonly seen: number; readonly linked: number }
   }
   /** How well each measure tells slots from others. */
   check: {
-    task: GraphPlace & { readonly asked: readonly number[]; readonly others: readonly number[] }
+    task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
     result: MeasureRecall
   }
-  /** Writes the graph to a file, whole or not at all. */
+  /** Writes the graph to a file, atomically. */
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }
   /** Reads the graph back; undefined when there is no file. */
   load: { task: GraphPlace & { readonly path: string }; result: LoadedGraph | undefined }
-  /** Searches the slots below `slotCount`; what was found so far where `stop` has become 1. */
+  /** Searches the slots below `slotCount`; returns the hits found so far once `stop` is 1. */
   search: {
     task: {
       readonly queries: readonly IndexQuery[]
@@ -87,22 +87,22 @@ export interface FilledSlots {
   readonly points: number
   /** Whether all slots have been taken. */
   readonly isDone: boolean
-  /** What is damaged, if anything is: the slots are of no use then. */
+  /** The damage, if there is any: then the slots are unusable. */
   readonly fault?: string
 }
 
 export interface LoadedGraph {
   readonly meta: CheckpointMeta
-  /** Why the file is of no use; the graph is empty then. */
+  /** Why the file is unusable; then the graph is empty. */
   readonly fault?: string
-  /** It is sound, but too many of its points are gone. */
+  /** The file is undamaged, but too many of its points are gone. */
   readonly isOutdated?: boolean
   readonly linked: number
-  /** Slots that are to be repaired around before anything is linked. */
+  /** Leaving slots, which have to be repaired out before anything is linked. */
   readonly leaving: number
 }
 
-/** What a route was found to recall; the first that reaches the target ends the search. */
+/** The measured recall of a route; the first route that reaches the target ends the audit. */
 export interface RouteRecall {
   readonly route: Route
   readonly recall: number
@@ -117,7 +117,7 @@ export type ToIndexWorker =
   | { readonly kind: 'task'; readonly index: number; readonly task: Task }
   | { readonly kind: 'detach'; readonly index: number }
 export type FromIndexWorker =
-  /** The thread holds nothing of the index any more; how many it still serves. */
+  /** The thread has dropped the index; `left` is how many it still serves. */
   | { readonly kind: 'detached'; readonly index: number; readonly left: number }
   | { readonly kind: 'result'; readonly result: TaskResults[TaskKind]['result'] }
   | { readonly kind: 'fault'; readonly error: unknown }

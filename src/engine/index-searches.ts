@@ -21,16 +21,16 @@ export interface IndexSearchesOptions {
   readonly queries: BudgetShare
   /** What the executor does for the index. */
   readonly executor: {
-    /** Something waits that did not. */
+    /** Called when a search starts to wait. */
     dispatch(searches: IndexSearches): void
-    /** Nobody waits for this request any more. */
+    /** Cancels a request. */
     cancel(request: SearchRequest): void
-    /** Resolves when no search thread knows the index any more. */
+    /** Resolves when all search threads have dropped the index. */
     detach(searches: IndexSearches): Promise<void>
   }
 }
 
-/** The searches of one index: what waits for a thread, in the order of its turns. Use `SearchExecutor.attach`. */
+/** The searches of one index: its requests that wait for a thread, in the order of their turns. Use `SearchExecutor.attach`. */
 export class IndexSearches {
   readonly index: VectorIndex
   readonly #options: IndexSearchesOptions
@@ -38,7 +38,7 @@ export class IndexSearches {
   readonly #pieces: SearchPieces
   /** Requests that have not settled. */
   readonly #unsettled = new Set<SearchRequest>()
-  /** Of these, requests with pieces that no thread has yet; the first one's turn is next. */
+  /** Those of them with pieces that were not handed out yet; the first one's turn is next. */
   #waiting: SearchRequest[] = []
   #refusal: DatabaseError | undefined
   #drained: (() => void) | undefined
@@ -56,9 +56,9 @@ export class IndexSearches {
   /**
    * The `limit` nearest live slots of each query, ascending by (distance, sequence).
    *
-   * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole bound is
-   *   let in when none of its index does), `cancelled` when `signal` aborts, `shutting_down` after `close`, and the
-   *   reason of `discard` after that
+   * @throws DatabaseError `overloaded` when too many queries wait (a batch larger than the whole limit is
+   *   accepted if no query to its index waits), `cancelled` when `signal` aborts, `shutting_down` after `close`, and
+   *   the error of `discard` after that
    */
   async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<HitLists> {
     if (this.#refusal !== undefined) throw this.#refusal
@@ -67,32 +67,32 @@ export class IndexSearches {
     if (refusal !== undefined) throw refusal
     if (this.#pieces.bytesOf(queries.length) <= this.#options.inlineBytesMax) {
       const search = (query: SearchQuery): readonly Hit[] =>
-        this.#inline.search([this.#pieces.asked(query)], this.#pieces.ranges(), () => false)[0]!
+        this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
       return HitLists.of(queries.map(search))
     }
     return this.#enqueue(queries, signal)
   }
 
-  /** The request whose turn is next, of those that wait. */
+  /** The waiting request whose turn is next. */
   get next(): SearchRequest | undefined {
     return this.#waiting[0]
   }
 
-  /** The next piece of the next request has been handed out. */
+  /** Call when the next piece of the next request has been handed out. */
   handOut(): void {
     const request = this.#waiting.shift()!
     request.handOut()
     if (request.next !== undefined) this.#waiting.push(request)
   }
 
-  /** Refuses new searches, lets those under way end, and has the threads drop the index. */
+  /** Refuses new searches, waits for those in progress, and lets the threads drop the index. */
   close(): Promise<void> {
     this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
     this.#ending ??= this.#end()
     return this.#ending
   }
 
-  /** The same, but searches under way end now, with an error. */
+  /** As `close`, but searches in progress fail now, with this error. */
   discard(error: DatabaseError): Promise<void> {
     this.#refusal = error
     for (const request of [...this.#unsettled]) request.fail(error)

@@ -2,17 +2,17 @@ import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { IndexThread } from './index-thread.ts'
 
-/** Whoever has something for index threads to do. */
+/** An indexer, which has work for index threads. */
 export interface IndexThreadUser {
-  /** Gives an idle thread something to do, and returns whether there was anything. */
+  /** Gives an idle thread a task, and returns whether there was one. */
   occupy(thread: IndexThread): boolean
-  /** A thread has died, and nobody knows what it has left in shared memory. */
+  /** Called when a thread has died; the state that it left in shared memory is unknown. */
   onThreadDeath(fault: unknown): void
 }
 
 /**
- * The index threads of the process, which serve all indexes. Idle threads are dealt out to the indexers in turn, task by
- * task: however much one of them has to do, each of the others has the next task but a few. Main thread only.
+ * The index threads of the process, which serve all indexes. Idle threads are given to the indexers in turn, task by
+ * task: however much work one of them has, the others only wait for a few tasks. Main thread only.
  */
 export class IndexThreadPool {
   readonly #threads: readonly IndexThread[]
@@ -44,7 +44,7 @@ export class IndexThreadPool {
     this.#users.push(user)
   }
 
-  /** It gets no thread any more. Idempotent. */
+  /** Gives this user no more threads. Idempotent. */
   remove(user: IndexThreadUser): void {
     this.#users = this.#users.filter((each) => each !== user)
   }
@@ -53,12 +53,12 @@ export class IndexThreadPool {
     for (const thread of this.#threads) thread.attach(index, segment)
   }
 
-  /** Resolves when no thread knows an index any more; what they do for it ends before. */
+  /** Resolves when all threads have dropped an index; tasks for it end before. */
   async detach(index: number): Promise<void> {
     await Promise.all(this.#threads.map((thread) => thread.detach(index)))
   }
 
-  /** Gives every idle thread something to do. */
+  /** Gives a task to every idle thread. */
   dispatch(): void {
     for (const thread of this.#threads) {
       if (thread.isBusy) continue
@@ -68,7 +68,7 @@ export class IndexThreadPool {
     }
   }
 
-  /** Stops the threads whatever they do. */
+  /** Stops the threads, even in the middle of a task. */
   async close(): Promise<void> {
     await Promise.all(this.#threads.map((thread) => thread.terminate()))
   }

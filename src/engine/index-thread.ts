@@ -14,17 +14,17 @@ import { UntoldSegments } from './untold-segments.ts'
 export class IndexThread {
   readonly #worker: Worker
   #settle: PromiseWithResolvers<unknown> | undefined
-  /** By index, what waits for the thread to have dropped it. */
+  /** By index, the promise that the thread drops it. */
   readonly #detaching = new Map<number, () => void>()
   readonly #untold = new UntoldSegments()
   #fault: unknown
 
-  /** @param onDeath called when the thread has ended, with the reason, before what it did is rejected */
+  /** @param onDeath called when the thread has ended, with the reason, before its task is rejected */
   constructor(setup: IndexWorkerSetup, onDeath: (fault: unknown) => void) {
     const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js'
     this.#worker = new Worker(new URL(`./index-worker.${extension}`, import.meta.url), {
       workerData: setup,
-      // A start leaves some rubbish for each row that it reads: heaps of 48 MiB would keep it in memory.
+      // A start creates some garbage for each row that it reads: with young generations of 48 MiB it would stay in memory.
       resourceLimits: { maxYoungGenerationSizeMb: 6 },
     })
     this.#worker.on('message', (message: FromIndexWorker) => {
@@ -51,7 +51,7 @@ export class IndexThread {
     if (this.#untold.add(index, segment)) this.#post({ kind: 'segment', index, segment })
   }
 
-  /** Resolves when the thread has dropped everything of an index, after the task that it may be at. */
+  /** Resolves when the thread has dropped everything of an index, after its current task. */
   detach(index: number): Promise<void> {
     if (!this.#untold.drop(index) || this.#fault !== undefined) return Promise.resolve()
     return new Promise((resolve) => {

@@ -23,17 +23,17 @@ import type {
 } from './index-messages.ts'
 import { stopRanges, takeRanges } from './shared-ranges.ts'
 
-/** An index thread: see index-messages.ts for what it hears and says. */
+/** An index thread: see index-messages.ts for its messages. */
 const port = parentPort!
 const { kernels, lane }: IndexWorkerSetup = workerData
 const indexes = new Map<number, AttachedIndex>()
 yieldToSearches()
 
-/** What this thread has of an index. */
+/** This thread's state for an index. */
 interface AttachedIndex {
   readonly searcher: Searcher
   readonly segments: SegmentHandle[]
-  /** By segment, once something had to be filled or coded. */
+  /** By segment, created when something has to be filled or encoded. */
   readonly fillers: Slots[]
 }
 
@@ -62,7 +62,7 @@ function detach(index: number): void {
   attached?.searcher.close()
   for (const filler of attached?.fillers ?? []) filler?.close()
   indexes.delete(index)
-  // Not in this turn, whose frames still hold the index.
+  // Not in this turn: frames on the stack still reference the index.
   setImmediate(collectGarbage)
   say({ kind: 'detached', index, left: indexes.size })
 }
@@ -106,7 +106,7 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
     case 'reconnect':
       return thread.reconnect(task.slots, task.scan, task.measure, isOver)
     case 'check':
-      return checkMeasures(segment, thread, task.graph, task.asked, task.others)
+      return checkMeasures(segment, thread, task.graph, task.queries, task.others)
     case 'save':
       saveGraph(segment, task.graph, task.path, task.meta)
       return undefined
@@ -115,7 +115,7 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   }
 }
 
-/** How long a task goes on before it makes way for others: long enough for a message to cost nothing. */
+/** How long a task runs before it yields to others: long enough that the cost of a message is negligible. */
 const taskMs = 20
 
 /** The same for filling, which the main thread hands out again when it has time. */
@@ -132,7 +132,7 @@ function fill(index: AttachedIndex, segment: SegmentHandle, task: Task<'fill'>):
       readRows(rows, from, to, ({ slot, id, sequence, vector }) => {
         writePagedId(ids, slot, id)
         slots.fill(slot - firstSlot, vector, sequence)
-        // While the row is at hand: a graph that is read from disk is walked by codes.
+        // Now, while the row is in the cache: a graph that is read from disk needs the codes.
         slots.encode(slot - firstSlot)
         points += 1
       })
@@ -172,7 +172,7 @@ function load(
       return { meta, fault, isOutdated: true, linked: 0, leaving: 0 }
     }
     for (let slot = 0; slot < slotCount; slot += 1) {
-      // Searches go through it until it is repaired around, though nothing has filled it.
+      // Searches walk through a leaving slot until it is repaired out, although nothing has filled it.
       if (states[slot] === slotStates.leaving) slotsOf(index, segment).encode(slot)
     }
     return { meta, ...count }
@@ -181,7 +181,7 @@ function load(
   }
 }
 
-/** To repair around more than that takes longer than to build the graph anew, and what comes out is worse. */
+/** Repairing out more slots than that takes longer than rebuilding the graph, and the result is worse. */
 const leavingShareMax = 0.25
 
 function messageOf(error: unknown): string {
@@ -193,6 +193,6 @@ function yieldToSearches(): void {
   try {
     setPriority(Number(readlinkSync('/proc/thread-self').split('/').at(-1)), 10)
   } catch {
-    // No such file or not allowed: the priority is a courtesy, nothing depends on it.
+    // No such file or not allowed: nothing depends on the priority.
   }
 }

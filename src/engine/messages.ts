@@ -2,7 +2,7 @@ import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 
 /**
- * What the main thread and the search workers say to each other.
+ * The messages between the main thread and the search workers.
  *
  *   main thread                                     worker n (lane n of every segment's scratch)
  *   ───────────                                     ─────────────────────────────────────────────
@@ -18,11 +18,11 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
  *
  *   ───> a message       ···> shared memory: search-ring.ts, doorbell.ts
  *
- * Every worker serves every index: messages and records name theirs by its id, which is unique in the process.
- * Vectors of points are never posted: workers read them where they stand, in the segments' shared memory. A
- * thread that sleeps by Atomics.wait hears no message, so each one posted after the start is counted in the
- * ring, which wakes it; a record never overtakes the message of a segment. A DetachMessage can overtake records of its
- * index: nobody waits for their hits any more, and they come back without any.
+ * Every worker serves every index: messages and records identify theirs by its id, which is unique in the process.
+ * Vectors of points are never posted: workers read them in place, in the segments' shared memory. A thread that
+ * sleeps by Atomics.wait receives no messages, so each one posted after the start is counted in the ring, which wakes
+ * it; a record never overtakes the message of a segment. A DetachMessage can overtake records of its index: their hits
+ * are no longer needed, and they are completed without any.
  */
 
 export interface WorkerSetup {
@@ -57,7 +57,7 @@ export interface FaultMessage {
   readonly error: unknown
 }
 
-/** The worker holds nothing of the index any more. */
+/** The worker has dropped the index. */
 export interface DetachedMessage {
   readonly kind: 'detached'
   readonly index: number

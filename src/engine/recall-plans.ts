@@ -6,7 +6,7 @@ import type { KeptRoute } from '../index/graph-file.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
 
-/** What a metric's searches do, and why. */
+/** The route of a metric's searches, and its recall. */
 export interface MetricPlan {
   /** Undefined for the exact scan. */
   readonly route: Route | undefined
@@ -14,7 +14,7 @@ export interface MetricPlan {
   readonly recall: number | undefined
 }
 
-/** What recall was measured on. */
+/** The points on which recall was measured. */
 export interface MeasuredPoints {
   /** Linked points at the measurement. */
   readonly points: number
@@ -23,25 +23,25 @@ export interface MeasuredPoints {
   readonly removedBefore: number
 }
 
-/** What a plan was decided by. */
+/** A plan and the measurement by which it was decided. */
 interface Measured extends MetricPlan, MeasuredPoints {
-  /** It stands, but is to be made again whatever has changed since. */
+  /** It is still used, but the measurement is to be repeated whatever has changed since. */
   readonly isOld: boolean
 }
 
 /**
- * Which way each metric's searches take, and when it is time to measure again.
+ * The route of each metric's searches, and when its recall has to be measured again.
  *
- * While points are still to be linked, only what somebody searches with is measured: measuring all metrics again
- * and again as a collection fills took a quarter of the index threads' time, and nobody asked. When all points are linked
- * the others follow.
+ * While points wait to be linked, only the metrics of actual searches are measured: measuring all metrics again and again
+ * as a collection fills took a quarter of the index threads' time, for metrics that nobody used. The others follow when all
+ * points are linked.
  */
 export class RecallPlans {
   readonly #recallTarget: number
   readonly #hnswEf: number
   readonly #measured = new Map<Metric, Measured>()
   /** Metrics that were searched with since they were measured. */
-  readonly #asked = new Set<Metric>()
+  readonly #searched = new Set<Metric>()
   #linkedEver = 0
   #removedEver = 0
   #measuredAt = 0
@@ -67,16 +67,16 @@ export class RecallPlans {
   }
 
   /**
-   * The way of a search; undefined for the exact scan. A measurement speaks for the points that it was made on: when a third as many
-   * have been linked or removed since, searches go twice as wide, and once a third of them has been removed, or as many have changed
-   * as there were, they are exact until recall has been measured again.
+   * The route of a search; undefined for the exact scan. A measurement is only valid for the points on which it was made: when
+   * a third as many have been linked or removed since, searches are twice as wide; once a third of them has been removed, or as
+   * many have changed as there were, searches are exact until recall has been measured again.
    */
   routeFor(metric: Metric): Route | undefined {
-    this.#asked.add(metric)
+    this.#searched.add(metric)
     return this.routeInForce(metric)
   }
 
-  /** As `routeFor`, and nobody asks. */
+  /** As `routeFor`, but does not count as a search. */
   routeInForce(metric: Metric): Route | undefined {
     const measured = this.#measured.get(metric)
     if (measured?.route === undefined) return undefined
@@ -91,7 +91,7 @@ export class RecallPlans {
     return { linked: this.#linkedEver - linkedBefore, removed: this.#removedEver - removedBefore }
   }
 
-  /** What a later run can take up. */
+  /** The measurements, for a later run to restore. */
   get kept(): KeptRoute[] {
     return [...this.#measured].map(([metric, measured]) => {
       const { route, recall, points, isOld } = measured
@@ -102,9 +102,9 @@ export class RecallPlans {
   }
 
   /**
-   * Takes up what an earlier run measured; again is measured only what that run measured otherwise, or other points.
+   * Restores the measurements of an earlier run; those with other settings or too many changed points are repeated.
    *
-   * @param linked points that stand in the graph now
+   * @param linked points that are in the graph now
    */
   restore(kept: readonly KeptRoute[], linked: number): void {
     for (const { metric, route, recall, points, by, linkedSince = 0, removedSince = 0 } of kept) {
@@ -115,27 +115,27 @@ export class RecallPlans {
     }
   }
 
-  /** What a measurement that begins now is made on. */
+  /** The points of a measurement that begins now. */
   now(points: number): MeasuredPoints {
     return { points, linkedBefore: this.#linkedEver, removedBefore: this.#removedEver }
   }
 
-  /** So many more points have been linked. */
+  /** Counts linked points. */
   linked(count: number): void {
     this.#linkedEver += count
   }
 
-  /** So many more points have been removed. */
+  /** Counts removed points. */
   removed(count: number): void {
     this.#removedEver += count
   }
 
   /**
-   * The metrics to measure now, those first that somebody searches with: that were never measured, or since whose measurement
-   * many points have come or gone.
+   * The metrics to measure now, those of recent searches first: metrics that were never measured, or since whose measurement
+   * many points were linked or removed.
    *
-   * Points that wait do not count as measured, or what half a graph showed while it was being built, with links
-   * still missing that come with the other half, would be believed of the whole one.
+   * Points that wait do not count as measured: otherwise the recall of half a graph, where links to the other half are
+   * still missing, would be taken for that of the complete graph.
    *
    * @param waiting points that are not linked yet
    * @param isCalm whether there is time for metrics that nobody searches with
@@ -143,9 +143,9 @@ export class RecallPlans {
   due(points: number, waiting: number, isCalm: boolean = waiting === 0): Metric[] {
     const linked = points - waiting
     if (linked === 0 || waiting > points / 2) return []
-    const inTurn = metrics.toSorted((a, b) => Number(this.#asked.has(b)) - Number(this.#asked.has(a)))
+    const inTurn = metrics.toSorted((a, b) => Number(this.#searched.has(b)) - Number(this.#searched.has(a)))
     return inTurn.filter((metric) => {
-      if (!isCalm && !this.#asked.has(metric)) return false
+      if (!isCalm && !this.#searched.has(metric)) return false
       const measured = this.#measured.get(metric)
       if (measured === undefined || measured.isOld) return true
       const since = this.#since(measured)
@@ -155,7 +155,7 @@ export class RecallPlans {
 
   /** Whether somebody has searched with a metric since it was measured. */
   isAsked(metric: Metric): boolean {
-    return this.#asked.has(metric)
+    return this.#searched.has(metric)
   }
 
   /** Measures a metric again at the next opportunity. */
@@ -164,7 +164,7 @@ export class RecallPlans {
     if (measured !== undefined) this.#measured.set(metric, { ...measured, isOld: true })
   }
 
-  /** What was measured of a graph that there is no more. */
+  /** Deletes the measurement of a graph that no longer exists. */
   forget(metric: Metric): void {
     this.#measured.delete(metric)
   }
@@ -180,11 +180,11 @@ export class RecallPlans {
   }
 
   /**
-   * What to measure of a metric.
+   * The audit to run for a metric.
    *
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
-   * @param measuredOn what each graph's distances are measured on
+   * @param measuredOn what each graph's distances are computed from
    */
   request(
     index: VectorIndex,
@@ -208,8 +208,8 @@ export class RecallPlans {
   }
 
   /**
-   * Without those so wide that searches scan instead: of 4,096 vectors of 4,096 components they took minutes to measure.
-   * The plain one always: a search can ask for a smaller ef.
+   * Leaves out routes so wide that searches would scan instead: with 4,096 vectors of 4,096 components, these took minutes to
+   * measure. Always keeps the narrowest one: a search can have a smaller ef.
    */
   #worthwhile(routes: readonly Route[], points: number): Route[] {
     return routes.filter(
@@ -218,10 +218,10 @@ export class RecallPlans {
   }
 
   /**
-   * Decides by what was measured: the last route tried is the first that was good enough.
+   * Decides by the measured recall: the last route tried is the first that was good enough.
    *
-   * @param on what was measured, as `now` gave it
-   * @returns whether searches under the metric go another way now
+   * @param on the points of the measurement, from `now`
+   * @returns whether the metric's route has changed
    */
   decide(metric: Metric, tried: readonly RouteRecall[], on: MeasuredPoints): boolean {
     const best = tried.toSorted((a, b) => b.recall - a.recall)[0]
@@ -229,15 +229,15 @@ export class RecallPlans {
     const route = isEnough ? best.route : undefined
     const isOther = !isDeepStrictEqual(route, this.of(metric).route)
     this.#measured.set(metric, { ...on, route, recall: best?.recall, isOld: false })
-    this.#asked.delete(metric)
+    this.#searched.delete(metric)
     this.#measuredAt = performance.now()
     return isOther
   }
 
   /**
    * Whether Cosine should have a graph of its own: vectors differ in length, and the Euclidean graph has to be searched
-   * much wider for Cosine than asked, if it serves it at all. Where lengths are alike, both metrics order alike, and a
-   * graph by the other one would be no better.
+   * with much more than ef for Cosine, or does not reach the target at all. If lengths are alike, both metrics order
+   * alike, and a Cosine graph would be no better.
    */
   get isCosineGraphWanted(): boolean {
     const measured = this.#measured.get('Cosine')
@@ -246,12 +246,12 @@ export class RecallPlans {
   }
 }
 
-/** The recall of the searches that a plan makes; undefined when that is not known. */
+/** The recall of a plan's searches; undefined if unknown. */
 export function recallInForce({ route, recall }: MetricPlan): number | undefined {
   return route === undefined ? 1 : recall
 }
 
-/** Plans as people read them, by metric. */
+/** Plans in words, by metric. */
 export function plansInWords(plans: Readonly<Record<Metric, MetricPlan>>): Readonly<Record<string, string>> {
   return Object.fromEntries(Object.entries(plans).map(([metric, plan]) => [metric, inWords(plan)]))
 }
@@ -267,21 +267,21 @@ function inWords({ route, recall }: MetricPlan): string {
 
 const noPlan: MetricPlan = { route: undefined, recall: undefined }
 
-/** Recall sinks slowly as points come and go: the next look is due when so many of those measured have changed. */
+/** Recall declines slowly as points are linked and removed: a new measurement is due when this share of points has changed. */
 const dueShare = 0.25
-/** Beyond it a plan is not trusted any more. A little more than what makes a measurement due, which takes its time. */
+/** Beyond this share a plan is no longer trusted. A little more than `dueShare`, because a measurement takes time. */
 const trustedShare = 1 / 3
 const oldMs = 600_000
 const veryOldMs = 3_600_000
-/** A sample's figure is a little off: what is just at the target in it may be below in truth. */
+/** A sample has some error: a recall just at the target in it may actually be below. */
 const margin = 0.005
 const samples = 100
 /**
- * Where a first sample leaves it in doubt whether a route reaches the target, as many more are taken. Of 1,841 glosses with
- * lengths that differ 50 times, one sample of 100 in eight found .989 on a route whose recall is .974.
+ * Samples taken if the first one does not show clearly whether a route reaches the target. Of 1,841 glosses with lengths
+ * that differ 50 times, one sample of 100 in eight found .989 on a route whose recall is .974.
  */
 const rounds = 4
-/** What rounding, or storing as halves or bytes, leaves of one length. */
+/** The spread of vectors of one length after rounding, or after storing them as halves or bytes. */
 const alikeSpread = 1.1
 
 /**
@@ -304,7 +304,7 @@ function sampleOf(index: VectorIndex, ready: readonly boolean[], waiting: number
   return [...slots]
 }
 
-/** 1 where there are none; points at the origin, which have no direction, do not count. */
+/** The longest length as a multiple of the shortest; 1 if there are none. Points at the origin, which have no direction, do not count. */
 function spreadOf(lengths: readonly number[]): number {
   const above = lengths.filter((length) => length > 0)
   return above.length === 0 ? 1 : Math.max(...above) / Math.min(...above)

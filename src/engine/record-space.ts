@@ -1,9 +1,9 @@
 /**
- * Which bytes of a ring are taken. Records are given back in the order in which they were taken, each stands
- * in one run, and none stands across the end.
+ * Allocates the bytes of a ring. Records are released in the order in which they were taken; each is contiguous
+ * and does not wrap around the end.
  *
- * The first `usual` bytes are preferred: what small records never leave stays in the caches, and what lies behind,
- * which is there for the largest, takes no memory until one comes.
+ * The first `usual` bytes are preferred: small records stay in them, and so in the caches; the bytes after them are
+ * for the largest records, and take no memory until one comes.
  */
 export class RecordSpace {
   readonly #capacity: number
@@ -15,14 +15,14 @@ export class RecordSpace {
     this.#usual = usual
   }
 
-  /** The offset of so many free bytes; undefined when there are none in one run. */
+  /** Takes contiguous bytes and returns their offset; undefined if not that many are free. */
   take(bytes: number): number | undefined {
     const from = this.#find(bytes)
     if (from !== undefined) this.#taken.push({ from, to: from + bytes })
     return from
   }
 
-  /** Gives back what was taken first. */
+  /** Releases the oldest record. */
   release(): void {
     this.#taken.shift()
   }
@@ -30,7 +30,7 @@ export class RecordSpace {
   #find(bytes: number): number | undefined {
     const first = this.#taken[0]?.from ?? 0
     const end = this.#taken.at(-1)?.to ?? 0
-    // The taken run has gone round the end when what was taken last stands before what was taken first.
+    // The taken bytes wrap around the end if the newest record lies before the oldest one.
     if (end > first || this.#taken.length === 0) {
       if (end + bytes <= this.#usual) return end
       if (bytes <= first) return 0

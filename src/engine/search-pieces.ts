@@ -5,15 +5,15 @@ import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { Piece } from './search-request.ts'
 
-/** The way that a metric's searches take now; undefined for the exact scan. */
+/** The current route of a metric's searches; undefined for the exact scan. */
 export type RouteOf = (metric: Metric) => Route | undefined
 
 export interface SearchPiecesOptions {
   readonly index: VectorIndex
   readonly routeOf: RouteOf
-  /** Tells which queries can go through the rows together. */
+  /** Tells which queries one scan can answer together. */
   readonly searcher: Searcher
-  /** Threads that a single scan is shared out to. */
+  /** Threads among which a single scan is divided. */
   readonly threads: number
 }
 
@@ -27,13 +27,13 @@ export class SearchPieces {
     this.#index = options.index
   }
 
-  /** A query as the index takes it, with the way that it goes from now on. */
-  asked({ vector, metric, limit, ef }: SearchQuery): IndexQuery {
+  /** A query for the index, with its route. */
+  indexQuery({ vector, metric, limit, ef }: SearchQuery): IndexQuery {
     const route = this.#routeOf(metric, Math.max(ef, limit))
     return { vector, metric, ef, route, k: Math.min(limit, Math.max(1, this.#index.liveCount)) }
   }
 
-  /** Where there is a graph wide enough for the query, and the query is not so wide that a scan costs less. */
+  /** The route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less. */
   #routeOf(metric: Metric, ef: number): Route | undefined {
     const route = this.#options.routeOf(metric)
     if (route === undefined || ef > efMax) return undefined
@@ -41,14 +41,14 @@ export class SearchPieces {
   }
 
   /**
-   * Queries that walk through a graph go a few together; of those that scan, several go through the rows
-   * together, and a single one is cut by slots. Made one by one, as making thousands would hold the event loop.
+   * Queries that walk through a graph are grouped by a few; several queries that scan read the rows together, and
+   * a single one is cut by slots. Pieces are created one by one, because creating thousands would block the event loop.
    */
   *cut(queries: readonly SearchQuery[]): Generator<Piece, void> {
     const scanning: Placed[] = []
     let walking: Placed[] = []
     for (let at = 0; at < queries.length; at += 1) {
-      const query = this.asked(queries[at]!)
+      const query = this.indexQuery(queries[at]!)
       if (query.route === undefined) {
         scanning.push({ at, query })
         continue
@@ -91,7 +91,7 @@ export class SearchPieces {
     }
   }
 
-  /** How many of the first queries can go through the rows together. */
+  /** How many of the first queries one scan can answer together. */
   #scansTogether(queries: readonly IndexQuery[]): number {
     let count = Math.max(1, Math.min(queriesPerScanMax, Math.floor(pieceBytes / this.bytesOf(1))))
     while (!this.#options.searcher.fits(queries.slice(0, count))) count -= 1
@@ -108,7 +108,7 @@ export class SearchPieces {
     }))
   }
 
-  /** All the slots, dealt out to the workers in equal shares. */
+  /** All slots, divided equally among the threads. */
   #sharesOfSlots(): SlotRange[][] {
     const share = Math.ceil(this.#index.slotCount / this.#options.threads)
     const shares: SlotRange[][] = [[]]
@@ -128,19 +128,19 @@ export class SearchPieces {
     return shares
   }
 
-  /** Bytes of the rows that so many exact scans read. */
+  /** Bytes of rows that this many exact scans read. */
   bytesOf(queries: number): number {
     return queries * this.#index.slotCount * this.#index.layout.rowBytes
   }
 }
 
-/** A query, and where it stands in its request. */
+/** A query and its position in the request. */
 interface Placed {
   readonly at: number
   readonly query: IndexQuery
 }
 
-/** Nearly half a millisecond of walking: what the hand-over costs vanishes in it. */
+/** Nearly half a millisecond of walking: compared to it, the cost of a hand-over is negligible. */
 export const walksPerPiece = 4
 
 /** For each place of the beam, over 512 dimensions. */

@@ -3,15 +3,15 @@ import type { SearchWork } from './search-ring.ts'
 
 /** Part of a request: some of its queries over some of the slots. */
 export interface Piece extends SearchWork {
-  /** Where the piece's queries stand in the request. */
+  /** The positions of the piece's queries in the request. */
   readonly positions: readonly number[]
 }
 
-/** A search under way: its pieces, made as they are handed out, and what came back of them. */
+/** A search in progress: its pieces, created when they are handed out, and their results so far. */
 export class SearchRequest {
   readonly #pieces: Iterator<Piece, void>
   readonly #settle: (error?: unknown) => void
-  /** What was found, a list a query: whole when the request has settled without an error. */
+  /** The hits, one list for each query: complete when the request has settled without an error. */
   readonly hits: HitLists
   #next: Piece | undefined
   #handedOut = 0
@@ -20,7 +20,7 @@ export class SearchRequest {
 
   /**
    * @param queries how many there are in all pieces
-   * @param pieces one at least
+   * @param pieces at least one
    * @param settle called exactly once, with an error or without
    */
   constructor(queries: number, pieces: Iterable<Piece>, settle: (error?: unknown) => void) {

@@ -4,7 +4,7 @@ import type { Hit } from '../index/hit.ts'
 import type { IndexQuery, SlotRange } from '../index/searcher.ts'
 import { numbersPerHit, type PackedHits } from './hit-lists.ts'
 
-/** What a search thread is handed at once: queries over ranges of slots. */
+/** A unit of work for a search thread: queries over ranges of slots. */
 export interface SearchWork {
   /** Of the index to search. */
   readonly index: number
@@ -21,10 +21,10 @@ export interface SearchWork {
  *   │ bell, asleep, submitted,   │ where record n stands, │ head │ ranges │ query, room for its hits │ … │
  *   │ completed, messages        │ at n mod 64            │      │        │                          │   │
  *
- * Records are made, answered and given back in one order. The main thread alone decides where a record stands,
- * and writes it whole before it counts it as submitted; the worker writes hits into the room that the record
- * has for them, and counts it as completed. So each side reads only what the other has finished, and nothing
- * is allocated, cloned or locked on the way.
+ * Records are created, answered and released in the same order. Only the main thread decides where a record is
+ * placed, and writes all of it before it counts it as submitted; the worker writes hits into the record's room for
+ * them, and counts it as completed. So each side reads only what the other has finished, and nothing has to be
+ * allocated, cloned or locked.
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
@@ -70,7 +70,7 @@ export class SearchRing {
     return this.#i32[placesAt / 4 + (number & (recordsMax - 1))]!
   }
 
-  /** Main thread: writes a record at `offset` of the records' part, and wakes the worker. Gives its address. */
+  /** Main thread: writes a record at `offset` of the records' part, and wakes the worker. Returns its address. */
   submit(offset: number, work: SearchWork): number {
     const at = recordsAt + offset
     this.#write(at, work)
@@ -80,13 +80,13 @@ export class SearchRing {
     return at
   }
 
-  /** Main thread: tells the worker to look at its port, after posting to it. */
+  /** Main thread: tells the worker to read its port; call after posting to it. */
   announceMessage(): void {
     Atomics.add(this.#i32, words.messages, 1)
     this.#ring()
   }
 
-  /** Worker: sleeps until something has come since `bell` was read. */
+  /** Worker: sleeps until something arrives, or returns at once if something has since `bell` was read. */
   sleep(bell: number): void {
     Atomics.store(this.#i32, words.asleep, 1)
     Atomics.wait(this.#i32, words.bell, bell)
@@ -97,7 +97,7 @@ export class SearchRing {
     return Atomics.load(this.#i32, words.bell)
   }
 
-  /** Main thread: nobody waits for this record's hits any more. */
+  /** Main thread: cancels a record whose hits are no longer needed. */
   cancel(at: number): void {
     Atomics.store(this.#i32, at / 4 + head.cancelled, 1)
   }
@@ -110,7 +110,7 @@ export class SearchRing {
     return Atomics.load(this.#i32, at / 4 + head.failed) !== 0
   }
 
-  /** Worker: what a record asks for. The vectors are views of the record. */
+  /** Worker: reads a record. The vectors are views of it. */
   read(at: number): SearchWork {
     const i32 = this.#i32
     const word = at / 4
@@ -133,7 +133,7 @@ export class SearchRing {
     return this.#i32[at / 4 + head.cost]!
   }
 
-  /** Worker: hands in what was found, by query; undefined when the search failed. */
+  /** Worker: completes a record with the hits of each query; undefined if the search failed. */
   complete(at: number, hits: readonly (readonly Hit[])[] | undefined): void {
     if (hits === undefined) Atomics.store(this.#i32, at / 4 + head.failed, 1)
     else this.#writeHits(at, hits)
@@ -155,7 +155,7 @@ export class SearchRing {
       total += count
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
     }
-    // Of the right length from the start: one that grows leaves its smaller copies behind.
+    // Allocated with its final length: a growing array leaves its smaller copies as garbage.
     const numbers = new Array<number>(numbersPerHit * total)
     let next = 0
     query = firstQuery
@@ -170,7 +170,7 @@ export class SearchRing {
     return { numbers, counts }
   }
 
-  /** The worker's flag saves a system call for each record that comes while it is awake. */
+  /** Wakes the worker; its flag saves this system call for each record that arrives while it is awake. */
   #ring(): void {
     Atomics.add(this.#i32, words.bell, 1)
     if (Atomics.load(this.#i32, words.asleep) === 1) Atomics.notify(this.#i32, words.bell)
@@ -196,7 +196,7 @@ export class SearchRing {
     const i32 = this.#i32
     i32[word + field.metric] = metrics.indexOf(metric)
     i32[word + field.k] = k
-    // Any breadth may be asked for, and one that 32 bits do not hold is a scan, which does not look at it.
+    // A request may have any ef; one that does not fit into 32 bits is a scan, which ignores it.
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
     i32[word + field.graph] = route?.graph ?? -1
     i32[word + field.measure] = route?.measure ?? 0
@@ -239,7 +239,7 @@ export class SearchRing {
   }
 }
 
-/** Records that may be under way at once; a power of two. */
+/** The most records in progress at once; a power of two. */
 export const recordsMax = 64
 
 export interface RecordSize {

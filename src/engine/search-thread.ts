@@ -18,7 +18,7 @@ import { UntoldSegments } from './untold-segments.ts'
 interface Assignment {
   readonly request: SearchRequest
   readonly piece: Piece
-  /** Where its record stands in the ring. */
+  /** The address of its record in the ring. */
   readonly record: number
 }
 
@@ -31,7 +31,7 @@ export class SearchThread {
   readonly #assignments: Assignment[] = []
   /** Requests that failed in the thread, whose errors are on their way. */
   readonly #failed: SearchRequest[] = []
-  /** By index, what waits for the thread to have dropped it. */
+  /** By index, the promise that the thread drops it. */
   readonly #detaching = new Map<number, () => void>()
   readonly #untold = new UntoldSegments()
   #collected = 0
@@ -74,7 +74,7 @@ export class SearchThread {
     this.#ring!.announceMessage()
   }
 
-  /** Resolves when the thread has dropped everything of an index, for whose hits nobody waits. */
+  /** Resolves when the thread has dropped everything of an index, whose hits are no longer needed. */
   detach(index: number): Promise<void> {
     if (!this.#untold.drop(index) || this.#isDead) return Promise.resolve()
     return new Promise((resolve) => {
@@ -84,7 +84,7 @@ export class SearchThread {
     })
   }
 
-  /** Microseconds of work that the thread has in hand. */
+  /** Microseconds of work that the thread has queued. */
   get cost(): number {
     return this.#cost
   }
@@ -98,7 +98,7 @@ export class SearchThread {
     return this.#assignments.length > 0
   }
 
-  /** Puts a piece into the ring; false when it has no room until something comes back. */
+  /** Puts a piece into the ring; false if it has no room until a record is completed. */
   run(request: SearchRequest, piece: Piece): boolean {
     if (this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
@@ -109,7 +109,7 @@ export class SearchThread {
     return true
   }
 
-  /** Takes in what the thread has completed. */
+  /** Collects the pieces that the thread has completed. */
   collect(): void {
     if (this.#ring === undefined) return
     for (const { completed } = this.#ring; this.#collected !== completed; ) {
@@ -125,7 +125,7 @@ export class SearchThread {
     }
   }
 
-  /** The thread drops what it has of a request. */
+  /** Cancels the thread's pieces of a request. */
   cancel(request: SearchRequest): void {
     for (const each of this.#assignments) if (each.request === request) this.#ring!.cancel(each.record)
   }

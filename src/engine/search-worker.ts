@@ -5,11 +5,11 @@ import { Doorbell } from './doorbell.ts'
 import type { DetachMessage, FromWorker, SegmentMessage, ToWorker, WorkerSetup } from './messages.ts'
 import { SearchRing } from './search-ring.ts'
 
-/** A search thread: see messages.ts for what it hears and says. */
+/** A search thread: see messages.ts for its messages. */
 const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
 const searchers = new Map<number, Searcher>()
-/** Whether something was dropped whose memory is still to be given back. */
+/** Whether an index was dropped whose memory has to be freed. */
 let hasDropped = false
 let ring: SearchRing | undefined
 let doorbell: Doorbell | undefined
@@ -51,10 +51,10 @@ function say(message: FromWorker): void {
 }
 
 /**
- * Runs until the thread is ended: the event loop of this thread does not turn any more.
+ * Runs until the thread is terminated: this thread's event loop does not run any more.
  *
- * While there is more to do at once, the doorbell waits: the main thread, woken for each answer, would take a
- * processor from the search threads every time, and find one thing to do where it could have had several.
+ * While more records wait, the doorbell is delayed: if every answer woke the main thread, it would take a processor from
+ * the search threads each time, for one answer where it could have had several.
  */
 function serve(ring: SearchRing, doorbell: Doorbell): never {
   let heard = 0
@@ -83,7 +83,7 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
   }
 }
 
-/** What is done waits no longer than this for company: five walks of the usual breadth. */
+/** Completed records wait no longer than this for others: five walks of the usual breadth. */
 const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
@@ -91,10 +91,10 @@ function run(ring: SearchRing, record: number): void {
     const { index, queries, ranges } = ring.read(record)
     const searcher = searchers.get(index)
     const hits = searcher?.search(queries, ranges, () => ring.isCancelled(record))
-    // An index that was detached meanwhile has nothing.
+    // An index that was detached meanwhile has no hits.
     ring.complete(record, hits ?? queries.map(() => []))
   } catch (error) {
-    // In this order: whoever hears the message finds the record completed.
+    // In this order: when the message arrives, the record is completed.
     ring.complete(record, undefined)
     say({ kind: 'fault', error })
   }

@@ -4,16 +4,16 @@ export interface SharedBudgetOptions {
   readonly max: number
   /** The setting of `max`. */
   readonly setting: string
-  /** What is held, as a refusal says it. */
+  /** What is held, for the error message. */
   readonly inWords: (amount: number) => string
 }
 
 /**
- * A bound on what all collections hold together of something, such as queries that wait.
+ * A limit on what all collections together hold of something, such as queries that wait.
  *
  * A collection that is used alone may hold all of it. While others hold something too, it may hold three quarters: a
- * flood in one leaves room for the others. A collection that holds nothing is always let in: what is larger than the
- * bound could never pass otherwise, and no flood keeps another collection out altogether. Main thread only.
+ * flood in one leaves room for the others. A collection that holds nothing is always accepted: otherwise an amount larger
+ * than the limit could never be, and a flood could lock out another collection completely. Main thread only.
  */
 export class SharedBudget {
   readonly #options: SharedBudgetOptions
@@ -33,7 +33,7 @@ export class SharedBudget {
     return this.#used
   }
 
-  /** The part of one collection. It needs no end: what is released is gone. */
+  /** The part of one collection. It need not be closed, only released. */
   share(): BudgetShare {
     return new BudgetShare({
       refusal: (held, amount) => this.#refusal(held, amount),
@@ -81,12 +81,12 @@ export class BudgetShare {
     return this.#held
   }
 
-  /** Why so much more cannot be held now: an error with the reason `overloaded`; undefined when it can. */
+  /** The error, with the reason `overloaded`, if this much more cannot be held now; undefined if it can. */
   refusal(amount: number): DatabaseError | undefined {
     return this.#owner.refusal(this.#held, amount)
   }
 
-  /** Holds so much more, whatever the bound says. */
+  /** Holds this much more, without checking the limit. */
   hold(amount: number): void {
     this.#change(this.#held + amount)
   }
@@ -101,5 +101,5 @@ export class BudgetShare {
   }
 }
 
-/** Of the bound: what one of several collections may hold. */
+/** The share of the limit that one of several collections may hold. */
 const shareWithOthers = 3 / 4

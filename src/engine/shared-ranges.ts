@@ -1,4 +1,4 @@
-/** Runs of slots that several threads take from, each run once; can be posted to them. */
+/** Runs of slots that several threads share, each run taken once; can be posted to them. */
 export interface SharedRanges {
   readonly from: number
   readonly to: number
@@ -8,12 +8,12 @@ export interface SharedRanges {
   readonly taken: Int32Array
 }
 
-/** Of at most 2^31 slots, the steps of all takers beyond the end among them. */
+/** For at most 2^31 slots, including one step beyond the end for each taker. */
 export function shareRanges(from: number, to: number, step: number): SharedRanges {
   return { from, to, step, taken: new Int32Array(new SharedArrayBuffer(4)) }
 }
 
-/** The runs that are this taker's, until all are taken or somebody stops it. */
+/** Takes runs until all are taken or `stopRanges` is called. */
 export function* takeRanges({ from, to, step, taken }: SharedRanges): Generator<{
   readonly from: number
   readonly to: number
@@ -25,7 +25,7 @@ export function* takeRanges({ from, to, step, taken }: SharedRanges): Generator<
   }
 }
 
-/** No taker gets another run. */
+/** Lets no taker get another run. */
 export function stopRanges({ from, to, taken }: SharedRanges): void {
   Atomics.store(taken, 0, to - from)
 }

@@ -1,9 +1,9 @@
 import { assert } from '../base/assert.ts'
 
 /**
- * Hands out slots, the lowest free one first. So slots stay dense, columns indexed by slot waste nothing, a
- * batch over freed slots is written in runs, and on a full disk what a deletion has freed is used before what
- * would make the file longer. Main thread only.
+ * Allocates slots, the lowest free one first. So slots stay dense, columns indexed by slot waste nothing, a batch
+ * over freed slots is written in runs, and on a full disk the slots that deletions have freed are used before the
+ * file has to grow. Main thread only.
  */
 export class SlotAllocator {
   /** A binary heap: no slot is lower than the one at half its position. */
@@ -43,8 +43,8 @@ export class SlotAllocator {
   }
 
   /**
-   * Keeps the slots that are released from now on out of use, so that what stands in them stays; until the
-   * function that it gives is called, once. One hold at a time.
+   * Does not reuse slots that are released from now on, so that their rows stay, until the returned function is
+   * called, once. One hold at a time.
    */
   hold(): () => void {
     assert(this.#held === undefined, 'slots are held once at a time')
@@ -57,7 +57,7 @@ export class SlotAllocator {
     }
   }
 
-  /** In turns: a long hold can have kept millions. A new hold need not wait, it is about later releases. */
+  /** In turns: a long hold can have kept millions. A new hold need not wait, because it only concerns later releases. */
   #addAll(held: number[]): void {
     for (const slot of held.splice(-slotsPerTurn)) this.#add(slot)
     if (held.length > 0) setImmediate(() => this.#addAll(held))
@@ -75,7 +75,7 @@ export class SlotAllocator {
     heap[at] = slot
   }
 
-  /** Puts `slot` where the lowest one was taken from, below everything that is lower. */
+  /** Replaces the lowest slot, which was taken, by `slot`, and moves it down to its place in the heap. */
   #sink(slot: number): void {
     const heap = this.#free
     let at = 0

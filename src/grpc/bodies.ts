@@ -3,13 +3,13 @@ import { Metadata, type ServerInterceptingCallInterface, type StatusObject, stat
 import { assert } from '../base/assert.ts'
 import type { BodyBudgets, ByteHold } from '../base/byte-budget.ts'
 import { DatabaseError, reasons } from '../base/errors.ts'
-import type { Intake } from '../base/intake.ts'
+import type { ReadScheduler } from '../base/read-scheduler.ts'
 import { frameOf } from './frames.ts'
 import { MessageReader } from './message-reader.ts'
 
 /**
- * Bodies of requests and answers in memory, which many slow or hostile clients together would fill: each is
- * held in a budget from the head that announces it until nobody needs it.
+ * Bodies of requests and answers in memory, which many slow or hostile clients together could exhaust: each counts
+ * towards a budget from the head that announces its length until it is no longer needed.
  *
  *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
  *               └ RESOURCE_EXHAUSTED    └ too slow:  └ released   └ released; reset when
@@ -17,26 +17,26 @@ import { MessageReader } from './message-reader.ts'
  */
 export interface BodyBounds {
   readonly maxRequestBytes: number
-  /** Time a client has to send a whole request, and to take in a whole answer. */
+  /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
-  readonly intake: Intake
+  readonly readScheduler: ReadScheduler
 }
 
-/** A request as handlers of operations get it. */
+/** A request as the handlers of operations receive it. */
 export interface ReceivedRequest {
-  /** Hands the bytes over: they can go as soon as whoever has them is through. */
+  /** Returns the bytes and keeps no reference: they can be freed as soon as the caller is done with them. */
   take(): Buffer
-  /** The bytes are not needed any more. */
+  /** Call when the bytes are no longer needed. */
   release(): void
   /** Holds the answer until it is sent. @throws DatabaseError `overloaded` */
   holdAnswer(bytes: number): void
 }
 
 /**
- * What there is of grpc-js's own call beyond its interface. No public hook sees a message before it is whole,
- * takes one that is framed already, or can end a stream whose client does not read; the version is pinned, and tests
- * fail when this changes.
+ * The parts of grpc-js's call that we use beyond its public interface. No public hook sees a message before it is
+ * complete, accepts one that is already framed, or can end a stream whose client does not read; the version is pinned,
+ * and tests fail when this changes.
  */
 interface OwnCall extends ServerInterceptingCallInterface {
   decoder: { write(data: Buffer): Buffer[] }
@@ -47,11 +47,11 @@ interface OwnCall extends ServerInterceptingCallInterface {
 export type OutgoingStatus = Parameters<ServerInterceptingCallInterface['sendStatus']>[0]
 
 /**
- * The body of a call, bounded from here on.
+ * Bounds the body of a call from here on.
  *
- * @param call grpc-js's own, which the first of the interceptors gets
- * @param isOperation whether its method is one of ours, whose handlers get a `ReceivedRequest`
- * @param reword gives what grpc-js refuses of itself, past the interceptors, our words
+ * @param call of grpc-js, which the first interceptor receives
+ * @param isOperation whether its method is one of ours, whose handlers receive a `ReceivedRequest`
+ * @param reword replaces the status of calls that grpc-js itself refuses, past the interceptors
  */
 export function boundBody(
   call: ServerInterceptingCallInterface,
@@ -62,7 +62,7 @@ export function boundBody(
   const own = call as OwnCall
   if (!isOperation) return new OtherBody(own, { ...bounds, maxRequestBytes: otherBytesMax }, reword)
   assert('serializeMessage' in own, 'grpc-js lets us frame messages')
-  // The codec leaves room for the frame: grpc-js would copy the answer behind one.
+  // The codec leaves room for the frame: grpc-js would copy the answer to put one in front.
   own.serializeMessage = frameOf
   return new CallBody(own, bounds, reword)
 }
@@ -83,10 +83,10 @@ export class CallBody implements ReceivedRequest {
     this.#call = call
     this.#bounds = bounds
     openWindows(call.stream.session)
-    call.stream.on('close', letGo)
+    call.stream.on('close', detachListeners)
     call.decoder = new MessageReader(
       (bytes, isCompressed) => this.#admit(bytes, isCompressed),
-      () => bounds.intake.note(),
+      () => bounds.readScheduler.noteWork(),
     )
     const send = call.sendStatus.bind(call)
     call.sendStatus = (outcome) => {
@@ -96,8 +96,8 @@ export class CallBody implements ReceivedRequest {
     }
   }
 
-  /** The request has to be here in time. */
-  expect(): void {
+  /** Ends the call if the request does not arrive in time. */
+  startRequestTimer(): void {
     this.#startTimer(() => {
       const { requestTimeoutMs } = this.#bounds
       const details = `the request did not arrive within ${requestTimeoutMs} ms (REQUEST_TIMEOUT_MS)`
@@ -106,11 +106,11 @@ export class CallBody implements ReceivedRequest {
     })
   }
 
-  /** Takes in the whole request; gives what the handler gets. */
+  /** Takes the complete request; returns what the handler receives. */
   received(message: Buffer): ReceivedRequest | Buffer {
     this.#stopTimer()
     this.#bytes = message
-    // What was compressed is held as what it might have become until it is known.
+    // A compressed message counts with its largest possible size until the actual one is known.
     this.#requestHold?.resize(message.length)
     return this
   }
@@ -142,7 +142,7 @@ export class CallBody implements ReceivedRequest {
     this.#answerHold?.release()
   }
 
-  /** @throws DatabaseError; its words go out as the refusal's */
+  /** @throws DatabaseError whose message is sent to the caller */
   #admit(bytes: number, isCompressed: boolean): void {
     const { maxRequestBytes, budgets } = this.#bounds
     try {
@@ -157,7 +157,7 @@ export class CallBody implements ReceivedRequest {
     }
   }
 
-  /** What has arrived while the event loop was busy is read before anybody is called late. */
+  /** Before a client counts as late, the bytes that arrived while the event loop was busy are read. */
   #startTimer(onLate: () => void): void {
     const timer = setTimeout(() => {
       setImmediate(() => {
@@ -172,15 +172,15 @@ export class CallBody implements ReceivedRequest {
     this.#timer = undefined
   }
 
-  /** Tells the client that the rest of its request is not wanted; what comes all the same is passed over. */
+  /** Tells the client to stop sending its request; what still arrives is discarded. */
   #stopUpload(): void {
     this.#call.stream.close(constants.NGHTTP2_NO_ERROR)
   }
 }
 
 /**
- * Lets a client send more before it hears from us than HTTP/2's 64 KiB, with which a batch would wait for the event
- * loop every few dozen vectors. What comes is bounded by the budget, not by the windows. grpc-js has no option for it.
+ * Lets a client send more before it needs an acknowledgement than HTTP/2's default of 64 KiB, with which a batch would wait
+ * for the event loop every few dozen vectors. The budget bounds what arrives, not the windows. grpc-js has no option for it.
  */
 function openWindows(session: Http2Session | undefined): void {
   if (session === undefined || session.destroyed || opened.has(session)) return
@@ -194,10 +194,10 @@ const streamWindow = 1024 * 1024
 const connectionWindow = 8 * streamWindow
 
 /**
- * Cuts a stream that is through off from its call. V8's quick collections take the streams of node:http2 for alive, so
- * that each waits for a full one, and with it all that its listeners lead to: a call, its request and its answer.
+ * Detaches a finished stream from its call. V8's minor GCs treat the streams of node:http2 as alive, so that each is only
+ * freed by a major one, and with it everything its listeners reference: a call, its request and its answer.
  */
-function letGo(this: ServerHttp2Stream): void {
+function detachListeners(this: ServerHttp2Stream): void {
   this.removeAllListeners()
   // An error without a listener would end the process.
   this.on('error', ignore)
@@ -205,7 +205,7 @@ function letGo(this: ServerHttp2Stream): void {
 
 function ignore(): void {}
 
-/** Of a method that is not ours, whose handler knows nothing of it. */
+/** The body of a call to health or reflection, whose handlers expect plain bytes. */
 class OtherBody extends CallBody {
   override received(message: Buffer): Buffer {
     super.received(message)
@@ -227,8 +227,8 @@ function tooLarge(maxRequestBytes: number): DatabaseError {
   )
 }
 
-/** Of health checks and reflection: names of services and files. */
+/** Requests to health and reflection hold only names of services and files. */
 const otherBytesMax = 65_536
 
-/** No byte of deflate can stand for more than this many. */
+/** The highest compression ratio of deflate. */
 const compressionMax = 1032

@@ -1,6 +1,6 @@
 import type { OperationName, OperationTypes } from '../api/operations.ts'
 
-/** How an operation is spelled in gRPC. */
+/** Decodes and encodes the messages of an operation in gRPC. */
 export interface Codec<Name extends OperationName> {
   readonly decode: (bytes: Buffer) => OperationTypes[Name]['input']
   /** A promise for an answer so large that it is written in turns. */

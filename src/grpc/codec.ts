@@ -21,10 +21,10 @@ import {
 
 /**
  * The messages of proto/vectordb.proto on the wire. Written by hand for the vectors: the floats of a request
- * go from its bytes to a Float32Array in one copy, where a general decoder makes a number of each.
+ * go from its bytes to a Float32Array in one copy, where a general decoder would create a number for each.
  *
- * As in every protobuf parser, fields come in any order, the last of a scalar wins, repeats of a message
- * merge, and what is unknown is passed over.
+ * As in every protobuf parser, fields come in any order, the last value of a scalar wins, repeated occurrences
+ * of a message are merged, and unknown fields are skipped.
  */
 
 export const codecs: { readonly [Name in OperationName]: Codec<Name> } = {
@@ -47,9 +47,9 @@ export const codecs: { readonly [Name in OperationName]: Codec<Name> } = {
 }
 
 /**
- * The items of a request whose only field is `repeated … = 1`, decoded as they are asked for: an item takes
- * two bytes on the wire and a hundred in memory, so those behind a bad one are better never made. An undefined
- * stands where many fields have been passed over without one.
+ * The items of a request whose only field is `repeated … = 1`, decoded while they are iterated: an item takes as
+ * little as two bytes on the wire and a hundred in memory, so those after a bad one are never created. Yields
+ * undefined after many skipped fields without an item.
  */
 function* repeated<Item>(
   bytes: Buffer,
@@ -69,7 +69,7 @@ function* repeated<Item>(
   }
 }
 
-/** Passing over so many fields takes well under a millisecond. */
+/** Skipping this many fields takes well under a millisecond. */
 const skippedPerTurn = 4096
 
 function readPoint(message: WireReader, vectorOf: VectorOf): PointInput {
@@ -83,7 +83,7 @@ function readPoint(message: WireReader, vectorOf: VectorOf): PointInput {
   return { vector: vector?.toVector(), payload }
 }
 
-/** @param before what an earlier occurrence of the message gave */
+/** @param before the fields of an earlier occurrence of the message */
 function readPayload(message: WireReader, before: PayloadInput | undefined): PayloadInput {
   let { contentType, content } = before ?? { contentType: 0, content: '' }
   while (message.next()) {
@@ -119,18 +119,17 @@ function readValues(message: WireReader, values: FloatList): FloatList {
   return values
 }
 
-/** Makes a vector of little-endian floats that may begin at any byte of a request. */
+/** Creates a vector from little-endian floats that may begin at any byte of a request. */
 type VectorOf = (bytes: Buffer) => Float32Array<ArrayBuffer>
 
-/** For queries, whose request is held until the answer anyway, if it has its memory to itself. */
+/** For queries: their request is kept until the answer anyway, so vectors use its memory, unless that is shared. */
 function vectorsOf(request: Buffer): VectorOf {
   return request.buffer.byteLength <= 2 * request.length ? inPlace : copiesOf(request)
 }
 
 /**
- * Moves the floats to the multiple of four before them, over the tag and the length that have just been read: the request is
- * the vector's memory, and goes with it. A copy of each, 20 MB of a batch of 10,000, would make V8 go through its whole
- * heap, twice in each such batch.
+ * Moves the floats down to a multiple of four, over the tag and the length that have just been read: the vector uses the
+ * request's memory. Copying each vector, 20 MB for a batch of 10,000, would trigger two major GCs in each such batch.
  */
 function inPlace(bytes: Buffer): Float32Array<ArrayBuffer> {
   const { byteOffset, length } = bytes
@@ -141,9 +140,8 @@ function inPlace(bytes: Buffer): Float32Array<ArrayBuffer> {
 }
 
 /**
- * Copies the vectors of one request, many into a piece of memory: a piece of its own for each, outside of V8's heap, takes
- * longer to get and to give back than its vector to copy. For points, too, which outlive their request while they wait for the
- * disk.
+ * Copies the vectors of one request, many into one piece of memory: to allocate and free a piece for each, outside of V8's
+ * heap, takes longer than to copy its vector. Used for points too, which outlive their request while they wait for the disk.
  */
 function copiesOf(request: Buffer): VectorOf {
   let expected = request.length
@@ -164,7 +162,7 @@ function copiesOf(request: Buffer): VectorOf {
 
 const noValues: Float32Array<ArrayBuffer> = new Float32Array(0)
 
-/** What a vector that outlives the others of its request keeps alive at most. */
+/** The most memory that a vector keeps alive if it outlives the others of its request. */
 const pieceBytes = 65_536
 
 /** Collects the values of a vector. Nearly all come in one packed field. */
@@ -293,7 +291,7 @@ function listBytes(results: IdLists, list: number): number {
   return results.lengthOf(list) * pointIdFieldBytes
 }
 
-/** Writes the ids [first, end) as fields of PointID; gives the position behind them. */
+/** Writes the ids [first, end) as fields of PointID; returns the position after them. */
 function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
   let position = at
   for (let number = first; number < end; number += 1) {

@@ -12,7 +12,7 @@ type CollectionOperation =
   | 'DeleteCollection'
   | 'SetAliases'
 
-/** The messages about collections. Small, and seldom sent: they are written part by part. */
+/** The messages about collections. They are small and rare, so they are concatenated from parts. */
 export const collectionCodecs: { readonly [Name in CollectionOperation & OperationName]: Codec<Name> } = {
   ListCollections: {
     decode: decodeNothing,
@@ -60,7 +60,7 @@ function decodePut(bytes: Buffer): PutCollectionInput {
   return { name, dimension, hnsw }
 }
 
-/** @param before what an earlier occurrence of the message gave */
+/** @param before the fields of an earlier occurrence of the message */
 function readHnsw(message: WireReader, before: HnswInput | undefined): HnswInput {
   let { m, efConstruction } = before ?? {}
   while (message.next()) {

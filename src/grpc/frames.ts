@@ -1,12 +1,12 @@
 /**
- * Messages with room in front for the five bytes that gRPC frames them with, so that an answer of megabytes need not
- * be copied behind them.
+ * Messages with room in front for the five bytes of a gRPC frame, so that an answer of megabytes need not be copied to
+ * add them.
  */
 
 /** A byte that says whether the message is compressed, then its length. */
 export const headBytes = 5
 
-/** A message of so many bytes, to be filled, framed as it is. */
+/** Allocates a message of this many bytes, with room for its frame. */
 export function allocateMessage(bytes: number): Buffer {
   const frame = Buffer.allocUnsafe(headBytes + bytes)
   frame[0] = 0
@@ -14,7 +14,7 @@ export function allocateMessage(bytes: number): Buffer {
   return frame.subarray(headBytes)
 }
 
-/** A message with the head in front of it. @param message as `allocateMessage` has made it */
+/** A message with its head in front. @param message from `allocateMessage` */
 export function frameOf(message: Buffer): Buffer {
   return Buffer.from(message.buffer, message.byteOffset - headBytes, message.byteLength + headBytes)
 }

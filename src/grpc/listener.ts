@@ -6,22 +6,22 @@ import { promisify } from 'node:util'
 /** The listening sockets of one port, and the connections that came in through them. */
 export interface Listener {
   readonly port: number
-  /** Takes no more connections, and resolves when those that stand have ended. */
+  /** Accepts no more connections, and resolves when the open ones have ended. */
   close(): Promise<void>
-  /** Cuts the connections that still stand. */
+  /** Destroys the connections that are still open. */
   destroyConnections(): void
 }
 
 export interface ListenPlace {
   readonly host: string
-  /** 0 takes a free one, the same on all addresses. */
+  /** 0 for any free one, the same on all addresses. */
   readonly port: number
 }
 
 /**
  * Listens on every address that a host name has: `localhost` is two, and a client may try either first.
  *
- * The sockets are ours rather than grpc-js's, because with channelz off its `forceShutdown` knows of no
+ * The sockets are ours rather than grpc-js's, because without channelz its `forceShutdown` does not know the
  * connections, and one call that never ends would keep the process from ending.
  *
  * @throws what `lookup` throws, and the error of the first address where it cannot listen
@@ -68,7 +68,7 @@ async function addressesOf(host: string): Promise<ReadonlySet<string>> {
   return new Set(found.map(({ address }) => address))
 }
 
-/** One address is enough where the machine lacks the other, or somebody has the free port that was taken. */
+/** One address is enough if the machine lacks the other, or if the free port is in use on the other. */
 function isElsewhere({ code }: NodeJS.ErrnoException, isFreePort: boolean): boolean {
   return code === 'EADDRNOTAVAIL' || code === 'EAFNOSUPPORT' || (code === 'EADDRINUSE' && isFreePort)
 }

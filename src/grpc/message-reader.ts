@@ -1,25 +1,25 @@
 import { headBytes } from './frames.ts'
 
 /**
- * Puts the messages of a gRPC call together from its data frames: a flag, four bytes of length, the message.
+ * Assembles the messages of a gRPC call from its data frames: a flag, four bytes of length, the message.
  *
- * Why not the one of grpc-js: it takes in any number of large messages at once, collects the frames of each and
- * copies them together at the end, 64 MiB in one go. Here a message is asked for leave by its declared length,
- * before it comes, and its bytes go to their place as they come; small ones are not copied at all.
+ * Why not the reader of grpc-js: it accepts any number of large messages at once, collects the frames of each and
+ * concatenates them at the end, 64 MiB in one go. Here a message is admitted or refused by its declared length,
+ * before its bytes arrive, and they are copied to their place one by one; small messages are not copied at all.
  */
 export class MessageReader {
   readonly #admit: (bytes: number, isCompressed: boolean) => void
   readonly #onPiece: () => void
-  /** Made when a message comes in pieces. */
+  /** Allocated when a message arrives in pieces. */
   #head: Buffer | undefined
   #headLength = 0
-  /** The message under way with its head; undefined while its head is. */
+  /** The incomplete message with its head; undefined while its head is incomplete. */
   #frame: Buffer | undefined
   #frameLength = 0
 
   /**
-   * @param admit told the length of each message by its head; what it throws refuses the call
-   * @param onPiece told of every piece of a message that does not come whole
+   * @param admit called with the declared length of each message; throws to refuse the call
+   * @param onPiece called for every piece of a message that arrives in several
    */
   constructor(admit: (bytes: number, isCompressed: boolean) => void, onPiece: () => void) {
     this.#admit = admit
@@ -43,7 +43,7 @@ export class MessageReader {
     return messages
   }
 
-  /** A message that is all in `data`, as nearly all are. */
+  /** The message if `data` contains all of it, as nearly always. */
   #wholeAt(data: Buffer, at: number): Buffer | undefined {
     if (data.length - at < headBytes) return undefined
     const length = data.readUInt32BE(at + 1)
@@ -59,7 +59,7 @@ export class MessageReader {
     if (this.#headLength === headBytes) {
       const length = this.#head.readUInt32BE(1)
       this.#admit(length, this.#head[0] !== 0)
-      // Not from the pool, and not touched before bytes come: a head alone takes no memory.
+      // Not from the pool, and not written before bytes arrive: a head alone takes no physical memory.
       this.#frame = Buffer.allocUnsafeSlow(headBytes + length)
       this.#frameLength = this.#head.copy(this.#frame)
     }

@@ -5,15 +5,15 @@ import type { MessageTypeDefinition } from '@grpc/proto-loader'
 import { ReflectionService } from '@grpc/reflection'
 import { WireReader, wireLength } from './wire.ts'
 
-/** Shows the service's proto file, and what it imports, to callers that ask for it. */
+/** Adds gRPC reflection: callers can read the service's proto file and its imports. */
 export function addReflection(server: Server): void {
   const fileDescriptorProtos = [...filesIn(readFileSync(descriptorsPath))]
-  // The library takes the files from the definition of a message, of which it reads nothing else; any one will do.
+  // The library only reads the files of a message's definition, so one message is enough.
   const definition = { fileDescriptorProtos } as MessageTypeDefinition<object, object>
   new ReflectionService({ 'vectordb.Point': definition }).addToServer(server)
 }
 
-/** A google.protobuf.FileDescriptorSet, as the compiler makes it of proto/. */
+/** A google.protobuf.FileDescriptorSet, generated from proto/. */
 const descriptorsPath = fileURLToPath(new URL('./generated/descriptors.binpb', import.meta.url))
 
 function* filesIn(descriptorSet: Buffer): Generator<Buffer> {

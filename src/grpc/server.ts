@@ -22,9 +22,9 @@ import type { RunningServer } from '../api/server.ts'
 import type { ApiKey, Keyring } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
-import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
@@ -37,19 +37,19 @@ export interface GrpcServerOptions {
   readonly host: string
   readonly port: number
   readonly maxRequestBytes: number
-  /** Time a client has to send a whole request, and to take in a whole answer. */
+  /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
-  /** How often a connection is pinged; for tests, more often. */
+  /** The interval of keepalive pings; for tests, shorter. */
   readonly keepaliveMs?: number
   readonly budgets: BodyBudgets
-  readonly intake: Intake
+  readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
 
 export interface GrpcServer extends RunningServer {
-  /** What the health service answers; not serving until told. */
+  /** Sets the health service's status; NOT_SERVING at first. */
   setServing(serving: boolean): void
 }
 
@@ -76,22 +76,22 @@ const healthPrefix = '/grpc.health.v1.Health/'
  * @throws Error that names host, port and setting when it cannot listen
  */
 export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcServer> {
-  // Objects of calls outlive a quick collection while their streams do (`letGo` in bodies.ts). V8 takes that for a habit
-  // and makes the next ones among the old objects, where each keeps others alive until a full collection.
+  // Objects of calls survive minor GCs while their streams do (`detachListeners` in bodies.ts). V8 would learn from that to
+  // allocate later ones in the old generation, where each keeps others alive until a major GC.
   setFlagsFromString('--no-allocation-site-pretenuring')
-  // What it would write to standard error, past our log, it also throws.
+  // Everything that it would write to standard error, past our log, it also throws.
   setLogVerbosity(logVerbosity.NONE)
   const streams = new Set<ServerInterceptingCallInterface>()
   const pingMs = options.keepaliveMs ?? keepaliveMs
   const server = new Server({
-    // Of what is compressed, when it is not any more; before, `boundBody` sees to it.
+    // Limits messages after decompression; `boundBody` limits them before.
     'grpc.max_receive_message_length': options.maxRequestBytes,
-    // The answer to a request that was let in is never refused for its size: MAX_LIMIT bounds it.
+    // The answer to an accepted request is never refused for its size: MAX_LIMIT bounds it.
     'grpc.max_send_message_length': -1,
-    // Of a connection; a client keeps back what is more. Each call under way is memory that the collector goes through.
+    // Per connection; a client queues further calls. Each call in progress is memory that the GC has to scan.
     'grpc.max_concurrent_streams': 200,
     'grpc.enable_channelz': 0,
-    // A peer that went away without a word is found out by its silence: its connection would stay for ever.
+    // Detects peers that disappeared without closing their connection: it would stay open for ever.
     'grpc.keepalive_time_ms': pingMs,
     'grpc.keepalive_timeout_ms': Math.ceil(pingMs / 3),
     interceptors: [watchCalls(options, streams)],
@@ -123,7 +123,7 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
   }
 }
 
-/** Requests and answers pass as bytes: decoding is the handler's, so that its faults get their own code. */
+/** Requests and answers pass as bytes: handlers decode them, so that malformed ones get their own code. */
 function serviceDefinition(): ServiceDefinition {
   const pass = (bytes: Buffer): Buffer => bytes
   return Object.fromEntries(
@@ -154,14 +154,14 @@ function handlerOf(
         (bytes) => callback(null, bytes),
         (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
       )
-      // What grpc-js throws while it sends concerns this call alone: it must not end the process.
+      // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
       .catch((error: unknown) =>
         runner.logger.error({ err: error, operation: name }, 'an answer was not sent'),
       )
   }
 }
 
-/** `boundBody` makes the request of the message. */
+/** `boundBody` turns the message into the request. */
 type OperationCall = ServerUnaryCall<ReceivedRequest, Buffer>
 
 function answer<Name extends OperationName>(
@@ -183,7 +183,7 @@ function answer<Name extends OperationName>(
   return runOperation(runner, name, codec, as)
 }
 
-/** A call as the operations know it. grpc-js calls every one cancelled in the end, those that were answered too. */
+/** A call as the operations see it. grpc-js emits `cancelled` at the end of every call, answered ones included. */
 function callOf(call: OperationCall): { readonly call: Call; readonly answered: () => void } {
   const controller = new AbortController()
   const deadline = Number(call.getDeadline())
@@ -207,8 +207,8 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
   }
 }
 
-/** What grpc-js refuses of itself, with the code and the words of our settings. */
-function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
+/** Replaces the status of calls that grpc-js itself refuses by ours, which names the setting. */
+function rewordRefusal(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingStatus {
   const { code, details = '' } = outcome
   if (code === status.RESOURCE_EXHAUSTED && /^Received message/.test(details ?? '')) {
     return { ...outcome, details: `the request is larger than ${maxRequestBytes} bytes (MAX_REQUEST_BYTES)` }
@@ -216,7 +216,7 @@ function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingS
   if (code === status.INTERNAL && details === 'Failed to decompress message') {
     return { ...outcome, code: status.INVALID_ARGUMENT, details: 'the compressed request is malformed' }
   }
-  // grpc-js takes these for faults of the server.
+  // grpc-js reports these as faults of the server.
   if (code === status.INTERNAL && /^Invalid grpc-timeout|^Error deserializing request/.test(details ?? '')) {
     return { ...outcome, code: status.INVALID_ARGUMENT }
   }
@@ -224,25 +224,25 @@ function inOurWords(outcome: OutgoingStatus, maxRequestBytes: number): OutgoingS
 }
 
 /**
- * Counts every call in the intake, bounds its body, refuses it without the key before its message is looked at, and
- * keeps the streams that only their client would end, health watches and reflection: a shutdown ends them.
+ * Reports every call to the read scheduler, bounds its body, refuses it without a valid key before its message is read,
+ * and keeps track of streams that only their client would end, health watches and reflection, so that a shutdown ends them.
  *
- * All in one: each interceptor is a layer that every event of every call goes through.
+ * One interceptor does it all, because each one adds a layer to every event of every call.
  */
 function watchCalls(
   options: GrpcServerOptions,
   streams: Set<ServerInterceptingCallInterface>,
 ): ServerInterceptor {
-  const reword = (outcome: OutgoingStatus): OutgoingStatus => inOurWords(outcome, options.maxRequestBytes)
+  const reword = (outcome: OutgoingStatus): OutgoingStatus => rewordRefusal(outcome, options.maxRequestBytes)
   return ({ path, requestStream, responseStream }, call) => {
-    options.intake.note()
+    options.readScheduler.noteWork()
     const isOpen = path.startsWith(healthPrefix)
     const body = boundBody(call, options, isOperation(path), reword)
     if (responseStream) streams.add(call)
     return new ServerInterceptingCall(call, {
       start(next) {
-        // Whoever streams requests, as reflection lets, may take any time between two of them.
-        if (!requestStream) body.expect()
+        // A client that streams requests, as reflection allows, may take any time between two of them.
+        if (!requestStream) body.startRequestTimer()
         next({
           onReceiveMetadata(metadata, proceed) {
             const refused = isOpen ? undefined : refusal(metadata.get('authorization'), options.keys, path)
@@ -263,7 +263,7 @@ function watchCalls(
   }
 }
 
-/** Undefined for a call that brings a key which allows it. */
+/** The status that refuses a call; undefined if its key allows the call. */
 function refusal(values: readonly MetadataValue[], keys: Keyring, path: string): OutgoingStatus | undefined {
   const [value] = values
   const key = values.length === 1 && typeof value === 'string' ? keys.find(value) : undefined
@@ -275,19 +275,19 @@ function refusal(values: readonly MetadataValue[], keys: Keyring, path: string):
   return { code: status.UNAUTHENTICATED, details }
 }
 
-/** What is no operation reads: it describes the service, or is not there. */
+/** Methods that are not operations need only the role `read`: reflection, and methods that do not exist. */
 function refusalByRole(key: ApiKey, path: string): OutgoingStatus | undefined {
   const name = operationNames.find((each) => path === `/${serviceName}/${each}`)
   if (name === undefined || allows(key, operationRoles[name])) return undefined
   return statusOf(permissionDenied(key, name))
 }
 
-async function bind(server: Server, { host, port, intake }: GrpcServerOptions): Promise<Listener> {
+async function bind(server: Server, { host, port, readScheduler }: GrpcServerOptions): Promise<Listener> {
   const injector = server.createConnectionInjector(ServerCredentials.createInsecure())
   try {
     return await listen({ host, port }, (socket) => {
-      intake.greet(socket)
-      intake.add(socket)
+      readScheduler.track(socket)
+      readScheduler.throttle(socket)
       injector.injectConnection(socket)
     })
   } catch (error) {
@@ -298,7 +298,7 @@ async function bind(server: Server, { host, port, intake }: GrpcServerOptions): 
   }
 }
 
-/** The server says that it ends as soon as it has told the connections; only the listener knows when they have. */
+/** `tryShutdown` returns as soon as it has notified the connections; only the listener knows when they have ended. */
 async function close(server: Server, listener: Listener, timeoutMs: number): Promise<void> {
   const ended = listener.close()
   server.tryShutdown(() => {})

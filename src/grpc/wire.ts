@@ -1,8 +1,8 @@
 import { DatabaseError } from '../base/errors.ts'
 
 /**
- * The protobuf wire format (protobuf.dev/programming-guides/encoding), as far as our messages need it:
- * a reader that never looks beyond its bytes, and the sizes and writes of the few shapes that we answer.
+ * The parts of the protobuf wire format (protobuf.dev/programming-guides/encoding) that our messages need:
+ * a reader that never reads beyond its bytes, and the sizes and writers of the few shapes in our answers.
  */
 
 export const wireVarint = 0
@@ -12,7 +12,7 @@ const wireGroupStart = 3
 const wireGroupEnd = 4
 export const wireFixed32 = 5
 
-/** Unknown groups may nest; ours do not, and nobody needs more than this. */
+/** Unknown groups may nest; this is deeper than any real message. */
 const groupDepthMax = 64
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
@@ -91,7 +91,7 @@ export class WireReader {
     return this.#bytes.readFloatLE(this.#take(4))
   }
 
-  /** Passes over the field whose tag was read. */
+  /** Skips the field whose tag was read. */
   skip(depth = 0): void {
     if (this.type === wireVarint) this.#varint()
     else if (this.type === wireFixed64) this.#take(8)
@@ -135,7 +135,7 @@ export class WireReader {
     return Number(tag)
   }
 
-  /** Nearly all varints are below 2^28: those need no bigint. */
+  /** Nearly all varints are below 2^28 and need no bigint. */
   #varint(): number | bigint {
     let low = 0
     for (let shift = 0; shift < 28; shift += 7) {
@@ -146,7 +146,7 @@ export class WireReader {
     return this.#longVarint(BigInt(low))
   }
 
-  /** The rest of a varint whose first four bytes gave `low`; bits beyond the 64th are dropped. */
+  /** The rest of a varint whose first four bytes were decoded to `low`; bits beyond the 64th are dropped. */
   #longVarint(low: bigint): bigint {
     let value = low
     for (let shift = 28n; shift < 70n; shift += 7n) {
@@ -173,7 +173,7 @@ export function varintBytes(value: number): number {
   return bytes
 }
 
-/** Writes a varint at `at`; gives the position behind it. */
+/** Writes a varint at `at`; returns the position after it. */
 export function writeVarint(target: Buffer, at: number, value: number): number {
   let rest = value
   let position = at
@@ -185,7 +185,7 @@ export function writeVarint(target: Buffer, at: number, value: number): number {
   return position + 1
 }
 
-/** Writes the tag and length of a length-delimited field; gives the position behind them. */
+/** Writes the tag and length of a length-delimited field; returns the position after them. */
 export function writeHead(target: Buffer, at: number, field: number, length: number): number {
   return writeVarint(target, writeVarint(target, at, field * 8 + wireLength), length)
 }

@@ -4,15 +4,15 @@ import { DatabaseError } from '../base/errors.ts'
 import { Turn } from '../base/turns.ts'
 
 /**
- * Bodies of requests and answers in memory, which many slow or hostile clients together would fill: each is
- * held in a budget from its first byte, or from a head that announces it, until nobody needs it.
+ * Bodies of requests and answers in memory, which many slow or hostile clients together could exhaust: each counts
+ * towards a budget from its first byte, or from a head that announces its length, until it is no longer needed.
  *
  *   head ─> declared length held ─> bytes arrive ─> decoded ─> answer held ─> sent
  *               └ 429, and the connection ends          └ released        └ released; cut off when
  *                                                                           the client does not read
  */
 
-/** A body that has arrived whole. */
+/** A complete body. */
 export class RequestBody {
   #bytes: Buffer
   readonly #hold: ByteHold
@@ -22,7 +22,7 @@ export class RequestBody {
     this.#hold = hold
   }
 
-  /** Hands the bytes over: they can go as soon as whoever has them is through. */
+  /** Returns the bytes and keeps no reference: they can be freed as soon as the caller is done with them. */
   take(): Buffer {
     const bytes = this.#bytes
     this.#bytes = noBytes
@@ -38,21 +38,21 @@ const noBytes = Buffer.alloc(0)
 
 export interface BodyBounds {
   readonly maxRequestBytes: number
-  /** Of bodies until they are decoded. */
+  /** The budget of bodies until they are decoded. */
   readonly requestBytes: ByteBudget
 }
 
 /**
- * Reads a body. Of one that is refused the rest is passed over as it comes.
+ * Reads a body. If it is refused, the rest is discarded as it arrives.
  *
- * @throws DatabaseError `request_too_large`, `overloaded`, or `invalid_argument` for one that breaks off
+ * @throws DatabaseError `request_too_large`, `overloaded`, or `invalid_argument` if the body is incomplete
  */
 export async function readBody(request: IncomingMessage, bounds: BodyBounds): Promise<RequestBody> {
   const declared = request.headers['content-length']
   const length = declared === undefined ? undefined : Number(declared)
   if (length !== undefined && length > bounds.maxRequestBytes) throw tooLarge(bounds.maxRequestBytes)
   const hold = bounds.requestBytes.hold(length ?? 0)
-  const parts = length === undefined ? new ListedParts() : new PlacedParts(length)
+  const parts = length === undefined ? new ChunkedBody() : new SizedBody(length)
   try {
     await eachPart(request, (part) => {
       const received = parts.add(part)
@@ -73,7 +73,7 @@ export function tooLarge(maxRequestBytes: number): DatabaseError {
   )
 }
 
-/** Resolves when the body has ended. @param take what it throws ends the reading */
+/** Calls `take` for each part, and resolves when the body has ended. @param take stops the reading if it throws */
 function eachPart(request: IncomingMessage, take: (part: Buffer) => void): Promise<void> {
   const { promise, resolve, reject } = Promise.withResolvers<void>()
   const onData = (part: Buffer): void => {
@@ -97,13 +97,13 @@ function eachPart(request: IncomingMessage, take: (part: Buffer) => void): Promi
     // Without a listener the error of a request that breaks off later would end the process.
     request.on('error', () => {})
   }
-  // An iterator would close the connection when the reading ends early, and with it the way for the answer.
+  // An iterator would close the connection when the reading stops early, and the answer could not be sent.
   request.on('data', onData).on('end', onEnd).on('error', onBroken).on('close', onBroken)
   return promise
 }
 
-/** A body of announced length, put together as it comes. */
-class PlacedParts {
+/** A body of known length: parts are copied to their place as they arrive. */
+class SizedBody {
   readonly #length: number
   #whole: Buffer = noBytes
   #received = 0
@@ -112,11 +112,11 @@ class PlacedParts {
     this.#length = length
   }
 
-  /** Gives how much has come. */
+  /** Returns how many bytes have arrived. */
   add(part: Buffer): number {
     if (part.length === this.#length) this.#whole = part
     else {
-      // Not from the pool, and not touched before bytes come: an announcement alone takes no memory.
+      // Not from the pool, and not written before bytes arrive: a head alone takes no physical memory.
       if (this.#received === 0) this.#whole = Buffer.allocUnsafeSlow(this.#length)
       part.copy(this.#whole, this.#received)
     }
@@ -129,8 +129,8 @@ class PlacedParts {
   }
 }
 
-/** A body of unknown length: its parts, put together in turns when all are there. */
-class ListedParts {
+/** A body of unknown length: its parts are concatenated, in turns, when all have arrived. */
+class ChunkedBody {
   #parts: Buffer[] = []
   #received = 0
 
@@ -155,9 +155,9 @@ class ListedParts {
 }
 
 /**
- * Refuses a body that is still on its way, at once and whole, and then closes the connection: nobody has to take
- * in what nobody reads. Closing while bytes come in would reset the connection, and the reset could overtake the
- * answer; so what comes is passed over for a moment, until the client has stopped.
+ * Refuses a body that is still arriving: sends the complete answer at once, then closes the connection, so that the
+ * rest need not be received. Closing while bytes arrive would reset the connection, and the reset could overtake the
+ * answer; so what arrives is discarded for a moment, until the client has stopped.
  */
 export function refuseAndClose(
   request: IncomingMessage,
@@ -185,9 +185,9 @@ export function holdAnswer(response: ServerResponse, bytes: number, answerBytes:
   response.once('close', () => hold.release())
 }
 
-/** Cuts the connection of a client that has not taken in the answer when the time is up. */
+/** Closes the connection of a client that has not received the answer when the time is up. */
 export function cutSlowReader(response: ServerResponse, timeoutMs: number): void {
-  // One who has left says nothing again, and the timer would keep the whole request until the time is up.
+  // A closed response emits no second `close`, and the timer would keep the whole request alive until the time is up.
   if (response.closed) return
   const timer = setTimeout(() => response.destroy(), timeoutMs)
   response.once('close', () => clearTimeout(timer))

@@ -3,28 +3,28 @@ import type { Socket } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 
 /**
- * The connections of a server, and how they end when it stops: so that whoever has sent a request on one of them gets
- * an answer, and no reset.
+ * The connections of a server, and how they end when it stops: every client that has sent a request on one of them gets
+ * an answer instead of a reset.
  *
  *   stop ──────────────> grace ─────────────> grace ──────────────> linger ────> timeout
- *    every answer says    no more connections   idle ones are        idle ones    all are
- *    `connection: close`, come in: those that   half-closed: what    are cut      cut
- *    new requests 503     came may still ask    still comes is read
+ *    every answer has     no new connections:   idle ones are        idle ones    all are
+ *    `connection: close`, open ones may still   half-closed: what    are closed   closed
+ *    new requests: 503    send requests         arrives is read
  *
- * A client does not know of the stop before the answer to its next request, so connections stay open for that one.
- * Closing a socket with unread bytes resets the connection, and a reset takes away what the client has not read yet;
+ * A client learns of the stop with the answer to its next request, so connections stay open for that one.
+ * Closing a socket with unread bytes resets the connection, and a reset discards what the client has not read yet;
  * so only our end is closed, until the client has closed its own.
  */
 export class Connections {
-  /** How many requests run on each. */
+  /** The number of running requests on each connection. */
   readonly #running = new Map<Socket, number>()
-  /** How many have ever come. */
+  /** Connections ever accepted. */
   #added = 0
   readonly #stopped = Promise.withResolvers<void>()
   #isHangingUp = false
   #onEmpty: () => void = () => {}
 
-  /** A connection that has come. */
+  /** Adds a new connection. */
   add(socket: Socket): void {
     if (this.#running.has(socket)) return
     this.#running.set(socket, 0)
@@ -35,7 +35,7 @@ export class Connections {
     })
   }
 
-  /** A request runs on the connection until its response is closed. */
+  /** Notes that a request runs on the connection until its response is closed. */
   begin(socket: Socket, response: ServerResponse): void {
     this.add(socket)
     this.#count(socket, 1)
@@ -43,19 +43,19 @@ export class Connections {
   }
 
   /**
-   * Resolves when no more connections are let in. Whoever is refused before that comes again at once on a new
-   * connection, and one that the system has ready when listening ends is reset: so refusals wait.
+   * Resolves when no more connections are accepted. A client that is refused before that retries at once on a new
+   * connection, and a pending one is reset when listening ends: so refusals wait.
    */
   get stopped(): Promise<void> {
     return this.#stopped.promise
   }
 
-  /** Resolves when all connections have ended; cuts those that stay when the time is up. */
+  /** Resolves when all connections have ended; closes those that are still open when the time is up. */
   async drain(timeoutMs: number, stopListening: () => void): Promise<void> {
     const startedMs = performance.now()
     const graceMs = Math.min(graceMsMax, timeoutMs * graceShare)
     await this.#emptyWithin(graceMs)
-    await this.#takeWaiting(graceMs)
+    await this.#acceptPending(graceMs)
     stopListening()
     this.#stopped.resolve()
     await this.#emptyWithin(graceMs)
@@ -65,8 +65,8 @@ export class Connections {
     for (const socket of this.#running.keys()) socket.destroy()
   }
 
-  /** Lets in the connections that the system has ready, one in each turn of the event loop: what is left would be reset. */
-  async #takeWaiting(ms: number): Promise<void> {
+  /** Accepts the connections pending in the system, one in each turn of the event loop: those left would be reset. */
+  async #acceptPending(ms: number): Promise<void> {
     const endMs = performance.now() + ms
     let before: number
     do {
@@ -94,11 +94,11 @@ export class Connections {
   }
 }
 
-/** Of SHUTDOWN_TIMEOUT_MS: a quarter of a second unless set, which is long beside a round trip and short for a restart. */
+/** The share of SHUTDOWN_TIMEOUT_MS: by default a quarter of a second, long for a round trip and short for a restart. */
 const graceShare = 1 / 20
 const graceMsMax = 1000
 
-/** Closes our end at once, and the rest a moment later, whether the client has closed its own or not. */
+/** Closes our end at once, and the connection a moment later, whether the client has closed its end or not. */
 function hangUp(socket: Socket): void {
   const timer = setTimeout(() => socket.destroy(), lingerMs)
   socket.once('close', () => clearTimeout(timer))

@@ -4,7 +4,7 @@ import type { Logger } from '../base/log.ts'
 
 export const plainText = 'text/plain; charset=utf-8'
 
-/** Answers with the error's status and its message, as every error of ours is answered. */
+/** Answers with the error's status and its message as plain text. */
 export function sendError(reply: FastifyReply, error: DatabaseError): FastifyReply {
   const { status, headers } = headOf(error)
   return reply.code(status).headers(headers).send(error.message)
@@ -20,7 +20,7 @@ export function headOf({ reason }: DatabaseError): {
   return { status: http, headers: { 'content-type': plainText, ...retry } }
 }
 
-/** The framework's errors in our words; what neither of us foresaw is internal, and logged. */
+/** Converts the framework's errors to ours; unexpected ones become internal, and are logged. */
 export function errorOfFramework(error: FastifyError | Error, logger: Logger): DatabaseError {
   if (error instanceof DatabaseError) return error
   const { code, statusCode = 500 } = error as FastifyError
@@ -35,7 +35,7 @@ export function errorOfFramework(error: FastifyError | Error, logger: Logger): D
     case 'FST_ERR_MAX_PARAM_LENGTH':
       return invalid('the path of the request is malformed or too long')
   }
-  // No fault of ours, so nothing for the log.
+  // Not our fault, so it is not logged.
   if (statusCode >= 400 && statusCode < 500) return invalid('the request could not be read')
   const internal = toDatabaseError(error)
   logger.error({ err: error }, internal.message)

@@ -1,13 +1,13 @@
 import { isIP } from 'node:net'
 
 /**
- * Which names a server may be called by. A web page can have its own name point at 127.0.0.1 (DNS rebinding): the
- * browser then takes an open server on this machine for a part of that page and lets it read answers. What it cannot
- * change is the Host header, which keeps the page's name.
+ * Which names a server may be called by. A web page can let its own name resolve to 127.0.0.1 (DNS rebinding): the
+ * browser then treats an open server on this machine as part of that page and lets the page read answers. The page
+ * cannot change the Host header, which keeps the page's name.
  *
  * So a server on loopback without a key answers to addresses, to names that nobody can register (localhost,
- * those without a dot, those under `.localhost` and `.internal`) and to `allowedHosts`. Another address is
- * for other machines, which have names of their own; and a key no page knows.
+ * those without a dot, those under `.localhost` and `.internal`) and to `allowedHosts`. A server on another address
+ * serves other machines, under names we do not know; and no web page knows a server's key.
  *
  * @returns whether a request with this Host header may be answered; HTTP/1.0, which browsers do not speak, has none
  */

@@ -1,9 +1,9 @@
 /**
- * The fields of a body that no operation knows. They are ignored, as unknown protobuf fields are, but the answer names
- * them: a typing error in a field's name would otherwise change what is done and nobody would see it.
+ * The unknown fields of a body. They are ignored, as unknown protobuf fields are, but the answer names them: otherwise
+ * nobody would notice a typing error in a field's name.
  */
 
-/** Where unknown fields are noted; nothing is made as long as there are none. */
+/** Where unknown fields are noted; undefined as long as there are none. */
 export interface FieldNotes {
   ignoredFields: IgnoredFields | undefined
 }
@@ -31,7 +31,7 @@ export class IgnoredFields {
   }
 }
 
-/** What is not plain in a header, or in a list with commas, as in a URL; cut where it is long. */
+/** A name with URL escapes for everything that a header or a list with commas cannot hold; cut if it is long. */
 function headerText(path: string): string {
   if (path === '') return '""'
   const text = path.toWellFormed().replace(/[^\w.[\]$-]/gu, encodeURIComponent)

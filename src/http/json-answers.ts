@@ -3,8 +3,8 @@ import { idLength } from '../base/ids.ts'
 import { inTurns } from '../base/turns.ts'
 
 /**
- * Answers that hold ids, as JSON: spelled straight into bytes of the right size, in turns where there are many. Ids
- * need no escaping.
+ * Answers with ids, as JSON: written directly into bytes of the right size, in turns if there are many. Ids need no
+ * escaping.
  */
 
 export type JsonAnswer = string | Buffer
@@ -16,7 +16,7 @@ export function encodeIds(name: string, ids: SpellableIds): JsonAnswer | Promise
   const at = target.write(`{"${name}":[`)
   if (total > idsPerStep) return inTurns(stepsOfIds(target, at, ids))
   closeList(target, writeIds(target, at, ids, 0, total), closingBrace)
-  // Node puts a text behind the head of the answer and sends both as one; bytes would be a second piece.
+  // Node appends a string to the head of the answer and sends both at once; bytes would be sent separately.
   return target.toString('latin1')
 }
 
@@ -55,7 +55,7 @@ function* stepsOfLists(name: string, ids: IdLists): Generator<void, Buffer> {
   return target
 }
 
-/** Each id in its quotes, and a comma behind: there is always at least a bracket to come. */
+/** Writes each id in quotes, with a comma after it; `closeList` replaces the last comma. */
 function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, end: number): number {
   let position = at
   for (let number = first; number < end; number += 1) {
@@ -68,7 +68,7 @@ function writeIds(target: Buffer, at: number, ids: SpellableIds, first: number, 
   return position
 }
 
-/** A bracket in the place of the last comma, if there is one, and what comes behind; gives the position behind that. */
+/** Writes a bracket over the last comma, if there is one, then the byte `behind`; returns the position after it. */
 function closeList(target: Buffer, at: number, behind: number): number {
   const end = target[at - 1] === comma ? at - 1 : at
   target[end] = closingBracket
@@ -81,7 +81,7 @@ function listsBytes(name: string, ids: IdLists): number {
   return `{"${name}":[]}`.length + lists + Math.max(0, ids.length - 1)
 }
 
-/** Each id in its quotes, commas between them, and brackets around. */
+/** The size of a list: each id in quotes, commas between them, and brackets around. */
 function listBytes(ids: number): number {
   return ids === 0 ? 2 : ids * (idLength + 3) + 1
 }

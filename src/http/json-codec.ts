@@ -8,9 +8,9 @@ import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { isUtf8InTurns, type JsonKind, JsonScanner } from './json-scanner.ts'
 
 /**
- * JSON bodies to the api's inputs and answers back. Here JSON's types are checked, with the path of the
- * fault in the message; values are the api's to check. Unknown fields are passed over and noted; of a field
- * that comes twice the last one counts, and a list of a batch comes once.
+ * Converts JSON bodies to the api's inputs, and its outputs to JSON. It checks JSON's types, with the path of the
+ * fault in the message; the api checks values. Unknown fields are skipped and noted. Of a repeated field the last
+ * one counts, but the list of a batch must not be repeated.
  */
 
 export function decodePoint(body: Buffer, notes: FieldNotes): PointInput {
@@ -29,7 +29,7 @@ export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatc
   return { queries: items(body, 'queries', readQuery, notes) }
 }
 
-/** Every component as the double that equals the stored float32, so that nothing is lost or invented. */
+/** Every component as the double that equals the stored float32, so that it is exact. */
 export function encodePoint({ id, vector, payload }: Point): string {
   const { contentType, content } = payload
   return `{"id":"${id}","vector":${jsonNumbers(vector)},"payload":${JSON.stringify({ content_type: contentType, content })}}`
@@ -45,8 +45,8 @@ export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): 
 }
 
 /**
- * The items of a batch, read as they are asked for: those behind a bad one are never made. An undefined stands
- * where much has been gone through without one.
+ * The items of a batch, read while they are iterated: those after a bad one are never created. Yields undefined
+ * after a long stretch without an item.
  */
 function* items<Item>(
   body: Buffer,
@@ -61,7 +61,7 @@ function* items<Item>(
       noteIgnored(notes, '', key)
       yield* json.skipInTurns()
     } else {
-      // The items of the first have been handed over: the last cannot count any more.
+      // The items of the first list were already yielded: the last one cannot replace them.
       if (found) throw invalid(`${field} comes twice`)
       found = true
       expectKind(json, 'array', field)
@@ -132,7 +132,7 @@ function readVector(json: JsonScanner, path: string): Float32Array {
   return vector
 }
 
-/** One of an array that holds something else besides numbers, or is malformed: it ends at that fault. */
+/** Reads one component of an array that is malformed or holds other values than numbers; throws at the fault. */
 function readComponent(json: JsonScanner, path: string, index: number): number {
   if (index >= dimensionMax) throw invalid(`${path} has more than ${dimensionMax} dimensions`)
   return readNumber(json, `${path}[${index}]`)
@@ -143,7 +143,7 @@ function kindOf(value: unknown): JsonKind {
   return value === null ? 'null' : 'boolean'
 }
 
-/** JSON can escape half a surrogate pair, which UTF-8 has no bytes for: it would come back as something else. */
+/** JSON can escape half a surrogate pair, which UTF-8 cannot represent: it would be returned as something else. */
 function readContent(json: JsonScanner, path: string): string {
   const content = readString(json, path)
   if (content.isWellFormed()) return content

@@ -4,10 +4,10 @@ import type { FieldNotes } from './ignored-fields.ts'
 import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-codec.ts'
 import type { JsonScanner } from './json-scanner.ts'
 
-/** Collections and aliases as JSON. Small, and seldom asked for: answers are made in one go. */
+/** Collections and aliases as JSON. Answers are small and rare, so they are built at once. */
 
 export function decodeCollection(body: Buffer, notes: FieldNotes): PutCollectionInput {
-  // A collection of which nothing is said takes the settings of the service.
+  // Without a body, a collection takes the settings of the service.
   if (body.length === 0) return {}
   return whole(body, (json) => {
     let dimension: number | undefined
@@ -64,7 +64,7 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
   return a < b ? -1 : 1
 }
 
-/** What is undefined is left out. */
+/** Leaves out undefined fields. */
 function inJson({ name, dimension, points, hnsw, aliases }: CollectionInfo): object {
   return {
     name,

@@ -16,22 +16,22 @@ const closeBrace = 0x7d
 
 const numberReader = new NumberReader()
 
-/** Deeper than anybody nests values; a bound for the memory that skipping takes. */
+/** Deeper than any real body; bounds the memory that skipping takes. */
 const depthMax = 10_000
 
-/** Passing over so many takes well under a millisecond. */
+/** Skipping this many takes well under a millisecond. */
 const valuesPerTurn = 4096
 
-/** Checking so many bytes takes about a tenth of a millisecond. */
+/** Checking this many bytes takes about a tenth of a millisecond. */
 const utf8BytesPerTurn = 1024 * 1024
 
 /**
- * Reads a JSON text value by value, in the order of its bytes, and takes exactly what `JSON.parse` takes.
+ * Reads a JSON text value by value, in the order of its bytes, and accepts exactly what `JSON.parse` accepts.
  *
- * Why not `JSON.parse`: it builds everything that is in a body before anybody looks at it. 64 MiB of nested
- * arrays, which no operation wants, took it 18 s and 2.2 GB, all of it with the event loop at a standstill.
- * Here the first value of a wrong type ends the request, and a value that nobody asked for is passed over.
- * The long part of a right body, the numbers of its vectors, is read by a kernel.
+ * Why not `JSON.parse`: it builds everything in a body before any of it can be checked. 64 MiB of nested arrays,
+ * which no operation uses, took it 18 s and 2.2 GB, with the event loop blocked all the time. Here the first
+ * value of a wrong type ends the request, and unknown values are skipped. The long part of a valid body, the
+ * numbers of its vectors, is read by a kernel.
  *
  * Every fault is the caller's `invalid_argument`.
  */
@@ -39,7 +39,7 @@ export class JsonScanner {
   readonly #bytes: Buffer
   #at = 0
 
-  /** @param isText whether the bytes are UTF-8, where that is known already */
+  /** @param isText whether the bytes are UTF-8, if that is already known */
   constructor(bytes: Buffer, isText: boolean = isUtf8(bytes)) {
     this.#bytes = bytes
     if (bytes.length === 0) throw invalid('the request body is empty, it must be JSON')
@@ -57,7 +57,7 @@ export class JsonScanner {
     return word === 'null' ? 'null' : 'boolean'
   }
 
-  /** The keys of an object; each one's value must be read or skipped before the next is asked for. */
+  /** The keys of an object; read or skip the value of each before the next iteration. */
   *members(): Generator<string, void, void> {
     this.#expect(openBrace)
     if (this.#takeIf(closeBrace)) return
@@ -69,7 +69,7 @@ export class JsonScanner {
     this.#expect(closeBrace)
   }
 
-  /** The indices of an array; each one's value must be read or skipped before the next is asked for. */
+  /** The indices of an array; read or skip the value of each before the next iteration. */
   *elements(): Generator<number, void, void> {
     this.#expect(openBracket)
     if (this.#takeIf(closeBracket)) return
@@ -91,8 +91,8 @@ export class JsonScanner {
   }
 
   /**
-   * A whole array of neither strings, arrays nor objects, parsed natively; undefined, and nothing read, for any
-   * other. Of one with more than `countMax` values it only gives their number.
+   * A whole array without strings, arrays and objects, parsed natively; undefined, and nothing read, for any
+   * other. For one with more than `countMax` values, only their number.
    */
   flatArray(countMax: number): readonly unknown[] | number | undefined {
     this.peek()
@@ -106,7 +106,7 @@ export class JsonScanner {
       this.#at = end
       return values
     } catch {
-      // Whoever reads it element by element finds the fault, and where it is.
+      // Reading it element by element finds the fault and its position.
       return undefined
     }
   }
@@ -127,14 +127,14 @@ export class JsonScanner {
     return Number(this.#bytes.toString('latin1', start, this.#at))
   }
 
-  /** Passes over any value, checked as if it had been read. */
+  /** Skips any value, with the same checks as if it were read. */
   skip(): void {
     const open: number[] = []
     do this.#skipOne(open)
     while (open.length > 0)
   }
 
-  /** The same, and yields from time to time: whoever drives it can make way for others. */
+  /** As `skip`, but yields from time to time, so that the caller can let other work run. */
   *skipInTurns(): Generator<undefined, void, void> {
     const open: number[] = []
     let skipped = 0
@@ -145,12 +145,12 @@ export class JsonScanner {
     } while (open.length > 0)
   }
 
-  /** Makes sure that nothing comes behind the text's one value. */
+  /** Checks that nothing follows the text's one value. */
   end(): void {
     if (this.#next() !== -1) throw this.#unexpected()
   }
 
-  /** Passes over a scalar, or over the beginning of what holds values; and over all that ends behind it. */
+  /** Skips a scalar, or the beginning of an array or object; then everything that ends after it. */
   #skipOne(open: number[]): void {
     const kind = this.peek()
     if (kind === 'object' || kind === 'array') {
@@ -166,7 +166,7 @@ export class JsonScanner {
     this.#skipBehind(open)
   }
 
-  /** From the end of a value to the beginning of the next one, closing what ends between them. */
+  /** Skips from the end of a value to the beginning of the next one, closing the arrays and objects that end between them. */
   #skipBehind(open: number[]): void {
     for (let close = open.at(-1); close !== undefined; close = open.at(-1)) {
       if (this.#takeIf(comma)) {
@@ -190,7 +190,7 @@ export class JsonScanner {
     else this.#at += this.#word().length
   }
 
-  /** Whether the string, which begins here, has no escapes. */
+  /** Skips the string that begins here; returns whether it has no escapes. */
   #skipString(): boolean {
     let isPlain = true
     for (;;) {
@@ -207,7 +207,7 @@ export class JsonScanner {
     return isPlain
   }
 
-  /** Leaves off at the last character of the escape. */
+  /** Stops at the last character of the escape. */
   #skipEscape(): void {
     this.#at += 1
     const byte = this.#byte()
@@ -246,7 +246,7 @@ export class JsonScanner {
     return count
   }
 
-  /** The literal that stands here. */
+  /** The literal at this position. */
   #word(): string {
     const text = this.#bytes.toString('latin1', this.#at, this.#at + 5)
     const word = ['true', 'false', 'null'].find((each) => text.startsWith(each))
@@ -297,7 +297,7 @@ export function* isUtf8InTurns(bytes: Buffer): Generator<undefined, boolean, voi
   return true
 }
 
-/** Where the character begins that stands at `at`: at most three bytes before, in what is UTF-8. */
+/** The start of the character at `at`: in UTF-8, at most three bytes before. */
 function characterBoundary(bytes: Buffer, at: number): number {
   let start = at
   while (start > at - 3 && isContinuation(bytes[start])) start -= 1

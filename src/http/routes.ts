@@ -11,22 +11,22 @@ import {
   encodeCollections,
 } from './json-collections.ts'
 
-/** How an operation is spelled in HTTP. */
+/** The HTTP route of an operation. */
 export interface Route<Name extends OperationName> {
   readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
   readonly path: string
   readonly status: number | ((output: OperationTypes[Name]['output']) => number)
   /**
-   * @param body what came with the request, empty for methods that take none
-   * @param notes takes the names of fields that are ignored
-   * @param parts what stands in the path for its names
+   * @param body of the request, empty for methods without one
+   * @param notes collects the names of ignored fields
+   * @param parts the values of the path's parameters
    */
   readonly decode: (body: Buffer, notes: FieldNotes, parts: PathParts) => OperationTypes[Name]['input']
   /** JSON, a promise where there is much of it; undefined for an empty body. */
   readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
 
-/** The parts of a path that callers choose. */
+/** The parameters of a path. */
 export interface PathParts {
   readonly id?: string
   /** Of a collection, in the paths of collections. */
@@ -35,7 +35,7 @@ export interface PathParts {
   readonly collection?: string
 }
 
-/** Where the paths of points stand below a collection: `/collections/glosses/points/search`. */
+/** The prefix of the points' paths for a named collection, as in `/collections/glosses/points/search`. */
 export const collectionPrefix = '/collections/:collection'
 
 export const routes: { readonly [Name in OperationName]: Route<Name> } = {

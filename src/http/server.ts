@@ -25,10 +25,10 @@ import type { RunningServer } from '../api/server.ts'
 import type { Keyring, Role } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { Intake } from '../base/intake.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { isLoopback } from '../base/ports.ts'
+import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
@@ -45,15 +45,15 @@ export interface HttpServerOptions {
   readonly context: ApiContext
   readonly host: string
   readonly port: number
-  /** One is demanded on everything but health, readiness, the start page and the docs; undefined leaves HTTP open. */
+  /** Required on everything except health, readiness, the start page and the docs; undefined leaves HTTP open. */
   readonly keys: Keyring | undefined
-  /** Names, besides those of loopback, by which an open server on loopback may be called. */
+  /** Further host names by which an open server on loopback may be called. */
   readonly allowedHosts: readonly string[]
   readonly maxRequestBytes: number
-  /** Time a client has to send a whole request, and to take in a whole answer. */
+  /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
-  readonly intake: Intake
+  readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
   readonly metrics: ServiceMetrics
   readonly logger: Logger
@@ -92,7 +92,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     frameworkErrors: (error, _request, reply) => sendError(reply, errorOfFramework(error, options.logger)),
   })
   app.setErrorHandler((error: FastifyError, request, reply) => {
-    // The framework closes the connection of some errors; Node reads the rest of a body, and it can go on.
+    // The framework closes the connection after some errors; Node reads the rest of a body, so it can stay open.
     if (reply.hasHeader('connection')) reply.removeHeader('connection')
     const ours = errorOfFramework(error, options.logger)
     const isOver = ours.reason === 'overloaded' || ours.reason === 'shutting_down'
@@ -104,7 +104,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   answerBelowFramework(app.server)
   const connections = new Connections()
   app.server.on('connection', (socket: Socket) => {
-    options.intake.greet(socket)
+    options.readScheduler.track(socket)
     connections.add(socket)
   })
   acceptJson(app, options)
@@ -124,7 +124,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
     port,
     async close(timeoutMs) {
       closing.abort()
-      // The server's own way to stop listening cuts idle connections, on which a request may be coming.
+      // The server's own `close` also closes idle connections, on which a request may be arriving.
       await connections.drain(timeoutMs, () => NetServer.prototype.close.call(app.server))
       await app.close()
     },
@@ -132,11 +132,11 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
 }
 
 async function isLocalHost(host: string): Promise<boolean> {
-  // A host that has no address is a fault that listening tells.
+  // If the host has no address, listening fails and reports it.
   return isLoopback(host).catch(() => false)
 }
 
-/** Bodies arrive as bytes, so that an empty one is no fault where none is needed and UTF-8 is checked. */
+/** Passes bodies on as bytes: an empty one is valid where none is needed, and the decoder checks UTF-8. */
 function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServerOptions): void {
   const bounds = { maxRequestBytes, requestBytes: budgets.requests }
   app.removeAllContentTypeParsers()
@@ -155,7 +155,7 @@ function acceptJson(app: FastifyInstance, { maxRequestBytes, budgets }: HttpServ
   })
 }
 
-/** But for snapshots, which are of any length and have a clock of their own. */
+/** Except for snapshots, which have any length and a timeout of their own. */
 function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
   app.addHook('onSend', (_request, reply, payload, done) => {
     if (!(payload instanceof Readable)) cutSlowReader(reply.raw, timeoutMs)
@@ -166,12 +166,12 @@ function cutSlowReaders(app: FastifyInstance, timeoutMs: number): void {
 declare module 'fastify' {
   interface FastifyReply extends FieldNotes {}
   interface FastifyContextConfig {
-    /** What a key must allow for the route; everything where it does not say. */
+    /** The role that the route needs; `write` if absent. */
     role?: Role
   }
 }
 
-/** Whatever the answer is, an error too. */
+/** Adds the names of ignored fields to every answer, errors included. */
 function nameIgnoredFields(app: FastifyInstance): void {
   app.decorateReply('ignoredFields', undefined)
   app.addHook('onSend', (_request, reply, _payload, done) => {
@@ -182,13 +182,13 @@ function nameIgnoredFields(app: FastifyInstance): void {
   })
 }
 
-/** What can be told from the head of a request alone: before its body is read, and whatever the route. */
+/** Refuses requests, on any route, for reasons that their head alone shows: before the body is read. */
 function refuseRequests(
   app: FastifyInstance,
   options: HttpServerOptions & { readonly isLocal: boolean; readonly connections: Connections },
   closing: AbortSignal,
 ): void {
-  const { keys, intake, connections, refusedKeys } = options
+  const { keys, readScheduler, connections, refusedKeys } = options
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   app.addHook('onRequest', async (request, reply) => {
     connections.begin(request.raw.socket, reply.raw)
@@ -200,12 +200,12 @@ function refuseRequests(
       throw new DatabaseError('invalid_argument', 'the host header is missing')
     }
     const isGuarded = !isOpen(request.routeOptions.url ?? '')
-    // Health checks are let in always: theirs are not the calls that would hold up others.
+    // Health checks are never paused: they are cheap and do not delay others.
     if (isGuarded) {
-      intake.add(request.raw.socket)
-      intake.note()
+      readScheduler.throttle(request.raw.socket)
+      readScheduler.noteWork()
     } else {
-      intake.pass(request.raw.socket)
+      readScheduler.exempt(request.raw.socket)
     }
     if (isGuarded && !isHost(request.headers.host)) throw misdirected()
     const key = isGuarded ? keys?.find(request.headers.authorization) : undefined
@@ -222,12 +222,12 @@ function refuseRequests(
       throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
     }
   })
-  // Not while the rest of a body is to come: the connection would be reset, and the answer could be lost.
+  // Not while the rest of a body is arriving: the connection would be reset, and the answer could be lost.
   app.addHook('onSend', async (request, reply) => {
     if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
-  // These two are no ids, though the pattern of an id would take them.
+  // These two are not ids, although the pattern of an id matches them.
   for (const path of ['/points/search', '/points/batch'].flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
       method: ['GET', 'DELETE'],
@@ -245,14 +245,14 @@ function misdirected(): DatabaseError {
   )
 }
 
-/** What is open however HTTP is guarded. */
+/** Routes that never need a key. */
 function isOpen(route: string): boolean {
   return openPages.includes(route) || route.startsWith('/docs/')
 }
 
 const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml']
 
-/** Whatever no route takes: 405 on a path that other methods have, 404 elsewhere. */
+/** The error for a request without a route: 405 if the path has other methods, 404 otherwise. */
 function notRouted(request: FastifyRequest, reply: FastifyReply): DatabaseError {
   const path = pathOf(request)
   const allowed = methodsOf(path)
@@ -270,7 +270,7 @@ function methodsOf(path: string): string[] {
   const all = (Object.keys(routes) as OperationName[]).flatMap((name) =>
     pathsOf(name).map((path) => ({ path, method: routes[name].method })),
   )
-  // `/points/search` is no id, though the pattern of an id would take it.
+  // `/points/search` is not an id, although the pattern of an id matches it.
   const names = (route: { readonly path: string }): number => route.path.split(':').length
   const matching = all.filter((route) => pattern(route.path).test(path))
   const fewest = Math.min(...matching.map(names))
@@ -284,7 +284,7 @@ function pattern(path: string): RegExp {
   return new RegExp(`^${path.replace(/:\w+/g, '[^/]+')}$`)
 }
 
-/** A path as a message shows it: cut where it is long. */
+/** A path as messages show it: cut if it is long. */
 function shown(path: string): string {
   return path.length > 100 ? `${path.slice(0, 100)}…` : path
 }
@@ -303,7 +303,7 @@ function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
   }
 }
 
-/** What is done with points is done with those of the default collection, or below the path of another. */
+/** An operation on points has two paths: its own for the default collection, and one below a named collection. */
 function pathsOf(name: OperationName): readonly string[] {
   const { path } = routes[name]
   return pointOperations.includes(name) ? [path, collectionPrefix + path] : [path]
@@ -335,7 +335,7 @@ async function answer<Name extends OperationName>(
 }
 
 function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
-  // What is put can have nothing more to say than its path.
+  // A PUT may have no body: its path says enough.
   if (method === 'PUT' && body === undefined) return noBody
   if (headers['content-type'] === undefined) {
     throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
@@ -345,7 +345,7 @@ function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
 
 const noBody = Buffer.alloc(0)
 
-/** An answer that closes before it has ended has lost its caller. */
+/** A call as the operations see it. If the response closes before it has ended, the caller has gone. */
 function callOf({ body, headers }: FastifyRequest, { raw }: FastifyReply, { collection }: PathParts): Call {
   const controller = new AbortController()
   raw.once('close', () => {
@@ -354,7 +354,7 @@ function callOf({ body, headers }: FastifyRequest, { raw }: FastifyReply, { coll
   const call: Call = {
     fields: { queryVector: 'vector' },
     collection,
-    // Node joins what comes twice with a comma, as HTTP says.
+    // Node joins repeated headers with a comma, as HTTP specifies.
     idempotencyKey: headers['idempotency-key'] as string | undefined,
     signal: controller.signal,
   }
@@ -383,8 +383,8 @@ function addPages(app: FastifyInstance, { metrics, isReady, writesBlocked }: Htt
 }
 
 /**
- * The page loads nothing from elsewhere and is framed by nobody. The default policy also has browsers turn
- * http into https, with which the page would stay empty on every host but localhost.
+ * The page loads nothing from other hosts and cannot be framed. The default policy would also make browsers replace
+ * http by https, so that the page would stay empty on every host but localhost.
  */
 const contentSecurityPolicy =
   "default-src 'self'; img-src 'self' data:; font-src 'self' data:; object-src 'none'; base-uri 'self'; frame-ancestors 'none'"

@@ -10,7 +10,7 @@ import { collectionPrefix, type PathParts } from './routes.ts'
 
 export interface SnapshotOptions {
   readonly context: ApiContext
-  /** How long a client may leave what has been sent to it unread. */
+  /** How long a client may leave a sent chunk unread. */
   readonly requestTimeoutMs: number
   readonly metrics: ServiceMetrics
   readonly logger: Logger
@@ -20,8 +20,8 @@ export interface SnapshotOptions {
 export const snapshotPaths: readonly string[] = ['/snapshots', `${collectionPrefix}/snapshots`]
 
 /**
- * Beside the operations: all points as they are at one sequence number, as a download of any length. Read as
- * fast as the client takes it; over when the client goes, or stands still.
+ * Adds snapshots: all points as they are at one sequence number, as a download of any length. Read as fast as the
+ * client receives it; aborted if the client leaves or stops reading.
  */
 export function addSnapshots(app: FastifyInstance, options: SnapshotOptions): void {
   for (const path of snapshotPaths) app.post(path, (request, reply) => take(options, request, reply))
@@ -60,7 +60,7 @@ function sendSnapshot(
 ): FastifyReply {
   let fault: DatabaseError | undefined
   const { raw } = reply
-  // Whatever ends the answer, the client, a fault, the server's stop, ends here.
+  // The answer can be ended by the client, by a fault or by a stop of the server: all of them come here.
   const end = (): void => {
     snapshot.close()
     if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
@@ -90,7 +90,7 @@ function sendSnapshot(
     .send(stream)
 }
 
-/** Passes chunks on; calls `giveUp` when one is not taken in time. */
+/** Passes chunks on; calls `giveUp` if one is not read in time. */
 async function* watched(
   chunks: AsyncIterable<Buffer>,
   timeoutMs: number,

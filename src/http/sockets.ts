@@ -6,8 +6,8 @@ import { plainText } from './errors.ts'
 const { maxHeaderSize, STATUS_CODES } = process.getBuiltinModule('node:http')
 
 /**
- * What Node answers below the framework, or would: requests that never became one, and time-outs. Node's
- * own answers have neither body nor content type; these are plain text like all others.
+ * Answers below the framework: to malformed requests and time-outs, which Node handles itself. Node's own
+ * answers have neither body nor content type; these are plain text like all others.
  */
 
 /** @param requestTimeoutMs time a client has to send a whole request, headers and body */
@@ -15,9 +15,9 @@ export function socketOptions(requestTimeoutMs: number): ServerOptions {
   return {
     requestTimeout: requestTimeoutMs,
     headersTimeout: requestTimeoutMs,
-    // Node looks for late requests only every 30 s of its own accord.
+    // By default, Node looks for late requests only every 30 s.
     connectionsCheckingInterval: Math.min(30_000, Math.ceil(requestTimeoutMs / 4)),
-    // Node would refuse a request without a host by an empty answer: the framework's hook has words for it.
+    // Node would refuse a request without a host with an empty answer: the framework's hook answers with a message.
     requireHostHeader: false,
   }
 }
@@ -32,9 +32,9 @@ export function answerBelowFramework(server: Server): void {
   })
 }
 
-/** Takes what the HTTP parser could not, and requests that did not arrive in time. */
+/** Answers requests that the HTTP parser rejects, and those that did not arrive in time. */
 export function refuseMalformed(error: NodeJS.ErrnoException, socket: Duplex): void {
-  // An answer has been given already, and what still comes behind the fault has none.
+  // The request was already answered; what still arrives after the fault gets no answer.
   if (socket.writableEnded) return
   if (error.code === 'ECONNRESET' || !socket.writable) {
     socket.destroy()
@@ -63,5 +63,5 @@ function answerAndClose(socket: Duplex, code: number, message: string): void {
   socket.resume()
 }
 
-/** Long enough for an answer to cross any network that is in use, short for whoever holds sockets open. */
+/** Long enough for an answer to cross any real network, too short to help anybody who holds sockets open. */
 const lingerMs = 1000

@@ -7,40 +7,40 @@ import { queriesPerScanMax } from './segment.ts'
 import type { VectorIndex } from './vector-index.ts'
 
 export interface AuditRequest {
-  /** Slots whose vectors are the queries; every part of them stands for the whole. */
+  /** Slots whose vectors are the queries, in an order in which every part is a representative sample. */
   readonly slots: readonly number[]
-  /** So many queries are asked of a route at least; the others only where these leave in doubt whether it will do. */
+  /** At least this many queries are run on a route; the rest only if it is then still uncertain whether it reaches `floor`. */
   readonly fewest: number
   readonly k: number
   readonly ef: number
-  /** The recall that ends the search for a metric's route. */
+  /** The recall at which no further routes are tried. */
   readonly target: number
-  /** A route below this recall is of no use: no more is asked of it than shows that it is. */
+  /** A route below this recall is unusable: its audit ends once that is certain. */
   readonly floor: number
   readonly metric: Metric
   readonly routes: readonly Route[]
 }
 
-/** Searches the whole index, a few queries at a time; undefined where the audit is to be broken off. */
+/** Searches the whole index, a few queries at a time; returns undefined to abort the audit. */
 export type AuditSearch = (
   queries: readonly IndexQuery[],
 ) => Promise<readonly (readonly Hit[])[] | undefined> | readonly (readonly Hit[])[] | undefined
 
 /**
  * Measures what share of the k nearest of stored points each route of a metric finds, against the exact scan. Routes are
- * tried in order until one reaches the target. It searches a few queries at a time, so that whoever carries that out can do
- * other work in between.
+ * tried in order until one reaches the target. It searches a few queries at a time, so that other work can be done in
+ * between.
  *
- * The neighbours are searched for as if the point itself were not there: a walk that comes by a point has found its neighbours, in its
- * list, and who asks for a vector that is not stored has no such help. Of 20,000 vectors of 64 random bytes, walks that found
- * .985 of the neighbours of stored points found .94 of those of others. Every other query is moved a little towards another
- * point: where points lie in dense clusters far from each other, that is outside of all of them, as queries can be.
+ * The neighbours of a point are searched for as if the point itself were not stored: a walk that visits the point finds its
+ * neighbours in its list, and a query vector that is not stored has no such help. Of 20,000 vectors of 64 random bytes, walks
+ * that found .985 of the neighbours of stored points found .94 of those of others. Every other query is moved a little towards
+ * another point: where points lie in dense clusters far from each other, that is outside of all clusters, as queries can be.
  *
- * The point asked for is judged apart: it has to be found as surely as its neighbours, not to make up for them.
- * Where nearly all distances are equal, as under Hamming between vectors of continuous components, any ten points
- * are as near as any others, and only the point itself tells that the walk missed it.
+ * Whether the point itself is found is counted separately: it has to be found as reliably as its neighbours, and must not make
+ * up for them. Where nearly all distances are equal, as under Hamming between vectors of continuous components, any ten points
+ * are as near as any others, and only the point itself shows whether the walk missed anything.
  *
- * @returns the routes that were tried, in order; undefined where it was broken off
+ * @returns the routes that were tried, in order; undefined if the audit was aborted
  */
 export async function auditRoutes(
   index: VectorIndex,
@@ -58,12 +58,12 @@ export async function auditRoutes(
   return found
 }
 
-/** The points that a metric's routes are asked for, a few at a time, and their true neighbours as far as needed. */
+/** The queries of an audit, a few at a time, and their true neighbours, which are searched for when needed. */
 class Sample {
   readonly #index: VectorIndex
   readonly #request: AuditRequest
   readonly #search: AuditSearch
-  /** In parts of `queriesPerScanMax`, as far as they were asked. */
+  /** In parts of `queriesPerScanMax`, as far as they were needed. */
   readonly #queries: (readonly IndexQuery[])[] = []
   /** The linked ones of the nearest, a list for each query, in the same parts. */
   readonly #truth: (readonly Hit[])[][] = []
@@ -74,7 +74,7 @@ class Sample {
     this.#search = search
   }
 
-  /** Of as many queries as tell whether it is below the floor; undefined where the audit is broken off. */
+  /** The recall of a route, over enough queries to tell whether it is below the floor; undefined if the audit is aborted. */
   async recallOf(route: Route): Promise<number | undefined> {
     const { slots, k, floor } = this.#request
     const fewest = Math.min(this.#request.fewest, slots.length)
@@ -82,7 +82,7 @@ class Sample {
     const near = new Tally()
     const off = new Tally()
     for (let at = 0; at < slots.length; at += queriesPerScanMax) {
-      // Before the answers: see what counts as missed.
+      // Before the route's own searches: `Tally` relies on this order.
       const truth = await this.#truthAt(at)
       if (truth === undefined) return undefined
       const queries = this.#queriesAt(at)
@@ -140,14 +140,14 @@ class Sample {
   }
 }
 
-/** A slot that is among the nearest, unless there are copies of its vector: the way to those goes through one of them. */
+/** The slot if it is among the nearest and has no copies there; copies are only reachable through one of them, so none is hidden. */
 function hideable(slot: number, nearest: readonly Hit[]): number | undefined {
   const own = nearest.find((hit) => hit.slot === slot)
   const isAlone = own !== undefined && !nearest.some((hit) => hit !== own && hit.distance === own.distance)
   return isAlone ? slot : undefined
 }
 
-/** Whether a query of a part is a stored vector as it is. */
+/** Whether a query of a part is an unchanged stored vector. */
 function isPlain(_: unknown, place: number): boolean {
   return place % 2 === 0
 }
@@ -156,25 +156,25 @@ function isMoved(query: unknown, place: number): boolean {
   return !isPlain(query, place)
 }
 
-/** How far the other queries are moved, of the way to another point. */
+/** How far the other queries are moved, as a share of the way to another point. */
 const moved = 0.01
 
-/** A slot that still waits is found by a scan, and says nothing of the graph. */
+/** Whether a graph contains a slot: one that still waits is found by a scan, and tells nothing about the graph. */
 export function isLinked(index: VectorIndex, slot: number, graph: number): boolean {
   const { ordinal, local } = index.locate(slot)
   return index.linkQueue(ordinal, graph).state.states[local] === slotStates.linked
 }
 
 /**
- * The share of the true neighbours that were found, of those that count. A true neighbour counts as missed
- * only where it is nearer than the last of the answer: points that came between the two searches push others
- * out of the answer, and rightly so; and of more equal points than were asked for any are as good.
+ * The share of the true neighbours that were found, of those that count. A true neighbour counts as missed only if it
+ * is nearer than the last hit of the answer: points inserted between the two searches rightly push others out of the
+ * answer, and of points at equal distances any are as good.
  */
 class Tally {
   #found = 0
   #missed = 0
   #queries = 0
-  /** Of the shares that single queries missed. */
+  /** The sum of squares of the shares that single queries missed. */
   #squares = 0
 
   add(
@@ -204,13 +204,13 @@ class Tally {
     return this.#found + this.#missed === 0 ? 1 : this.#found / (this.#found + this.#missed)
   }
 
-  /** Whether more queries would hardly show it below: by three times the standard error of the mean. */
+  /** Whether the recall is above the floor by three standard errors of the mean, so that more queries would hardly change it. */
   isSurelyAbove(floor: number): boolean {
     const variance = this.#squares / this.#queries - (1 - this.recall) ** 2
     return this.recall - 3 * Math.sqrt(Math.max(variance, 0) / this.#queries) >= floor
   }
 
-  /** What the recall can come to at most, with as many neighbours in all. */
+  /** The highest recall still possible if this many neighbours count in all. */
   bestOf(all: number): number {
     return 1 - this.#missed / Math.max(all, 1)
   }

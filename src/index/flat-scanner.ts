@@ -4,7 +4,7 @@ import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hit } from './hit.ts'
 import { RowReader } from './row-reader.ts'
-import { Lane } from './scratch.ts'
+import { ScratchLane } from './scratch.ts'
 import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
 /** One query of a scan. `k` is at most the segment's MAX_LIMIT. */
@@ -15,15 +15,15 @@ export interface ScanQuery {
 }
 
 /**
- * The exact scan of one segment by one thread. Several queries go through the rows together, a block of rows
- * at a time: a scan is bound by memory, and a block that one query has brought into the cache serves all.
+ * The exact scan of one segment by one thread. Several queries scan the rows together, one block of rows at a time:
+ * a scan is bound by memory, and a block that one query has brought into the cache serves all.
  *
  * A scan is `begin`, any number of `scanRange` (between which the caller can check for cancellation), and `finish`.
  */
 export class FlatScanner {
   readonly #segment: SegmentHandle
   readonly #kernels: KernelExports
-  readonly #lane: Lane
+  readonly #lane: ScratchLane
   readonly #reader: RowReader | undefined
   #running: Running[] = []
 
@@ -32,16 +32,16 @@ export class FlatScanner {
     this.#segment = segment
     this.#kernels = instantiateKernels(kernels, segment.memory)
     this.#kernels.attachColumns(segment.layout.graphs[0]!.header)
-    this.#lane = new Lane(segment, thread)
+    this.#lane = new ScratchLane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
   }
 
-  /** Closes the file that it may have open. */
+  /** Closes the row file if it is open. */
   close(): void {
     this.#reader?.[Symbol.dispose]()
   }
 
-  /** Whether these queries fit into one scan: few enough, and their pools together no larger than the lane's. */
+  /** Whether these queries fit into one scan: few enough, and their pools fit into the lane's. */
   fits(queries: readonly ScanQuery[]): boolean {
     const poolBytes = queries.reduce((sum, { k }) => sum + poolSize(k), 0)
     return queries.length <= queriesPerScanMax && (queries.length === 1 || poolBytes <= this.#poolBytes)
@@ -92,7 +92,7 @@ export class FlatScanner {
     }
   }
 
-  /** Reads rows from disk; returns the address that row 0 would have if the rows before them were there too. */
+  /** Reads rows from disk; returns the address that row 0 would have if the rows before these were in memory too. */
   #readBlock(from: number, to: number): number {
     const { memory, layout, firstSlot } = this.#segment
     const at = this.#lane.address + layout.lane.block

@@ -1,13 +1,13 @@
 import { GraphState, noLink, slotStates } from './graph-state.ts'
 import type { SegmentHandle } from './segment.ts'
 
-/** How far a look for unreachable slots has come; in shared memory, so that any thread can go on with it. */
+/** The progress of a scan for unreachable slots; in shared memory, so that any thread can continue it. */
 export interface ReachScan {
   /** u8 a slot: 1 where it was reached. */
   readonly reached: Uint8Array
-  /** Slots that were reached, and whose lists were not looked at yet. */
+  /** Slots that were reached, and whose lists have not been read yet. */
   readonly stack: Uint32Array
-  /** How many of them there are; -1 before the first step. */
+  /** The length of the stack; -1 before the first step. */
   readonly open: Int32Array
 }
 
@@ -21,12 +21,12 @@ export function startReachScan(slotCount: number): ReachScan {
 }
 
 /**
- * Goes on with a look for linked slots that cannot be reached at level 0 from the entry point.
+ * Continues a scan for linked slots that cannot be reached at level 0 from the entry point.
  *
- * What is linked meanwhile may come out as unreachable: it is a hint, to be checked.
+ * The result is a hint and has to be checked: slots that are linked meanwhile may be reported as unreachable.
  *
- * @param isOver asked every few thousand slots; once true, the rest is left for another call
- * @returns the unreachable slots; undefined while there is more to look at
+ * @param isOver called every few thousand slots; once it returns true, the rest is left for another call
+ * @returns the unreachable slots; undefined while the scan is not complete
  */
 export function unreachableSlots(
   segment: SegmentHandle,
@@ -48,14 +48,14 @@ export function unreachableSlots(
   return lost
 }
 
-/** Notes that a slot can be reached, for `reachAll` to go on from. */
+/** Marks a slot as reached; `reachAll` continues from it. */
 export function reach({ reached, stack, open }: ReachScan, slot: number): void {
   reached[slot] = 1
   stack[open[0]!] = slot
   open[0]! += 1
 }
 
-/** Goes on to all that can be reached from what has been; false where it was over before that. */
+/** Marks everything that can be reached from the slots on the stack; false if `isOver` stopped it before the end. */
 export function reachAll(
   segment: SegmentHandle,
   graph: number,
@@ -71,7 +71,7 @@ export function reachAll(
     for (let at = list; at < list + length; at += 1) {
       const slot = links[at]!
       if (slot === noLink) break
-      // Beyond the end: filled since the look began.
+      // Beyond the end: filled since the scan began.
       if (slot >= reached.length || reached[slot] === 1) continue
       reached[slot] = 1
       stack[open++] = slot
@@ -81,14 +81,14 @@ export function reachAll(
   return open === 0
 }
 
-/** About a millisecond of looking. */
+/** About a millisecond of scanning. */
 const slotsPerLook = 4096
 
 /**
- * Checks what must hold of every graph: links name other linked slots, each once, on a level that they stand
- * on; the entry point is linked and stands on the highest level; every linked slot can be reached.
+ * Checks the invariants of a graph: the links of a list are different linked slots that exist on its level; the entry
+ * point is linked and has the highest level; every linked slot can be reached.
  *
- * @returns the faults found, in words; at most `most` of them
+ * @returns descriptions of the faults, at most `most`
  */
 export function graphFaults(segment: SegmentHandle, graph: number, most = 20): string[] {
   const state = new GraphState(segment, graph)

@@ -6,7 +6,7 @@ import { after, describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { GraphThread } from './graph.ts'
+import { GraphAccess } from './graph.ts'
 import { graphFaults } from './graph-check.ts'
 import { loadGraph, saveGraph } from './graph-file.ts'
 import { GraphState } from './graph-state.ts'
@@ -49,7 +49,7 @@ function columnsOf(file: Buffer): Column[] {
 describe(`the file of a graph, seed ${seed}`, () => {
   const path = join(directory, 'graph-0-0.bin')
   const saved = filledSegment()
-  new GraphThread(saved, kernels, 0, 0).link(vectors.keys())
+  new GraphAccess(saved, kernels, 0, 0).link(vectors.keys())
   saveGraph(saved, 0, path, { sequence: count, routes: [] })
   const whole = readFileSync(path)
   const columns = columnsOf(whole)

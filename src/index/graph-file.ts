@@ -8,28 +8,28 @@ import type { CodeBits, SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
 /**
- * A graph on disk: a cache of what the stored points imply, so that a start reads it instead of building it.
+ * A graph on disk: a cache that can be rebuilt from the stored points, so that a start reads it instead of building it.
  *
  *   "VICGRAPH" | u32 bytes of header | u32 crc of header | header (JSON) | columns, one after the other
  *
- * Besides the columns of the graph, the file has the sequence number of every slot: it shows which slots hold another point
- * than the one that was linked. Every column has a checksum. The file is written beside the old one, synced and renamed over
- * it: after a crash there is the old or the new one, complete.
+ * Besides the columns of the graph, the file has the sequence number of every slot: it shows which slots now hold another
+ * point than the one that was linked. Every column has a checksum. The file is written beside the old one, synced and renamed
+ * over it: after a crash, either the old or the new file is there, complete.
  */
 const magic = 'VICGRAPH'
-/** 2: copies of a vector are linked to each other alone. */
+/** 2: copies of a vector are linked only to each other. */
 const formatVersion = 2
 
-/** What a graph file keeps for the engine. */
+/** The engine's part of a graph file. */
 export interface CheckpointMeta {
   /** Sequence number of the last change when the file was written. */
   readonly sequence: number
   readonly routes: readonly KeptRoute[]
-  /** What the graph's distances were measured on; undefined in files of earlier versions: codes, where there are codes. */
+  /** What the graph's distances were computed from; undefined in files of earlier versions, which used codes if there were any. */
   readonly measuredOn?: MeasuredOn | undefined
 }
 
-/** A metric's route, and the measurement that it was chosen by. */
+/** A metric's route, and the recall measurement by which it was chosen. */
 export interface KeptRoute {
   readonly metric: Metric
   /** Undefined for the exact scan. */
@@ -37,10 +37,10 @@ export interface KeptRoute {
   readonly recall: number | undefined
   /** Linked points at the measurement. */
   readonly points: number
-  /** Points that were linked, and removed, between the measurement and the writing; undefined in files of earlier versions. */
+  /** Points linked, and points removed, between the measurement and the writing of the file; undefined in files of earlier versions. */
   readonly linkedSince?: number | undefined
   readonly removedSince?: number | undefined
-  /** The ef that recall was measured at, and what it had to reach; undefined when it was to be measured again. */
+  /** The ef of the measurement, and the recall that it had to reach; undefined when recall was to be measured again. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
 
@@ -48,7 +48,7 @@ interface Header {
   readonly version: number
   readonly dimension: number
   readonly m: number
-  /** What searches measured by when the recall of their routes was measured. */
+  /** The code width of searches when the recall of their routes was measured. */
   readonly codeBits: CodeBits
   readonly rowsOnDisk: boolean
   /** Number of the segment's first slot among all slots. */
@@ -60,7 +60,7 @@ interface Header {
   readonly columns: readonly { readonly name: string; readonly bytes: number; readonly crc: number }[]
 }
 
-/** Writes a graph. Nothing may change it meanwhile. */
+/** Writes a graph to a file. Nothing may change the graph meanwhile. */
 export function saveGraph(segment: SegmentHandle, graph: number, path: string, meta: CheckpointMeta): void {
   const state = new GraphState(segment, graph)
   const { slotCount, upperNext } = state
@@ -93,11 +93,11 @@ export function saveGraph(segment: SegmentHandle, graph: number, path: string, m
 
 /**
  * Reads a graph into a segment that has none. Slots that now hold another point, or none, become leaving: they have to be
- * repaired out before anything is linked. Links are valid for codes of any width; routes that were measured with other
- * codes, or with rows elsewhere, are dropped.
+ * repaired out before anything is linked. Links are valid for codes of any width; routes that were measured with codes of
+ * another width, or with rows kept elsewhere, are dropped.
  *
- * @returns what was kept with it; undefined if there is no file
- * @throws Error that says what is wrong with the file; the graph is empty then
+ * @returns the engine's part of the file; undefined if there is no file
+ * @throws Error that says what is wrong with the file; then the graph is empty
  */
 export function loadGraph(segment: SegmentHandle, graph: number, path: string): CheckpointMeta | undefined {
   let file: number

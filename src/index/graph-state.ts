@@ -12,7 +12,7 @@ export const slotStates: {
 /** The end of a list of links that is not full. */
 export const noLink: number = NO_LINK
 
-/** The words of a header that are written once; those that change start at 0, apart from the entry point. */
+/** The words of a header that are written once; the others start at 0, except for the entry point. */
 type FixedWord = Exclude<
   keyof typeof words,
   'ENTRY' | 'PAUSE' | 'RING_HEAD' | 'RING_TAIL' | 'SLOTS' | 'HEADER_BYTES'

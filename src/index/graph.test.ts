@@ -5,7 +5,7 @@ import { graphHash } from '../../test/support/graph-hash.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { kernelVariants, loadKernels } from '../kernels/wasm-module.ts'
-import { GraphThread } from './graph.ts'
+import { GraphAccess } from './graph.ts'
 import { startReachScan, unreachableSlots } from './graph-check.ts'
 import { GraphState, noLink, slotStates } from './graph-state.ts'
 import { codeBitsChoices, laneAddress } from './segment.ts'
@@ -32,7 +32,7 @@ describe(`a graph built by one thread, seed ${seed}`, () => {
 })
 
 /** A graph of these vectors, slot by slot, and a thread's way through it. */
-function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread: GraphThread } {
+function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread: GraphAccess } {
   const kernels = loadKernels()
   const index = new VectorIndex({
     dimension: vectors[0]!.length,
@@ -45,12 +45,12 @@ function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread
   })
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
   const [segment] = index.segments
-  new GraphThread(segment!, kernels, 0, 0).link(vectors.keys())
-  return { index, thread: new GraphThread(segment!, kernels, 1, 0) }
+  new GraphAccess(segment!, kernels, 0, 0).link(vectors.keys())
+  return { index, thread: new GraphAccess(segment!, kernels, 1, 0) }
 }
 
 /** Slots that a search brings, the nearest first. */
-function slotsNear(thread: GraphThread, vector: Float32Array, k: number, ef = 128): number[] {
+function slotsNear(thread: GraphAccess, vector: Float32Array, k: number, ef = 128): number[] {
   return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
 }
 
@@ -262,7 +262,7 @@ it(`points that removals have cut off are all reconnected at once, seed ${seed}`
   const { index } = graphOf(vectors)
   const segment = index.segments[0]!
   const state = new GraphState(segment, 0)
-  const thread = new GraphThread(segment, kernels, 1, 0)
+  const thread = new GraphAccess(segment, kernels, 1, 0)
   for (let slot = 0; slot < vectors.length; slot += 1) {
     if (random() > 0.9) continue
     index.remove(slot)

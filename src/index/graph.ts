@@ -7,32 +7,32 @@ import { type ReachScan, reach, reachAll } from './graph-check.ts'
 import type { Hit } from './hit.ts'
 import { levelOf } from './levels.ts'
 import { RowReader } from './row-reader.ts'
-import { Lane } from './scratch.ts'
+import { ScratchLane } from './scratch.ts'
 import type { SegmentHandle, SegmentLayout } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
-/** How a query is searched: in which graph, by which measure, and how much wider than its ef. */
+/** How a query is searched: in which graph, by which measure, and with which multiple of its ef. */
 export interface Route {
   readonly graph: number
-  /** The measure of the walk, as `measureOf` numbers it. */
+  /** What the walk computes distances from, as `measureOf` numbers it. */
   readonly measure: number
   /** The beam is this many times ef. */
   readonly widening: number
 }
 
-/** What a graph's distances are measured on: integer codes of the vectors, or the vectors themselves. */
+/** What a graph's distances are computed from: integer codes of the vectors, or the vectors themselves. */
 export type MeasuredOn = 'codes' | 'rows'
 
 /**
- * The measure that orders slots as a metric does: on the codes if that is asked for, there are codes and they can express the
- * metric; on the float32 rows otherwise.
+ * The measure that orders slots as a metric does: codes if `measuredOn` says so, there are codes and they can express the
+ * metric; the float32 rows otherwise.
  */
 export function measureOf(
   metric: Metric,
   { codeBytes, rows }: SegmentLayout,
   measuredOn: MeasuredOn = 'codes',
 ): number {
-  // Codes are all that is in memory: their Euclidean order has to serve for metrics that they cannot express.
+  // Only codes are in memory: metrics that they cannot express use their Euclidean order.
   if (rows === 0) return metric === 'Cosine' ? CODES_COSINE : CODES_EUCLIDEAN
   if (measuredOn === 'codes' && codeBytes > 0) {
     if (metric === 'Euclidean') return CODES_EUCLIDEAN
@@ -41,19 +41,19 @@ export function measureOf(
   return ROWS_MEASURE + metrics.indexOf(metric)
 }
 
-/** Whether walks by a measure read codes. */
+/** Whether a measure computes distances from codes. */
 function isOnCodes(measure: number): boolean {
   return measure < ROWS_MEASURE
 }
 
-/** The metric that a graph's links are chosen by. */
+/** The metric by which each graph selects its links. */
 export const graphMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
 
 /**
- * The routes of a metric's searches through graphs that are ready, the cheapest first. The Euclidean graph serves every
+ * The routes of a metric's searches through the graphs that are ready, the cheapest first. The Euclidean graph serves every
  * metric; Cosine has its own where there is one. A walk on rows takes about four times as long as one on codes.
  *
- * @param measuredOn what each graph's distances are measured on
+ * @param measuredOn what each graph's distances are computed from
  */
 export function routesFor(
   metric: Metric,
@@ -80,8 +80,8 @@ export function routesFor(
 }
 
 /**
- * Whether to search a graph with a beam of this breadth costs less than to scan all points. A walk compares some twenty
- * vectors for each place of its beam, out of order.
+ * Whether a graph search with a beam of this breadth costs less than a scan of all points. A walk compares about twenty
+ * vectors for each place of its beam, at random addresses.
  */
 export function isCheaperThanScan(breadth: number, points: number): boolean {
   return breadth * scanFactor <= points
@@ -93,17 +93,17 @@ export const wideningMax = 16
 const widenings = [1, 2, 4, 8, wideningMax]
 
 /**
- * One thread's access to one graph of one segment. Searches may run beside anything, `link` beside links and repairs of other
- * threads, `repair` beside repairs of other ranges; `release` needs the graph alone.
+ * One thread's access to one graph of one segment. Searches may run at any time; `link` beside links and repairs of other
+ * threads; `repair` beside repairs of other ranges; `release` only while nothing else changes the graph.
  */
-export class GraphThread {
+export class GraphAccess {
   readonly #segment: SegmentHandle
   readonly #graph: number
   readonly #kernels: KernelExports
-  readonly #lane: Lane
+  readonly #lane: ScratchLane
   readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
-  /** What the links are chosen by. */
+  /** The measure by which links are selected. */
   readonly measure: number
 
   /** @param thread the lane of scratch that is this thread's own */
@@ -112,7 +112,7 @@ export class GraphThread {
     this.#graph = graph
     this.#kernels = instantiateKernels(kernels, segment.memory)
     const { layout } = segment
-    this.#lane = new Lane(segment, thread)
+    this.#lane = new ScratchLane(segment, thread)
     const { lane, graphs } = layout
     this.#kernels.attachGraph(
       graphs[graph]!.header,
@@ -125,7 +125,7 @@ export class GraphThread {
     this.measure = measureOf(graphMetrics[graph]!, layout)
   }
 
-  /** Closes the file that it may have open. */
+  /** Closes the row file if it is open. */
   close(): void {
     this.#reader?.[Symbol.dispose]()
   }
@@ -133,7 +133,7 @@ export class GraphThread {
   /**
    * The nearest that the graph finds, the waiting slots included, ascending by (distance, sequence).
    *
-   * @param hidden a slot, of any segment, to search as if it did not exist
+   * @param hidden a slot, of any segment, that the search ignores
    */
   search({ vector, metric, k }: ScanQuery, ef: number, measure: number, hidden?: number): Hit[] {
     const { layout } = this.#segment
@@ -142,7 +142,7 @@ export class GraphThread {
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
-    // Where codes cannot express the metric, any of those that are measured exactly may be the nearest.
+    // Where codes cannot express the metric, any entry that is reranked may turn out to be the nearest.
     const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
     const reach = reachOf(measure, ef / wanted)
     const query = {
@@ -166,10 +166,10 @@ export class GraphThread {
     return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, hidden)
   }
 
-  /** Walks by the codes, and reads the rows of the nearest from disk; a sequence before its row, as `scan` of the kernels does. */
+  /** Walks on codes, then reads the rows of the nearest from disk; reads a sequence before its row, as `scan` of the kernels does. */
   #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { memory, layout, firstSlot } = this.#segment
-    const { walkGraph, nextRanked, offerRow } = this.#kernels
+    const { walkGraph, nextToRerank, offerRow } = this.#kernels
     const { address } = this.#lane
     walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted, hidden)
     const { sequences } = this.#columns
@@ -177,7 +177,7 @@ export class GraphThread {
     const at = address + layout.lane.block
     const row = new Float32Array(memory.buffer, at, n)
     let count = 0
-    for (let slot = nextRanked(pool, k, count); slot >= 0; slot = nextRanked(pool, k, count)) {
+    for (let slot = nextToRerank(pool, k, count); slot >= 0; slot = nextToRerank(pool, k, count)) {
       const sequence = sequences[slot]!
       this.#reader!.read(firstSlot + slot, 1, row, n)
       count = offerRow(metric, address, norm, at, sequence, slot, pool, k, count)
@@ -186,10 +186,10 @@ export class GraphThread {
   }
 
   /**
-   * Links slots of the segment, those that are still live; `local` numbers.
+   * Links those of the segment's slots, by local number, that are still live.
    *
-   * @param measure what links are chosen by
-   * @param isOver asked after each slot; once true, the rest is left
+   * @param measure by which links are selected
+   * @param isOver called after each slot; once it returns true, the rest is left
    * @returns how many of the slots were processed
    */
   link(slots: Iterable<number>, measure: number = this.measure, isOver: () => boolean = () => false): number {
@@ -204,10 +204,10 @@ export class GraphThread {
   }
 
   /**
-   * Repairs the lists of slots [from, to) that name a leaving slot.
+   * Repairs the lists of slots [from, to) that contain a leaving slot.
    *
-   * @param isOver asked after every few lists; once true, the rest is left
-   * @returns the slot to go on from, `to` when all are repaired
+   * @param isOver called after every few lists; once it returns true, the rest is left
+   * @returns the slot to continue from, `to` when all are repaired
    */
   repair(from: number, to: number, measure: number, isOver: () => boolean): number {
     let at = from
@@ -224,11 +224,11 @@ export class GraphThread {
   }
 
   /**
-   * Reconnects unreachable slots. Most of them are behind a few others: what can be reached once one of those has a link needs
-   * none of its own.
+   * Reconnects unreachable slots. Most of them can be reached from a few others: once one of those has a link, the slots
+   * behind it need none of their own.
    *
-   * @param scan what could be reached, as the search for the slots left it; updated
-   * @param isOver asked after each slot; once true, the rest is left
+   * @param scan the scan that found the slots; updated
+   * @param isOver called after each slot; once it returns true, the rest is left
    * @returns how many of the slots were processed, and how many of those got a link
    */
   reconnect(
@@ -251,7 +251,7 @@ export class GraphThread {
     return { seen, linked }
   }
 
-  /** Codes slots whose rows are in memory, as linking them does. */
+  /** Encodes slots whose rows are in memory, as linking them does. */
   encode(slots: readonly number[]): void {
     if (this.#segment.layout.codeBytes === 0) return
     for (const slot of slots) this.#kernels.encodeSlot(slot)
@@ -273,13 +273,13 @@ export class GraphThread {
     return found
   }
 
-  /** The distance of two slots whose rows are in memory, as it is defined. */
+  /** The exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(a: number, b: number, metric: Metric): number {
     return this.#kernels.exactDistance(metrics.indexOf(metric), a, b)
   }
 }
 
-/** Slots to check and lists to repair between two calls of `isOver`: some tenths of a millisecond. */
+/** Slots to check and lists to repair between two calls of `isOver`: a few tenths of a millisecond. */
 const slotsPerLook = 1024
 const listsPerLook = 4
 
@@ -289,7 +289,7 @@ interface GraphQuery {
   readonly norm: number
   readonly measure: number
   readonly ef: number
-  /** The k of the walk, which `reach` multiplies the distance of; see `beam` of the kernels. */
+  /** The k of the walk: it stops beyond `reach` x the k-th distance; see `beam` of the kernels. */
   readonly wanted: number
   readonly reach: number
   readonly rerank: number
@@ -300,8 +300,8 @@ interface GraphQuery {
 }
 
 /**
- * The reach of a walk: it stops once a candidate is farther than reach x the distance of the last wanted point. It grows with
- * ef / wanted (`breadth`), so that a wider walk still finds more. The numbers are the least that lost nothing on the sets of
+ * The reach of a walk: it stops once a candidate is farther than reach x the k-th distance. It grows with ef / wanted
+ * (`breadth`), so that a wider walk still finds more. The numbers are the least that lost no recall on the sets of
  * docs/decisions/index.md, for measures that grow as the square of a distance, as all but Manhattan do.
  */
 function reachOf(measure: number, breadth: number): number {
@@ -309,5 +309,5 @@ function reachOf(measure: number, breadth: number): number {
   return measure === ROWS_MEASURE + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
-/** At least so many candidates beyond k are measured exactly, because codes order near ones only roughly. */
+/** At least this many candidates beyond k are reranked, because codes order near ones only roughly. */
 const rerankMin = 32

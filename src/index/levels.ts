@@ -1,7 +1,6 @@
 /**
  * The highest level of a slot's node: geometric with ratio 1/m, as Malkov and Yashunin draw it
- * (arXiv:1603.09320, section 4). It is a function of the slot alone, so that a slot which is used again finds
- * the room of its upper lists as it left them.
+ * (arXiv:1603.09320, section 4). It depends on the slot alone, so that a reused slot keeps the room of its upper lists.
  */
 export function levelOf(slot: number, m: number): number {
   return Math.min(levelMax, Math.floor(-Math.log(uniform(slot)) / Math.log(m)))

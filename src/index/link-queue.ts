@@ -3,8 +3,8 @@ import type { GraphState } from './graph-state.ts'
 
 /**
  * The slots of a segment that wait to be linked into a graph, in a ring in shared memory: searches scan it.
- * Slots are handed out in order and leave in order; one that was linked before its turn to leave is passed over
- * by its state. No slot stands in it twice, so that a ring as long as the segment is always long enough.
+ * Slots are handed out in order and leave in order; searches skip a slot that is linked but has not left yet.
+ * No slot is in the queue twice, so a ring as long as the segment is always long enough.
  *
  * Main thread only; other threads read the ring through the kernels.
  */
@@ -14,7 +14,7 @@ export class LinkQueue {
   #head = 0
   #taken = 0
   #tail = 0
-  /** Hand-outs under way, the oldest first. */
+  /** Batches that were handed out and are not done or have not left, the oldest first. */
   #batches: { readonly count: number; isDone: boolean }[] = []
 
   constructor(state: GraphState) {
@@ -27,7 +27,7 @@ export class LinkQueue {
     return this.#tail - this.#head
   }
 
-  /** Slots that nobody links yet. */
+  /** Slots that were not handed out yet. */
   get waiting(): number {
     return this.#tail - this.#taken
   }
@@ -42,7 +42,7 @@ export class LinkQueue {
   /**
    * Hands out up to `count` slots.
    *
-   * @returns the slots, and what to call when they are linked, which gives the slots that left the queue
+   * @returns the slots, and a function to call when they are linked, which returns the slots that left the queue
    */
   take(count: number): { readonly slots: number[]; readonly done: () => number[] } {
     const end = Math.min(this.#taken + count, this.#tail)
@@ -59,7 +59,7 @@ export class LinkQueue {
     }
   }
 
-  /** Gives up all that wait, those that were handed out among them: `done` of theirs has nothing to give any more. */
+  /** Removes and returns all slots, handed-out ones included: the `done` of their batches returns nothing afterwards. */
   clear(): number[] {
     const left: number[] = []
     for (let at = this.#head; at < this.#tail; at += 1) left.push(this.#ring[at % this.#ring.length]!)

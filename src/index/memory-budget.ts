@@ -1,6 +1,6 @@
 /** What counts towards a `MemoryBudget`. */
 export interface MemoryUser {
-  /** Bytes that it takes or has been promised. */
+  /** Bytes that it uses or has reserved. */
   readonly claimedBytes: number
 }
 
@@ -23,7 +23,7 @@ export class MemoryBudget {
     this.#users.delete(user)
   }
 
-  /** Bytes that all come to when `user` takes so many: asked before it is promised them. */
+  /** The total if `user` took this many bytes: to check before it reserves them. */
   totalWith(user: MemoryUser, bytes: number): number {
     let total = bytes
     for (const each of this.#users) if (each !== user) total += each.claimedBytes

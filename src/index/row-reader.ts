@@ -2,8 +2,8 @@ import { closeSync, openSync, readSync } from 'node:fs'
 import type { RowFileLayout } from './segment.ts'
 
 /**
- * Reads rows that are not kept in memory from the store's row file, through the file cache of the operating
- * system. Whoever reads has seen the slot live: its row was on disk before.
+ * Reads rows that are not kept in memory from the store's row file, through the operating system's file cache.
+ * A caller has seen the slot live, and a row is written to disk before its slot becomes live.
  */
 export class RowReader implements Disposable {
   readonly #layout: RowFileLayout
@@ -32,7 +32,7 @@ export class RowReader implements Disposable {
     this.#file ??= openSync(path, 'r')
     const bytes = (count - 1) * rowBytes + this.#dimension * 4
     const read = readSync(this.#file, this.#buffer, 0, bytes, firstVector + slot * rowBytes)
-    // What lies past the end of the file was never written: no live slot is there.
+    // Rows past the end of the file were never written: their slots are not live.
     this.#buffer.fill(0, read, bytes)
     const target8 = new Uint8Array(target.buffer, target.byteOffset, target.byteLength)
     for (let row = 0; row < count; row += 1) {
@@ -41,7 +41,7 @@ export class RowReader implements Disposable {
     }
   }
 
-  /** Closes the file, which the next read would open again. */
+  /** Closes the file; the next read would open it again. */
   [Symbol.dispose](): void {
     if (this.#file !== undefined) closeSync(this.#file)
     this.#file = undefined

@@ -2,10 +2,10 @@ import type { Hit } from './hit.ts'
 import { laneAddress, type SegmentHandle } from './segment.ts'
 
 /**
- * A thread's lane of scratch in a segment. Its views are made once: the buffer of a shared memory and a view of it
- * cost more to come by than what a query writes and reads through them.
+ * A thread's lane of scratch in a segment. Its views are created once: to get a shared memory's buffer and create a view
+ * costs more than what a query writes and reads through it.
  */
-export class Lane {
+export class ScratchLane {
   readonly address: number
   readonly #segment: SegmentHandle
   readonly #f32: Float32Array

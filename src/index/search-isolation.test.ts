@@ -6,9 +6,9 @@ import { seededRandom } from '../../test/support/random.ts'
 import { type Metric, metrics } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, loadKernels } from '../kernels/wasm-module.ts'
-import { GraphThread, measureOf } from './graph.ts'
+import { GraphAccess, measureOf } from './graph.ts'
 import { GraphState } from './graph-state.ts'
-import { Lane } from './scratch.ts'
+import { ScratchLane } from './scratch.ts'
 import { laneAddress } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
 
@@ -38,7 +38,7 @@ for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot +
 const segment = index.segments[0]!
 const { layout, memory } = segment
 const state = new GraphState(segment, 0)
-new GraphThread(segment, kernels, 0, 0).link(Array.from({ length: linked }, (_, slot) => slot))
+new GraphAccess(segment, kernels, 0, 0).link(Array.from({ length: linked }, (_, slot) => slot))
 for (let slot = linked; slot < vectors.length; slot += 1) index.linkQueue(0, 0).push(slot)
 for (let slot = 3; slot < vectors.length; slot += 11) index.remove(slot)
 
@@ -68,13 +68,13 @@ interface Outcome {
 /** A kernel instance over a lane of its own. */
 class Instance {
   readonly #kernels: KernelExports
-  readonly #lane: Lane
+  readonly #lane: ScratchLane
 
   constructor(lane: number) {
     const address = laneAddress(layout, lane)
     new Uint8Array(memory.buffer, address, layout.laneBytes).fill(0)
     this.#kernels = instantiateKernels(kernels, memory)
-    this.#lane = new Lane(segment, lane)
+    this.#lane = new ScratchLane(segment, lane)
     const { graph, beam, visited } = layout.lane
     this.#kernels.attachGraph(layout.graphs[0]!.header, address + graph, address + beam, address + visited)
   }
@@ -105,14 +105,14 @@ class Instance {
   }
 
   #rank(search: Search, metric: number, norm: number, pool: number, most: number): Outcome {
-    const { walkGraph, nextRanked, offerRow, sortPool } = this.#kernels
+    const { walkGraph, nextToRerank, offerRow, sortPool } = this.#kernels
     const { address } = this.#lane
     const { measure, k, ef, reach, rerank, hidden } = search
     walkGraph(metric, measure, address, norm, ef, reach, rerank, k, hidden)
     const ranked: number[] = []
     let count = 0
     while (ranked.length < most) {
-      const slot = nextRanked(pool, k, count)
+      const slot = nextToRerank(pool, k, count)
       if (slot < 0) break
       ranked.push(slot)
       const row = layout.rows + slot * layout.rowBytes
@@ -163,7 +163,7 @@ describe(`a search, seed ${seed}`, () => {
     const url = new URL('../kernels/assembly/rerank.ts', import.meta.url)
     const source = readFileSync(url, 'utf8')
     const variables = [...source.matchAll(/^(?:export )?let (\w+)/gm)].map(([, name]) => name!)
-    const begin = /^export function beginRanking\b[\s\S]*?^}/m.exec(source)![0]
+    const begin = /^export function beginRerank\b[\s\S]*?^}/m.exec(source)![0]
     assert.ok(variables.length > 0)
     for (const name of variables) assert.match(begin, new RegExp(`^  ${name} = `, 'm'))
   })

@@ -1,6 +1,6 @@
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
-import { GraphThread, type Route } from './graph.ts'
+import { GraphAccess, type Route } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { efMax, type SegmentHandle } from './segment.ts'
@@ -12,22 +12,22 @@ export interface SlotRange {
   readonly to: number
 }
 
-/** A query with what the index needs to know beyond the scan: how wide to search, and which way. */
+/** A scan query with the parameters of a graph search: its ef and its route. */
 export interface IndexQuery extends ScanQuery {
   readonly ef: number
   /** Undefined for the exact scan. */
   readonly route: Route | undefined
-  /** For a query with a route, a slot to search as if it were not linked. */
+  /** For a query with a route: a slot that the search ignores. */
   readonly hidden?: number | undefined
 }
 
-/** One thread's way to search: for each segment a scanner and its graphs, over the thread's own lane of scratch. */
+/** Searches for one thread: for each segment a scanner and its graphs, over the thread's own lane of scratch. */
 export class Searcher {
   readonly #kernels: KernelModule
   readonly #lane: number
   readonly #segments: SegmentHandle[] = []
   readonly #scanners: FlatScanner[] = []
-  readonly #graphs: GraphThread[][] = []
+  readonly #graphs: GraphAccess[][] = []
 
   constructor(kernels: KernelModule, lane: number) {
     this.#kernels = kernels
@@ -39,18 +39,18 @@ export class Searcher {
     this.#segments[ordinal] = segment
     this.#scanners[ordinal] = new FlatScanner(segment, this.#kernels, this.#lane)
     this.#graphs[ordinal] = layout.graphs.map(
-      (_, graph) => new GraphThread(segment, this.#kernels, this.#lane, graph),
+      (_, graph) => new GraphAccess(segment, this.#kernels, this.#lane, graph),
     )
   }
 
-  /** Closes the files that it may have open. */
+  /** Closes the files that are open. */
   close(): void {
     for (const scanner of this.#scanners) scanner.close()
     for (const graph of this.#graphs.flat()) graph.close()
   }
 
-  /** This thread's way through a graph. */
-  graph(ordinal: number, graph: number): GraphThread {
+  /** This thread's access to a graph. */
+  graph(ordinal: number, graph: number): GraphAccess {
     return this.#graphs[ordinal]![graph]!
   }
 
@@ -63,7 +63,7 @@ export class Searcher {
    * The nearest of the live slots for each query, ascending by (distance, sequence): those in `ranges` for a
    * query without a route, those of whole segments for one with a route.
    *
-   * @param isCancelled asked every few milliseconds; once true, what was found so far is returned
+   * @param isCancelled called every few milliseconds; once it returns true, the hits found so far are returned
    */
   search(
     queries: readonly IndexQuery[],
@@ -80,8 +80,8 @@ export class Searcher {
   }
 
   /**
-   * A walk that brings too few has found no way on: after removals, until the graph is repaired, or within
-   * points that are all alike. `k` is never more than there are points, so a scan finds what is missing.
+   * Searches a graph; scans if the walk found fewer than `k` points. That happens after removals, until the graph is
+   * repaired, or among points that are all alike. `k` never exceeds the number of points, so a scan finds the rest.
    */
   #walk(query: IndexQuery, { graph, measure, widening }: Route, isCancelled: () => boolean): readonly Hit[] {
     const ef = Math.min(efMax, query.ef * widening)
@@ -142,5 +142,5 @@ export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readon
     .slice(0, k)
 }
 
-/** A few milliseconds of scanning: soon enough for a caller who has gone. */
+/** A few milliseconds of scanning: soon enough to notice that the caller has gone. */
 const rowsBetweenChecks = 4096

@@ -57,7 +57,7 @@ export interface SegmentLayout {
   readonly codes: number
   /** 0 where the rows stay on disk. */
   readonly rows: number
-  /** The last column, which the memory grows for. */
+  /** The last column, the only one that grows. */
   readonly growing: { readonly at: number; readonly bytesPerSlot: number }
 }
 
@@ -112,19 +112,19 @@ export interface RowFileLayout {
   readonly rowBytes: number
 }
 
-/** Queries that one scan can carry through the rows together. */
+/** The most queries that one scan can answer together. */
 export const queriesPerScanMax = 16
 
 /** A pool entry: f64 distance, f64 sequence, u32 slot. */
 export const poolEntryBytes = 20
 
-/** The widest beam of a graph search; a search that asks for more is an exact scan. */
+/** The widest beam of a graph search; a search with a larger ef is an exact scan. */
 export const efMax: number = EF_MAX
 
 /** Graphs that a segment has room for. */
 export const graphsPerSegment = 2
 
-/** Half of a usual second-level cache: the rows of a block stay there while every query visits them. */
+/** Half of a usual second-level cache: the rows of a block stay there while every query scans them. */
 export const blockBytes: number = 256 * 1024
 
 export const pageBytes = 65_536
@@ -135,15 +135,15 @@ const headersAt = 64
 /** Up to this dimension a float32 row is no longer than two cache lines, and codes would save nothing. */
 const uncodedDimensionMax = 16
 
-/** Up to so many threads the capacity of a segment does not depend on their number. */
+/** With up to this many threads, the capacity of a segment does not depend on their number. */
 const usualThreadsMax = 16
 
 export const codeBitsChoices = [4, 7] as const
 export type CodeBits = (typeof codeBitsChoices)[number]
 
 /**
- * The width of codes that is best at a dimension: short ones where vectors are long enough to wait for memory, and
- * for the errors of their components to even out (docs/decisions/index.md has the figures).
+ * The best code width for a dimension: short codes where vectors are so long that walks wait for memory, and that
+ * the errors of their components even out (docs/decisions/index.md has the figures).
  */
 export function usualCodeBits(dimension: number): CodeBits {
   return dimension < 256 ? 7 : 4
@@ -155,7 +155,7 @@ export interface SegmentOptions {
   readonly maxLimit: number
   readonly m: number
   readonly efConstruction: number
-  /** Undefined for what is usual at the dimension. */
+  /** Undefined for `usualCodeBits`. */
   readonly codeBits?: CodeBits | undefined
   /** Keeps codes and links in memory and leaves the rows on disk. */
   readonly rowsOnDisk?: boolean | undefined
@@ -197,28 +197,28 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
       ? 0
       : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
-  const laneTaker = new Taker(queriesPerScanMax * rowBytes)
+  const laneAllocator = new AddressAllocator(queriesPerScanMax * rowBytes)
   const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
   const lane = {
-    pool: laneTaker.take(poolBytes),
+    pool: laneAllocator.allocate(poolBytes),
     poolBytes,
-    graph: laneTaker.take(GRAPH_SCRATCH_BYTES + codeWidth),
-    beam: laneTaker.take((efMax + 8) * 8),
-    visited: laneTaker.take(capacity),
-    block: laneTaker.take(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),
+    graph: laneAllocator.allocate(GRAPH_SCRATCH_BYTES + codeWidth),
+    beam: laneAllocator.allocate((efMax + 8) * 8),
+    visited: laneAllocator.allocate(capacity),
+    block: laneAllocator.allocate(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),
   }
-  const laneBytes = laneTaker.end
+  const laneBytes = laneAllocator.end
 
-  const taker = new Taker(headersAt + graphsPerSegment * HEADER_BYTES)
-  const scratch = taker.take(options.threads * laneBytes)
-  const live = taker.take(capacity)
-  const sequences = taker.take(capacity * 8)
-  const norms = taker.take(capacity * 8)
+  const allocator = new AddressAllocator(headersAt + graphsPerSegment * HEADER_BYTES)
+  const scratch = allocator.allocate(options.threads * laneBytes)
+  const live = allocator.allocate(capacity)
+  const sequences = allocator.allocate(capacity * 8)
+  const norms = allocator.allocate(capacity * 8)
   const graphs = Array.from({ length: graphsPerSegment }, (_, index) =>
-    graphColumns(taker, index, capacity, m),
+    graphColumns(allocator, index, capacity, m),
   )
-  const codes = taker.take(capacity * codeBytes)
-  const rows = rowsOnDisk ? 0 : taker.take(capacity * rowBytes)
+  const codes = allocator.allocate(capacity * codeBytes)
+  const rows = rowsOnDisk ? 0 : allocator.allocate(capacity * rowBytes)
   const growing = rowsOnDisk ? { at: codes, bytesPerSlot: codeBytes } : { at: rows, bytesPerSlot: rowBytes }
   const sizes = {
     dimension,
@@ -234,22 +234,22 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
   }
   return {
     layout: { ...sizes, scratch, lane, live, sequences, norms, graphs, codes, rows, growing },
-    end: taker.end,
+    end: allocator.end,
   }
 }
 
-function graphColumns(taker: Taker, index: number, capacity: number, m: number): GraphColumns {
-  // A slot has 1 / (m - 1) upper lists on average; a quarter more is beyond what chance asks for.
+function graphColumns(allocator: AddressAllocator, index: number, capacity: number, m: number): GraphColumns {
+  // A slot has 1 / (m - 1) upper lists on average; a quarter more is ample for random variation.
   const upperCount = Math.ceil((capacity * 1.25) / (m - 1)) + 64
   return {
     header: headersAt + index * HEADER_BYTES,
-    states: taker.take(capacity),
-    locks: taker.take(capacity),
-    levels: taker.take(capacity),
-    uppers: taker.take(capacity * 4),
-    ring: taker.take(capacity * 4),
-    links: taker.take(capacity * 8 * m),
-    upperBlocks: taker.take(upperCount * 4 * m),
+    states: allocator.allocate(capacity),
+    locks: allocator.allocate(capacity),
+    levels: allocator.allocate(capacity),
+    uppers: allocator.allocate(capacity * 4),
+    ring: allocator.allocate(capacity * 4),
+    links: allocator.allocate(capacity * 8 * m),
+    upperBlocks: allocator.allocate(upperCount * 4 * m),
     upperCount,
   }
 }
@@ -276,15 +276,15 @@ export function graphBytes({ m }: SegmentLayout): number {
   return 3 + 4 + 4 + 8 * m + Math.ceil((4 * m) / (m - 1))
 }
 
-/** Hands out aligned addresses, one after the other. */
-class Taker {
+/** Allocates aligned addresses, one after the other. */
+class AddressAllocator {
   end: number
 
   constructor(start: number) {
     this.end = roundUp(start, rowAlignment)
   }
 
-  take(bytes: number): number {
+  allocate(bytes: number): number {
     const at = this.end
     this.end = roundUp(at + bytes, rowAlignment)
     return at

@@ -16,7 +16,7 @@ export class SlotColumns {
     this.norms = new Float64Array(buffer, layout.norms, layout.capacity)
   }
 
-  /** Whether a slot holds a point; a thread that sees that it does sees its sequence, norm and row as well. */
+  /** Whether a slot holds a point; a thread for which this is true also sees the slot's sequence, norm and row. */
   isLive(local: number): boolean {
     return Atomics.load(this.live, local) === 1
   }

@@ -1,18 +1,18 @@
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { RowReader } from './row-reader.ts'
-import { Lane } from './scratch.ts'
+import { ScratchLane } from './scratch.ts'
 import type { SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
 /**
- * One thread's access to the slots of a segment. Different threads may fill different slots at once; searches may run
- * meanwhile, and see a slot once it is whole.
+ * One thread's access to the slots of a segment. Different threads may fill different slots at once; concurrent searches
+ * see a slot only when it is complete.
  */
 export class Slots {
   readonly #segment: SegmentHandle
   readonly #kernels: KernelExports
-  /** This thread's own. */
-  readonly #lane: Lane
+  /** Only this thread uses it. */
+  readonly #lane: ScratchLane
   readonly #reader: RowReader | undefined
   readonly #columns: SlotColumns
   #rows: Float32Array
@@ -21,14 +21,14 @@ export class Slots {
   constructor(segment: SegmentHandle, kernels: KernelExports, thread: number) {
     this.#segment = segment
     this.#kernels = kernels
-    this.#lane = new Lane(segment, thread)
+    this.#lane = new ScratchLane(segment, thread)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, segment.layout.dimension)
     kernels.attachColumns(segment.layout.graphs[0]!.header)
     this.#columns = new SlotColumns(segment)
     this.#rows = rowsOf(segment)
   }
 
-  /** Closes the file that it may have open. */
+  /** Closes the row file if it is open. */
   close(): void {
     this.#reader?.[Symbol.dispose]()
   }
@@ -47,10 +47,10 @@ export class Slots {
     Atomics.store(live, local, 1)
   }
 
-  /** Codes the vector in a slot, where graphs are walked by codes. */
+  /** Encodes the vector in a slot, where the segment has codes and its rows are in memory. */
   encode(local: number): void {
     const { codeBytes, rows, rowBytes } = this.#segment.layout
-    // With rows on disk there is no slot without a code.
+    // With rows on disk, `fill` has encoded the slot.
     if (codeBytes > 0 && rows > 0) this.#kernels.encodeRow(rows + local * rowBytes, local)
   }
 
@@ -81,7 +81,7 @@ export class Slots {
     return new Float32Array(this.#rows.subarray(at, at + dimension))
   }
 
-  /** Writes the row where the segment keeps rows, or to the lane for the moment; returns its address. */
+  /** Writes the row to the rows column, or temporarily to the lane if rows are on disk; returns its address. */
   #keep(local: number, vector: Float32Array): number {
     const { rows, rowBytes } = this.#segment.layout
     if (rows === 0) {

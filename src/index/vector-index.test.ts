@@ -3,7 +3,7 @@ import { describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { GraphThread } from './graph.ts'
+import { GraphAccess } from './graph.ts'
 import { MemoryBudget } from './memory-budget.ts'
 import { graphBytes, slotBytes } from './segment.ts'
 import { VectorIndex } from './vector-index.ts'
@@ -33,7 +33,7 @@ describe('the limit of memory', () => {
     for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
     index.reserve(100)
     const before = index.memoryBytes
-    new GraphThread(index.segments[0]!, kernels, 0, 1).link(vectors.keys())
+    new GraphAccess(index.segments[0]!, kernels, 0, 1).link(vectors.keys())
     assert.equal(index.memoryBytes - before, 90 * graphBytes(layout))
     assert.throws(() => index.reserve(100), { reason: 'memory_full' })
     index.reserve(90)

@@ -28,24 +28,24 @@ export interface VectorIndexOptions {
   readonly m: number
   /** Width of the search for a new node's neighbours. */
   readonly efConstruction: number
-  /** Bits of a code; undefined for what is usual at the dimension. */
+  /** Bits of a code; undefined for `usualCodeBits`. */
   readonly codeBits?: CodeBits | undefined
   /** Where the rows are on disk; undefined to keep them in memory. */
   readonly rowFile?: RowFileLayout | undefined
-  /** The bound of what slots may take, with `outsideBytes` and other indexes; undefined for no limit. */
+  /** Limits the memory of the slots, `outsideBytes` included, together with other indexes; undefined for no limit. */
   readonly memoryBudget?: MemoryBudget | undefined
-  /** Bytes that a slot takes elsewhere, such as for its id: they count towards the limit. */
+  /** Bytes that a slot takes outside of the index, such as for its id: they count towards the limit. */
   readonly outsideBytes?: number | undefined
   /** Fewer slots a segment than fit, for tests. */
   readonly segmentSlots?: number | undefined
 }
 
 /**
- * The vectors in memory, by slot, in as many segments as they need. Main thread only: it fills and empties slots. At a start
- * index threads fill those that it has made with `extend`; segment.ts says which thread writes what.
+ * The vectors in memory, by slot, in as many segments as they need. Main thread only: it fills and empties slots. At a start,
+ * index threads fill the slots that `extend` has added; segment.ts says which thread writes what.
  */
 export class VectorIndex implements MemoryUser {
-  /** Unique in the process: by it threads tell the indexes that they serve apart. */
+  /** Unique in the process: threads serve several indexes and identify them by it. */
   readonly id: number
   readonly dimension: number
   readonly #options: VectorIndexOptions
@@ -53,7 +53,7 @@ export class VectorIndex implements MemoryUser {
   readonly #segments: Segment[] = []
   readonly #listeners: ((segment: SegmentHandle) => void)[] = []
   #slotCount = 0
-  /** Slots that memory was reserved for: of those that are not filled yet others need to know too. */
+  /** Slots for which memory was reserved; those not filled yet also count in a shared budget. */
   #reservedSlots = 0
   #liveCount = 0
   #removals = 0
@@ -76,7 +76,7 @@ export class VectorIndex implements MemoryUser {
     options.memoryBudget?.add(this)
   }
 
-  /** Gives back its part of the budget, and files that it has open. Nothing may be read or written afterwards. */
+  /** Returns its part of the budget and closes its files. Nothing may be read or written afterwards. */
   close(): void {
     this.#options.memoryBudget?.remove(this)
     for (const { slots } of this.#segments) slots.close()
@@ -91,7 +91,7 @@ export class VectorIndex implements MemoryUser {
     return this.#liveCount
   }
 
-  /** Bytes that the slots take, without the threads' lanes and without room that is not used yet. */
+  /** Bytes that the slots take, without the threads' lanes and without unused room. */
   get memoryBytes(): number {
     return this.#slotCount * this.#bytesPerSlot
   }
@@ -157,8 +157,8 @@ export class VectorIndex implements MemoryUser {
   }
 
   /**
-   * Adds empty slots up to `slotCount`: for other threads to fill, and because a graph on disk may name the last of them.
-   * MAX_MEMORY_BYTES does not apply: what is stored is always loaded.
+   * Adds empty slots up to `slotCount`, for other threads to fill; a graph on disk may link to the last of them.
+   * MAX_MEMORY_BYTES does not apply: stored points are always loaded.
    *
    * @throws DatabaseError `memory_full` when the system has no more
    */
@@ -198,7 +198,7 @@ export class VectorIndex implements MemoryUser {
     this.#removals += 1
   }
 
-  /** Points ever removed: while it is unchanged, every filled slot holds the same point. */
+  /** Points ever removed: while it does not change, every filled slot keeps its point. */
   get removals(): number {
     return this.#removals
   }
@@ -258,7 +258,7 @@ class Segment {
   readonly queues: readonly LinkQueue[]
   readonly slots: Slots
   #slotCount = 0
-  /** Pages of its memory, kept here because reading the memory's buffer takes as long as filling a slot. */
+  /** Pages of its memory, cached because reading the memory's buffer takes as long as filling a slot. */
   #pages: number
 
   constructor(ordinal: number, layout: SegmentLayout, { kernels, rowFile }: VectorIndexOptions) {

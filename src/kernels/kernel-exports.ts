@@ -44,9 +44,9 @@ export interface KernelExports {
   encodeNibbles(row: number, n: number, width: number, code: number): void
   /** As `dotCodes`, over rows of four-bit codes; `n` is the bytes of a row. */
   dotNibbles(query: number, rows: number, stride: number, n: number, spill: number, out: number): void
-  /** Writes the code of a slot by a row at an address; needs `attachColumns`. */
+  /** Encodes the row at an address as the code of a slot; needs `attachColumns`. */
   encodeRow(row: number, slot: number): void
-  /** Binds the instance to a graph and a thread's lane: what follows needs it. */
+  /** Binds the instance to a graph and a thread's lane: the functions below need it. */
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
   insertSlot(slot: number, level: number, measure: number): number
   searchGraph(
@@ -73,14 +73,14 @@ export interface KernelExports {
     hidden: number,
   ): void
   /** A slot, or -1. */
-  nextRanked(nearest: number, k: number, count: number): number
+  nextToRerank(nearest: number, k: number, count: number): number
   /** Writes the code of a slot whose row is in memory. */
   encodeSlot(slot: number): void
   /** Float32 distances of a stored slot to the slots of a list of u32, by a measure, at `out`. */
   distancesFrom(slot: number, measure: number, list: number, count: number, out: number): void
-  /** The distance of two slots whose rows are in memory, as it is defined. */
+  /** The exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(metric: number, a: number, b: number): number
-  /** Repairs about `most` lists at most; returns the slot to continue from. */
+  /** Repairs about `most` lists; returns the slot to continue from. */
   repairRange(from: number, to: number, measure: number, most: number): number
   releaseLeaving(): void
   /** Returns 1 if the slot could not be reached and got a link. */

@@ -11,15 +11,15 @@ export const LEAVING = 2
 /** The end of a list of links that is not full, u32. */
 export const NO_LINK = 0xffffffff
 
-/** What a walk measures by: codes, or the rows under the metric whose number is added to `ROWS_MEASURE`. */
+/** Measures, what distances are computed from: codes, or rows under the metric whose number is added to `ROWS_MEASURE`. */
 export const CODES_EUCLIDEAN = 0
 export const CODES_COSINE = 1
 export const ROWS_MEASURE = 2
 
-/** Bytes before the components of a code: codes.ts of the kernels has what they hold. */
+/** Bytes before the components of a code; codes.ts of the kernels describes them. */
 export const CODE_HEADER_BYTES = 16
 
-/** The widest beam of a graph search; its lane has room for so many keys. */
+/** The widest beam of a graph search; a lane has room for this many keys. */
 export const EF_MAX = 4096
 
 /** Bytes of a lane for the kernels' graph scratch, besides those of a query's codes. */

@@ -21,9 +21,9 @@ export class NumberReader {
   }
 
   /**
-   * The array that stands in `bytes`, from bracket to bracket, each number as the nearest float32 to its nearest double;
-   * undefined where the text has to be read another way: it is not a plain array of at most `most` numbers, or too
-   * long, or holds a number that this does not round with certainty.
+   * Parses the array in `bytes`, from bracket to bracket, each number as the nearest float32 to its nearest double.
+   * Undefined if the text has to be parsed another way: it is not a plain array of at most `most` numbers, or too
+   * long, or has a number that this does not round with certainty.
    */
   read(bytes: Uint8Array, most: number): Float32Array<ArrayBuffer> | undefined {
     if (bytes.length > this.#text.length) return undefined

@@ -1,8 +1,8 @@
 import type { Metric } from '../base/point.ts'
 
 /**
- * The distances in plain TypeScript: their definition, and what the WebAssembly kernels are held against.
- * All arithmetic is float64 over the float32 components; vectors are of one length.
+ * The distances in plain TypeScript: their definition, and the reference for the WebAssembly kernels.
+ * All arithmetic is float64 over the float32 components; both vectors have the same length.
  */
 
 /** @returns the metric's distance, lower is nearer; squared for Euclidean, which orders alike */
@@ -44,7 +44,7 @@ export function scalarCodes(vector: Float32Array, levels: number): ScalarCodes {
   return { scale: Math.fround(most / levels), codes }
 }
 
-/** Codes of four bits, -7..7, where `clipping` is how much less than its greatest component a vector has at 7. */
+/** Codes of four bits, -7..7; a component of 1 / `clipping` of the greatest one gets the code 7, larger ones are clipped. */
 export function scalarNibbles(vector: Float32Array, clipping: number): number[] {
   const most = Math.fround(vector.reduce((greatest, value) => Math.max(greatest, Math.abs(value)), 0))
   const factor = Math.fround(Math.fround(7 / most) * clipping)

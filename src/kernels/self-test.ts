@@ -6,12 +6,12 @@ import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
 /** Pages of memory that the self-test needs. */
 export const selfTestPages = 2
 
-/** They run the first and the later rounds of every loop, and are no multiples of wider registers. */
+/** They cover the first and the later rounds of every loop, and are not multiples of wider registers. */
 const dimensions = [16, 32, 48, 112, 144, 528]
 
 /**
- * Compares every kernel with the plain reference over a few vectors with awkward components: enough to detect a compiler
- * that gets one of them wrong, and quick enough for every start.
+ * Compares every kernel with the plain reference over a few vectors with awkward components: enough to detect a kernel
+ * that was compiled incorrectly, and quick enough for every start.
  *
  * @returns what is wrong; undefined if nothing is
  */
@@ -74,7 +74,7 @@ function faultOfCodes(
   return isRight ? undefined : 'dotCodes'
 }
 
-/** Compares codes of four bits with themselves unpacked: the tests check how they are chosen, not every start. */
+/** Checks sums over four-bit codes against the same codes unpacked. How the codes are chosen is checked by the unit tests. */
 function faultOfNibbles(
   wasm: KernelExports,
   memory: WebAssembly.Memory,

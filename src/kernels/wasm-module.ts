@@ -16,16 +16,16 @@ export interface KernelModule {
 }
 
 /**
- * Compiles the kernels: the asked-for build, or the fastest one that this engine takes and computes rightly.
+ * Compiles the kernels: the requested build, or the fastest one that this engine accepts and runs correctly.
  *
  * V8 can join pairs of 128-bit operations into 256-bit ones, which makes a search 1.1 to 1.2 times as fast, but
- * calls that experimental. So it is used only where the result passes the self-test: optimized code is made at
- * once, not when a function has become hot, so that what is tested is what runs.
+ * calls that experimental. So it is used only where the result passes the self-test. All code is optimized at
+ * once, not when a function has become hot, so that the code that is tested is the code that runs.
  *
- * @throws WebAssembly.CompileError when the asked-for build, or every one, is refused
+ * @throws WebAssembly.CompileError when the requested build, or every one, is refused
  */
-export function loadKernels(asked?: KernelVariant, isWide?: boolean): KernelModule {
-  const builds = (asked === undefined ? kernelVariants : [asked]).flatMap((variant) =>
+export function loadKernels(requested?: KernelVariant, isWide?: boolean): KernelModule {
+  const builds = (requested === undefined ? kernelVariants : [requested]).flatMap((variant) =>
     (isWide === undefined ? [true, false] : [isWide]).map((wide) => ({ variant, isWide: wide })),
   )
   let refusal: unknown
@@ -51,7 +51,7 @@ function compile(bytes: Buffer, isWide: boolean): WebAssembly.Module {
   for (const option of options) setFlagsFromString(`--no-${option}`)
   if (isWide) setFlagsFromString('--experimental-wasm-revectorize')
   try {
-    // V8 keeps one compiled form of equal bytes: an empty section of its own tells the two apart.
+    // V8 caches compiled modules by their bytes: an empty custom section tells the two builds apart.
     const mark = Buffer.from([0, 2, 1, isWide ? 0x77 : 0x6e])
     return new WebAssembly.Module(Buffer.concat([bytes, mark]))
   } finally {
@@ -67,8 +67,8 @@ function faultOf(kernels: KernelModule): string | undefined {
 
 /** Instantiates the kernels over `memory`, which must be shared and at most 65,536 pages. */
 export function instantiateKernels({ module }: KernelModule, memory: WebAssembly.Memory): KernelExports {
-  // V8 notes the length of a memory that comes from another thread before it asks to be told of its growing: what grows
-  // in between would be missing here, and reading it a fault. Growing by nothing makes it look again.
+  // V8 reads the length of a memory from another thread before it subscribes to its growth. If the memory grows in
+  // between, this thread would not know, and reading the new part would trap. Growing by zero pages updates the length.
   memory.grow(0)
   const abort = (): never => {
     throw new Error('a kernel called abort')

@@ -4,16 +4,16 @@ import { apiKeyPath, newApiKey, unusedApiKeyPath } from '../base/api-key.ts'
 export interface ApiKeyFile {
   readonly key: string
   readonly path: string
-  /** Whether this call made the key. */
+  /** Whether this call created the key. */
   readonly created: boolean
 }
 
 /**
- * Renames the file of a generated key that is not in force, because a setting gives another: whoever runs the command
- * line beside the data would present it in vain. Without the setting it is in force again.
+ * Renames the file of a generated key that is not valid because a setting overrides it: otherwise the command line would
+ * read it and be refused. Without the setting, it becomes valid again.
  *
- * @param keys those in force
- * @returns its new path; undefined when there is none, or the file has a key that is in force
+ * @param keys the valid ones
+ * @returns its new path; undefined if there is none, or if the file has a valid key
  */
 export async function setAsideApiKey(dataDir: string, keys: readonly string[]): Promise<string | undefined> {
   const generated = await readIfThere(apiKeyPath(dataDir))
@@ -23,8 +23,8 @@ export async function setAsideApiKey(dataDir: string, keys: readonly string[]): 
 }
 
 /**
- * The key that callers present when no setting gives one: read from `dataDir`, or made and kept there with
- * mode 0600. The file appears whole or not at all.
+ * The valid key if no setting gives one: read from `dataDir`, or generated and stored there with mode 0600. The
+ * file is created atomically.
  *
  * @throws Error when the file holds something that cannot be a key
  */
@@ -46,7 +46,7 @@ async function create(path: string, dataDir: string): Promise<string> {
   const key = newApiKey()
   const temporary = `${path}.new`
   await using file = await open(temporary, 'w', 0o600)
-  // One that a start left behind would keep the mode it has.
+  // A file that an earlier start left behind would keep its mode.
   await file.chmod(0o600)
   await file.writeFile(`${key}\n`)
   await file.sync()
@@ -54,7 +54,7 @@ async function create(path: string, dataDir: string): Promise<string> {
   return key
 }
 
-/** A key that was set aside comes back into force, so that clients which have it still work. */
+/** Restores a key that was set aside, so that clients which have it continue to work. */
 async function takeBack(path: string, dataDir: string): Promise<string | undefined> {
   const unused = await readIfThere(unusedApiKeyPath(dataDir))
   if (unused !== undefined) await renameDurably(unusedApiKeyPath(dataDir), path, dataDir)

@@ -2,8 +2,8 @@ import { crc32 } from 'node:zlib'
 import type { HnswSettings } from '../base/collection.ts'
 
 /**
- * The bytes of DATA_DIR/collections.mdb, LMDB of all named collections. Numbers are little-endian, but for those in
- * keys of 8 bytes; checksums are CRC-32 (zlib's).
+ * The bytes of DATA_DIR/collections.mdb, the LMDB file of all named collections. Numbers are little-endian, except for
+ * those in keys of 8 bytes; checksums are CRC-32 (zlib's).
  *
  *   catalog    0           ->  format version u32 | number of the next collection u32 | crc of all before
  *              number u32  ->  state u8 (0: there, 1: dropped, being removed) | dimension u32 | m u32 |
@@ -18,14 +18,14 @@ import type { HnswSettings } from '../base/collection.ts'
  *
  * DATA_DIR/collections/NUMBER/vectors.rows is the row file of a collection, DATA_DIR/collections/NUMBER/index/ its index.
  *
- * Numbers begin with 1 and are never given again, so that nothing of a dropped collection is taken for another's.
+ * Numbers begin with 1 and are never reused, so that no leftover of a dropped collection is taken for another's.
  */
 export const catalogVersion = 1
 
 /** Key of the catalog's head. */
 export const headKey = 0
 
-/** Of the default collection, as the target of an alias. */
+/** The number of the default collection, as the target of an alias. */
 export const mainNumber = 0
 
 export interface CatalogHead {
@@ -57,7 +57,7 @@ export function decodeHead(
 
 const headBytes = 12
 
-/** A collection as the catalog has it. */
+/** A collection's record in the catalog. */
 export interface CatalogRecord {
   readonly name: string
   /** As given when it was created. */

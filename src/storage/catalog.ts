@@ -16,13 +16,13 @@ import { beyondRepair } from './data-directory.ts'
 import type { CollectionRecord } from './store.ts'
 import type { EntryChange } from './writer-messages.ts'
 
-/** A change of the catalog: what is to be committed, and what then is true in memory. */
+/** A change of the catalog: the entries to commit, and the update of the memory afterwards. */
 export interface CatalogChange {
   readonly entries: readonly EntryChange[]
   readonly apply: () => void
 }
 
-/** Which collections there are, and what they are called: all of it in memory, as committed. */
+/** The names and settings of all collections and aliases, in memory, as of the last commit. */
 export class Catalog {
   /** By name. */
   readonly collections: Map<string, CollectionRecord> = new Map()
@@ -60,7 +60,7 @@ export class Catalog {
     }
   }
 
-  /** The name of a collection, the default one too; undefined for one that is not there, or dropped. */
+  /** The name of a collection, the default one included; undefined if it does not exist or is dropped. */
   nameOf(number: number): string | undefined {
     return this.#names.get(number)
   }
@@ -136,7 +136,7 @@ export class Catalog {
     }
   }
 
-  /** An alias that is there keeps its place, a new one takes the lowest free one. */
+  /** An existing alias keeps its place, a new one takes the lowest free one. */
   #additions(
     set: ReadonlyMap<string, string>,
   ): readonly { readonly name: string; readonly target: string; readonly place: number }[] {

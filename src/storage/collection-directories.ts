@@ -6,11 +6,11 @@ import { beyondRepair, collectionDirectory, collectionsDirectory, collectionsPat
 import { rowsHeaderBytes } from './key-layout.ts'
 
 /**
- * Removes what interrupted creations have left: directories of numbers that were never given, which hold no row. Those
- * of dropped collections stay in the catalog until they are gone.
+ * Removes the leftovers of interrupted creations: directories of unassigned numbers, without any row. Dropped
+ * collections stay in the catalog until their directories are removed.
  *
  * @param catalog undefined where there is no collections.mdb
- * @throws DatabaseError when there are points that no catalog knows: somebody has lost the catalog, and nothing is removed
+ * @throws DatabaseError if there are points that are in no catalog: the catalog was lost, and nothing is removed
  */
 export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): void {
   const path = collectionsPath(dataDir)
@@ -20,7 +20,7 @@ export function clearLeftovers(dataDir: string, catalog: Catalog | undefined): v
   }
 }
 
-/** The numbers of what `clearLeftovers` removes. */
+/** The numbers of the directories that `clearLeftovers` removes. */
 export function leftovers(dataDir: string, catalog: Catalog | undefined): readonly number[] {
   if (!existsSync(collectionsDirectory(dataDir))) return []
   const numbers = readdirSync(collectionsDirectory(dataDir))
@@ -40,7 +40,7 @@ export function leftovers(dataDir: string, catalog: Catalog | undefined): readon
   return strangers
 }
 
-/** Resolves when the files of a collection are gone for good. */
+/** Removes the files of a collection durably. */
 export async function removeDirectory(dataDir: string, number: number): Promise<void> {
   await rm(collectionDirectory(dataDir, number), { recursive: true, force: true })
   await using parent = await open(collectionsDirectory(dataDir), 'r')

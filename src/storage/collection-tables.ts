@@ -8,7 +8,7 @@ import { makeEnvironment, openEnvironment, tryDescriptors, tryToOpen } from './e
 import { openTable, ScopedTable, type Table } from './table.ts'
 import type { StoreFiles, Tables } from './tables.ts'
 
-/** LMDB of all named collections: see catalog-layout.ts for keys and values. */
+/** The LMDB tables of all named collections: see catalog-layout.ts for keys and values. */
 export interface CollectionTables {
   readonly root: RootDatabase
   readonly catalog: Table
@@ -18,9 +18,9 @@ export interface CollectionTables {
 }
 
 /**
- * Makes the environment of named collections, without any.
+ * Creates the environment of named collections, empty.
  *
- * @throws DatabaseError when there cannot be one
+ * @throws DatabaseError if it cannot be created
  */
 export async function makeCollectionTables(dataDir: string): Promise<void> {
   await makeEnvironment(collectionsPath(dataDir), (making) => {
@@ -38,10 +38,10 @@ export interface CheckedCollections {
 }
 
 /**
- * Opens the environment as the first in the process; undefined when there is none. As for points.mdb, what would end
- * the process inside LMDB is looked for before.
+ * Opens the environment as the first in the process; undefined if there is none. As for points.mdb, it first checks for
+ * everything that would end the process inside LMDB.
  *
- * @throws DatabaseError that says why it cannot be opened, or what is damaged of what all collections share
+ * @throws DatabaseError that says why it cannot be opened, or which part shared by all collections is damaged
  */
 export function openCheckedCollections(dataDir: string): CheckedCollections | undefined {
   const path = collectionsPath(dataDir)

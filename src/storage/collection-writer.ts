@@ -4,8 +4,8 @@ import type { DatabaseError } from '../base/errors.ts'
 import type { WriteGroup } from './store.ts'
 import { partsOf, type StoredState, type ToWriter } from './writer-messages.ts'
 
-/** What the writer of one collection asks of the one that has the thread. */
-export interface WriterOfAll {
+/** The part of `Writer`, which owns the thread, that the writer of one collection uses. */
+export interface WriterBackend {
   readonly isBroken: boolean
   checkTrusted(): void
   shut(collection: number): Promise<void>
@@ -17,13 +17,13 @@ export interface WriterOfAll {
 /** The main thread's side of writing one collection. */
 export class CollectionWriter {
   readonly #number: number
-  readonly #all: WriterOfAll
+  readonly #all: WriterBackend
   #state: StoredState
-  /** Of the group that is on its way. */
+  /** The outcome of the group in progress. */
   #outcome: PromiseWithResolvers<void> | undefined
   #poison: DatabaseError | undefined
 
-  constructor(number: number, state: StoredState, all: WriterOfAll) {
+  constructor(number: number, state: StoredState, all: WriterBackend) {
     this.#number = number
     this.#state = state
     this.#all = all
@@ -51,7 +51,7 @@ export class CollectionWriter {
     assert(this.#outcome === undefined, 'one group is committed at a time')
     const outcome = Promise.withResolvers<void>()
     this.#outcome = outcome
-    // It can fail while later parts are still being packed; that is heard of below.
+    // It can fail while later parts are still being packed; the await below reports that.
     outcome.promise.catch(() => {})
     try {
       for (const part of partsOf(this.#number, group)) {
@@ -59,32 +59,32 @@ export class CollectionWriter {
         if (!part.isLast) await nextTurn()
       }
     } catch (error) {
-      // Half a group that stays behind in the thread must not be joined by the next.
+      // Half a group remains in the thread: the next one must not be added to it.
       this.#all.fail('the storage writer failed', error)
     }
     await outcome.promise
     if (group.changes.some(({ kind }) => kind === 'insert')) this.#all.noteSpace()
   }
 
-  /** Resolves when no group is on its way. */
+  /** Resolves when no group is in progress. */
   async idle(): Promise<void> {
-    // A commit that fails has told its caller; here only its end matters.
+    // A failed commit is reported to its caller; here only its end matters.
     await this.#outcome?.promise.catch(() => {})
   }
 
-  /** Lets the group on its way end, and closes the collection's file. */
+  /** Waits for the group in progress, and closes the collection's file. */
   async close(): Promise<void> {
     await this.idle()
     await this.#all.shut(this.#number)
   }
 
-  /** The group is on the disk. */
+  /** Call when the group is durable. */
   committed(state: StoredState): void {
     this.#state = state
     this.settle()
   }
 
-  /** The group on its way has ended. */
+  /** Ends the group in progress. */
   settle(error?: DatabaseError): void {
     const outcome = this.#outcome
     this.#outcome = undefined
@@ -92,7 +92,7 @@ export class CollectionWriter {
     else outcome?.reject(error)
   }
 
-  /** The group has failed in a way that leaves this collection, and no other, unknown. */
+  /** Call when the group has failed in a way that leaves the state of this collection, and of no other, unknown. */
   poison(error: DatabaseError): void {
     this.#poison ??= error
     this.settle(this.#poison)

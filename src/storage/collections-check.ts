@@ -5,7 +5,7 @@ import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
 export interface CollectionsFaults {
-  /** Damage of what all collections share; nothing can be done with the file then. */
+  /** Damage of a part that all collections share; then the file is unusable. */
   readonly fault?: string | undefined
   /** Nothing is damaged: another program wrote it. */
   readonly isOtherVersion?: boolean
@@ -14,8 +14,8 @@ export interface CollectionsFaults {
 }
 
 /**
- * Looks at collections.mdb before LMDB does. Where there is no fault, the file is sound as LMDB's, catalog and aliases
- * match their checksums, and each collection without a fault of its own has a payload for each live slot and for no other.
+ * Checks collections.mdb before LMDB opens it. Without a fault, the file is a valid LMDB file, catalog and aliases match
+ * their checksums, and each collection without a fault of its own has a payload for each live slot and for no other.
  *
  * @throws Error when the file cannot be read
  */
@@ -61,7 +61,7 @@ function faultsOfTables(check: LmdbCheck): CollectionsFaults {
   if (shared !== undefined) return { ...shared, faults: new Map() }
   const faults = new Map<number, string>()
   for (const [number, { fault }] of collections) {
-    // What is being removed is there in part.
+    // A collection that is being removed is incomplete.
     if (fault !== undefined && !catalog.dropped.has(number)) faults.set(number, fault)
   }
   return { faults }

@@ -2,24 +2,24 @@ import { accessSync, closeSync, constants, existsSync, fsyncSync, mkdirSync, ope
 import { dirname, join } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
 
-/** The files of a data directory: key-layout.ts has what stands in them. */
+/** The files of a data directory: key-layout.ts describes their contents. */
 export const rowFilePath = (dataDir: string): string => join(dataDir, 'vectors.rows')
 export const databasePath = (dataDir: string): string => join(dataDir, 'points.mdb')
 export const lockPath = (dataDir: string): string => join(dataDir, 'lock.db')
 export const reservePath = (dataDir: string): string => join(dataDir, 'reserve')
-/** LMDB of all named collections; there from the first one on. */
+/** The LMDB file of all named collections; exists once the first one was created. */
 export const collectionsPath = (dataDir: string): string => join(dataDir, 'collections.mdb')
-/** What named collections have besides, each in a directory named after its number. */
+/** The other files of named collections, each in a directory named after its number. */
 export const collectionsDirectory = (dataDir: string): string => join(dataDir, 'collections')
 export const collectionDirectory = (dataDir: string, number: number): string =>
   join(collectionsDirectory(dataDir), String(number))
 export const collectionsReservePath = (dataDir: string): string =>
   join(collectionsDirectory(dataDir), 'reserve')
-/** What a repair took out of the data, for people: nothing here is read again. */
+/** The points that a repair removed, for people: the program never reads them. */
 export const setAsidePath = (dataDir: string): string => join(dataDir, 'set-aside')
 
 /**
- * Makes the directory where it is missing, with its parents, so that their names are on the disk too.
+ * Creates the directory if it is missing, with its parents, durably.
  *
  * @throws Error that names the directory, its setting and what is wrong
  */
@@ -30,7 +30,7 @@ export function makeDirectory(dataDir: string): void {
 }
 
 /**
- * Makes sure that this user may write the directory and what is in it: LMDB and SQLite would only say that a file
+ * Checks that this user may write the directory and the files in it: LMDB and SQLite would only say that a file
  * cannot be opened.
  *
  * @throws Error that names the directory, its setting and what is wrong
@@ -70,7 +70,7 @@ const faults: Readonly<Record<string, string>> = {
   ENOTDIR: 'a part of its path is a file: set DATA_DIR to a directory',
 }
 
-/** Makes the names in a directory durable: a file that is safe under a name that is not would be lost. */
+/** Makes the names in a directory durable: a synced file whose name is not durable would be lost. */
 export function syncDirectory(path: string): void {
   const directory = openSync(path, 'r')
   try {
@@ -88,7 +88,7 @@ export function damaged(path: string, fault: string): DatabaseError {
   )
 }
 
-/** For data that is sound, and not for this program. */
+/** The same for undamaged data of another format version. */
 export function ofOtherVersion(path: string, fault: string): DatabaseError {
   return new DatabaseError(
     'internal',
@@ -96,7 +96,7 @@ export function ofOtherVersion(path: string, fault: string): DatabaseError {
   )
 }
 
-/** The same for damage that leaves nothing to go on with. */
+/** The same for damage that no repair can fix. */
 export function beyondRepair(path: string, fault: string): DatabaseError {
   return new DatabaseError(
     'internal',

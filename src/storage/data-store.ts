@@ -5,8 +5,8 @@ import { collectionIndexDirectory, NamedCollections } from './named-collections.
 import type { CollectionRecord, DataStore, NewCollection, Store } from './store.ts'
 
 /**
- * Opens everything in `dataDir`, making it when missing, and locks it against other processes. Clears up what an
- * interrupted creation of a collection has left, and goes on with the removal of dropped ones.
+ * Opens everything in `dataDir`, creates it if missing, and locks it against other processes. Removes the leftovers of
+ * interrupted creations of collections, and continues the removal of dropped ones.
  *
  * @throws Error that says what is wrong: in use, damaged, of another format version or dimension
  */
@@ -80,7 +80,7 @@ class DirectoryStore implements DataStore {
   }
 }
 
-/** Why changes are refused, of two writers: the worse reason is told. */
+/** Combines why two writers refuse changes: the worse reason is reported. */
 class BlockedWriters {
   readonly #reasons = new Map<string, WritesBlocked>()
   readonly #tell: (reason: WritesBlocked | undefined) => void

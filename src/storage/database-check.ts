@@ -4,9 +4,9 @@ import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
 /**
- * Looks at points.mdb before LMDB does. Afterwards the file is sound as LMDB's, and there is a payload for each
- * live slot and for no other. Payloads themselves are not read: each has a checksum that is compared when
- * it is.
+ * Checks points.mdb before LMDB opens it. Without a fault, the file is a valid LMDB file, and there is a payload for
+ * each live slot and for no other. Payloads themselves are not read: each has a checksum that is checked when the
+ * payload is read.
  *
  * @returns what is wrong; undefined for a sound file
  * @throws Error when the file cannot be read
@@ -26,7 +26,7 @@ export function faultOfDatabase(path: string): DatabaseFault | undefined {
 
 export interface DatabaseFault {
   readonly fault: string
-  /** Whether LMDB can open the file all the same: the fault is in what the tables hold. */
+  /** Whether LMDB can open the file anyway: the fault is in the contents of the tables. */
   readonly isRepairable: boolean
 }
 
@@ -89,7 +89,7 @@ function faultOfLive(
   return undefined
 }
 
-/** Slots in blocks of bits, as the table `live` has them: no more memory than the slots that are there. */
+/** A set of slots as blocks of bits, like the table `live`: its memory depends on the slots it holds. */
 class SlotSet {
   readonly blocks = new Map<number, Buffer>()
   #block = -1

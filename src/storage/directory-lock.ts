@@ -4,8 +4,8 @@ import { DatabaseSync } from 'node:sqlite'
 import { lockPath } from './data-directory.ts'
 
 /**
- * Holds a data directory against a second server. Node offers no file locks, SQLite does: an exclusive
- * transaction on an otherwise empty database is a lock of the kernel's, released however the process ends.
+ * Locks a data directory against a second server. Node offers no file locks, but SQLite does: an exclusive
+ * transaction on an otherwise empty database holds a kernel lock, which is released however the process ends.
  */
 export class DirectoryLock {
   readonly #database: DatabaseSync
@@ -24,7 +24,7 @@ export class DirectoryLock {
     chmodSync(path, 0o600)
     try {
       database.exec('PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE')
-      // SQLite opens a file for reading where it cannot for writing, and several may hold that: only a change tells.
+      // SQLite opens a file read-only if it cannot be written, and several processes may lock that: only a change shows it.
       database.exec('PRAGMA user_version = 1')
     } catch (error) {
       database.close()
@@ -58,7 +58,7 @@ function ownerOf(path: string): string {
   try {
     return readFileSync(path, 'utf8').trim()
   } catch {
-    // The owner may not have written it yet; who it is is a courtesy.
+    // The owner may not have written it yet; it is only for the message.
     return '(unknown)'
   }
 }

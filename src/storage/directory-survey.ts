@@ -44,7 +44,7 @@ export class DirectorySurvey implements AsyncDisposable {
   /**
    * Locks the directory until it is closed.
    *
-   * @throws Error that says that the directory is in use, or names damage which leaves nothing to go on with
+   * @throws Error that says that the directory is in use, or names damage which prevents reading anything
    */
   static async open(path: string): Promise<DirectorySurvey> {
     const dataDir = resolve(path)
@@ -57,7 +57,7 @@ export class DirectorySurvey implements AsyncDisposable {
   /**
    * Opens the survey of a named collection, for the caller to close.
    *
-   * @throws Error that names damage which leaves nothing of the collection to go on with
+   * @throws Error that names damage which prevents reading anything of the collection
    */
   collection({ number, name }: CollectionRecord): Survey {
     return Survey.of(this.#dataDir, this.#named!.of(number, name))!

@@ -2,8 +2,8 @@ import { statfsSync } from 'node:fs'
 import { constants as osConstants } from 'node:os'
 
 /**
- * Whether an error comes of a full disk. LMDB takes a short write for EIO, and a full disk writes short:
- * then the file system of `path` has the last word.
+ * Whether an error is caused by a full disk. A full disk causes a short write, which LMDB reports as EIO: then
+ * the free space of the file system of `path` decides.
  */
 export function isDiskFull(error: unknown, path: string): boolean {
   const { code, message = '' } = error as { code?: unknown; message?: string }

@@ -15,15 +15,15 @@ import { DatabaseError } from '../base/errors.ts'
 import { beyondRepair, syncDirectory } from './data-directory.ts'
 
 /**
- * Opens the environment of an LMDB file and its tables. Inside a process lmdb gives all threads the one environment,
- * which it knows by the file.
+ * Opens the environment of an LMDB file and its tables. Within a process, lmdb shares one environment between all
+ * threads, which it identifies by the file.
  *
  * @param tables opens the tables
  * @throws DatabaseError when LMDB cannot open it
  */
 export function openEnvironment<Opened>(path: string, tables: (root: RootDatabase) => Opened): Opened {
   try {
-    // `overlappingSync` off: a transaction then ends after its fsync, not when it is visible.
+    // Without `overlappingSync`, a transaction ends after its fsync, not when it becomes visible.
     const root = openLmdb({ path, noSubdir: true, maxDbs: 6, overlappingSync: false, mapSize })
     for (const file of [path, lockPath(path)]) chmodSync(file, 0o600)
     return tables(root)
@@ -42,10 +42,10 @@ export function databaseBytes(root: RootDatabase): number {
 }
 
 /**
- * It gets its name when it is on the disk: LMDB does not sync the first pages of a file before the first
- * commit, and what a loss of power left of them would be no database.
+ * Creates an environment. The file gets its name when it is durable: LMDB does not sync the first pages of a file
+ * before the first commit, and after a loss of power they might not be a database.
  *
- * @param fill opens the new file, makes its tables and what they begin with, and gives its root
+ * @param fill opens the new file, creates its tables and their first entries, and returns its root
  */
 export async function makeEnvironment(path: string, fill: (making: string) => RootDatabase): Promise<void> {
   const making = `${path}.new`
@@ -63,7 +63,7 @@ export async function makeEnvironment(path: string, fill: (making: string) => Ro
   syncDirectory(dirname(path))
 }
 
-/** Leaves an empty file where there is room for a small one. */
+/** Creates an empty file, if there is room for a small one. */
 function makeRoom(path: string): void {
   const file = openSync(path, 'w', 0o600)
   try {
@@ -75,11 +75,11 @@ function makeRoom(path: string): void {
   }
 }
 
-/** Does what LMDB will do: opens the file for writing, makes its lock file, and takes as many descriptors. */
+/** Tries what LMDB will do: opens the file for writing, creates its lock file, and opens as many descriptors. */
 export function tryToOpen(path: string): void {
   try {
-    // LMDB writes it through memory, which on a full disk ends the process: so it gets its blocks here. Nothing in it
-    // outlives the process, and whoever is here holds the lock of the directory.
+    // LMDB writes it through a memory map, which on a full disk ends the process: so its blocks are allocated here. Nothing
+    // in it outlives the process, and the caller holds the lock of the directory.
     writeFileSync(lockPath(path), Buffer.alloc(lockBytes), { mode: 0o600 })
   } catch (error) {
     throw cannotOpen(path, error)
@@ -107,15 +107,15 @@ function lockPath(path: string): string {
   return `${path}-lock`
 }
 
-/** The file as LMDB makes it, before there is anything in it, and then some. */
+/** More than the size of a new, empty LMDB file. */
 const firstBytes = 64 * 1024
-/** Of LMDB's lock file, for 126 readers. */
+/** The size of LMDB's lock file, for 126 readers. */
 const lockBytes = 8272
-/** More than LMDB and the writer thread take. */
+/** More than LMDB and the writer thread open. */
 const descriptors = 16
 
 /**
- * Address space, not memory or disk. A smaller map is doubled as the file grows, under the feet of readers in
- * other threads; lmdb keeps the old maps for them, but not having to is better.
+ * Address space, not memory or disk. A smaller map would be doubled as the file grows, while other threads read it;
+ * lmdb keeps the old maps for them, but it is better not to depend on that.
  */
 const mapSize = 64 * 1024 ** 3

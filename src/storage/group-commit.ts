@@ -5,12 +5,12 @@ import { RequestFault } from './keyed-requests.ts'
 import type { ReserveFile } from './reserve-file.ts'
 
 /**
- * Makes the groups that collections of one environment have ready durable, in one transaction for all of them:
+ * Makes the pending groups of all collections of one environment durable, in one transaction:
  *
  *   fdatasync of each row file ─> one LMDB transaction ─> its fsync
  *
- * Each group is stored whole or not at all. One that cannot be takes no other with it: where the one transaction fails
- * because the disk is full, or a record of one collection is damaged, each group gets a transaction of its own.
+ * Each group is atomic, and one that fails does not affect the others: if the common transaction fails because the disk
+ * is full, or because a record of one collection is damaged, each group gets a transaction of its own.
  */
 export class GroupCommit {
   readonly #root: RootDatabase
@@ -24,7 +24,7 @@ export class GroupCommit {
     this.#path = path
   }
 
-  /** Gives what kept each group from being stored; nothing of those that are. */
+  /** Returns the errors of the groups that could not be stored. */
   commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
     const faults = new Map<GroupWriter, unknown>()
     const attempt = (group: GroupWriter, work: () => void): void => {
@@ -48,7 +48,7 @@ export class GroupCommit {
     return faults
   }
 
-  /** Deletions go through on a full disk too. */
+  /** Commits one group; deletions succeed on a full disk too. */
   #alone(group: GroupWriter): void {
     try {
       this.#transaction([group])

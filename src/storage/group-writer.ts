@@ -30,12 +30,12 @@ export interface GroupWriterSetup {
 }
 
 /**
- * Writes groups of changes of one collection, synchronously; the only one that writes to its points.
+ * Writes groups of changes of one collection, synchronously; nothing else writes to its points.
  *
- *   add: rows written   syncRows: fdatasync   writeTables: within a transaction of LMDB's   accept: it is on the disk
+ *   add: rows written   syncRows: fdatasync   writeTables: within an LMDB transaction   accept: it is durable
  *
- * A crash before the transaction leaves rows that no live bit points at; after it, everything is there. What
- * a call throws says nothing about the next one: whoever drives the writer decides whether there is a next one.
+ * A crash before the transaction leaves rows without live bits; after it, everything is stored. After an error,
+ * the caller decides whether the writer is used again.
  */
 export class GroupWriter {
   readonly #tables: Tables
@@ -45,7 +45,7 @@ export class GroupWriter {
   #isIdStored: boolean
   readonly #requestBounds: RequestBounds
   #meta: Meta
-  /** Of the row file; that of a first insertion that failed has not become the collection's. */
+  /** The dimension of the row file; after a first insertion that failed, it is not the collection's. */
   #rowsDimension: number | undefined
   #rowFileBytes = 0
   #parts: GroupPart[] = []
@@ -108,7 +108,7 @@ export class GroupWriter {
     this.#next = next
   }
 
-  /** The transaction with the tables of the group is on the disk. */
+  /** Call when the transaction with the tables of the group is durable. */
   accept(): void {
     const { meta, blocks } = this.#next!
     this.#meta = meta
@@ -118,13 +118,13 @@ export class GroupWriter {
     this.abandon()
   }
 
-  /** Forgets the group; its rows count for nothing. */
+  /** Discards the group; its rows are garbage. */
   abandon(): void {
     this.#parts = []
     this.#next = undefined
   }
 
-  /** Commits a meta record that says that there are named collections beside this one. */
+  /** Commits a meta record which says that named collections exist. */
   announceCollections(): void {
     const meta = { ...this.#meta, hasCollections: true }
     this.#putMeta(meta)
@@ -157,7 +157,7 @@ export class GroupWriter {
     this.#meta = meta
   }
 
-  /** Of a database that earlier programs have made. On a full disk the next commit that succeeds stores it. */
+  /** Stores an id in a database from an earlier program. If the disk is full, the next commit that succeeds stores it. */
   #tryToStoreId(): void {
     try {
       this.#putMeta(this.#meta)
@@ -177,7 +177,7 @@ export class GroupWriter {
     if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
   }
 
-  /** Together with insertions only: removing old requests takes space, and deletions have to go on without. */
+  /** Only together with insertions: removing old requests takes space, and deletions must not need any. */
   #changeRequests(parts: readonly GroupPart[]): RequestQueue | undefined {
     const { keyedRequests: queue } = this.#meta
     const encoded = bufferOf(parts.at(-1)!.keyedRequests)
@@ -193,7 +193,7 @@ export class GroupWriter {
     }
   }
 
-  /** What the parts make of the meta record and of the blocks of live bits that they touch. */
+  /** The meta record and the changed blocks of live bits after these parts. */
   #after(parts: readonly GroupPart[]): NextState {
     const blocks = new Map<number, Buffer>()
     const setBit = (slot: number, on: boolean): void => {

@@ -2,7 +2,7 @@ import type { GroupWriter } from './group-writer.ts'
 import type { WriterEnvironment } from './writer-environment.ts'
 import type { FromWriter, GroupPart } from './writer-messages.ts'
 
-/** Writes parts as they come. Groups whose last part has come are committed together, when all messages are heard. */
+/** Writes parts as they arrive. Groups whose last part has arrived are committed together, when no message is pending. */
 export class IncomingGroups {
   readonly #environment: WriterEnvironment
   readonly #say: (message: FromWriter) => void

@@ -20,8 +20,8 @@ import type { KeyedRequest } from './store.ts'
  *   │ 16      │ 8            │ 4 * dim              │ 4                   │
  *   └─────────┴──────────────┴──────────────────────┴─────────────────────┘
  *
- * A row counts only while its slot's bit is set in LMDB: a row that was written for a commit that never came
- * is garbage that the next use of the slot overwrites.
+ * A row is valid only while its slot's bit is set in LMDB: a row that was written for a commit that never
+ * happened is garbage, and the next use of the slot overwrites it.
  *
  * DATA_DIR/points.mdb, LMDB with u32 keys in three tables:
  *
@@ -37,24 +37,24 @@ import type { KeyedRequest } from './store.ts'
  *              2^31 + first 31 bits of a key's hash
  *                            ->  numbers of the requests whose keys' hashes begin so, u32 each | crc of the key and of these
  *
- * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2: they are a queue, from the oldest on.
+ * Keyed requests are numbered in the order of their commits, modulo 2^31 - 2: they are a queue, the oldest first.
  *
- * A database is of version 2 until the first request with a key makes it one of version 3. Why they stand in the
- * table `meta` and have no table of their own: a program that knows version 2 alone looks at the names of the tables
- * before it reads the version. It would call the file damaged; so it says that the version is too new.
+ * A database has version 2 until the first request with a key changes it to version 3. Why these requests are in the
+ * table `meta` and not in a table of their own: a program that only knows version 2 checks the names of the tables
+ * before it reads the version. It would report a damaged file; this way it reports that the version is too new.
  *
- * Before the first named collection is created the database becomes one of version 4, with or without keyed requests,
- * and stays that: a program that does not know collections must not serve, copy or repair a part of the data as if it
- * were all. catalog-layout.ts has the bytes of named collections.
+ * Before the first named collection is created, the database changes to version 4, with or without keyed requests, and
+ * keeps it: a program that does not know collections must not serve, copy or repair a part of the data as if it were
+ * all. catalog-layout.ts has the bytes of named collections.
  */
 
-/** Of the row file, and of a database without keyed requests. */
+/** The version of the row file, and of a database without keyed requests. */
 export const formatVersion = 2
 
-/** Of a database that has had keyed requests. */
+/** The version of a database that has had keyed requests. */
 export const keyedFormatVersion = 3
 
-/** Of a database beside which there have been named collections. */
+/** The version of a database whose directory has had named collections. */
 export const collectionsFormatVersion = 4
 
 export const rowsHeaderBytes = 4096
@@ -74,7 +74,7 @@ export function rowsHeader(dimension: number): Buffer {
   return header
 }
 
-/** Whether a header is one and undamaged, of whatever version and dimension. */
+/** Whether the bytes are an undamaged header, of any version and dimension. */
 export function isRowsHeader(header: Buffer): boolean {
   if (header.length < 20 || !header.subarray(0, 8).equals(rowsMagic)) return false
   return header.readUInt32LE(16) === crc32(header.subarray(0, 16))
@@ -91,7 +91,7 @@ export function faultOfRowsHeader(header: Buffer, dimension: number): string | u
   return stored === dimension ? undefined : `it holds vectors of ${stored} dimensions, not ${dimension}`
 }
 
-/** Writes a row at `offset` of `target`, all but its checksum. */
+/** Writes a row at `offset` of `target`, except for its checksum. */
 export function packRow(
   target: Buffer,
   offset: number,
@@ -109,7 +109,7 @@ export function sealRow(target: Buffer, offset: number, rowBytes: number): void 
   target.writeUInt32LE(crc32(target.subarray(offset, end)), end)
 }
 
-/** The parts of a row in a buffer that rows are read into again and again. */
+/** Views of the parts of a row in a buffer that is reused for reading. */
 export class RowView {
   /** All of the row. */
   readonly bytes: Buffer
@@ -131,14 +131,14 @@ export class RowView {
     this.#numbers = new DataView(source.buffer, at, rowBytesOf(dimension))
   }
 
-  /** The sequence number of the row that stands there, or undefined when the checksum does not match. */
+  /** The sequence number of the row in the buffer; undefined if the checksum does not match. */
   verify(): number | undefined {
     if (this.#numbers.getUint32(this.#sealed.length, true) !== crc32(this.#sealed)) return undefined
     return this.#numbers.getFloat64(idBytes, true)
   }
 }
 
-/** Views of as many rows as a buffer has room for. */
+/** Views of all rows that fit into a buffer. */
 export function rowViews(source: Buffer, dimension: number): RowView[] {
   const rowBytes = rowBytesOf(dimension)
   const count = Math.floor(source.length / rowBytes)
@@ -197,7 +197,7 @@ export const blockBytes: number = slotsPerBlock / 8
 /** Bits of one block of slots, none set. */
 export const emptyBlock: Buffer = Buffer.alloc(blockBytes)
 
-/** What the table `live` holds for a block of bits. */
+/** The value of a block of bits in the table `live`. */
 export function encodeBlock(block: number, bits: Buffer): Buffer {
   const value = Buffer.alloc(blockBytes + 4)
   bits.copy(value)
@@ -212,7 +212,7 @@ export function decodeBlock(block: number, value: Buffer): Buffer | undefined {
   return isWhole && value.readUInt32LE(blockBytes) === checksumUnder(block, bits) ? bits : undefined
 }
 
-/** Of a value and of its key. */
+/** The checksum of a key and its value. */
 function checksumUnder(key: number, value: Buffer): number {
   const keyBytes = Buffer.alloc(4)
   keyBytes.writeUInt32LE(key)
@@ -232,7 +232,7 @@ export interface Meta {
   readonly hasCollections?: boolean
 }
 
-/** Where the keyed requests stand: from the number of the oldest on. */
+/** The numbers of the keyed requests: from the oldest on. */
 export interface RequestQueue {
   readonly first: number
   readonly count: number
@@ -326,13 +326,13 @@ export const requestHashBytes = 16
 
 export const keyedRequestBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8 + 4
 
-/** Numbers of keyed requests, after which they begin anew: far more than there can be at once. */
+/** The range of numbers of keyed requests, which then wrap around: far more than can exist at once. */
 export const requestNumbers: number = 2 ** 31 - 2
 
-/** Behind the keys of other records. */
+/** After the keys of other records. */
 export const firstRequestKey = 2
 
-/** Where the table `meta` has the keyed request of this number. */
+/** The key of a keyed request in the table `meta`. */
 export function keyOfRequest(number: number): number {
   return firstRequestKey + number
 }
@@ -341,7 +341,7 @@ export function isKeyOfRequest(key: number): boolean {
   return key >= firstRequestKey && key < firstRequestKey + requestNumbers
 }
 
-/** Where the table `meta` has the numbers of the requests whose keys' hashes begin as this one. */
+/** The key in the table `meta` of the numbers of all requests whose keys' hashes begin like this one. */
 export function keyOfHash(hash: Uint8Array): number {
   const first = (hash[0]! << 24) | (hash[1]! << 16) | (hash[2]! << 8) | hash[3]!
   return 2 ** 31 + (first >>> 1)

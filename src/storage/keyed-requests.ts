@@ -20,8 +20,8 @@ import type { Table } from './table.ts'
  *   hash of a key ──> numbers of requests ──> requests   oldest ├──┼──┼──┼──┤ newest
  *                                                        removed ┘         └ added
  *
- * Nothing of it is held in memory. What is asked for is looked up; what is added is looked up and written, in the
- * transaction that stores the points.
+ * Nothing is kept in memory: a lookup reads the table, and an addition reads and writes it, in the transaction that
+ * stores the points.
  */
 
 /** How many requests are kept, and how long. */
@@ -33,12 +33,12 @@ export interface RequestBounds {
 /**
  * The newest request under this key.
  *
- * @throws RequestFault for a damaged record: whether the request was there, nobody can tell
+ * @throws RequestFault for a damaged record: then it is unknown whether the request was stored
  */
 export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | undefined {
   for (const number of numbersUnder(table, keyOfHash(keyHash)).reverse()) {
     const value = table.getBinary(keyOfRequest(number))
-    // The place of a request that was removed unread, because it was damaged, may be empty or another's.
+    // The number may belong to a damaged request that was removed unread: its record may be missing or another's.
     if (value === undefined) continue
     const request = decodeKeyedRequest(value)
     if (request === undefined) throw new RequestFault(`keyed request ${number} does not match its checksum`)
@@ -48,10 +48,10 @@ export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | u
 }
 
 /**
- * Adds encoded requests to the queue, and removes what is too old or too much: a few more than were added, so that the
- * queue shrinks and no commit takes long. To be called within the transaction that stores their points.
+ * Adds encoded requests to the queue, and removes those that are too old or too many: a few more than were added, so that
+ * the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
  *
- * @throws RequestFault when what is to be changed is damaged
+ * @throws RequestFault if a record to be changed is damaged
  */
 export function addRequests(
   table: Table,
@@ -69,12 +69,12 @@ export function addRequests(
     table.putSync(key, encodeRequestNumbers(key, [...numbersUnder(table, key), number]))
     count += 1
   }
-  const bornBeforeMs = Date.now() - keyLifeMs
-  for (let left = 2 * added + removedBesides; left > 0 && count > 0; left -= 1) {
+  const expiredBeforeMs = Date.now() - keyLifeMs
+  for (let left = 2 * added + extraRemovals; left > 0 && count > 0; left -= 1) {
     const value = table.getBinary(keyOfRequest(first))
     const oldest = value && decodeKeyedRequest(value)
-    // Of a damaged one nobody knows its age: it stays until there are too many.
-    const isOld = oldest !== undefined && oldest.acceptedMs <= bornBeforeMs
+    // The age of a damaged request is unknown: it stays until there are too many.
+    const isOld = oldest !== undefined && oldest.acceptedMs <= expiredBeforeMs
     if (!isOld && count <= maxKeys) break
     if (oldest !== undefined) removeNumber(table, keyOfHash(oldest.keyHash), first)
     table.removeSync(keyOfRequest(first))
@@ -84,12 +84,12 @@ export function addRequests(
   return { first, count }
 }
 
-/** Forgets all requests, damaged ones too. To be called within a transaction. */
+/** Removes all requests, damaged ones too. Call it within a transaction. */
 export function removeRequests(table: Table): void {
   for (const key of [...table.getKeys({ start: firstRequestKey })]) table.removeSync(key)
 }
 
-/** Goes through everything and tells what is damaged. */
+/** Reads all records and yields descriptions of the damage. */
 export function* faultsOfRequests(table: Table): Generator<string> {
   for (const { key, value } of table.getRange({ start: firstRequestKey })) {
     const isSound = isKeyOfRequest(key)
@@ -112,12 +112,12 @@ function numbersUnder(table: Table, key: number): number[] {
 function removeNumber(table: Table, key: number, number: number): void {
   const value = table.getBinary(key)
   const numbers = value && decodeRequestNumbers(key, value)
-  // What is damaged stays for `doctor` to find; nothing is found through it.
+  // A damaged list stays for `doctor` to find; its requests are not found any more.
   if (numbers === undefined) return
   const left = numbers.filter((each) => each !== number)
   if (left.length === 0) table.removeSync(key)
   else table.putSync(key, encodeRequestNumbers(key, left))
 }
 
-/** Removed with each commit besides twice those added: what is left of a time with more keys goes too. */
-const removedBesides = 16
+/** Removed with each commit, besides twice those added: this also shrinks a queue from a time with more keys. */
+const extraRemovals = 16

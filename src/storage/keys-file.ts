@@ -10,7 +10,7 @@ export interface KeysFile {
 
 /**
  * Reads a file of keys (API_KEYS_FILE): a role, a name and a key on each line, with white space between them. Blank
- * lines and those that begin with # are passed over.
+ * lines and those that begin with # are skipped.
  *
  *   # role  name       key
  *   write   importer   Zk3tJv0wq9Lr7mXb
@@ -46,8 +46,8 @@ function opened(path: string): number {
 }
 
 /**
- * Reads the file again after each change, within a second; a file that cannot be used is told of once, and changes
- * nothing. Gives how to end it.
+ * Reads the file again after each change, within a second; an invalid file is logged once and ignored. Returns the
+ * function that stops it.
  */
 export function watchKeysFile(
   path: string,
@@ -75,7 +75,7 @@ export function watchKeysFile(
 
 const intervalMs = 1000
 
-/** Every call is compared with all of them. */
+/** Bounded because every call compares all of them. */
 const keysMax = 100
 const bytesMax = 64 * 1024
 

@@ -1,6 +1,5 @@
 import { fstatSync, readSync } from 'node:fs'
 import {
-  apartBytes,
   checkPacked,
   countOfNodes,
   flagsAt,
@@ -13,6 +12,7 @@ import {
   nodeFlags,
   nodeSize,
   noPage,
+  overflowReferenceBytes,
   pageFlags,
   placeOfNode,
   readMeta,
@@ -25,18 +25,18 @@ import {
 } from './lmdb-pages.ts'
 
 /**
- * Keys as LMDB orders them: integers of the machine, of 4 or 8 bytes; or `scoped`, of 8 bytes that are compared one by
- * one, which are read as one big-endian number.
+ * How LMDB orders keys: as native integers of 4 or 8 bytes; or `scoped`, 8 bytes that are compared one by one, which
+ * equals the order of one big-endian number.
  */
 export type KeyKind = 'u32' | 'u64' | 'scoped'
 
 /** What is checked of a tree besides its structure. */
 export interface TreeReader {
   readonly keys: KeyKind
-  /** Whether `visit` is to get values that have pages of their own. */
+  /** Whether `visit` is to receive values that have pages of their own. */
   readonly readsLongValues?: boolean
   /**
-   * Called for each entry; `page` is good until it returns. Without `readsLongValues` only short values stand there.
+   * Called for each entry; `page` is valid until it returns. Without `readsLongValues`, it only contains short values.
    *
    * @param scope the first half of a scoped key, of which `key` is the second; 0 for others
    */
@@ -44,11 +44,11 @@ export interface TreeReader {
 }
 
 /**
- * Checks a file of LMDB's, by plain reads: LMDB maps it and trusts every byte. A page that is cut off ends its
- * process with SIGBUS; a damaged one with SIGSEGV, or it answers wrongly, or writes over what is in use.
+ * Checks an LMDB file, by plain reads: LMDB maps it and trusts every byte. A page that is cut off ends the process
+ * with SIGBUS; a damaged one with SIGSEGV, or leads to wrong results, or to writes over pages in use.
  *
- * When `finish` returns it is known that the newest transaction is the one that LMDB will take; that every tree that was
- * read has the shape, order and counts that it claims; and that no page is in use twice, or in use and free.
+ * When `finish` returns, it is certain that LMDB will use the newest transaction; that every tree that was read has the
+ * shape, order and counts that it claims; and that no page is in use twice, or in use and free.
  * Branches are read one by one, leaves and the first pages of long values in the order of the file.
  */
 export class LmdbCheck {
@@ -142,7 +142,7 @@ export class LmdbCheck {
     this.read(this.#meta.free, { keys: 'u64', readsLongValues: true, visit })
     this.#inOrder(this.#values, (page, number) => {
       this.#checkHead(page, number, pageFlags.value)
-      // LMDB believes this number when it frees the value.
+      // LMDB trusts this number when it frees the value.
       if (page.readUInt32LE(valuePagesAt) !== this.#values[number]) throw strange(number)
     })
     this.#checkFree(ranges)
@@ -160,7 +160,7 @@ export class LmdbCheck {
     if (readU64(root, transactionAt) !== transaction) throw strange(main.root)
   }
 
-  /** Leaves are left for later, to be read in their order in the file. */
+  /** Reads branches; leaves are read later, in their order in the file. */
   #descend(number: number, depth: number, from: Key, end: Key, reader: TreeReader): void {
     this.#use(number, 1)
     if (depth === 1) {
@@ -171,7 +171,7 @@ export class LmdbCheck {
     this.#found.branchPages += 1
     const page = this.#page(number, pageFlags.branch)
     const count = countOfNodes(page, number)
-    // LMDB ends its process over a table's branch that does not branch.
+    // LMDB ends the process if a table's branch has only one child.
     if (count === 1 && reader.keys !== 'u64') throw new LmdbFault(`page ${number} is damaged`)
     let nodesBytes = 0
     let childFrom = from
@@ -202,7 +202,7 @@ export class LmdbCheck {
       const flags = page.readUInt16LE(at + 4)
       const isApart = flags === nodeFlags.apart
       const keyAt = at + nodeBytes
-      const bytesHere = isApart ? apartBytes : valueBytes
+      const bytesHere = isApart ? overflowReferenceBytes : valueBytes
       const isSound = page.readUInt16LE(at + 6) === keyBytes && (isApart || flags === 0)
       if (!isSound || keyAt + keyBytes + bytesHere > page.length) {
         throw new LmdbFault(`page ${number} has a damaged node`)
@@ -272,7 +272,7 @@ export class LmdbCheck {
     if (!isOurs || page.readUInt16LE(flagsAt) !== flags) throw strange(number)
   }
 
-  /** Reads the pages for which `wanted` has a number, those near each other together. */
+  /** Reads the pages for which `wanted` has a number, combining reads of pages near each other. */
   #inOrder(wanted: Uint32Array, visit: (page: Buffer, number: number) => void): void {
     const { pageBytes } = this.#meta
     const window = this.#window
@@ -377,6 +377,6 @@ function disordered(page: number): LmdbFault {
 
 /** LMDB's own bound. */
 const depthMax = 32
-/** What is read at once, and how many pages that are not wanted are read along: fewer, larger reads are faster. */
+/** The bytes of one read, and how many unwanted pages it may include: fewer, larger reads are faster. */
 const windowBytes = 1024 * 1024
 const gapPages = 8

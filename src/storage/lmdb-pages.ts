@@ -1,6 +1,6 @@
 /**
- * The pages of LMDB's file, as far as checking them takes (data version 2, which lmdb 3 writes; after LMDB's
- * mdb.c). Numbers are little-endian. Pages have 2^n bytes; the first two are meta pages, written by turns.
+ * The pages of LMDB's file, as far as checking needs them (data version 2, which lmdb 3 writes; after LMDB's
+ * mdb.c). Numbers are little-endian. Pages have 2^n bytes; the first two are meta pages, written alternately.
  *
  *   page   number u64 | transaction u64 | pad u16 | flags u16 | lower u16, upper u16; of a value: pages u32
  *   meta   head of a page | magic u32 | version u32 | address u64 | map size u64 | tree of free pages |
@@ -122,8 +122,8 @@ const upperAt = 22
 export const valuePagesAt = 20
 export const nodeBytes = 8
 export const treeBytes = 48
-/** What stands for a value that has pages of its own. */
-export const apartBytes = 24
+/** The reference to a value that has overflow pages of its own. */
+export const overflowReferenceBytes = 24
 const freeTreeAt = 48
 const mainTreeAt = 96
 const magic = 0xbeefc0de

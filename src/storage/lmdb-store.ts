@@ -14,21 +14,21 @@ import { Writer } from './writer.ts'
 
 export interface StoreOptions {
   readonly dataDir: string
-  /** Must be what is stored, if anything is; fixes it otherwise. */
+  /** Must equal the stored dimension if there is one; fixes it otherwise. */
   readonly dimension?: number
   /** How many keyed requests are kept. */
   readonly maxIdempotencyKeys?: number
   readonly logger: Logger
-  /** Told the seconds that each commit took. */
+  /** Called with the seconds that each commit took. */
   readonly onCommit?: (seconds: number) => void
-  /** Told when changes are refused from now on, and why; without a reason, when they are taken again. */
+  /** Called when changes are refused from now on, with the reason; without one, when they are accepted again. */
   readonly onWritesBlocked?: (reason: WritesBlocked | undefined) => void
   /** Node's options for the writer thread: the seam where tests make its disk fail. */
   readonly writerExecArgv?: readonly string[]
 }
 
 /**
- * Opens the default collection in `dataDir` alone, making it when missing, and locks the directory against other
+ * Opens only the default collection in `dataDir`, creates it if missing, and locks the directory against other
  * processes.
  *
  * @throws Error that says what is wrong: in use, damaged, of another format version or dimension
@@ -37,7 +37,7 @@ export async function openStore(options: StoreOptions): Promise<Store> {
   return (await openMain(options)).store
 }
 
-/** The default collection, and what named ones beside it need of it. */
+/** The default collection, and what named collections need from it. */
 export interface MainCollection {
   /** Its `close` releases the data directory. */
   readonly store: PointStore

@@ -35,7 +35,7 @@ import type { CollectionsChange, EntryChange } from './writer-messages.ts'
 export class NamedCollections {
   readonly catalog: Catalog = new Catalog()
   readonly #options: StoreOptions
-  /** Resolves when points.mdb says that there are named collections. */
+  /** Resolves when points.mdb says that named collections exist. */
   readonly #announce: () => Promise<void>
   readonly #onBlocked: (reason: WritesBlocked | undefined) => void
   #opened: CheckedCollections | undefined
@@ -43,7 +43,7 @@ export class NamedCollections {
   readonly #stores = new Map<number, PointStore>()
   /** By number, of stores that are not open. */
   readonly #rowFileBytes = new Map<number, number>()
-  /** The last change of the catalog: one at a time. */
+  /** The last change of the catalog: changes run one at a time. */
   #lastChange: Promise<unknown> = Promise.resolve()
   readonly #removals = new Set<Promise<void>>()
   #isClosing = false
@@ -141,7 +141,7 @@ export class NamedCollections {
       tables: this.#opened.tables.of(number, name),
       writer,
       onCommit: this.#options.onCommit,
-      // Of the file that all share nobody knows whose a page is.
+      // All collections share one file, whose pages cannot be attributed to one of them.
       databaseBytes: () => 0,
       onClose: async () => {
         this.#stores.delete(number)
@@ -174,7 +174,7 @@ export class NamedCollections {
 
   async #inTurn<Result>(work: () => Promise<Result>): Promise<Result> {
     const turn = this.#lastChange.then(work)
-    // Whoever asked for it hears of a failure; the next one does not depend on it.
+    // The caller of the change learns of a failure; the next change does not depend on it.
     this.#lastChange = turn.catch(() => {})
     return await turn
   }
@@ -184,7 +184,7 @@ export class NamedCollections {
     apply()
   }
 
-  /** There from the first change on. */
+  /** Creates the environment, with the first change. */
   async #environment(): Promise<void> {
     await this.#announce()
     if (this.#opened !== undefined) return
@@ -233,7 +233,7 @@ export class NamedCollections {
     removal.finally(() => this.#removals.delete(removal))
   }
 
-  /** Files go first: while the catalog has the number, a start goes on with what is left. */
+  /** Files are removed first: while the catalog has the number, a start continues the removal. */
   async #remove(number: number): Promise<void> {
     const { dataDir } = this.#options
     if (existsSync(collectionDirectory(dataDir, number))) await removeDirectory(dataDir, number)
@@ -246,12 +246,12 @@ export class NamedCollections {
   }
 }
 
-/** Where the index of a named collection goes. */
+/** The directory for the index of a named collection. */
 export function collectionIndexDirectory(dataDir: string, number: number): string {
   return join(collectionDirectory(dataDir, number), 'index')
 }
 
-/** The meta records that a collection begins with. */
+/** The meta records of a new collection. */
 function firstEntries(collection: number, dimension: number | undefined): readonly EntryChange[] {
   return [
     { table: 'meta', collection, key: metaKeys.state, value: encodeMeta({ ...emptyMeta, dimension }) },

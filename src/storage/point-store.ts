@@ -18,7 +18,7 @@ import { faultIn, readLive, type Tables } from './tables.ts'
 export interface PointStoreParts {
   readonly tables: Tables
   readonly writer: CollectionWriter
-  /** Told the seconds that each commit took. */
+  /** Called with the seconds that each commit took. */
   readonly onCommit?: ((seconds: number) => void) | undefined
   /** Bytes of LMDB's file that are this collection's. */
   readonly databaseBytes: () => number
@@ -96,7 +96,7 @@ export class PointStore implements Store {
   }
 
   keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined {
-    // A failed commit may have become visible, though nobody knows whether it lasts.
+    // A failed commit may have become visible, but it is unknown whether it is durable.
     this.#writer.checkTrusted()
     if (this.keyedRequestCount === 0) return undefined
     // The read transaction can be older than the last commit.
@@ -123,7 +123,7 @@ export class PointStore implements Store {
   #payload(slot: number, id: string): Payload | undefined {
     const record = this.#readPayload(slot)
     if (record?.id === id) return record.payload
-    // The read transaction can be older than the last commit: one look with a fresh one settles it.
+    // The read transaction can be older than the last commit: try again with a new one.
     this.#tables.root.resetReadTxn()
     const fresh = this.#readPayload(slot)
     return fresh?.id === id ? fresh.payload : undefined
@@ -154,7 +154,7 @@ export class PointStore implements Store {
     for (const snapshot of this.#snapshots) snapshot.close()
   }
 
-  /** After a failed write of LMDB's: its environment was opened anew, for reading. */
+  /** Replaces the tables after a failed write: the LMDB environment was opened anew, for reading. */
   useTables(tables: Tables): void {
     this.#tables = tables
     this.#isReopened = true

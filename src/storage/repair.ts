@@ -19,14 +19,14 @@ import type { DamagedPoint, Findings, Survey } from './survey.ts'
 import { writeWholeFile } from './whole-file.ts'
 
 /**
- * Takes damaged points out of the data, so that the rest can be served:
+ * Removes damaged points from the data, so that the rest can be served:
  *
  *   what is left of them, in a file of its own, synced ─> header of vectors.rows, synced ─> one LMDB transaction
  *
- * Killed before the transaction, it leaves the damage as it was and at most a file too many; after it, all is done. So
- * it can be repeated whatever happened. Points that go take sequence numbers as if they had been deleted, so a graph
- * on disk does not take a slot's next point for the last one; and the database gets a new id, as its history is no
- * longer that of its snapshots. Where records of idempotency keys are damaged, all are forgotten.
+ * Killed before the transaction, it leaves the damage unchanged and at most one extra file; after it, all is done. So
+ * it can always be repeated. Removed points take sequence numbers as if they had been deleted, so that a graph on disk
+ * does not mistake a slot's next point for the last one; and the database gets a new id, because its history is no
+ * longer that of its snapshots. If any record of an idempotency key is damaged, all of them are removed.
  *
  * @returns the file with the points that were set aside; undefined when there were none
  */
@@ -52,7 +52,7 @@ async function keep(survey: Survey, damage: readonly DamagedPoint[]): Promise<st
   return path
 }
 
-/** What is sound as `import` reads it, and what is not byte for byte. */
+/** A damaged point as a line of JSON: its undamaged parts as `import` reads them, the others as bytes. */
 function lineOf(survey: Survey, { slot, id, fault }: DamagedPoint): string {
   const { row, payload } = survey.bytesOf(slot)
   const sequence = row?.verify()
@@ -93,7 +93,7 @@ function commit({ meta, tables, requestFaults }: Survey, { damage, points, newes
       const isSame = stored !== undefined && decodeBlock(block, stored)?.equals(bits)
       if (!isSame) tables.live.putSync(block, encodeBlock(block, bits))
     }
-    // None rather than some: a repetition that is not recognized stores its points twice, whichever it is.
+    // All rather than some: any repetition that is not recognized would store its points twice.
     const isForgetting = requestFaults.length > 0
     if (isForgetting) removeRequests(tables.meta)
     const keyedRequests = isForgetting ? { first: 0, count: 0 } : meta.keyedRequests

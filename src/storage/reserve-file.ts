@@ -2,9 +2,9 @@ import { randomBytes } from 'node:crypto'
 import { closeSync, fstatSync, fsyncSync, openSync, rmSync, writeSync } from 'node:fs'
 
 /**
- * Disk space put aside, as a file of no meaning. On a full disk LMDB cannot even delete, because it writes new
- * pages before it frees old ones; giving this up lets deletions through. It is held again at once, as far as
- * there is space, so that insertions cannot eat it up: they have to do with what deletions have freed.
+ * Reserved disk space, as a file without meaning. On a full disk LMDB cannot even delete, because it writes new
+ * pages before it frees old ones; giving up this space lets deletions through. It is reserved again at once, as
+ * far as there is space, so that insertions cannot use it: they only get the space that deletions have freed.
  */
 export class ReserveFile {
   readonly #path: string
@@ -15,7 +15,7 @@ export class ReserveFile {
     this.#path = path
   }
 
-  /** Gives the space up; false when there was none to give. */
+  /** Frees the space; false if none was reserved. */
   giveUp(): boolean {
     if (this.#heldBytes === 0) return false
     rmSync(this.#path, { force: true })
@@ -24,14 +24,14 @@ export class ReserveFile {
     return true
   }
 
-  /** Puts aside what is missing, or as much of it as there is; while it is short, tries once a second. */
+  /** Reserves what is missing, or as much of it as possible; while that is not all, tries at most once a second. */
   hold(): void {
     if (this.#heldBytes >= reserveBytes || performance.now() - this.#lastTryMs < retryMs) return
     this.#lastTryMs = performance.now()
     try {
       this.#heldBytes = grow(this.#path)
     } catch {
-      // Not even an empty file could be had: there is nothing to give up later, which is as on any full disk.
+      // Not even an empty file could be created: nothing is reserved, as on a disk that was full from the start.
       this.#heldBytes = 0
     }
   }
@@ -41,11 +41,11 @@ function grow(path: string): number {
   const file = openSync(path, 'a', 0o600)
   try {
     try {
-      // Not zeros: a file system that compresses would put nothing aside for them.
+      // Not zeros: a file system that compresses would reserve nothing for them.
       while (missingBytes(file) > 0) writeSync(file, randomBytes(Math.min(missingBytes(file), chunkBytes)))
       fsyncSync(file)
     } catch {
-      // On a full disk the reserve is as large as it can be; what stands in it is of no matter.
+      // On a full disk the reserve is as large as it can be; its contents do not matter.
     }
     return fstatSync(file).size
   } finally {

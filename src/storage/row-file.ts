@@ -11,8 +11,8 @@ import {
 } from './key-layout.ts'
 
 /**
- * The vectors on disk, as their writer sees them: see key-layout.ts for the bytes. Rows are written and synced
- * before LMDB makes them count. Synchronous: the writer thread has nothing else to do meanwhile.
+ * The writer's access to the vectors on disk: see key-layout.ts for the bytes. Rows are written and synced before
+ * an LMDB transaction makes them valid. Synchronous: the writer thread has nothing else to do meanwhile.
  */
 export class RowFile {
   readonly path: string

@@ -1,14 +1,14 @@
 import { RowFile } from './row-file.ts'
 
 /**
- * The row files that one thread writes, open while they are in use and at most so many at a time: what was not used for
- * longest is closed, and opened again when it is needed.
+ * The row files that one thread writes. A bounded number is open at a time: the least recently used one is closed, and
+ * opened again when it is needed.
  */
 export class RowFiles {
   readonly #maxOpen: number
   /** By path, the last used last. */
   readonly #files = new Map<string, { readonly rows: RowFile; isWritten: boolean }>()
-  /** By path, what kept a file from being synced when it was closed to make place: its group is to hear of it. */
+  /** By path, the error of the sync when a file was closed to make room: its group has to fail with it. */
   readonly #unsynced = new Map<string, unknown>()
 
   constructor(maxOpen: number) {
@@ -26,13 +26,13 @@ export class RowFiles {
     return this.#hold(path, () => RowFile.open(path, dimension))
   }
 
-  /** Makes an empty file in the place of what is there. */
+  /** Creates an empty file, replacing an existing one. */
   create(path: string, dimension: number): RowFile {
     this.close(path)
     return this.#hold(path, () => RowFile.create(path, dimension))
   }
 
-  /** Rows were written, and not yet synced. */
+  /** Notes that rows were written and have to be synced. */
   noteWritten(path: string): void {
     const held = this.#files.get(path)
     if (held !== undefined) held.isWritten = true
@@ -46,7 +46,7 @@ export class RowFiles {
       throw error
     }
     const held = this.#files.get(path)
-    // One that was closed meanwhile has been synced.
+    // A file that was closed meanwhile has been synced.
     if (held?.isWritten !== true) return
     held.rows.sync()
     held.isWritten = false
@@ -68,7 +68,7 @@ export class RowFiles {
     return rows
   }
 
-  /** With a sync, where that is owed: the system tells errors of writing to those who have the file open. */
+  /** Syncs before closing, if rows were written: the system reports write errors only to open descriptors. */
   #closeOldest(): void {
     const path = this.#files.keys().next().value!
     try {

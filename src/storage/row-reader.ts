@@ -4,8 +4,8 @@ import { type RowView, rowBytesOf, rowsHeaderBytes, rowViews } from './key-layou
 import type { StoredRow, StoredRows } from './store.ts'
 
 /**
- * Reads the rows of the live slots in [from, to), in slot order, verifying each. What `each` gets, id and vector too,
- * is overwritten after it returns.
+ * Reads the rows of the live slots in [from, to), in slot order, verifying each. The row that `each` receives, with id
+ * and vector, is overwritten after it returns.
  *
  * @throws DatabaseError that names the first damaged row
  */
@@ -58,7 +58,7 @@ function damagedRow(path: string, slot: number, position: number, isWhole: boole
   return damaged(path, `the row of slot ${slot} at byte ${position} is ${fault}`)
 }
 
-/** What rows are read into, with a view for each that has room. */
+/** The buffer for reading rows, with a view for each row that fits. */
 interface Chunk {
   readonly dimension: number
   readonly bytes: Buffer
@@ -66,8 +66,8 @@ interface Chunk {
 }
 
 /**
- * One for each thread: a million points are read in hundreds of calls, and what those left behind would stay in memory
- * until a collection.
+ * One for each thread: a million points are read in hundreds of calls, and a buffer for each call would stay in memory
+ * until a garbage collection.
  */
 let chunk: Chunk | undefined
 

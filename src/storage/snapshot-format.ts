@@ -11,15 +11,15 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │ crc u32 ┤
  *             ├ vector f32 x dimension │ content, UTF-8 │ crc u32 ┤
  *
- *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing behind it
+ *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing after it
  *
- * Each crc is the CRC-32 (zlib's) of everything from the beginning of the stream to itself, but for the other
- * crcs: so the last one is of the whole stream, a point that is missing, doubled or out of place shows at once,
- * and no byte is without a check. (Crcs are left out because the CRC-32 of any message with its own crc behind
- * it is one and the same number: what came before would be forgotten.) A point's head has a crc of its own, so
+ * Each crc is the CRC-32 (zlib's) of everything from the beginning of the stream to itself, except for the other
+ * crcs: so the last one covers the whole stream, a point that is missing, doubled or out of place is detected at
+ * once, and every byte is checked. (Crcs are excluded because the CRC-32 of a message followed by its own crc is
+ * always the same number: it would no longer depend on what came before.) A point's head has a crc of its own, so
  * that a reader never waits for a content whose length is damaged.
  *
- * The points' order is of no meaning: their sequence numbers have the order of insertion.
+ * The order of the points has no meaning: their sequence numbers define the order of insertion.
  *
  * Version 1, which is still read, had no database id.
  */
@@ -27,7 +27,7 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 export const snapshotVersion = 2
 export const snapshotHeaderBytes = 52
 const headerBytesOf: Readonly<Record<number, number>> = { 1: 36, [snapshotVersion]: snapshotHeaderBytes }
-/** What has to be read to know how long the header is. */
+/** The bytes that tell how long the header is. */
 export const snapshotStartBytes = 12
 export const pointHeadBytes: number = idBytes + 20
 export const checksumBytes = 4
@@ -61,13 +61,13 @@ export interface PointHead {
 export class SnapshotChecksum {
   #crc = 0
 
-  /** Takes the bytes up to `end` in, and writes the checksum behind them. Gives the offset behind that. */
+  /** Adds the bytes up to `end`, and writes the checksum after them. Returns the offset after that. */
   seal(target: Buffer, offset: number, end: number): number {
     this.#crc = crc32(target.subarray(offset, end), this.#crc)
     return target.writeUInt32LE(this.#crc, end)
   }
 
-  /** Takes all but the last four bytes in; says whether those are the checksum. */
+  /** Adds all but the last four bytes; returns whether those are the checksum. */
   matches(bytes: Buffer): boolean {
     const end = bytes.length - checksumBytes
     this.#crc = crc32(bytes.subarray(0, end), this.#crc)
@@ -124,7 +124,7 @@ export function pointBytes(dimension: number, contentBytes: number): number {
 }
 
 /**
- * Writes a point at `offset`, where there is room for `pointBytes`. Gives the offset behind it.
+ * Writes a point at `offset`, where there is room for `pointBytes`. Returns the offset after it.
  *
  * @param vector its bytes
  */

@@ -21,9 +21,9 @@ export interface SnapshotPoint extends Point {
 }
 
 /**
- * Reads a snapshot from its bytes, whichever way they come, verifying every one of them. A point is given out
- * when its own checksum matches; only when `points` ends without an error is the snapshot whole. Holds one
- * point and what has come of the next in memory.
+ * Reads a snapshot from its bytes, in chunks of any size, and verifies every one of them. A point is yielded when
+ * its own checksum matches; the snapshot is complete only if `points` ends without an error. Keeps one point and
+ * the received part of the next in memory.
  */
 export class SnapshotReader {
   readonly header: SnapshotHeader
@@ -56,7 +56,7 @@ export class SnapshotReader {
   }
 
   /**
-   * Every point once, in no order. To be gone through once, to its end: it closes what the bytes come from.
+   * Every point once, in any order. Iterate once, to the end: that closes the source of the bytes.
    *
    * @throws DatabaseError `invalid_argument` that says where the snapshot is damaged or that it is cut off
    */
@@ -83,7 +83,7 @@ export class SnapshotReader {
     const contentType = contentTypes[kind]
     const vector = new Float32Array(dimension)
     new Uint8Array(vector.buffer).set(body.subarray(0, vector.byteLength))
-    // Whatever made these bytes, it was not this program: it never stores such a thing.
+    // This program never writes such a point.
     if (contentType === undefined || !(sequence >= 1 && sequence <= last) || !vector.every(Number.isFinite)) {
       throw refused(`${where} is none that could have been stored`)
     }
@@ -92,7 +92,7 @@ export class SnapshotReader {
   }
 }
 
-/** Bytes that come in pieces of any size, taken in pieces of a known size. */
+/** Reads pieces of a given size from chunks of any size. */
 class ByteSource {
   readonly #chunks: AsyncIterator<Uint8Array>
   #pieces: Buffer[] = []
@@ -104,7 +104,7 @@ class ByteSource {
     this.#chunks = chunks[Symbol.asyncIterator]()
   }
 
-  /** The next `length` bytes; a view, where they came in one piece. */
+  /** The next `length` bytes; a view, if they came in one chunk. */
   async take(length: number): Promise<Buffer> {
     while (this.#available < length) {
       if (!(await this.#more())) {

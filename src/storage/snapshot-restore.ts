@@ -9,12 +9,12 @@ import type { SnapshotReader } from './snapshot-reader.ts'
 import type { Change, Store } from './store.ts'
 
 /**
- * Makes a data directory of a snapshot: the same points with the same ids, vectors, payloads and sequence
- * numbers, and so the same order among equal distances. It is written beside its place, by the same writer as
- * every insertion, and renamed when it is whole and on the disk: whatever happens, `dataDir` is what it was
- * or all of the snapshot.
+ * Creates a data directory from a snapshot: the same points with the same ids, vectors, payloads and sequence
+ * numbers, and so the same order among equal distances. It is written to a directory beside `dataDir`, by the
+ * same writer as every insertion, and renamed when it is complete and durable: whatever happens, `dataDir` is
+ * either unchanged or the complete snapshot.
  *
- * @throws DatabaseError `invalid_argument` when the place is not free or the snapshot is damaged
+ * @throws DatabaseError `invalid_argument` if `dataDir` is not empty or the snapshot is damaged
  */
 export async function restoreSnapshot(
   reader: SnapshotReader,
@@ -38,7 +38,7 @@ export async function restoreSnapshot(
     } finally {
       await store.close()
     }
-    // Over an empty directory, or over none; over one that got a file meanwhile it fails.
+    // Replaces an empty directory or none; fails if the directory got a file meanwhile.
     renameSync(building, place)
     syncDirectory(dirname(place))
   } catch (error) {
@@ -58,7 +58,7 @@ function checkPlace(place: string): void {
   }
 }
 
-/** What an earlier restore left behind when it was killed is of no use; that of one that runs is locked. */
+/** Removes the leftovers of an earlier restore that was killed; those of a running one are locked. */
 function clearLeftover(building: string): void {
   if (!existsSync(building)) return
   DirectoryLock.acquire(building).release()
@@ -96,7 +96,7 @@ function refused(fault: string): DatabaseError {
 
 const nobody = '00000000-0000-0000-0000-000000000000'
 
-/** Large, so that few syncs are waited for, and little against the memory that serving takes. */
+/** Large, so that there are few syncs, and little compared to the memory of a running service. */
 const groupBytes = 16 * 1024 * 1024
 /** What a point takes besides its vector and content. */
 const pointWorkBytes = 256

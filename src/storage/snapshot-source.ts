@@ -25,12 +25,12 @@ import type { Snapshot } from './store.ts'
 import { faultIn, readLive, readMeta, type Tables } from './tables.ts'
 
 /**
- * A snapshot of a store while it goes on being written to.
+ * A snapshot of a store that is being written to.
  *
  * One read transaction of LMDB shows the meta record, the live bits and the payloads at one sequence number,
- * whatever is committed meanwhile. Rows are not under LMDB: a row changes only when its slot is given to
- * another point, and whoever opens the snapshot holds that back. If it ever happened all the same, the row's
- * checksum, its sequence number or its id would not fit, and the snapshot would end with an error.
+ * whatever is committed meanwhile. Rows are not in LMDB: a row changes only when its slot is reused, and the
+ * caller that opens the snapshot prevents that. If it ever happened anyway, the row's checksum, its sequence
+ * number or its id would not match, and the snapshot would end with an error.
  *
  * Main thread, in turns of about a millisecond; one chunk and one content are in memory at a time.
  */
@@ -47,11 +47,11 @@ export class StoreSnapshot implements Snapshot {
     this.#tables = tables
     this.databaseId = databaseId
     this.#onClose = onClose
-    // One that is open already may be older than what has been acknowledged, and than the hold on slots.
+    // A read transaction that is already open may be older than the last acknowledged commit, and than the hold on slots.
     tables.root.resetReadTxn()
     this.#transaction = tables.root.useReadTransaction()
     try {
-      // Until the next turn of the event loop it is the one that every read uses.
+      // Until the next turn of the event loop, every read uses this transaction.
       this.#meta = readMeta(tables) ?? emptyMeta
       this.#live = readLive(tables)
     } catch (error) {
@@ -100,7 +100,7 @@ export class StoreSnapshot implements Snapshot {
     this.#onClose()
   }
 
-  /** The rows of so many neighbouring slots as fit into a block, where any of them lives; a view, used at once. */
+  /** Blocks of rows of neighbouring slots, skipping those without live slots; each is a view, valid until the next one. */
   async *#blocks(file: FileHandle, dimension: number): AsyncGenerator<Block> {
     const rowBytes = rowBytesOf(dimension)
     const slotsPerRead = Math.max(1, Math.floor(blockBytes / rowBytes))
@@ -159,7 +159,7 @@ export class StoreSnapshot implements Snapshot {
   }
 }
 
-/** Rows of neighbouring slots; fewer whole ones than slots where the file is cut off. */
+/** Rows of neighbouring slots; fewer rows than slots if the file is cut off. */
 interface Block {
   readonly slots: readonly number[]
   readonly rows: readonly RowView[]
@@ -174,7 +174,7 @@ interface Row {
   readonly vector: Buffer
 }
 
-/** Collects points until they are worth passing on. Whoever takes the bytes keeps them. */
+/** Collects points until they are worth passing on. The taker owns the bytes. */
 class Chunk {
   #bytes: Buffer = Buffer.alloc(0)
   #length = 0
@@ -215,5 +215,5 @@ function bitsOf(block: Buffer): number {
 const blockBytes = 256 * 1024
 const chunkBytes = 256 * 1024
 
-/** How long reading, verifying and copying goes on before other work has its turn. */
+/** How long reading, verifying and copying runs before other work has its turn. */
 const turnMs = 1

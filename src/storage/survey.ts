@@ -23,7 +23,7 @@ import { faultsOfRequests } from './keyed-requests.ts'
 import type { StoredRow } from './store.ts'
 import { readDatabaseId, readMeta, type Tables } from './tables.ts'
 
-/** A point that is not what was stored. */
+/** A damaged point. */
 export interface DamagedPoint {
   readonly slot: number
   /** Undefined when nothing that is left of the point tells. */
@@ -31,13 +31,13 @@ export interface DamagedPoint {
   readonly fault: string
 }
 
-/** What a reading of everything has found. */
+/** The result of reading everything. */
 export interface Findings {
   /** Whole points. */
   readonly points: number
-  /** All others, in the order of slots. */
+  /** All damaged points, in the order of slots. */
   readonly damage: readonly DamagedPoint[]
-  /** Damage that is not of one point. */
+  /** Damage that does not belong to one point. */
   readonly faults: readonly string[]
   /** The largest sequence number of a row that is as it was written. */
   readonly newest: number
@@ -45,7 +45,7 @@ export interface Findings {
   readonly live: ReadonlyMap<number, Buffer>
 }
 
-/** What is on disk of one point. */
+/** The bytes of one point on disk. */
 export interface PointBytes {
   /** Undefined when the file ends before it. */
   readonly row: RowView | undefined
@@ -74,7 +74,7 @@ export class Survey implements Disposable {
    * Begins with the points of one collection.
    *
    * @returns undefined when nothing was ever stored there
-   * @throws Error that names damage which leaves nothing to go on with
+   * @throws Error that names damage which prevents reading anything
    */
   static of(dataDir: string, tables: Tables): Survey | undefined {
     const meta = readMeta(tables)
@@ -100,7 +100,7 @@ export class Survey implements Disposable {
       newest = Math.max(newest, sequence ?? 0)
       const id = idOf(row, sequence, payload)
       const faults = this.#faultsOf(slot, row, sequence, payload)
-      // Where the bits are lost the payloads tell what lived.
+      // If a block of live bits is lost, the payloads tell which slots were live.
       if (!isLive && !damagedBlocks.has(Math.floor(slot / slotsPerBlock))) faults.push('its slot is not live')
       if (faults.length === 0 && ids.has(id!)) faults.push('its id is that of another point')
       if (faults.length > 0) {
@@ -118,7 +118,7 @@ export class Survey implements Disposable {
     return { points: ids.size, damage, faults, newest, live }
   }
 
-  /** What is damaged of the requests that are known by their idempotency keys. */
+  /** Damage of the records of idempotency keys. */
   get requestFaults(): readonly string[] {
     const { keyedRequests: { count } = { count: 0 } } = this.meta
     let stored = 0
@@ -131,7 +131,7 @@ export class Survey implements Disposable {
     ]
   }
 
-  /** What is on disk of one point, good until the next call. */
+  /** The bytes of one point on disk, valid until the next call. */
   bytesOf(slot: number): PointBytes {
     return { row: this.#rows?.row(slot), payload: this.tables.payloads.getBinary(slot) }
   }
@@ -237,7 +237,7 @@ class RowWindow implements Disposable {
   }
 }
 
-/** A slot that lives, or has a payload, or both. */
+/** A slot that is live, or has a payload, or both. */
 interface Place {
   readonly slot: number
   readonly isLive: boolean
@@ -268,7 +268,7 @@ function* liveSlotsOf(blocks: ReadonlyMap<number, Buffer>): Generator<number, un
   }
 }
 
-/** By what is undamaged; where nothing is, by what row and payload agree on. */
+/** The id of a point from whatever is undamaged; if nothing is, the id on which row and payload agree. */
 function idOf(
   row: RowView | undefined,
   sequence: number | undefined,

@@ -1,6 +1,6 @@
 import type { Database, RootDatabase, Transaction } from 'lmdb'
 
-/** A table of LMDB with u32 keys, as storage uses it: a whole one, or the part of one that a collection has. */
+/** An LMDB table with u32 keys: a whole one, or one collection's part of a shared one. */
 export interface Table {
   /** A copy of the value, as `transaction` sees it: by default the one that is open in this thread. */
   getBinary(key: number, transaction?: Transaction): Buffer | undefined
@@ -25,7 +25,7 @@ export interface TableEntry {
   readonly value: Buffer
 }
 
-/** A table that is one collection's alone. */
+/** A table of only one collection. */
 class WholeTable implements Table {
   readonly #database: Database<Buffer, number>
 
@@ -60,7 +60,7 @@ class WholeTable implements Table {
   }
 }
 
-/** Opens a table, and makes it where there is none. */
+/** Opens a table, and creates it if it does not exist. */
 export function openTable(root: RootDatabase, name: string): Table {
   return new WholeTable(root.openDB<Buffer, number>({ name, keyEncoding: 'uint32', encoding: 'binary' }))
 }
@@ -69,8 +69,8 @@ export function openTable(root: RootDatabase, name: string): Table {
 const scopedKeyBytes = 8
 
 /**
- * What one collection has in a table that all named collections share. LMDB orders these keys byte by byte, so that a
- * collection's entries are neighbours, in the order of their keys.
+ * One collection's part of a table that all named collections share. LMDB orders these keys byte by byte, so that a
+ * collection's entries are adjacent, in the order of their keys.
  */
 export class ScopedTable implements Table {
   readonly #database: Database<Buffer, Buffer>

@@ -22,12 +22,12 @@ export interface Tables {
   readonly meta: Table
 }
 
-/** Where the points of one collection are. */
+/** The files with the points of one collection. */
 export interface StoreFiles {
   /** LMDB's file. */
   readonly database: string
   readonly rows: string
-  /** Name of the collection, for messages; undefined for the default one, whose files tell. */
+  /** Name of the collection, for messages; undefined for the default one, which its files identify. */
   readonly collection?: string
 }
 
@@ -36,16 +36,16 @@ export function mainFiles(dataDir: string): StoreFiles {
   return { database: databasePath(dataDir), rows: rowFilePath(dataDir) }
 }
 
-/** A fault of a collection's data, which names the collection where its files do not. */
+/** A fault of a collection's data; names the collection if its files do not identify it. */
 export function faultIn({ collection }: StoreFiles, fault: string): string {
   return collection === undefined ? fault : `collection ${collection}: ${fault}`
 }
 
 /**
- * Opens the tables as the first in the process, and makes them where there are none.
+ * Opens the tables, as the first in the process, and creates them if there are none.
  *
- * The package `lmdb` ends the process when it cannot open its file, and LMDB over some that are damaged. So
- * what it needs is tried before, and the file checked.
+ * The package `lmdb` ends the process if it cannot open its file, and LMDB crashes on some damaged files. So
+ * everything it needs is tried before, and the file is checked.
  *
  * @throws DatabaseError that says why it cannot be opened, or what is damaged
  */
@@ -56,9 +56,9 @@ export async function openDatabase(dataDir: string): Promise<Tables> {
 }
 
 /**
- * The same for a repair: opens a database whatever its tables hold, as long as LMDB can bear it.
+ * As `openDatabase`, but for a repair: opens a database with any damage that LMDB can handle.
  *
- * @throws DatabaseError that says what no repair can mend
+ * @throws DatabaseError that describes damage beyond repair
  */
 export function openDamagedDatabase(dataDir: string): Tables {
   const path = databasePath(dataDir)
@@ -76,9 +76,9 @@ function openChecked(dataDir: string, isForRepair: boolean): Tables {
 }
 
 /**
- * Opens the tables of a database that another thread of this process has opened: inside the process lmdb gives
- * them all the one environment, which it knows by the file. If just then it cannot open that, it makes another environment
- * over it, and what the two read is wrong: so it is tried before.
+ * Opens the tables of a database that another thread of this process has opened: within a process, lmdb shares one
+ * environment between all threads, which it identifies by the file. If it cannot open the file at that moment, it
+ * creates a second environment over it, and what the two read is wrong: so opening is tried before.
  *
  * @throws DatabaseError that says why it cannot be opened
  */
@@ -110,7 +110,7 @@ async function makeDatabase(dataDir: string): Promise<void> {
 export function readMeta({ files, meta: table }: Tables): Meta | undefined {
   const value = table.getBinary(metaKeys.state)
   if (value === undefined) {
-    // It is written before anything else, and with a named collection, so what it described is lost with it.
+    // The record is written before anything else, and together with a named collection, so what it described is lost too.
     if (files.collection !== undefined || existsSync(files.rows))
       throw beyondRepair(files.database, faultIn(files, 'its meta record is missing'))
     return undefined
@@ -123,8 +123,8 @@ export function readMeta({ files, meta: table }: Tables): Meta | undefined {
 }
 
 /**
- * Names one history of changes: made at random with the database, and anew by a restore. Undefined until a program
- * that knows of it has opened the database.
+ * Identifies one history of changes: chosen at random when a database is created or restored. Undefined until a program
+ * that knows this id has opened the database.
  *
  * @throws DatabaseError when it is damaged
  */
@@ -153,7 +153,7 @@ export function readLive({ files, live }: Tables): Map<number, Buffer> {
   return blocks
 }
 
-/** @throws DatabaseError when not as many payloads and live bits are there as points were stored */
+/** @throws DatabaseError if the numbers of payloads and live bits differ from the number of stored points */
 export function checkCounts(
   { files, payloads }: Tables,
   meta: Meta,

@@ -5,13 +5,13 @@ import { DatabaseError } from '../base/errors.ts'
 import { syncDirectory } from './data-directory.ts'
 
 /**
- * Writes a file that is there whole or not at all: under the name `partial`, which becomes another when
- * everything is on the disk. A process that is killed leaves `partial` behind, which is nobody's file.
+ * Writes a file atomically: under the name `partial`, and renames it when its content is durable. A process that is
+ * killed leaves `partial` behind, which nothing reads.
  *
- * A file that is there already is never replaced: one with the same content is left as it is.
+ * An existing file is never replaced: one with the same content is kept.
  *
- * @param fill writes the content and resolves with the path that the file is to have, in the same directory
- * @returns that path, and whether the file was there already, with the same content
+ * @param fill writes the content and resolves with the final path of the file, in the same directory
+ * @returns that path, and whether the file already existed with the same content
  * @throws DatabaseError `invalid_argument` when a file with other content has that path
  */
 export async function writeWholeFile(
@@ -37,7 +37,7 @@ export async function writeWholeFile(
   }
 }
 
-/** Gives the file its name, unless that is taken: a link, because renaming would replace what has the name. */
+/** Gives the file its name, unless that is taken: by a link, because renaming would replace an existing file. */
 async function isNamed(partial: string, path: string): Promise<boolean> {
   try {
     await link(partial, path)
@@ -52,7 +52,7 @@ async function isNamed(partial: string, path: string): Promise<boolean> {
   }
 }
 
-/** From file systems that have no links, such as exFAT. */
+/** Errors of file systems without links, such as exFAT. */
 const linklessCodes: readonly (string | undefined)[] = ['EPERM', 'ENOSYS', 'ENOTSUP', 'EOPNOTSUPP']
 
 async function isSame(one: string, other: string): Promise<boolean> {
@@ -61,7 +61,7 @@ async function isSame(one: string, other: string): Promise<boolean> {
   if ((await a.stat()).size !== (await b.stat()).size) return false
   const [chunk, otherChunk] = [Buffer.alloc(chunkBytes), Buffer.alloc(chunkBytes)]
   for (let at = 0; ; ) {
-    // A regular file gives as many bytes as are asked for, but at its end.
+    // A read of a regular file returns all requested bytes, except at its end.
     const { bytesRead } = await a.read(chunk, 0, chunkBytes, at)
     await b.read(otherChunk, 0, chunkBytes, at)
     if (bytesRead === 0) return true

@@ -29,8 +29,8 @@ import type {
 } from './writer-messages.ts'
 
 /**
- * What a writer thread has open: the environment of the default collection or of all named ones, and of each collection
- * that is in use its `GroupWriter`. Synchronous; the thread has nothing else to do.
+ * Everything that a writer thread has open: the environment of the default collection or of all named ones, and a
+ * `GroupWriter` for each collection in use. Synchronous; the thread has nothing else to do.
  */
 export class WriterEnvironment {
   readonly #setup: WriterSetup
@@ -57,7 +57,7 @@ export class WriterEnvironment {
     this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path)
   }
 
-  /** @throws DatabaseError when the collection has something damaged */
+  /** @throws DatabaseError when the collection is damaged */
   open({ collection, name, dimension }: OpenMessage): GroupWriter {
     this.#checkSound()
     const writer = new GroupWriter({
@@ -85,19 +85,19 @@ export class WriterEnvironment {
     this.#writers.delete(collection)
   }
 
-  /** Gives what kept each group from being stored. */
+  /** Returns the errors of the groups that could not be stored. */
   commit(groups: readonly GroupWriter[]): ReadonlyMap<GroupWriter, unknown> {
     if (this.#broken !== undefined) return new Map(groups.map((group) => [group, this.#broken]))
     return this.#groups.commit(groups)
   }
 
-  /** For when there is time: puts disk space aside for deletions on a full disk. */
+  /** Reserves disk space for deletions on a full disk; call it when there is time. */
   holdReserve(): void {
     this.#reserve.hold()
   }
 
   /**
-   * Makes a change durable, whole or not at all.
+   * Makes a change durable, atomically.
    *
    * @returns whether nothing is left to purge
    */
@@ -110,7 +110,7 @@ export class WriterEnvironment {
     return true
   }
 
-  /** What an error leaves. After one that leaves nothing, nothing more is written. */
+  /** The scope of a failure. After one of scope `all`, nothing more is written. */
   judge(error: unknown): FailureScope {
     if (this.#broken === undefined && isDiskFull(error, this.#path)) return 'disk full'
     if (this.#setup.isNamed && error instanceof RequestFault) return 'collection'
@@ -128,7 +128,7 @@ export class WriterEnvironment {
     if (this.#broken !== undefined) throw this.#broken
   }
 
-  /** Files first, so that a collection that is in the catalog has them. */
+  /** Creates the files first, so that every collection in the catalog has them. */
   #create({ collection, dimension, entries }: CollectionsChange & { readonly kind: 'create' }): void {
     const { dataDir } = this.#setup
     const directory = collectionDirectory(dataDir, collection)
@@ -139,7 +139,7 @@ export class WriterEnvironment {
       syncDirectory(dataDir)
       this.#put(entries)
     } catch (error) {
-      // Otherwise nobody knows whether the transaction is on the disk: the next start does.
+      // Otherwise it is unknown whether the transaction is durable: the next start finds out.
       if (isDiskFull(error, this.#path)) rmSync(directory, { recursive: true, force: true })
       throw error
     }
@@ -172,7 +172,7 @@ export class WriterEnvironment {
     })
   }
 
-  /** What makes room goes through on a full disk too. */
+  /** Runs work that frees space, on a full disk too: with the reserved space. */
   #withReserve<Result>(work: () => Result): Result {
     try {
       return work()
@@ -186,5 +186,5 @@ export class WriterEnvironment {
 /** Far below what a process may have open by default, 1,024, and enough for those that are written at a time. */
 const rowFilesMax = 64
 
-/** Takes some milliseconds, which the groups of other collections wait. */
+/** Takes a few milliseconds, during which the groups of other collections wait. */
 const purgedMax = 2_000

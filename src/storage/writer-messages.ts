@@ -5,8 +5,8 @@ import type { RequestBounds } from './keyed-requests.ts'
 import type { Change, Insertion, KeyedRequest, WriteGroup } from './store.ts'
 
 /**
- * What the main thread and a writer thread say to each other. One thread writes the default collection, another one all
- * named collections: each has its environment of LMDB.
+ * The messages between the main thread and a writer thread. One thread writes the default collection, another one all
+ * named collections: each has its own LMDB environment.
  *
  *   main thread                                      writer thread
  *   ───────────                                      ─────────────
@@ -26,9 +26,8 @@ import type { Change, Insertion, KeyedRequest, WriteGroup } from './store.ts'
  *        <────────────────────────────────────────── ReleasedMessage
  *
  * One group of a collection at a time; groups of several collections that are ready together are one transaction. A group
- * goes over in parts so that neither side holds up its event loop for long: the main thread packs the next part while the
- * writer writes the last one. Rows are handed over, not copied again; nothing of a part is touched by its sender
- * afterwards.
+ * is sent in parts so that neither side blocks its event loop for long: the main thread packs the next part while the
+ * writer writes the last one. Rows are transferred, not copied again; the sender does not use a part afterwards.
  */
 
 export interface WriterSetup {
@@ -52,7 +51,7 @@ export interface GroupPart {
   /** Length of each vector; 0 when the part has no insertions. */
   readonly dimension: number
   readonly slots: Uint32Array
-  /** By insertion: a row as key-layout.ts has it, its checksum not yet filled in. */
+  /** By insertion: a row as key-layout.ts describes it, without its checksum. */
   readonly rows: Uint8Array<ArrayBuffer>
   /** By insertion: position in `contentTypes`. */
   readonly contentTypes: Uint8Array
@@ -70,7 +69,7 @@ export interface ShutMessage {
   readonly collection: number
 }
 
-/** One entry of a table of named collections: what it becomes, or that it goes. */
+/** One entry of a table of named collections: its new value, or its removal. */
 export interface EntryChange {
   readonly table: 'catalog' | 'aliases' | 'meta'
   readonly key: number
@@ -79,11 +78,11 @@ export interface EntryChange {
   readonly value: Uint8Array | undefined
 }
 
-/** What is done about collections, each durable whole or not at all. */
+/** A change of collections; each is atomic and durable. */
 export type CollectionsChange =
-  /** To the default collection's thread: its format says from now on that there are others. */
+  /** To the default collection's thread: stores that named collections exist from now on. */
   | { readonly kind: 'announce' }
-  /** Makes a collection's directory, and its row file where the dimension is given, before the entries change. */
+  /** Creates a collection's directory, and its row file if the dimension is given, before the entries change. */
   | {
       readonly kind: 'create'
       readonly collection: number
@@ -94,7 +93,7 @@ export type CollectionsChange =
   /** Removes a bounded number of entries of a collection; with the last ones, its record in the catalog. */
   | { readonly kind: 'purge'; readonly collection: number }
 
-/** Changes are answered in the order of their coming. */
+/** Changes are answered in the order of their arrival. */
 export interface ChangeMessage {
   readonly kind: 'change'
   readonly change: CollectionsChange
@@ -106,7 +105,7 @@ export interface CloseMessage {
 
 /**
  * The package `lmdb` 3.5 writes a few bytes past a buffer when a page cannot be written (`sprintf` of about 105 characters into 100
- * in `mdb_page_flush`). The process has been seen to go on from there, and to abort when the thread frees its memory.
+ * in `mdb_page_flush`). In tests the process sometimes continued, and sometimes aborted when the thread freed its memory.
  */
 export interface ReleaseMessage {
   readonly kind: 'release'
@@ -142,7 +141,7 @@ export interface CommittedMessage extends StoredState {
   readonly collection: number
 }
 
-/** What a failure leaves: room for the next one to succeed, a collection that is not written any more, or none that is. */
+/** The scope of a failure: later groups can succeed, this collection is not written any more, or none is. */
 export type FailureScope = 'disk full' | 'collection' | 'all'
 
 export interface FailedMessage {
@@ -184,7 +183,7 @@ export type FromWriter =
   | ShutDoneMessage
   | ReleasedMessage
 
-/** Cuts a group into parts of about `partBytesMax`, packing each only when it is asked for. */
+/** Cuts a group into parts of about `partBytesMax`, packing each only when the iteration reaches it. */
 export function* partsOf(collection: number, group: WriteGroup): Generator<GroupPart> {
   const { changes, slots } = group
   assert(changes.length > 0, 'a group has changes')
@@ -249,7 +248,7 @@ function pack(
 
 function packRows(insertions: readonly Insertion[], dimension: number): Uint8Array<ArrayBuffer> {
   const rowBytes = rowBytesOf(dimension)
-  // Not from the pool: the buffer is given away whole. Not zeroed: every byte is written here or by the writer.
+  // Not from the pool: the buffer is transferred. Not zeroed: every byte is written here or by the writer.
   const rows = Buffer.allocUnsafeSlow(insertions.length * rowBytes)
   for (const [index, { id, sequence, point }] of insertions.entries()) {
     assert(point.vector.length === dimension, 'the vectors of a group have one dimension')

@@ -17,9 +17,9 @@ import type {
 
 export interface WriterOptions extends WriterSetup {
   readonly logger: Logger
-  /** Told when changes are refused from now on, and why; without a reason, when they are taken again. */
+  /** Called when changes are refused from now on, with the reason; without one, when they are accepted again. */
   readonly onBlocked: (reason: WritesBlocked | undefined) => void
-  /** Told when the thread has closed its files because of a failure: nothing will be written any more. */
+  /** Called when the thread has closed its files because of a failure: nothing will be written any more. */
   readonly onBroken: () => void
   /** Node's options for the thread: the seam where tests make its disk fail. */
   readonly execArgv?: readonly string[] | undefined
@@ -28,9 +28,9 @@ export interface WriterOptions extends WriterSetup {
 /**
  * The main thread's side of a writer thread: that of the default collection, or the one of all named collections.
  *
- * A full disk passes, once there is space. After anything else, above all a failed fsync, what the disk holds
- * is unknown: trying again would report success for data that the kernel has already dropped. So the first
- * such failure poisons the writer: its thread closes its files, and every later group is refused.
+ * A full disk is temporary. After any other failure, above all a failed fsync, the state of the disk is unknown:
+ * trying again would report success for data that the kernel has already dropped. So the first such failure
+ * poisons the writer: its thread closes its files, and every later group is refused.
  */
 export class Writer {
   readonly #options: WriterOptions
@@ -39,17 +39,17 @@ export class Writer {
   readonly #collections = new Map<number, CollectionWriter>()
   readonly #opening = new Map<number, PromiseWithResolvers<StoredState>>()
   readonly #shutting = new Map<number, PromiseWithResolvers<void>>()
-  /** In the order of their sending. */
+  /** In the order in which they were sent. */
   readonly #changes: PromiseWithResolvers<boolean>[] = []
-  /** When the thread holds no files any more. */
+  /** Resolves when the thread has closed its files. */
   readonly #ended: PromiseWithResolvers<void> = Promise.withResolvers()
   #poison: DatabaseError | undefined
-  /** Why the thread could not begin. */
+  /** Why the thread could not start. */
   #refusal: { readonly error: unknown } | undefined
   #isClosing = false
   #isFull = false
-  /** When the log last said so. */
-  #fullToldMs = Number.NEGATIVE_INFINITY
+  /** When a full disk was last logged. */
+  #fullLoggedMs = Number.NEGATIVE_INFINITY
   #isEndOwed = false
 
   constructor(options: WriterOptions) {
@@ -110,9 +110,9 @@ export class Writer {
   }
 
   /**
-   * Makes a change of collections durable; what it resolves with says whether nothing is left to purge.
+   * Makes a change of collections durable; resolves with whether nothing is left to purge.
    *
-   * @throws DatabaseError `disk_full`, when nothing is changed; else whether it is on the disk a restart tells
+   * @throws DatabaseError `disk_full` if nothing was changed; after any other error only a restart shows whether it is durable
    */
   async change(change: CollectionsChange): Promise<boolean> {
     this.checkTrusted()
@@ -123,10 +123,10 @@ export class Writer {
     return await changed.promise
   }
 
-  /** Lets the groups on their way end, and the thread after them. */
+  /** Waits for the groups in progress, then ends the thread. */
   async close(): Promise<void> {
     await Promise.all([...this.#collections.values()].map((collection) => collection.idle()))
-    // One that fails has told its caller; here only its end matters.
+    // A failed change is reported to its caller; here only its end matters.
     await Promise.allSettled(this.#changes.map(({ promise }) => promise))
     const wasClosing = this.#isClosing
     this.#isClosing = true
@@ -138,7 +138,7 @@ export class Writer {
     this.#worker.postMessage(message, handedOver)
   }
 
-  /** Deletions go through on a full disk too: only an insertion tells that there is space. */
+  /** Deletions succeed on a full disk too: only an insertion shows that there is space. */
   noteSpace(): void {
     if (!this.#isFull) return
     this.#isFull = false
@@ -192,7 +192,7 @@ export class Writer {
     else collection?.settle(this.#errorOf(message))
   }
 
-  /** What a failure means for whoever asked for the change. */
+  /** The error for the caller of a change. */
   #errorOf({ scope, error }: { readonly scope: FailureScope; readonly error: unknown }): DatabaseError {
     if (scope === 'disk full') return this.#noteFull(error)
     this.fail('the disk failed', error)
@@ -212,21 +212,21 @@ export class Writer {
     if (!this.#isFull) {
       this.#isFull = true
       this.#options.onBlocked('disk_full')
-      this.#tellFull(cause)
+      this.#logFull(cause)
     }
     return diskFull(this.#options.dataDir, cause)
   }
 
-  /** Inserts of many sizes can turn a disk with little space full and not full with each of them. */
-  #tellFull(err: unknown): void {
-    if (performance.now() - this.#fullToldMs < fullToldAgainMs) return
-    this.#fullToldMs = performance.now()
+  /** Limits the log lines: on a nearly full disk, inserts of different sizes fail and succeed in turn. */
+  #logFull(err: unknown): void {
+    if (performance.now() - this.#fullLoggedMs < fullLogIntervalMs) return
+    this.#fullLoggedMs = performance.now()
     this.#isEndOwed = true
     this.#options.logger.error({ err, dataDir: this.#options.dataDir }, writesBlockedTexts.disk_full)
   }
 }
 
-const fullToldAgainMs = 60_000
+const fullLogIntervalMs = 60_000
 
 function stateOf({ databaseId, meta, rowFileBytes }: StoredState): StoredState {
   return { databaseId, meta, rowFileBytes }

@@ -1,8 +1,8 @@
 import type { ApiContext } from '../../src/api/call.ts'
 import { type BodyBudgets, createBodyBudgets } from '../../src/base/byte-budget.ts'
-import { Intake } from '../../src/base/intake.ts'
 import { createLogger, type Logger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
+import { ReadScheduler } from '../../src/base/read-scheduler.ts'
 import { RefusedKeys } from '../../src/base/refused-keys.ts'
 import { readConfig } from '../../src/config.ts'
 import { noCollections } from './no-collections.ts'
@@ -14,7 +14,7 @@ interface TransportOptions {
   readonly maxRequestBytes: number
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
-  readonly intake: Intake
+  readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
   readonly metrics: ServiceMetrics
   readonly logger: Logger
@@ -35,7 +35,7 @@ export function failingTransport(error: Error): TransportOptions {
     maxRequestBytes: 20_000,
     requestTimeoutMs: 10_000,
     budgets: createBodyBudgets(readConfig({})),
-    intake: new Intake(),
+    readScheduler: new ReadScheduler(),
     refusedKeys: new RefusedKeys(logger),
     metrics: new ServiceMetrics(),
     logger,

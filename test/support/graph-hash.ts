@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto'
-import { GraphThread } from '../../src/index/graph.ts'
+import { GraphAccess } from '../../src/index/graph.ts'
 import { GraphState } from '../../src/index/graph-state.ts'
 import type { CodeBits } from '../../src/index/segment.ts'
 import { VectorIndex } from '../../src/index/vector-index.ts'
@@ -29,7 +29,7 @@ export function graphHash(
   const queries = vectors.splice(800)
   for (const [slot, vector] of vectors.entries()) index.place(slot, vector, slot + 1)
   const [segment] = index.segments
-  const thread = new GraphThread(segment!, kernels, 0, 0)
+  const thread = new GraphAccess(segment!, kernels, 0, 0)
   thread.link(vectors.keys())
   const hash = createHash('sha256')
   const state = new GraphState(segment!, 0)

@@ -14,7 +14,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { areCopies, CACHE_LINE, score1, score4, touchCodes } from './measure'
+import { areCopies, CACHE_LINE, score1, score4, prefetchCodes } from './measure'
 
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
@@ -22,7 +22,7 @@ import { areCopies, CACHE_LINE, score1, score4, touchCodes } from './measure'
  * Removed points are walked through but take no place: the pool of `ef` grows by one for each, so that a search finds
  * its way out of a neighbourhood that has just been emptied. Copies of an entry take no place either: where every vector
  * is stored twenty times, the beam would otherwise be a twentieth as wide. Copies beyond what the search can want are
- * rejected; the first of them has the links to other points.
+ * rejected; the first one has the links to other points.
  */
 
 export let poolCount: i32 = 0
@@ -33,7 +33,7 @@ let poolDead: i32 = 0
 /** Entries of the pool that are copies of another entry. */
 let poolCopies: i32 = 0
 
-/** The keys that fit into a lane. */
+/** The keys that a lane has room for. */
 const POOL_MAX: i32 = format.EF_MAX
 
 /** A pool entry: the distance's bits, which sort as the distance does, the slot, and whether it was expanded. */
@@ -94,7 +94,7 @@ function descend(from: u32, level: i32): u32 {
 /**
  * The place of an entry in the pool of at most `ef`, or -1 if it is too far away.
  *
- * The place is random to the branch predictor: a search without branches costs less than its mispredictions.
+ * The branch predictor cannot guess the place: a binary search without branches costs less than mispredicted branches.
  */
 // @ts-ignore: decorator
 @inline
@@ -139,10 +139,10 @@ function makeRoom(at: usize, end: usize): void {
   for (; end > at; end -= 8) store<u64>(end, load<u64>(end - 8))
 }
 
-/** Prefetches, as `touchCodes` of measure.ts does, the lists that will likely be expanded next, two cache lines each. */
+/** Prefetches, as `prefetchCodes` of measure.ts does, the lists that will likely be expanded next, two cache lines each. */
 // @ts-ignore: decorator
 @inline
-function touchLists(next: i32, level: i32): void {
+function prefetchLists(next: i32, level: i32): void {
   const end = min(next + ABREAST, poolCount)
   for (; next < end; next++) {
     const list = listOf(slotOf(load<u64>(pool + (<usize>next << 3))), level)
@@ -176,9 +176,9 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
       abreast++
     }
     if (abreast == 0) return
-    touchCodes(scratch + FRESH, count)
-    touchLists(next, level)
-    next = min(offerTouched(count, ef, copies, near), next)
+    prefetchCodes(scratch + FRESH, count)
+    prefetchLists(next, level)
+    next = min(offerPrefetched(count, ef, copies, near), next)
   }
 }
 
@@ -186,7 +186,7 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
 const EXPANDED: u64 = 1
 
 /**
- * Candidates that are expanded together: what the second leads to is fetched from memory while the first is scored.
+ * Candidates that are expanded together: memory fetches the neighbours of the second while those of the first are scored.
  * Nearly all of a pool is expanded in the end, so this wastes little.
  */
 const ABREAST: i32 = 2
@@ -210,8 +210,8 @@ function gatherFresh(node: u32, level: i32, count: i32): i32 {
 }
 
 /**
- * Whether a candidate is beyond the reach of the k-th. Removed points do not count towards k, as all of them may be nearer
- * than it; copies count once, as they say no more of what is near than the vector alone.
+ * Whether a candidate is farther than `reach` x the k-th distance. Removed points do not count towards k, because all of
+ * them may be nearer than the k-th live one; copies count once, because they tell no more than the vector alone.
  */
 // @ts-ignore: decorator
 @inline
@@ -222,14 +222,14 @@ function isBeyond(distance: f32, k: i32, reach: f32): bool {
 
 /** Scores the first `count` slots of FRESH and offers them to the pool; see `beam` for the other parameters. */
 export function offerFresh(count: i32, ef: i32, copies: i32, near: i32): void {
-  touchCodes(scratch + FRESH, count)
-  offerTouched(count, ef, copies, near)
+  prefetchCodes(scratch + FRESH, count)
+  offerPrefetched(count, ef, copies, near)
 }
 
-/** @returns the lowest place that was filled, or a place past every pool */
+/** @returns the lowest place that was filled; i32.MAX_VALUE if none was */
 // @ts-ignore: decorator
 @inline
-function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
+function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   const fresh = scratch + FRESH
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
@@ -262,8 +262,8 @@ function offerTouched(count: i32, ef: i32, copies: i32, near: i32): i32 {
 }
 
 /**
- * How many live copies of an entry the pool holds around its place, counted to one more than `most` on each side. Entries
- * at the same distance are adjacent; where they are thousands of different vectors, as under Hamming, only a few are compared.
+ * How many live copies of an entry the pool holds around its place; counting stops at `most` + 1 on each side. Entries at
+ * the same distance are adjacent; thousands of different vectors can be, as under Hamming, so only a few are compared.
  */
 // @ts-ignore: decorator
 @inline
@@ -285,7 +285,7 @@ function copiesFrom(place: i32, step: i32, key: u64, most: i32): i32 {
   return copies
 }
 
-/** Entries at the same distance that are no copies: so many are compared on each side. */
+/** The most entries at the same distance that are compared on each side although they turn out not to be copies. */
 const TIES_MAX: i32 = 2
 
 // @ts-ignore: decorator
@@ -294,7 +294,7 @@ function isAsFar(key: u64, other: u64): bool {
   return key >>> 32 == other >>> 32
 }
 
-/** Whether two entries are copies; where components are whole numbers, different vectors are often at equal distances. */
+/** Whether two entries are copies. Equal distances are not enough: vectors of whole numbers often have them. */
 // @ts-ignore: decorator
 @inline
 export function isCopyOf(key: u64, other: u64): bool {

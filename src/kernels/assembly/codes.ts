@@ -111,7 +111,7 @@ export function dotCodes4(
   )
 }
 
-/** `dotCodes4` on its own, so that it can be held against a reference. `rows` are four, `stride` bytes apart. */
+/** `dotCodes4` exported, so that a test can compare it with a reference. `rows` are four, `stride` bytes apart. */
 export function dotCodes(query: usize, rows: usize, stride: usize, n: i32, spill: usize, out: usize): void {
   dotCodes4(query, rows, rows + stride, rows + 2 * stride, rows + 3 * stride, <usize>n, spill, out)
 }
@@ -178,7 +178,7 @@ export function sumLanes(v: v128): i32 {
 /** Writes the header and `width` codes of a row of `n` components, a multiple of 16. */
 function encode(row: usize, n: usize, width: usize, levels: f32, zero: i32, code: usize): void {
   const most = greatestMagnitude(row, n)
-  // A denormal maximum has no finite inverse: such a row is coded as zero, and only exact measuring sees its values.
+  // A denormal maximum has no finite inverse: such a row is coded as zero, and only exact distances use its values.
   const inverse = levels / most
   const usable = most > 0 && inverse < Infinity
   const codes = code + CODE_HEADER

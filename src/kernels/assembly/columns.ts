@@ -1,7 +1,7 @@
 import * as words from '../graph-header'
 
 /**
- * The columns of a segment: rows, their codes, and what stands beside them, by slot.
+ * The columns of a segment, by slot: rows, their codes, norms, sequence numbers and whether the slot is live.
  *
  * Each thread has an instance of this module, so the variables are its own. They are set once, when the instance is
  * attached, and never by a search.

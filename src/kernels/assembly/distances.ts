@@ -92,7 +92,7 @@ export function dot32(a: usize, b: usize, n: i32): f32 {
   return reduce32(s0, s1, s2, s3)
 }
 
-/** A comparison gives -1 in every lane that differs; float equality holds 0 and -0 equal. */
+/** A comparison yields -1 in every lane that differs; float comparison treats 0 and -0 as equal. */
 export function hamming(a: usize, b: usize, n: i32): i32 {
   let s0 = i32x4.splat(0)
   let s1 = s0
@@ -173,7 +173,7 @@ export function cosineOf(dot: f64, normProduct: f64): f64 {
   return normProduct == 0 ? 1 : 1 - dot / sqrt<f64>(normProduct)
 }
 
-/** The distance as it is defined; `aa` and `bb` are squared norms, used by Cosine alone. Euclidean is squared. */
+/** The exact distance; `aa` and `bb` are squared norms, used by Cosine alone. Euclidean is squared. */
 export function distance64(metric: i32, a: usize, b: usize, n: i32, aa: f64, bb: f64): f64 {
   if (metric == EUCLIDEAN) return euclidean64(a, b, n)
   if (metric == MANHATTAN) return manhattan64(a, b, n)

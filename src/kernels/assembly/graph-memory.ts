@@ -3,7 +3,7 @@ import * as format from '../memory-format'
 import { attachColumns } from './columns'
 
 /**
- * Where a graph and a thread's scratch are in memory, and the few functions that everything else is made of.
+ * Where a graph and a thread's scratch are in memory, and the basic functions that everything else uses.
  *
  * Each thread has an instance of this module, so the variables are its own.
  */
@@ -48,12 +48,12 @@ export let scratch: usize = 0
 export let pool: usize = 0
 export let queryCode: usize = 0
 export let visited: usize = 0
-/** The mark of this search's visited slots; see `forget`. */
+/** The mark of this search's visited slots; see `resetVisited`. */
 export let epoch: i32 = 0
 
 /** Binds this instance to a segment's graph and to a thread's lane. */
 export function attachGraph(at: usize, laneScratch: usize, lanePool: usize, laneVisited: usize): void {
-  // The compiler decides this one.
+  // The compiler evaluates this condition.
   if (QUERY_CODE + <usize>format.CODE_HEADER_BYTES > <usize>format.GRAPH_SCRATCH_BYTES) ERROR('scratch is too small')
   attachColumns(at)
   header = at
@@ -106,8 +106,8 @@ export function unlock(slot: u32): void {
   atomic.store<u8>(locks + <usize>slot, 0)
 }
 
-/** Starts an empty set of visited slots. All graphs that a thread searches share the marks of its lane. */
-export function forget(): void {
+/** Empties the set of visited slots. All graphs that a thread searches share the marks of its lane. */
+export function resetVisited(): void {
   epoch = load<i32>(scratch + EPOCH) + 1
   if (epoch == 256) {
     memory.fill(visited, 0, <usize>atomic.load<i32>(header + words.SLOTS))

@@ -1,11 +1,11 @@
 import { beam, emptyPool, offerFresh, poolCount, startPool } from './beam'
-import { followCopy, isIn, linkBack, nameInPool, selectNeighbours, writeList } from './graph'
+import { linkToCopy, isIn, linkBack, linkFromPool, selectNeighbours, writeList } from './graph'
 import * as words from '../graph-header'
 import {
   ABSENT,
   efConstruction,
   epoch,
-  forget,
+  resetVisited,
   FRESH,
   header,
   isVisited,
@@ -27,7 +27,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { askFrom } from './measure'
+import { setQuerySlot } from './measure'
 
 /**
  * Repairs a graph after removals and after a start. Slots may be linked and searched meanwhile: a new slot is never linked
@@ -35,16 +35,16 @@ import { askFrom } from './measure'
  */
 
 /**
- * Takes the slots that are LEAVING out of the lists of slots [from, to): a list that names one gets others in its place,
+ * Removes the slots that are LEAVING from the lists of slots [from, to): a list that contains one gets others in its place,
  * chosen from the lists of the leaving slots. Several threads may repair, each its own range.
  *
- * Links to other slots are kept. Choosing the whole list anew (Singh et al., arXiv:2105.09613, algorithm 4) drops all links
+ * Links to other slots are kept. Reselecting the whole list (Singh et al., arXiv:2105.09613, algorithm 4) drops all links
  * that were appended since the list was last full, and thins the graph with every repair: from 17.7 to 10.8 links a slot,
  * and from 0.976 to 0.954 recall at ef 32, in 100 rounds of replacing 2 % of 20,000 WordNet glosses. With links kept it
  * has 15.8 links and the same recall as before.
  *
- * Where more slots leave than stay, the lists of the leaving ones offer too little: such a list is filled by a search of
- * the graph around it, as for an insertion.
+ * Where more slots of a list leave than stay, the lists of the leaving ones offer too few candidates: such a list is filled
+ * by a search of the graph around it, as for an insertion.
  *
  * @param most lists to repair before it stops
  * @returns the first slot whose lists were not repaired; `to` at the end
@@ -56,7 +56,7 @@ export function repairRange(from: i32, to: i32, measure: i32, most: i32): i32 {
     if (repaired >= most) return slot
     const level = <i32>load<u8>(levels + <usize>slot)
     for (let each = 0; each <= level; each++) {
-      if (!namesLeaving(listOf(slot, each), lengthAt(each))) continue
+      if (!hasLeaving(listOf(slot, each), lengthAt(each))) continue
       repairList(slot, each, measure)
       repaired++
     }
@@ -64,7 +64,7 @@ export function repairRange(from: i32, to: i32, measure: i32, most: i32): i32 {
   return to
 }
 
-function namesLeaving(list: usize, length: i32): bool {
+function hasLeaving(list: usize, length: i32): bool {
   for (let i = 0; i < length; i++) {
     const slot = slotAt(list, i)
     if (slot == NONE) return false
@@ -74,8 +74,8 @@ function namesLeaving(list: usize, length: i32): bool {
 }
 
 function repairList(slot: u32, level: i32, measure: i32): void {
-  forget()
-  askFrom(slot, measure)
+  resetVisited()
+  setQuerySlot(slot, measure)
   visit(slot)
   emptyPool()
   const list = listOf(slot, level)
@@ -97,7 +97,7 @@ function repairList(slot: u32, level: i32, measure: i32): void {
 
 /** Fills a list by a walk that starts from its entries, the leaving ones included, and links back from what is found. */
 function searchAround(slot: u32, level: i32, measure: i32, into: usize): void {
-  forget()
+  resetVisited()
   visit(slot)
   const list = listOf(slot, level)
   const length = lengthAt(level)
@@ -157,7 +157,7 @@ function keepStaying(list: usize, length: i32, into: usize): i32 {
   return staying
 }
 
-/** Offers the slots of a list that stay and were not visited yet to the pool. */
+/** Offers to the pool the slots of a list that stay and were not visited yet. */
 function offerList(list: usize, level: i32): void {
   const length = lengthAt(level)
   const fresh = scratch + FRESH
@@ -193,21 +193,21 @@ export function releaseLeaving(): void {
 
 /**
  * Reconnects a slot that cannot be reached at level 0: if a walk from the entry point towards it does not visit it, it gets a
- * link from the nearest slot that the walk visited. That cuts off no other slot (see `nameInPool`), so one pass over all
- * unreachable slots leaves none, unless others are linked meanwhile.
+ * link from the nearest slot that the walk visited. No other slot becomes unreachable by this (see `linkFromPool`), so one
+ * pass over all unreachable slots leaves none, unless others are linked meanwhile.
  *
  * @returns 1 if it got a link, 0 if it needed none
  */
 export function reconnect(slot: u32, measure: i32): i32 {
   const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0 || stateOf(slot) != LINKED) return 0
-  askFrom(slot, measure)
-  forget()
-  // Not through the upper levels: what is found that way may be cut off together with the slot.
+  setQuerySlot(slot, measure)
+  resetVisited()
+  // Not through the upper levels: a slot found that way may itself be unreachable at level 0.
   startPool(<u32>entry)
   beam(0, efConstruction)
   if (isVisited(slot)) return 0
   visit(slot)
-  if (!followCopy(slot, measure)) nameInPool(slot)
+  if (!linkToCopy(slot, measure)) linkFromPool(slot)
   return 1
 }

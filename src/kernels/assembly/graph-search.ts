@@ -1,21 +1,21 @@
 import { beam, descendTo, emptyPool, offerFresh, startPool } from './beam'
 import { isLive } from './columns'
-import { forget, FRESH, header, isVisited, LINKED, m0, NONE, ring, ringLength, scratch, stateOf, visit } from './graph-memory'
+import { resetVisited, FRESH, header, isVisited, LINKED, m0, NONE, ring, ringLength, scratch, stateOf, visit } from './graph-memory'
 import * as words from '../graph-header'
-import { askFor } from './measure'
-import { beginRanking, leaveOut, nextRanked } from './rerank'
+import { setQuery } from './measure'
+import { beginRerank, exclude, nextToRerank } from './rerank'
 import { offerSlot } from './scan'
 
 /**
- * Searches the graph, and the slots that wait to be linked, and fills the query's pool of its k nearest (scan.ts) with
- * what it finds, each by its exact distance.
+ * Searches the graph and the slots that wait to be linked, and fills the query's pool of its k nearest (scan.ts) by
+ * exact distance.
  *
- * The waiting slots come first: one that is linked meanwhile has then been seen already, and one that was linked before
- * is found by the graph.
+ * The waiting slots come first: so a slot that is linked during the search has been seen already, and the graph finds
+ * those that were linked before.
  *
  * @param reach see `beam`
- * @param rerank how many entries of the walk's pool are measured exactly, the nearest first; copies count with the first of them
- * @param hidden a slot to search as if it did not exist, or NONE: so a stored vector can be asked for as one that is not stored
+ * @param rerank the most entries of the walk's pool to rerank by exact distance, the nearest first; copies count as one
+ * @param hidden a slot that the search ignores, or NONE: a stored vector can be searched for as if it were not stored
  * @returns the number of entries in the pool of nearest slots
  */
 export function searchGraph(
@@ -40,17 +40,17 @@ export function searchGraph(
     count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
   }
   if (!walk(ef, k, reach, rerank)) return count
-  for (let slot = nextRanked(nearest, k, count); slot != NONE; slot = nextRanked(nearest, k, count)) {
+  for (let slot = nextToRerank(nearest, k, count); slot != NONE; slot = nextToRerank(nearest, k, count)) {
     count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
   }
   return count
 }
 
 /**
- * Walks through the graph and leaves what it finds in the thread's pool of keys, ordered by codes alone, for
- * `nextRanked`: the rows are not in memory. The waiting slots join the pool after the walk, unless the walk met them.
+ * Searches where the rows are not in memory: leaves what the walk finds in the thread's pool of keys, ordered by codes
+ * alone, for `nextToRerank`. The waiting slots are added to the pool after the walk, unless the walk visited them.
  *
- * @param rerank how many entries are measured exactly at most, as in `searchGraph`
+ * @param rerank as for `searchGraph`
  * @param hidden as for `searchGraph`
  */
 export function walkGraph(
@@ -82,13 +82,13 @@ export function walkGraph(
   offerFresh(count, ef, k, rerank)
 }
 
-/** Resets everything that a search depends on: nothing of the search before it shows after this. */
+/** Resets everything that a search depends on, so that it is independent of the one before it. */
 function begin(metric: i32, measure: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
-  forget()
+  resetVisited()
   if (hidden != NONE) visit(hidden)
   emptyPool()
-  beginRanking(metric, measure, rerank)
-  askFor(query, queryNorm, measure)
+  beginRerank(metric, measure, rerank)
+  setQuery(query, queryNorm, measure)
 }
 
 /** Fills the pool by a walk from the entry point; false where the graph is empty. */
@@ -96,8 +96,8 @@ function walk(ef: i32, k: i32, reach: f32, rerank: i32): bool {
   const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0) return false
   const at = descendTo(0, entry)
-  // The walk starts there all the same, but it is hidden, or was offered while it waited.
-  if (isVisited(at)) leaveOut(at)
+  // The walk starts here anyway, but the slot is hidden, or was offered while it waited.
+  if (isVisited(at)) exclude(at)
   startPool(at)
   beam(0, ef, k, reach, k, rerank)
   return true

@@ -4,7 +4,7 @@ import * as words from '../graph-header'
 import {
   CANDIDATES,
   efConstruction,
-  forget,
+  resetVisited,
   FRESH,
   header,
   KEPT_FOR_OTHER,
@@ -26,15 +26,15 @@ import {
   uppers,
   visit,
 } from './graph-memory'
-import { areCopies, askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measure'
+import { areCopies, setQuerySlot, encodeSlot, ROWS, score1, scoreFrom } from './measure'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
  * arXiv:1603.09320: algorithms 1, 2, 4 and 5). Where it departs from the paper, and the section of
- * docs/decisions/index.md that measures it:
+ * docs/decisions/index.md with the measurements:
  *
- *    1. Distances are of integer codes, or of float32 rows where codes do not tell vectors apart; only the nearest
- *       candidates are measured exactly (Codes; What a graph is measured on; How much is measured exactly).
+ *    1. Distances are between integer codes, or between float32 rows where codes do not tell vectors apart; only the
+ *       nearest candidates are reranked by exact distance (Codes; What a graph is measured on; How much is measured exactly).
  *    2. A walk has one sorted pool instead of two heaps, and expands two candidates at a time (What made it fast).
  *    3. A walk can stop before `ef` candidates were expanded (Where a walk ends).
  *    4. A node's level is a function of its slot, so that a slot that is used again keeps its upper lists (Deletes).
@@ -42,8 +42,8 @@ import { areCopies, askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measu
  *       found there. Not measured.
  *    6. Algorithm 4 neither extends its candidates nor keeps pruned ones: a list may stay short. Not measured.
  *    7. Removed points stay in the graph until they are repaired out, walks go through them, and a full list gives the
- *       place of a removed point to a new neighbour before it is chosen anew (Deletes).
- *    8. A new node that no list has kept gets a link all the same, and unreachable nodes are reconnected (Deletes).
+ *       place of a removed point to a new neighbour before it is reselected (Deletes).
+ *    8. A new node that no list has kept still gets one link, and unreachable nodes are reconnected (Deletes).
  *    9. A copy of a vector in the graph is linked to that vector alone, in a chain; copies with upper levels are linked in
  *       full (Copies).
  *   10. Several threads insert at once, and any number search meanwhile without locks (Threads).
@@ -54,23 +54,23 @@ import { areCopies, askFrom, encodeSlot, ROWS, score1, scoreFrom } from './measu
  *   - A list of neighbours is a run of slots that ends at NONE or at its full length. It changes in place,
  *     under its node's spin lock, one aligned word at a time: a concurrent reader sees old and new entries mixed,
  *     each of which is a slot with codes and lists.
- *   - A node's codes and lists are written before anything points at it.
+ *   - A node's codes and lists are written before anything links to it.
  *
  * graph-memory.ts has the layout, columns.ts the vectors, measure.ts the distances, beam.ts the walk; graph-search.ts,
  * rerank.ts and graph-repair.ts are built on them.
  */
 
 /**
- * Algorithm 4: of candidates in ascending order, keeps those that are nearer to the asked-for vector than to any kept
- * before, so that the few links of a list point in different directions. Writes slots to `into`.
+ * Algorithm 4: goes through candidates in ascending order and keeps those that are nearer to the query vector than to any
+ * candidate kept before, so that the few links of a list point in different directions. Writes slots to `into`.
  *
- * Copies of the asked-for vector are as near to it as to each other, and would take all places: a vector with more copies
+ * Copies of the query vector are as near to it as to each other, and would take all places: a vector with more copies
  * than places would become an island. So the rule does not apply to copies: a few of them are kept, after the others.
  *
  * @param candidates keys, ascending
- * @param self the slot of the asked-for vector, which distances are measured from at the call, but no longer afterwards
+ * @param self the slot of the query vector: the current query at the call, but no longer afterwards
  * @param kept how many slots `into` holds already
- * @returns how many it holds then, at most `limit`
+ * @returns how many `into` holds afterwards, at most `limit`
  */
 export function selectNeighbours(
   candidates: usize,
@@ -96,7 +96,7 @@ export function selectNeighbours(
   return copies == 0 ? kept : keepCopies(candidates, copies, min(limit, kept + COPIES_MAX), into, self, kept)
 }
 
-/** Copies that a list keeps at most. */
+/** The most copies that a list keeps. */
 const COPIES_MAX: i32 = 4
 
 /** Keeps the copies with the nearest slot numbers, so that the lists of several copies name different ones. */
@@ -125,7 +125,7 @@ function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, sel
 @inline
 function isApart(slot: u32, distance: f32, into: usize, kept: i32, measure: i32): bool {
   if (kept == 0) return true
-  askFrom(slot, measure)
+  setQuerySlot(slot, measure)
   for (let i = 0; i < kept; i += 4) {
     scoreFrom(into, i, kept)
     const scores = v128.load(scratch + SCORES)
@@ -142,7 +142,7 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
 }
 
 /**
- * Adds `slot` to the list of `to`, which is chosen anew when it is full; returns whether the list names `slot` then.
+ * Adds `slot` to the list of `to`, which is reselected when it is full; returns whether the list then contains `slot`.
  * A copy joins the chain of copies behind `to`.
  */
 export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
@@ -160,21 +160,21 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
 
 /**
  * The place of a slot in a list, or else a place that it can take: the end, or that of a removed point. Returns the list's
- * length if it is full of others. Replacing one removed point leaves the others for a repair, which finds what is behind
- * them; choosing the list anew would drop them all.
+ * length if it is full of others. Replacing one removed point leaves the others for a repair, which uses their lists;
+ * reselecting the list would drop them all.
  */
 function placeIn(list: usize, length: i32, slot: u32): i32 {
   let at = 0
   while (at < length && slotAt(list, at) != NONE && slotAt(list, at) != slot) at++
   if (at < length) return at
-  // Last, because asking whether a slot is live is a cache miss.
+  // Last, because reading whether a slot is live is a cache miss.
   for (let i = 0; i < length; i++) if (!isLive(slotAt(list, i))) return i
   return length
 }
 
 /**
- * Inserts a slot between `to` and the copy of both that `to` names. So every slot names at most a few copies of itself, and
- * all copies are one chain that a walk can follow.
+ * Inserts a slot between `to` and the copy of both that `to` links to. So every slot links to at most a few copies of itself,
+ * and all copies are one chain that a walk can follow.
  *
  * @returns whether there was such a copy
  */
@@ -182,7 +182,7 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
   const list = listOf(to, level)
   const length = lengthAt(level)
   for (let at = placeOfCopy(list, length, to, slot); at >= 0; at = placeOfCopy(list, length, to, slot)) {
-    if (putBetween(to, slot, at, level)) return true
+    if (insertBetween(to, slot, at, level)) return true
   }
   return false
 }
@@ -190,14 +190,14 @@ function joinCopies(to: u32, slot: u32, level: i32): bool {
 /**
  * Inserts a slot between `to` and the entry `at` of its list: every slot that could be reached before still can.
  *
- * @returns false if the entry has changed meanwhile; nothing was replaced then
+ * @returns false if the entry has changed meanwhile; then nothing was replaced
  */
-function putBetween(to: u32, slot: u32, at: i32, level: i32): bool {
+function insertBetween(to: u32, slot: u32, at: i32, level: i32): bool {
   const place = listOf(to, level) + (<usize>at << 2)
   const next = load<u32>(place)
   // The slot's link first, then the link to it: a concurrent walk misses nothing. One lock at a time, as two slots
   // may be inserted before each other.
-  if (isLive(next)) nameBeside(slot, next, level)
+  if (isLive(next)) addEntry(slot, next, level)
   lock(to)
   const isNamed = isIn(listOf(to, level), lengthAt(level), slot)
   const isUnchanged = load<u32>(place) == next
@@ -206,7 +206,7 @@ function putBetween(to: u32, slot: u32, at: i32, level: i32): bool {
   return isUnchanged || isNamed
 }
 
-/** Whether a list, up to its end or to `length`, names a slot. */
+/** Whether a list, up to its end or to `length`, contains a slot. */
 export function isIn(list: usize, length: i32, slot: u32): bool {
   for (let i = 0; i < length; i++) {
     const each = slotAt(list, i)
@@ -227,7 +227,7 @@ function placeOfCopy(list: usize, length: i32, owner: u32, but: u32): i32 {
 }
 
 /** Adds an entry to a list; replaces the last one if the list is full. */
-function nameBeside(slot: u32, entry: u32, level: i32): void {
+function addEntry(slot: u32, entry: u32, level: i32): void {
   const list = listOf(slot, level)
   const length = lengthAt(level)
   lock(slot)
@@ -251,7 +251,7 @@ function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32):
 /** Writes the keys of slots to CANDIDATES, ascending by their distance from `from`. */
 function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void {
   const keys = scratch + CANDIDATES
-  askFrom(from, measure)
+  setQuerySlot(from, measure)
   for (let i = 0; i < count; i += 4) {
     scoreFrom(slots, i, count)
     const end = min(count - i, 4)
@@ -268,16 +268,16 @@ function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void
 }
 
 /**
- * Algorithm 1: codes a slot and links it into the graph, at `level` and below. A slot that was linked before
- * has the same level again, and its upper lists.
+ * Algorithm 1: encodes a slot and links it into the graph, at `level` and below. A slot that was linked before
+ * has the same level again, and keeps its upper lists.
  *
  * @returns 0, or 1 if there was no room for upper lists and the slot was linked at level 0 alone
  */
 export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
-  // With rows on disk, the slot was coded when it was filled.
+  // With rows on disk, the slot was encoded when it was filled.
   if (measure < ROWS && rows != 0) encodeSlot(slot)
   let full = 0
-  if (level > 0 && !haveUpper(slot, level)) {
+  if (level > 0 && !reserveUpper(slot, level)) {
     level = 0
     full = 1
   }
@@ -304,29 +304,29 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
 }
 
 function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
-  askFrom(slot, measure)
+  setQuerySlot(slot, measure)
   let at = descendTo(level, entry)
   for (let each = min(<i32>(entry >> 32), level); each >= 0; each--) {
-    forget()
-    askFrom(slot, measure)
+    resetVisited()
+    setQuerySlot(slot, measure)
     startPool(at)
     visit(slot)
     beam(each, efConstruction)
     at = slotOf(load<u64>(pool))
-    if (level == 0 && followCopy(slot, measure)) return
+    if (level == 0 && linkToCopy(slot, measure)) return
     let named = false
     const own = scratch + KEPT_FOR_SELF
     const kept = selectNeighbours(pool, poolCount, m, own, measure, slot)
     const list = listOf(slot, each)
     const length = lengthAt(each)
     lock(slot)
-    // Threads that insert beside this one may have linked to the slot from a level above already.
+    // Concurrent inserts may already have linked to the slot from a level above.
     writeList(list, length, own, kept)
     unlock(slot)
     for (let i = 0; i < kept; i++) {
       if (linkBack(slotAt(own, i), slot, each, measure)) named = true
     }
-    if (each == 0 && !named) nameInPool(slot)
+    if (each == 0 && !named) linkFromPool(slot)
   }
 }
 
@@ -337,14 +337,14 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
  *
  * @returns whether there was a copy
  */
-export function followCopy(slot: u32, measure: i32): bool {
+export function linkToCopy(slot: u32, measure: i32): bool {
   const alike = score1(slot)
   for (let i = 0; i < poolCount; i++) {
     const key = load<u64>(pool + (<usize>i << 3))
     if (distanceOf(key) > alike) return false
     const copy = slotOf(key)
     if (copy == slot || !isLive(copy) || !areCopies(copy, slot)) continue
-    nameBeside(slot, copy, 0)
+    addEntry(slot, copy, 0)
     linkBack(copy, slot, 0, measure)
     return true
   }
@@ -352,11 +352,11 @@ export function followCopy(slot: u32, measure: i32): bool {
 }
 
 /**
- * Links to a slot that no list has kept, at level 0, from the nearest live slot of the pool with a free place: otherwise a
- * point far from all others would not be found. If all lists are full, the slot is inserted between the nearest one and the
- * last entry of its list, so that nothing else is cut off.
+ * Links to a slot that no list has kept, at level 0, from the nearest live slot of the pool with a free place: otherwise
+ * searches could not reach a point far from all others. If all lists are full, the slot is inserted between the nearest
+ * slot and the last entry of that slot's list, so that nothing else becomes unreachable.
  */
-export function nameInPool(slot: u32): void {
+export function linkFromPool(slot: u32): void {
   const last = <usize>(m0 - 1) << 2
   let nearest = NONE
   for (let i = 0; i < poolCount; i++) {
@@ -366,7 +366,7 @@ export function nameInPool(slot: u32): void {
     const list = listOf(parent, 0)
     if (load<u32>(list + last) != NONE) continue
     lock(parent)
-    // A parent that was cut off together with the slot, and was reconnected since, may name it already.
+    // A slot that was unreachable too, and has been reconnected since, may already link to it.
     const at = placeIn(list, m0, slot)
     if (at < m0) atomic.store<u32>(list + (<usize>at << 2), slot)
     unlock(parent)
@@ -374,11 +374,11 @@ export function nameInPool(slot: u32): void {
   }
   if (nearest == NONE) nearest = slotOf(load<u64>(pool))
   if (nearest == slot) return
-  for (let tries = 0; tries < 4; tries++) if (putBetween(nearest, slot, m0 - 1, 0)) return
+  for (let tries = 0; tries < 4; tries++) if (insertBetween(nearest, slot, m0 - 1, 0)) return
 }
 
-/** Reserves the upper lists of a slot, unless it has them; returns false if there is no room. */
-function haveUpper(slot: u32, level: i32): bool {
+/** Reserves the upper lists of a slot, unless it has them already; returns false if there is no room. */
+function reserveUpper(slot: u32, level: i32): bool {
   const at = uppers + (<usize>slot << 2)
   if (load<u32>(at) != 0) return true
   const first = atomic.add<u32>(header + words.UPPER_NEXT, <u32>level)

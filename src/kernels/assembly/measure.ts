@@ -16,86 +16,88 @@ import { QUARTET, queryCode, SCORES, scratch, SPILL } from './graph-memory'
 import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } from './nibbles'
 
 /**
- * Distances from one asked-for vector, a query or a stored slot, to slots, four at a time.
+ * Distances from one query vector, a caller's or that of a stored slot, to slots, four at a time.
+ *
+ * A measure is what these distances are computed from: the codes, or the float32 rows under a metric.
  */
 
-/** What a walk measures by: the codes, or the float32 rows under a metric. */
+/** Measures: codes, or rows under the metric whose number is added to `ROWS`. */
 export const CODES_EUCLIDEAN: i32 = format.CODES_EUCLIDEAN
 export const CODES_COSINE: i32 = format.CODES_COSINE
 export const ROWS: i32 = format.ROWS_MEASURE
 
-/** Whether a measure estimates a metric's distances; others only order slots in much the same way. */
-export function measuresAs(measure: i32, metric: i32): bool {
+/** Whether a measure's distances estimate the metric's; those of other measures only order slots similarly. */
+export function estimatesMetric(measure: i32, metric: i32): bool {
   if (measure == CODES_EUCLIDEAN) return metric == EUCLIDEAN
   if (measure == CODES_COSINE) return metric == COSINE
   return measure - ROWS == metric
 }
 
-/** The measure. `ask...` sets it, and all variables of one of the two groups below: no other is read then. */
-let order: i32 = 0
+/** `setQuery` and `setQuerySlot` set it and one of the two groups of variables below; only that group is read afterwards. */
+let currentMeasure: i32 = 0
 
-/** By rows: the row of the asked-for vector and its norm. */
+/** For rows: the row of the query vector and its norm. */
 let queryRow: usize = 0
 let queryRoot: f32 = 0
 
-/** By codes: the codes of the asked-for vector, and what makes a distance of a sum of products; see `decoded`. */
+/** For codes: the codes of the query vector, and what turns a sum of products into a distance; see `decodedDistance`. */
 let queryCodes: usize = 0
 let base: f32 = 0
 let factor: f32 = 0
 let constant: i32 = 0
 let sumFactor: i32 = 0
 
-/** Measures from here on are from a stored slot. */
-export function askFrom(slot: u32, measure: i32): void {
-  order = measure
+/** Makes a stored slot the query: later distances are from it. */
+export function setQuerySlot(slot: u32, measure: i32): void {
+  currentMeasure = measure
   if (measure >= ROWS) {
-    askRow(rowOf(slot), normOf(slot))
+    setQueryRow(rowOf(slot), normOf(slot))
     return
   }
   const code = codeOf(slot)
   if (codeBits != 4) {
     const sum = load<i32>(code + CODE_SUM)
-    askCode(code, CODE_ZERO * CODE_ZERO * width - CODE_ZERO * sum, -CODE_ZERO)
+    setQueryCode(code, CODE_ZERO * CODE_ZERO * width - CODE_ZERO * sum, -CODE_ZERO)
     return
   }
   unpackNibbles(code, width, queryCode)
-  askCode(queryCode, -NIBBLE_ZERO * load<i32>(queryCode + CODE_SUM), 0)
-  // Similar vectors have similar errors, which takes estimates below zero, where their order is lost: all distances
-  // from here are raised by as much as that can be.
+  setQueryCode(queryCode, -NIBBLE_ZERO * load<i32>(queryCode + CODE_SUM), 0)
+  // Similar vectors have similar errors, which makes some estimates negative, and clamping those would lose their order:
+  // so all distances are raised by the most that such an error can be.
   const error = load<f32>(code + NIBBLE_ERROR)
-  base += order == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
+  base += currentMeasure == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
 }
 
-/** Measures from here on are from a query's row, whose codes are made here. */
-export function askFor(row: usize, norm: f64, measure: i32): void {
-  order = measure
+/** Sets the query from a row, and encodes it: later distances are from it. */
+export function setQuery(row: usize, norm: f64, measure: i32): void {
+  currentMeasure = measure
   if (measure >= ROWS) {
-    askRow(row, norm)
+    setQueryRow(row, norm)
     return
   }
   encodeQuery(row, rowLength, width, queryCode)
   const zero = codeBits == 4 ? NIBBLE_ZERO : CODE_ZERO
-  askCode(queryCode, -zero * load<i32>(queryCode + CODE_SUM), 0)
+  setQueryCode(queryCode, -zero * load<i32>(queryCode + CODE_SUM), 0)
 }
 
 // @ts-ignore: decorator
 @inline
-function askRow(row: usize, norm: f64): void {
+function setQueryRow(row: usize, norm: f64): void {
   queryRow = row
   queryRoot = <f32>Math.sqrt(norm)
 }
 
 /**
- * Asks by a code with its header. A stored code is larger than the component's by the code of zero: what that adds to a sum of
- * products is undone by `ofSums`, and `ofCode` times the sum of the other code.
+ * Sets the query from a code with its header. Every stored code has the code of zero added. `ofSums`, and `ofCode` times
+ * the sum of the other code, remove from a sum of products what that adds.
  */
 // @ts-ignore: decorator
 @inline
-function askCode(code: usize, ofSums: i32, ofCode: i32): void {
+function setQueryCode(code: usize, ofSums: i32, ofCode: i32): void {
   queryCodes = code + CODE_HEADER
   constant = ofSums
   sumFactor = ofCode
-  if (order == CODES_EUCLIDEAN) {
+  if (currentMeasure == CODES_EUCLIDEAN) {
     base = load<f32>(code + CODE_NORM)
     factor = 2 * load<f32>(code + CODE_SCALE)
   } else {
@@ -125,13 +127,13 @@ export function encodeSlot(slot: u32): void {
   encodeRow(rowOf(slot), slot)
 }
 
-/** Writes the code of a slot by its row, wherever the row is. */
+/** Encodes a row at any address as the code of a slot. */
 export function encodeRow(row: usize, slot: u32): void {
   if (codeBits == 4) encodeNibbles(row, rowLength, width, codeOf(slot))
   else encodeStored(row, rowLength, width, codeOf(slot))
 }
 
-/** The distance of the asked-for vector to a row under a metric, in float32. */
+/** The distance of the query vector to a row under a metric, in float32. */
 function rowDistance(metric: i32, slot: u32): f32 {
   const row = rowOf(slot)
   if (metric == EUCLIDEAN) return euclidean32(queryRow, row, rowLength)
@@ -143,10 +145,10 @@ function rowDistance(metric: i32, slot: u32): f32 {
 
 // @ts-ignore: decorator
 @inline
-function decoded(code: usize, dot: i32): f32 {
+function decodedDistance(code: usize, dot: i32): f32 {
   const signed = <f32>(dot + constant + sumFactor * load<i32>(code + CODE_SUM))
   const distance =
-    order == CODES_EUCLIDEAN
+    currentMeasure == CODES_EUCLIDEAN
       ? base + load<f32>(code + CODE_NORM) - factor * load<f32>(code + CODE_SCALE) * signed
       : base - factor * load<f32>(code + CODE_COSINE_SCALE) * signed
   return distance
@@ -155,12 +157,12 @@ function decoded(code: usize, dot: i32): f32 {
 /** Negative distances and NaN would break the order of the keys. */
 // @ts-ignore: decorator
 @inline
-function sane(distance: f32): f32 {
+function clampDistance(distance: f32): f32 {
   return distance == distance ? max<f32>(distance, 0) : Infinity
 }
 
-/** Beyond these bytes, the processor prefetches a code by itself, because it is read in order. */
-const TOUCHED_MAX: usize = 320
+/** The processor prefetches the bytes after these by itself, because a code is read in order. */
+const PREFETCH_BYTES_MAX: usize = 320
 export const CACHE_LINE: usize = 64
 
 /**
@@ -170,9 +172,9 @@ export const CACHE_LINE: usize = 64
  */
 // @ts-ignore: decorator
 @inline
-export function touchCodes(slots: usize, count: i32): void {
-  if (order >= ROWS) return
-  const bytes = min(codeStride, TOUCHED_MAX)
+export function prefetchCodes(slots: usize, count: i32): void {
+  if (currentMeasure >= ROWS) return
+  const bytes = min(codeStride, PREFETCH_BYTES_MAX)
   if (bytes > 4 * CACHE_LINE) {
     for (let i = 0; i < count; i++) {
       const code = codeOf(load<u32>(slots + (<usize>i << 2)))
@@ -195,12 +197,12 @@ export function touchCodes(slots: usize, count: i32): void {
 @inline
 export function score4(a: u32, b: u32, c: u32, d: u32): void {
   const out = scratch + SCORES
-  if (order >= ROWS) {
-    const metric = order - ROWS
-    store<f32>(out, sane(rowDistance(metric, a)))
-    store<f32>(out, sane(rowDistance(metric, b)), 4)
-    store<f32>(out, sane(rowDistance(metric, c)), 8)
-    store<f32>(out, sane(rowDistance(metric, d)), 12)
+  if (currentMeasure >= ROWS) {
+    const metric = currentMeasure - ROWS
+    store<f32>(out, clampDistance(rowDistance(metric, a)))
+    store<f32>(out, clampDistance(rowDistance(metric, b)), 4)
+    store<f32>(out, clampDistance(rowDistance(metric, c)), 8)
+    store<f32>(out, clampDistance(rowDistance(metric, d)), 12)
     return
   }
   const ca = codeOf(a)
@@ -214,10 +216,10 @@ export function score4(a: u32, b: u32, c: u32, d: u32): void {
   const rd = cd + CODE_HEADER
   if (codeBits == 4) dotNibbles4(queryCodes, ra, rb, rc, rd, <usize>width >> 1, scratch + SPILL, dots)
   else dotCodes4(queryCodes, ra, rb, rc, rd, <usize>width, scratch + SPILL, dots)
-  store<f32>(out, sane(decoded(ca, load<i32>(dots))))
-  store<f32>(out, sane(decoded(cb, load<i32>(dots, 4))), 4)
-  store<f32>(out, sane(decoded(cc, load<i32>(dots, 8))), 8)
-  store<f32>(out, sane(decoded(cd, load<i32>(dots, 12))), 12)
+  store<f32>(out, clampDistance(decodedDistance(ca, load<i32>(dots))))
+  store<f32>(out, clampDistance(decodedDistance(cb, load<i32>(dots, 4))), 4)
+  store<f32>(out, clampDistance(decodedDistance(cc, load<i32>(dots, 8))), 8)
+  store<f32>(out, clampDistance(decodedDistance(cd, load<i32>(dots, 12))), 12)
 }
 
 export function score1(slot: u32): f32 {
@@ -241,7 +243,7 @@ export function scoreFrom(list: usize, at: i32, count: i32): void {
 
 /** Writes to `out`, as float32, the distances of a stored slot to the `count` slots of a list, by a measure. */
 export function distancesFrom(slot: u32, measure: i32, list: usize, count: i32, out: usize): void {
-  askFrom(slot, measure)
+  setQuerySlot(slot, measure)
   for (let at = 0; at < count; at += 4) {
     scoreFrom(list, at, count)
     const end = min(count - at, 4)
@@ -249,7 +251,7 @@ export function distancesFrom(slot: u32, measure: i32, list: usize, count: i32, 
   }
 }
 
-/** The distance of two slots whose rows are in memory, as it is defined. */
+/** The exact (float64) distance of two slots whose rows are in memory. */
 export function exactDistance(metric: i32, a: u32, b: u32): f64 {
   return distance64(metric, rowOf(a), rowOf(b), rowLength, normOf(a), normOf(b))
 }

@@ -15,38 +15,38 @@ import {
  * Codes of four bits a component: half the bytes of codes.ts, for walks that wait for memory.
  *
  * Component i of a vector x becomes c_i = round(x_i f) in -7..7, kept as the nibble c_i + 8. 32 bytes hold 64
- * components, so that unpacking two registers gives two pairs that stand side by side in the query as well:
+ * components, so that unpacking two registers yields two pairs that are adjacent in the query as well:
  *
  *   byte       0     1     2          31
  *   low        c0    c1    c2   ...   c31
  *   high       c32   c33   c34  ...   c63
  *
- * With so few levels, a vector of one outlying component would have little left for the others. So f is not
- * 7 / max|x_i| but whatever makes the angle between c and x smallest, of a few that clip more and more. And
- * what is estimated is the dot product with x itself, not with its decoded form (Gao and Long,
- * arXiv:2405.12497): with s = |x|^2 / (c x) the error s c - x is at right angles to x, so that it falls away as
- * what asks comes nearer.
+ * With so few levels, one outlying component would leave little precision for the others. So f is not
+ * 7 / max|x_i| but, of a few factors that clip more and more, the one with the smallest angle between c and x.
+ * And what is estimated is the dot product with x itself, not with its decoded form (Gao and Long,
+ * arXiv:2405.12497): with s = |x|^2 / (c x) the error s c - x is at right angles to x, so that it vanishes as
+ * the query comes nearer.
  *
  *   dot(q, x)       ~ s_q s D             D = sum of products of the query's signed codes and c
  *   euclidean(q, x) ~ |q|^2 + |x|^2 - 2 s_q s D
  *   cosine(q, x)    ~ 1 - (s_q / |q|) (s / |x|) D
  *
- * A row has the header of codes.ts, its sum apart: queries are signed, and know what the 8 adds.
+ * A row has the header of codes.ts except for its sum: queries are signed, and their own sum tells what the 8 adds.
  */
 
 export const NIBBLE_ZERO: i32 = 8
 const NIBBLE_LEVELS: f32 = 7
 
-/** f32: the squared length of s c - x, in parts of that of x. */
+/** f32: the squared length of s c - x, as a fraction of that of x. */
 export const NIBBLE_ERROR: usize = CODE_SUM
 
-/** Each try clips so much more than the one before; the first that is no better ends the search. */
+/** Each try clips this much more than the one before; the first that is no better ends the search. */
 const CLIP_STEP: f32 = 1.125
 const CLIP_TRIES: i32 = 12
 
 /**
- * A constant by way of memory: V8 makes one anew wherever it is used, at twice the time of the loops below, and
- * keeps in a register what was loaded.
+ * A constant that is loaded from memory: V8 rebuilds a plain constant wherever it is used, which doubles the time of
+ * the loops below, but keeps a loaded value in a register.
  */
 // @ts-ignore: decorator
 @inline
@@ -62,7 +62,7 @@ function high(bytes: v128, mask: v128): v128 {
 }
 
 /**
- * `dotCodes4` of codes.ts over rows of nibbles: the sums are of the nibbles as they stand, 8 too large each.
+ * `dotCodes4` of codes.ts over rows of nibbles: the sums are of the stored nibbles, each 8 too large.
  *
  * @param n bytes of a row, a multiple of 32; the query has twice as many
  */
@@ -78,7 +78,7 @@ export function dotNibbles4(
   spill: usize,
   out: usize,
 ): void {
-  // As `loaded`, and side by side: the mask is a pair as well.
+  // As in `loaded`, but twice in adjacent places: the mask is a pair as well.
   v128.store(spill, i8x16.splat(15))
   v128.store(spill, i8x16.splat(15), 16)
   const m0 = v128.load(spill)
@@ -133,12 +133,12 @@ export function dotNibbles4(
   )
 }
 
-/** `dotNibbles4` on its own, so that it can be held against a reference. `rows` are four, `stride` bytes apart. */
+/** `dotNibbles4` exported, so that a test can compare it with a reference. `rows` are four, `stride` bytes apart. */
 export function dotNibbles(query: usize, rows: usize, stride: usize, n: i32, spill: usize, out: usize): void {
   dotNibbles4(query, rows, rows + stride, rows + 2 * stride, rows + 3 * stride, <usize>n, spill, out)
 }
 
-/** Sums over a row times a factor: of its squares, of the squares of its codes, and of the products of both. */
+/** Sums over a row times a factor: its squares, the squares of its codes, and the products of both. */
 let ofRow: f32 = 0
 let ofCodes: f32 = 0
 let ofBoth: f32 = 0
@@ -157,7 +157,7 @@ function sumFloats(v: v128): f32 {
   )
 }
 
-/** Not with fused multiply-add: every build has to come to the same codes. `at` is any 16 bytes. */
+/** Without fused multiply-add: every build has to compute the same codes. `at` is any 16 bytes. */
 function measureFit(row: usize, n: usize, factor: f32, at: usize): void {
   const least = loaded(f32x4.splat(-NIBBLE_LEVELS), at)
   const most = loaded(f32x4.splat(NIBBLE_LEVELS), at)
@@ -177,14 +177,14 @@ function measureFit(row: usize, n: usize, factor: f32, at: usize): void {
   ofBoth = sumFloats(both)
 }
 
-/** The squared cosine of the angle between codes and row, as last measured. */
+/** The squared cosine of the angle between codes and row, from the last `measureFit`. */
 // @ts-ignore: decorator
 @inline
 function fitOf(): f32 {
   return (ofBoth / ofCodes) * (ofBoth / ofRow)
 }
 
-/** The factor whose codes stand at the smallest angle to the row; its sums are left behind. */
+/** The factor whose codes have the smallest angle to the row; leaves its sums in the variables above. */
 function bestFactor(row: usize, n: usize, widest: f32, at: usize): f32 {
   let best = widest
   measureFit(row, n, best, at)
@@ -199,7 +199,7 @@ function bestFactor(row: usize, n: usize, widest: f32, at: usize): f32 {
   return best
 }
 
-/** The nibbles, as bytes, of 16 components from `at` on; past the end of the row those of zero. */
+/** The nibbles, as bytes, of 16 components from `at` on; past the end of the row, the nibble of zero. */
 // @ts-ignore: decorator
 @inline
 function sixteen(row: usize, at: usize, n: usize, factors: v128): v128 {
@@ -215,11 +215,11 @@ function sixteen(row: usize, at: usize, n: usize, factors: v128): v128 {
   return i8x16.add(i8x16.max_s(i8x16.min_s(codes, most), least), i8x16.splat(<i8>NIBBLE_ZERO))
 }
 
-/** Writes header and nibbles of a row. `n` components are read, a multiple of 16; `width` stand, of 64. */
+/** Writes header and nibbles of a row: reads `n` components, a multiple of 16, and writes `width`, a multiple of 64. */
 export function encodeNibbles(row: usize, n: i32, width: i32, code: usize): void {
   const most = greatestMagnitude(row, <usize>n)
   const widest = NIBBLE_LEVELS / most
-  // As in codes.ts: a row without a finite inverse counts as zero.
+  // As in codes.ts: a row without a finite inverse is coded as zero.
   const usable = most > 0 && widest < Infinity
   const factor = usable ? bestFactor(row, <usize>n, widest, code) : 0
   const factors = f32x4.splat(factor)
@@ -245,7 +245,7 @@ export function unpackNibbles(code: usize, width: i32, query: usize): void {
   let to = query + CODE_HEADER
   const mask = loaded(i8x16.splat(15), to)
   const zero = loaded(i8x16.splat(<i8>NIBBLE_ZERO), to)
-  // At most 60 a round in a lane, and 1,024 rounds.
+  // At most 60 per round in a lane, and 1,024 rounds.
   let sum0 = i16x8.splat(0)
   let sum1 = i16x8.splat(0)
   for (const end = to + <usize>width; to < end; to += 64, from += 32) {

@@ -1,17 +1,17 @@
 /**
  * JSON arrays of numbers to float32: a module of its own, with a memory of its own.
  *
- * A component is what `Math.fround(JSON.parse(text))` gives: the nearest double, rounded to float32. The double is only
+ * A component is what `Math.fround(JSON.parse(text))` returns: the nearest double, rounded to float32. The double is only
  * approximated, within three units of its last place: 19 digits as an integer, times a power of ten that is exact or
- * the product of two such (Clinger, PLDI 1990, the fast path, carried further than it is exact). Where that could lie on
- * the other side of a float32's rounding boundary than the double does, one in ten million, and of everything that
- * is not a plain array of numbers as JSON writes them, the caller is told to read it another way. Eight digits at a
- * time: Lemire, Number parsing at a gigabyte per second, SPE 2021.
+ * the product of two such (Clinger, PLDI 1990, the fast path, carried further than it is exact). If the approximation
+ * could lie on the other side of a float32's rounding boundary than the double does, as one number in ten million can,
+ * or if the text is not a plain array of numbers as JSON writes them, the caller has to parse it another way. Eight digits
+ * are read at a time: Lemire, Number parsing at a gigabyte per second, SPE 2021.
  */
 
 const TEXT: usize = 65_536
 const TEXT_BYTES: usize = 1_048_576
-/** Behind the longest text, and what is read beyond its end. */
+/** After the longest text, and after the bytes that are read beyond its end. */
 const NUMBERS: usize = TEXT + TEXT_BYTES + 64
 
 const POWERS: usize = memory.data<f64>([
@@ -20,11 +20,11 @@ const POWERS: usize = memory.data<f64>([
 const EXACT_POWER: i32 = 22
 const DIGITS_MAX: i32 = 19
 
-/** Beyond, a float32's boundaries lie closer to each other or are its ends. */
+/** Outside these bounds, a float32's boundaries lie closer to each other or are the ends of its range. */
 const LEAST: f64 = 1.2e-38
 const MOST: f64 = 3.4e38
 
-/** Of a double's 52 bits of fraction, those that a float32 does not have; their half is the boundary. */
+/** The bits of a double's fraction that a float32 does not have; the rounding boundary is half of them. */
 const SPARE_BITS: u64 = (1 << 29) - 1
 const HALF: u64 = 1 << 28
 /** In units of the last place. */
@@ -80,11 +80,11 @@ function skipSpace(at: usize): usize {
 /**
  * Reads an array of `bytes` bytes, brackets included, into at most `most` numbers.
  *
- * @returns how many there are, or -1 where it has to be read another way
+ * @returns how many there are, or -1 if the caller has to parse it another way
  */
 export function readNumbers(bytes: usize, most: i32): i32 {
   const end = TEXT + bytes
-  // Whatever stands there from an earlier text ends every number here.
+  // Overwrites what an earlier text left there: zero bytes end every number.
   store<u64>(end, 0)
   if (load<u8>(TEXT) != 0x5b) return -1
   let at = skipSpace(TEXT + 1)

@@ -1,78 +1,78 @@
 import { distanceOf, isCopyOf, poolCount, slotOf } from './beam'
 import { isLive } from './columns'
 import { NONE, pool } from './graph-memory'
-import { measuresAs } from './measure'
-import { forgetMeasured, measured } from './scan'
+import { estimatesMetric } from './measure'
+import { clearLastDistance, lastDistance } from './scan'
 
 /**
- * Which entries of a walk's pool are measured exactly, and when that ends.
+ * Reranking: which entries of a walk's pool are compared by their exact distance, and when that ends.
  *
- * `beginRanking` sets every variable of this file, so that no search sees what the one before it has left.
+ * `beginRerank` sets every variable of this file, so that no search depends on the one before it.
  */
 
-/** The next entry to look at. */
-let place: i32 = 0
-/** How many more may be measured. */
-let room: i32 = 0
-/** A slot to leave out. */
-let without: u32 = NONE
-/** The key that was measured last. */
-let last: u64 = u64.MAX_VALUE
-/** Whether the walk's distances estimate the metric's. */
+/** The next pool entry to look at. */
+let nextPlace: i32 = 0
+/** How many more entries may be reranked. */
+let remaining: i32 = 0
+/** A slot that is not reranked. */
+let excluded: u32 = NONE
+/** The key that was reranked last. */
+let lastKey: u64 = u64.MAX_VALUE
+/** Whether the walk's distances are estimates of the metric's. */
 let isEstimated: bool = false
-/** The walk's distance of the entry that is being measured; NaN where it does not estimate the metric's. */
+/** The walk's distance of the current entry; NaN where it is no estimate of the metric's. */
 let estimate: f64 = NaN
-/** How many estimates were compared with what was measured, from `first` on, and the sum of their squared errors. */
-let seen: i32 = 0
+/** How many estimates, from `first` on, were compared with the exact distance, and the sum of their squared errors. */
+let compared: i32 = 0
 let squares: f64 = 0
 let first: f64 = 0
 
 /**
- * Starts the measuring of a search.
+ * Resets the reranking for a search.
  *
- * @param rerank how many entries are measured at most, copies counted with the first of them
+ * @param rerank the most entries to rerank; copies count as one
  */
-export function beginRanking(metric: i32, measure: i32, rerank: i32): void {
-  place = 0
-  room = rerank
-  without = NONE
-  last = u64.MAX_VALUE
-  isEstimated = measuresAs(measure, metric)
+export function beginRerank(metric: i32, measure: i32, rerank: i32): void {
+  nextPlace = 0
+  remaining = rerank
+  excluded = NONE
+  lastKey = u64.MAX_VALUE
+  isEstimated = estimatesMetric(measure, metric)
   estimate = NaN
-  seen = 0
+  compared = 0
   squares = 0
   first = 0
 }
 
-/** Leaves a slot out of this search's measuring. */
-export function leaveOut(slot: u32): void {
-  without = slot
+/** Excludes a slot from this search's reranking. */
+export function exclude(slot: u32): void {
+  excluded = slot
 }
 
 /**
- * The next slot of the pool to measure exactly and offer; NONE when `rerank` have been measured, or when all that follow are
- * estimated to be farther than the k-th nearest by more than estimates are off. How far they are off is taken from the entries
- * that were measured: it depends on the vectors, and a bound that holds for all vectors would end nothing.
+ * The next slot of the pool to compute the exact distance of and offer. NONE when `rerank` entries were reranked, or when
+ * all that follow are estimated to be farther than the k-th nearest by more than the error of estimates. That error is
+ * taken from the entries reranked so far: it depends on the vectors, and a bound valid for all vectors would never stop early.
  *
  * @param nearest the pool of the k nearest, `count` of them
  */
-export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
+export function nextToRerank(nearest: usize, k: i32, count: i32): u32 {
   compareEstimate()
-  while (place < poolCount && room > 0) {
-    const key = load<u64>(pool + (<usize>place << 3))
-    place++
+  while (nextPlace < poolCount && remaining > 0) {
+    const key = load<u64>(pool + (<usize>nextPlace << 3))
+    nextPlace++
     const slot = slotOf(key)
-    if (slot == without || !isLive(slot)) continue
+    if (slot == excluded || !isLive(slot)) continue
     const distance = <f64>distanceOf(key)
-    if (isEstimated && count == k && seen >= SEEN_MIN) {
+    if (isEstimated && count == k && compared >= COMPARED_MIN) {
       const beyond = distance - load<f64>(nearest)
-      if (beyond > 0 && beyond * beyond * <f64>seen > ERRORS * ERRORS * squares) return NONE
+      if (beyond > 0 && beyond * beyond * <f64>compared > ERRORS * ERRORS * squares) return NONE
     }
-    if (!isCopyOf(key, last)) room--
-    last = key
+    if (!isCopyOf(key, lastKey)) remaining--
+    lastKey = key
     if (isEstimated) estimate = distance
-    // A slot that is emptied before it is measured says nothing of errors.
-    forgetMeasured()
+    // If the slot is emptied before its exact distance is computed, there is no error to count.
+    clearLastDistance()
     return slot
   }
   return NONE
@@ -82,26 +82,26 @@ export function nextRanked(nearest: usize, k: i32, count: i32): u32 {
 // @ts-ignore: decorator
 @inline
 function compareEstimate(): void {
-  const error = estimate - measured
-  // Not where nothing was estimated or measured, or a distance overflowed.
+  const error = estimate - lastDistance
+  // Not finite where the estimate or the exact distance is missing, or one overflowed.
   if (abs<f64>(error) < Infinity) {
-    // Near entries are off by less: copies of the query say nothing of farther ones.
-    if (seen == 0 || estimate > FAR * first) {
+    // Near entries have smaller errors: copies of the query tell nothing about farther ones.
+    if (compared == 0 || estimate > FAR * first) {
       first = estimate
-      seen = 0
+      compared = 0
       squares = 0
     }
-    seen++
+    compared++
     squares += error * error
   }
   estimate = NaN
 }
 
-/** An entry so many standard errors beyond the k-th nearest is not among the nearest. */
+/** An entry this many standard errors beyond the k-th nearest is not among the nearest. */
 const ERRORS: f64 = 5
 
-/** Fewer entries do not show how far estimates are off. */
-const SEEN_MIN: i32 = 8
+/** Fewer entries do not show how large the errors of estimates are. */
+const COMPARED_MIN: i32 = 8
 
-/** Entries this many times as far are off by more. */
+/** Entries this many times as far have larger errors: statistics start anew. */
 const FAR: f64 = 4

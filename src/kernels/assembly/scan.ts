@@ -17,16 +17,16 @@ import {
  * The exact scan, and the pool of nearest slots that it fills.
  *
  * The distance is defined in float64 over the stored float32 values. The scan returns the order of that
- * definition at the speed of float32: the float32 kernel is a filter, the float64 kernel is the judge. A row
- * is passed over only when its float32 distance exceeds the k-th best float64 distance by more than float32
- * rounding can explain. With u = 2^-24 and 16 lanes that each add n/16 terms:
+ * definition at the speed of float32: the float32 kernel filters, the float64 kernel decides. A row is skipped
+ * only when its float32 distance exceeds the k-th best float64 distance by more than float32 rounding can
+ * explain. With u = 2^-24 and 16 lanes that each add n/16 terms:
  *
  *   sums of non-negative terms (Euclidean, Manhattan): relative error <= (n/16 + 8) u: three roundings in a
  *     term, n/16 - 1 in a lane, four in the reduction; and n * 2^-149 where terms underflow;
  *   dot product (Cosine): absolute error <= (n/16 + 8) u * |a| |b|, by Cauchy-Schwarz.
  *
  * The slack is twice that. Rows whose float32 distance is not finite, and cosines of norms so small that underflow
- * could matter, are always judged in float64. Hamming counts are exact in both.
+ * could matter, are always computed in float64. Hamming counts are exact in both.
  */
 
 /** Below this product of norms a dot product's terms may underflow by more than the slack allows. */
@@ -42,7 +42,7 @@ const LEAST_F32: f64 = 1.401298464324817e-45
  * sequences behind room for k of them, u32 slots behind those. It holds `count` entries at the call.
  *
  * Columns are read without locks while a writer may change slots: `live` is read first, then the sequence,
- * then the row. The engine drops a row that was read torn, because the slot's sequence has changed by then.
+ * then the row. The engine drops a torn read, because the slot's sequence has changed by then.
  *
  * @param rowsAt address of row 0, or where it would be if rows before `from` were in memory too
  * @returns the number of entries in the pool afterwards
@@ -109,14 +109,14 @@ export function offerRow(
   return measureRow(metric, query, queryNorm, rowLength, row, norm, sequence, <i32>slot, pool, k, count)
 }
 
-/** The distance of the row that was offered last; in float32 where that was enough to pass it over. */
-export let measured: f64 = NaN
+/** The distance of the row that was offered last; in float32 if that was enough to skip the row. */
+export let lastDistance: f64 = NaN
 
-/** Makes `measured` NaN until a row is offered. */
+/** Makes `lastDistance` NaN until a row is offered. */
 // @ts-ignore: decorator
 @inline
-export function forgetMeasured(): void {
-  measured = NaN
+export function clearLastDistance(): void {
+  lastDistance = NaN
 }
 
 // @ts-ignore: decorator
@@ -141,18 +141,18 @@ function measureRow(
     distance = <f64>hamming(query, row, n)
   } else if (metric == EUCLIDEAN || metric == MANHATTAN) {
     const filter = <f64>(metric == EUCLIDEAN ? euclidean32(query, row, n) : manhattan32(query, row, n))
-    measured = filter
+    lastDistance = filter
     if (filter < Infinity && filter > worst * (1 + slack) + <f64>n * LEAST_F32 * 2) return count
     distance = metric == EUCLIDEAN ? euclidean64(query, row, n) : manhattan64(query, row, n)
   } else {
     const normProduct = queryNorm * norm
     const root = sqrt<f64>(normProduct)
     const filter = <f64>dot32(query, row, n)
-    measured = 1 - filter / root
-    if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && measured > worst + slack) return count
+    lastDistance = 1 - filter / root
+    if (root >= NORM_PRODUCT_MIN && abs<f64>(filter) < Infinity && lastDistance > worst + slack) return count
     distance = cosineOf(dot64(query, row, n), normProduct)
   }
-  measured = distance
+  lastDistance = distance
   return offer(pool, k, count, distance, sequence, <u32>slot)
 }
 

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { describe, it } from 'node:test'
-import { Intake } from './intake.ts'
+import { ReadScheduler } from './read-scheduler.ts'
 
 /** Each byte that a client sends is a call that takes a millisecond. Until its first one it is known, or not, what a connection asks for. */
 async function flood(
@@ -10,18 +10,18 @@ async function flood(
   bytes: number,
   isKnown = true,
 ): Promise<{ most: number; received: number }> {
-  const intake = new Intake()
+  const readScheduler = new ReadScheduler()
   let received = 0
   let most = 0
   let inThisRound = 0
   const server = createServer((socket) => {
-    intake.greet(socket)
-    if (isKnown) intake.add(socket)
+    readScheduler.track(socket)
+    if (isKnown) readScheduler.throttle(socket)
     socket.on('data', (data) => {
       if (inThisRound === 0) setImmediate(() => (inThisRound = 0))
       for (const _byte of data) {
-        intake.add(socket)
-        intake.note()
+        readScheduler.throttle(socket)
+        readScheduler.noteWork()
         const end = performance.now() + 1
         while (performance.now() < end);
       }
@@ -42,7 +42,7 @@ async function flood(
   return { most, received }
 }
 
-describe('an intake', () => {
+describe('an readScheduler', () => {
   it('lets a round of the event loop have a few calls only, and every call in the end', async () => {
     const { most, received } = await flood(100, 2)
     assert.equal(received, 200)

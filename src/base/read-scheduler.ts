@@ -1,25 +1,25 @@
 import type { Socket } from 'node:net'
 
 /**
- * Lets calls in for a few milliseconds at a time, however many come or large they are: then all the connections
- * that have brought any rest, and are read again one by one, one more in each round of the event loop.
+ * Accepts calls for a few milliseconds at a time, however many or large they are. Then all throttled connections
+ * pause, and are resumed one by one, one more in each round of the event loop.
  *
- * libuv reads a socket until it is empty, every socket that has bytes in one round, and each call in them
- * is begun within that round: 16,000 calls over 40 connections would hold the loop for more than a second, and
- * everybody else with it, health checks too; and two megabytes of a large request, which are read at once, hold it
- * for 10 ms. What is not read yet waits in the kernel's buffers, and TCP or HTTP/2 tells the sender to wait.
+ * Without it, libuv reads every socket with bytes until it is empty, and starts all their calls within the same
+ * round: 16,000 calls over 40 connections would block the loop for more than a second, and everybody else with
+ * it, health checks too; and two megabytes of a large request, which are read at once, block it for 10 ms. What
+ * is not read yet waits in the kernel's buffers, and TCP or HTTP/2 tells the sender to wait.
  */
-export class Intake {
-  /** Connections that have not asked for anything yet: what will come of them is not known. */
+export class ReadScheduler {
+  /** Connections that have not sent a request yet: whether to throttle them is not known. */
   readonly #fresh = new Set<Socket>()
   readonly #reading = new Set<Socket>()
-  /** The first one is the next to be read again; fresh ones before all others. */
+  /** Paused connections. The first one is resumed next; fresh ones before all others. */
   readonly #restingFresh = new Set<Socket>()
   readonly #resting = new Set<Socket>()
   #turnBeganMs: number | undefined
 
-  /** A connection that has just come. It rests when it has to, until it is known what it asks for. */
-  greet(socket: Socket): void {
+  /** Adds a new connection. It may be paused until its first request decides between `throttle` and `exempt`. */
+  track(socket: Socket): void {
     this.#fresh.add(socket)
     socket.once('close', () => {
       for (const sockets of [this.#fresh, this.#reading, this.#restingFresh, this.#resting]) {
@@ -28,19 +28,19 @@ export class Intake {
     })
   }
 
-  /** This connection asks for what takes time: from now on it rests when it has to. */
-  add(socket: Socket): void {
+  /** From now on, this connection may be paused: its requests take time. */
+  throttle(socket: Socket): void {
     this.#fresh.delete(socket)
     if (!this.#resting.has(socket)) this.#reading.add(socket)
   }
 
-  /** This connection asks for what is cheap, and need not rest. */
-  pass(socket: Socket): void {
+  /** From now on, this connection is not paused: its requests are cheap. */
+  exempt(socket: Socket): void {
     this.#fresh.delete(socket)
   }
 
-  /** A call has begun, or a piece of a large one has come, on whichever connection. */
-  note(): void {
+  /** Call when a call begins or a piece of a large one arrives, on any connection; pauses reading when the time is up. */
+  noteWork(): void {
     const now = performance.now()
     if (this.#turnBeganMs === undefined) this.#begin(now)
     else if (now - this.#turnBeganMs > turnMs) this.#rest()
@@ -69,7 +69,7 @@ export class Intake {
   }
 }
 
-/** A read that has begun goes on to its end, 64 KiB, which is some 6 ms of calls with small vectors. */
+/** A started read runs to its end, 64 KiB, which is about 6 ms of calls with small vectors. */
 const turnMs = 2
 
 function stop(reading: Set<Socket>, resting: Set<Socket>): void {
@@ -86,8 +86,8 @@ interface ReadingHandle {
 }
 
 /**
- * Both transports' parsers read from the handle of a socket directly, past the socket, so that `pause` has no
- * effect. Were the handle not there, calls would come in as they do without turns.
+ * Both transports' parsers read directly from a socket's handle, so that `pause` of the socket has no effect. If Node
+ * ever removed the handle, reading would just not be paused.
  */
 function handleOf(socket: Socket): ReadingHandle | undefined {
   const { _handle: handle } = socket as unknown as { readonly _handle?: ReadingHandle | null }
