@@ -1,4 +1,4 @@
-import { mkdirSync } from 'node:fs'
+import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
@@ -50,6 +50,12 @@ export class Checkpoints {
     return loaded.filter((each) => each !== undefined)
   }
 
+  /** Whether an earlier run has kept graphs, in whatever state. */
+  get areThere(): boolean {
+    const { directory, graphs } = this.#options
+    return directory !== undefined && graphs.places.some((place) => existsSync(graphPath(directory, place)))
+  }
+
   /** @param isCalm whether changes have ended and what they set going */
   saveWhenDue(isCalm: boolean): void {
     const { graphs, scheduler } = this.#options
@@ -92,6 +98,7 @@ export class Checkpoints {
   /** Undefined when there is nothing to read, or nothing of use. */
   async #loadGraph(place: GraphPlace, directory: string): Promise<LoadedGraph | undefined> {
     const path = graphPath(directory, place)
+    if (!existsSync(path)) return undefined
     const loaded = await this.#options.scheduler.submit({ kind: 'load', ...place, path })
     if (loaded?.fault === undefined) return loaded
     const level = loaded.isOutdated ? 'info' : 'warn'

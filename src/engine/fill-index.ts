@@ -1,8 +1,10 @@
 import { DatabaseError } from '../base/errors.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import { readRows } from '../storage/row-reader.ts'
 import type { StoredRows } from '../storage/store.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
-import type { IdPages } from './id-table.ts'
+import { type IdPages, writePagedId } from './id-table.ts'
 import type { TaskResults } from './index-messages.ts'
 import { shareRanges, stopRanges } from './shared-ranges.ts'
 
@@ -57,6 +59,22 @@ async function fillSome(
   graphs.index.filled(points)
   return isDone
 }
+
+/**
+ * Fills an index on the calling thread. For a few points this is faster than handing them over, and no other thread has
+ * to know the index. Graphs that are read from disk need codes too, which only `fillIndex` makes.
+ *
+ * @throws DatabaseError `internal` that names a damaged row
+ */
+export function fillHere(index: VectorIndex, rows: StoredRows, ids: IdPages): void {
+  readRows(rows, 0, rows.slotCount, ({ slot, id, sequence, vector }) => {
+    writePagedId(ids, slot, id)
+    index.place(slot, vector, sequence)
+  })
+}
+
+/** A millisecond or two of reading. */
+export const fillHereBytes: number = 512 * 1024
 
 /** Some milliseconds of filling. */
 const fillBytes = 4 * 1024 * 1024

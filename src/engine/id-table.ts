@@ -32,7 +32,7 @@ export class IdTable {
   /** Bytes that the pages and the table take. */
   get memoryBytes(): number {
     const tables = this.#partitions.reduce((sum, { slots }) => sum + slots.byteLength, 0)
-    return this.#pages.length * pageBytes + tables
+    return this.#pages.reduce((sum, page) => sum + page.length, 0) + tables
   }
 
   /** Assigns the 16-byte `id` to `slot`. Neither may be in the table. */
@@ -43,10 +43,21 @@ export class IdTable {
 
   /** The pages of all slots below `slotCount`: for other threads to write the ids of slots that have none. */
   pages(slotCount: number): IdPages {
-    while (this.#pages.length * slotsPerPage < slotCount) {
-      this.#pages.push(new Uint8Array(new SharedArrayBuffer(pageBytes)))
+    if (slotCount <= slotsPerPage) this.#growFirst(slotCount)
+    else {
+      this.#growFirst(slotsPerPage)
+      while (this.#pages.length * slotsPerPage < slotCount) this.#pages.push(emptyPage(slotsPerPage))
     }
     return this.#pages
+  }
+
+  /** The first page is as large as it has to be: there can be thousands of small tables. */
+  #growFirst(slots: number): void {
+    const [first] = this.#pages
+    if (slots === 0 || (first !== undefined && first.length >= slots * idBytes)) return
+    const grown = emptyPage(Math.min(slotsPerPage, Math.max(slotsMin, 2 ** Math.ceil(Math.log2(slots)))))
+    if (first !== undefined) grown.set(first)
+    this.#pages[0] = grown
   }
 
   /** Adds the id that another thread wrote to the page of `slot`. Neither may be in the table. */
@@ -137,6 +148,10 @@ export class IdTable {
 export type IdPages = readonly Page[]
 type Page = Uint8Array<SharedArrayBuffer>
 
+function emptyPage(slots: number): Page {
+  return new Uint8Array(new SharedArrayBuffer(slots * idBytes))
+}
+
 /** Writes the id of a slot into its page, which must be there. */
 export function writePagedId(pages: IdPages, slot: number, id: Uint8Array): void {
   const page = pages[Math.floor(slot / slotsPerPage)]!
@@ -154,7 +169,8 @@ interface Partition {
 }
 
 const slotsPerPage = 65_536
-const pageBytes = slotsPerPage * idBytes
+/** Of the first page. */
+const slotsMin = 64
 const initialPartitionSize = 16
 /** Share of entries in use above which a partition grows. */
 const maxLoad = 0.7

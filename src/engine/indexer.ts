@@ -6,7 +6,7 @@ import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { DeadSlots } from './dead-slots.ts'
-import { fillIndex } from './fill-index.ts'
+import { fillHere, fillHereBytes, fillIndex } from './fill-index.ts'
 import { GraphBuilds } from './graph-builds.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { GraphRepair } from './graph-repair.ts'
@@ -131,13 +131,16 @@ export class Indexer {
   }
 
   /**
-   * Fills the index with the store's points, on all threads: before its graphs are read and anything is inserted.
+   * Fills the index with the store's points, on all threads unless they are few: before its graphs are read and anything is inserted.
    *
    * @param ids where the threads write the ids of live slots
    * @throws DatabaseError `internal` that names a damaged row; the reason of `signal` when that aborts
    */
   async fill(rows: StoredRows, ids: IdPages, signal?: AbortSignal): Promise<void> {
-    await fillIndex({ graphs: this.#graphs, scheduler: this.#scheduler, rows, ids }, signal)
+    const { index } = this.#graphs
+    const isSmall = rows.slotCount * index.layout.rowBytes <= fillHereBytes
+    if (isSmall && !this.#checkpoints.areThere) fillHere(index, rows, ids)
+    else await fillIndex({ graphs: this.#graphs, scheduler: this.#scheduler, rows, ids }, signal)
   }
 
   /** Reads the graphs that an earlier run kept, and queues the points that they do not have. */
