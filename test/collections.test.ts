@@ -109,7 +109,8 @@ function watchThreads(): { readonly known: readonly ReadonlySet<number>[] } & Di
       (message: { readonly kind?: string; readonly index?: number; readonly left?: number }) => {
         if (message.kind !== 'detached') return
         indexes.delete(message.index!)
-        assert.equal(message.left, indexes.size)
+        // It may not have heard of the newest yet.
+        assert.ok(message.left! <= indexes.size)
       },
     )
   }
@@ -238,20 +239,16 @@ describe(`collections of one process, seed ${seed}`, () => {
       await points.assertExact(randomVector(random, 64, 'continuous'), 'Euclidean')
       return points.collection
     }
-    await openOne()
-    // What tests before this one have left would count as given back.
-    for (let seen = -1; seen !== reservedRegions(); await sleep(50).then(collectGarbage))
-      seen = reservedRegions()
-    const before = reservedRegions()
     // Nothing in this function may hold what is closed.
-    const openAndClose = async (): Promise<void> => {
-      const collection = await openOne()
-      assert.ok(reservedRegions() > before)
-      await service.close(collection)
+    const openAndClose = async (): Promise<number> => {
+      const collections = await Promise.all(Array.from({ length: 4 }, openOne))
+      const regions = reservedRegions()
+      for (const collection of collections) await service.close(collection)
+      return regions
     }
-    await openAndClose()
+    const open = await openAndClose()
     // The engine does so too, once: on a busy machine that can come before this thread has let go.
-    while (reservedRegions() > before) await sleep(50).then(collectGarbage)
+    while (reservedRegions() > open - 4) await sleep(50).then(collectGarbage)
   })
 
   it('close the files of vectors on disk with the last thread that reads them', async (test) => {
