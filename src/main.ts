@@ -442,10 +442,7 @@ function registerCollections(metrics: ServiceMetrics, set: CollectionSet): void 
     'vicinal_collection_memory_bytes',
     `Memory that these collections take for vectors and ids.`,
     'collection',
-    () =>
-      set
-        .largestOpen(collectionsShown)
-        .map(([name, { indexBytes, idTableBytes }]) => [name, indexBytes + idTableBytes]),
+    () => set.largestOpen(collectionsShown).map(([name, { memoryBytes }]) => [name, memoryBytes]),
   )
 }
 

@@ -1,5 +1,6 @@
 import { randomBytes } from 'node:crypto'
 import { DatabaseError } from '../base/errors.ts'
+import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
@@ -30,15 +31,12 @@ export interface Decision {
 export class ChangeDecider {
   readonly #store: Store
   readonly #points: CurrentPoints
-  readonly #keyLifeMs: number
   /** The last number that was given out. */
   #sequence: number
 
-  /** @param keyLifeMs how long a repeated request is recognized by its key */
-  constructor(store: Store, points: CurrentPoints, keyLifeMs: number) {
+  constructor(store: Store, points: CurrentPoints) {
     this.#store = store
     this.#points = points
-    this.#keyLifeMs = keyLifeMs
     this.#sequence = store.sequence
   }
 
@@ -92,7 +90,7 @@ export class ChangeDecider {
    */
   async #idsGivenBefore({ identity }: Keyed, turn: Turn): Promise<readonly string[] | undefined> {
     const stored = this.#store.keyedRequest(identity.keyHash)
-    if (stored === undefined || Date.now() - stored.acceptedMs >= this.#keyLifeMs) return undefined
+    if (stored === undefined || Date.now() - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
     if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
     const bytes = idsFromSeed(stored.idSeed, stored.points)
     const ids: string[] = []

@@ -62,10 +62,10 @@ export class CollectionSet implements Collections {
     return this.#entries.size
   }
 
-  /** Figures of the open ones with the most points, by name. */
-  largestOpen(count: number): readonly (readonly [string, Collection['stats']])[] {
+  /** The open ones with the most points, by name. */
+  largestOpen(count: number): readonly (readonly [string, Collection])[] {
     const open = [...this.#entries.values()].flatMap(({ record, collection }) =>
-      collection === undefined ? [] : [[record.name, collection.stats] as const],
+      collection === undefined ? [] : [[record.name, collection] as const],
     )
     return open.sort(([, a], [, b]) => b.points - a.points).slice(0, count)
   }
@@ -250,7 +250,7 @@ export class CollectionSet implements Collections {
 
   /** Whether the collection may be closed when idle: larger ones take long to open. */
   #isSmall({ collection }: Entry): boolean {
-    const { points, dimension } = collection!.stats
+    const { points, dimension = 0 } = collection!
     return points * dimension * Float32Array.BYTES_PER_ELEMENT <= smallBytes
   }
 
@@ -294,7 +294,7 @@ export class CollectionSet implements Collections {
     const common = { name, hnsw: this.#hnswOf(record?.hnsw ?? {}), aliases: aliases.get(name) ?? [] }
     const open = record === undefined ? main : this.#entries.get(record.number)?.collection
     if (open === undefined) return { ...common, ...store.summary(record!.number) }
-    return { ...common, dimension: open.dimension ?? record?.dimension, points: open.stats.points }
+    return { ...common, dimension: open.dimension ?? record?.dimension, points: open.points }
   }
 
   /** @throws DatabaseError `already_exists` if the collection's settings differ from the given ones */

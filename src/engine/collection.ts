@@ -156,6 +156,16 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     return this.#searches?.index.dimension
   }
 
+  /** Live points. */
+  get points(): number {
+    return this.#ids.size
+  }
+
+  /** Bytes of vectors, graphs and ids. */
+  get memoryBytes(): number {
+    return (this.#searches?.index.memoryBytes ?? 0) + this.#ids.memoryBytes
+  }
+
   get stats(): CollectionStats {
     const index = this.#searches?.index
     return {
@@ -251,7 +261,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
   }
 
   /**
-   * The same without keeping anything: requests that wait, and searches under way, end with `not_found`. For a collection
+   * The same without keeping anything: requests that wait, and searches under way, end with `collection_not_found`. For a collection
    * that is removed.
    */
   discard(): Promise<void> {

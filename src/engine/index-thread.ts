@@ -8,15 +8,13 @@ import type {
   TaskResults,
   ToIndexWorker,
 } from './index-messages.ts'
-import { UntoldSegments } from './untold-segments.ts'
+import { ThreadIndexes } from './thread-indexes.ts'
 
 /** The main thread's side of one index thread. It serves every index, one task at a time. */
 export class IndexThread {
   readonly #worker: Worker
   #settle: PromiseWithResolvers<unknown> | undefined
-  /** By index, the promise that the thread drops it. */
-  readonly #detaching = new Map<number, () => void>()
-  readonly #untold = new UntoldSegments()
+  readonly #indexes = new ThreadIndexes((message) => this.#post(message))
   #fault: unknown
 
   /** @param onDeath called when the thread has ended, with the reason, before its task is rejected */
@@ -29,7 +27,7 @@ export class IndexThread {
     })
     this.#worker.on('message', (message: FromIndexWorker) => {
       if (message.kind === 'detached') {
-        this.#detached(message.index)
+        this.#indexes.detached(message.index)
         return
       }
       const settle = this.#settle!
@@ -48,22 +46,18 @@ export class IndexThread {
   }
 
   attach(index: number, segment: SegmentHandle): void {
-    if (this.#untold.add(index, segment)) this.#post({ kind: 'segment', index, segment })
+    this.#indexes.attach(index, segment)
   }
 
   /** Resolves when the thread has dropped everything of an index, after its current task. */
   detach(index: number): Promise<void> {
-    if (!this.#untold.drop(index) || this.#fault !== undefined) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.#detaching.set(index, resolve)
-      this.#post({ kind: 'detach', index })
-    })
+    return this.#indexes.detach(index)
   }
 
   /** Runs a task on an attached index; rejects when it fails or the thread has died. */
   run<Kind extends TaskKind>(index: number, task: Task<Kind>): Promise<TaskResults[Kind]['result']> {
     if (this.#fault !== undefined) return Promise.reject(this.#fault)
-    for (const segment of this.#untold.take(index)) this.#post({ kind: 'segment', index, segment })
+    this.#indexes.beforeWork(index)
     this.#settle = Promise.withResolvers<unknown>()
     this.#post({ kind: 'task', index, task: task as Task })
     return this.#settle.promise as Promise<TaskResults[Kind]['result']>
@@ -77,11 +71,6 @@ export class IndexThread {
     this.#worker.postMessage(message)
   }
 
-  #detached(index: number): void {
-    this.#detaching.get(index)?.()
-    this.#detaching.delete(index)
-  }
-
   #die(fault: unknown, onDeath: (fault: unknown) => void): void {
     if (this.#fault === undefined) {
       this.#fault = fault
@@ -89,6 +78,6 @@ export class IndexThread {
     }
     this.#settle?.reject(this.#fault)
     this.#settle = undefined
-    for (const index of [...this.#detaching.keys()]) this.#detached(index)
+    this.#indexes.end()
   }
 }

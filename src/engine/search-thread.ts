@@ -13,7 +13,7 @@ import {
   sizeOf,
   usualRingBytes,
 } from './search-ring.ts'
-import { UntoldSegments } from './untold-segments.ts'
+import { ThreadIndexes } from './thread-indexes.ts'
 
 interface Assignment {
   readonly request: SearchRequest
@@ -31,13 +31,13 @@ export class SearchThread {
   readonly #assignments: Assignment[] = []
   /** Requests that failed in the thread, whose errors are on their way. */
   readonly #failed: SearchRequest[] = []
-  /** By index, the promise that the thread drops it. */
-  readonly #detaching = new Map<number, () => void>()
-  readonly #untold = new UntoldSegments()
+  readonly #indexes = new ThreadIndexes((message) => {
+    this.#post(message)
+    this.#ring!.announceMessage()
+  })
   #collected = 0
   #completedPieces = 0
   #cost = 0
-  #isDead = false
 
   /** @param onExit called when the thread has ended by itself, after its requests have failed */
   constructor(setup: WorkerSetup, logger: Logger, onExit: (thread: SearchThread) => void) {
@@ -45,7 +45,7 @@ export class SearchThread {
     this.#worker = new Worker(new URL(`./search-worker.${extension}`, import.meta.url), { workerData: setup })
     this.#worker.on('message', (message: FromWorker) => {
       if (message.kind === 'detached') {
-        this.#detached(message.index)
+        this.#indexes.detached(message.index)
         return
       }
       this.collect()
@@ -66,22 +66,12 @@ export class SearchThread {
   }
 
   attach(index: number, segment: SegmentHandle): void {
-    if (this.#untold.add(index, segment)) this.#tell(index, segment)
-  }
-
-  #tell(index: number, segment: SegmentHandle): void {
-    this.#post({ kind: 'segment', index, segment })
-    this.#ring!.announceMessage()
+    this.#indexes.attach(index, segment)
   }
 
   /** Resolves when the thread has dropped everything of an index, whose hits are no longer needed. */
   detach(index: number): Promise<void> {
-    if (!this.#untold.drop(index) || this.#isDead) return Promise.resolve()
-    return new Promise((resolve) => {
-      this.#detaching.set(index, resolve)
-      this.#post({ kind: 'detach', index })
-      this.#ring!.announceMessage()
-    })
+    return this.#indexes.detach(index)
   }
 
   /** Microseconds of work that the thread has queued. */
@@ -103,7 +93,7 @@ export class SearchThread {
     if (this.#assignments.length === recordsMax) return false
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
     if (offset === undefined) return false
-    for (const segment of this.#untold.take(piece.index)) this.#tell(piece.index, segment)
+    this.#indexes.beforeWork(piece.index)
     this.#assignments.push({ request, piece, record: this.#ring!.submit(offset, piece) })
     this.#cost += piece.cost
     return true
@@ -134,14 +124,8 @@ export class SearchThread {
     await this.#worker.terminate()
   }
 
-  #detached(index: number): void {
-    this.#detaching.get(index)?.()
-    this.#detaching.delete(index)
-  }
-
   #abandon(error: Error): void {
-    this.#isDead = true
-    for (const index of [...this.#detaching.keys()]) this.#detached(index)
+    this.#indexes.end()
     for (const { request } of this.#assignments.splice(0)) request.fail(error)
     for (const request of this.#failed.splice(0)) request.fail(error)
   }

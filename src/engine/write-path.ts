@@ -1,6 +1,5 @@
 import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import type { NewPoint } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { Change, Store, WriteGroup } from '../storage/store.ts'
@@ -58,15 +57,13 @@ export class WritePath {
     readonly target: ChangeTarget
     /** Bytes of requests that wait for the disk or are on their way to it. */
     readonly queuedBytes: BudgetShare
-    /** How long a repeated request is recognized by its key. */
-    readonly keyLifeMs?: number | undefined
   }) {
-    const { store, slots, target, queuedBytes, keyLifeMs = idempotencyKeyLifeMs } = options
+    const { store, slots, target, queuedBytes } = options
     this.#store = store
     this.#slots = slots
     this.#target = target
     this.#queue = new WriteQueue(queuedBytes)
-    this.#decider = new ChangeDecider(store, target, keyLifeMs)
+    this.#decider = new ChangeDecider(store, target)
   }
 
   /**

@@ -223,8 +223,9 @@ function refuseRequests(
     }
   })
   // Not while the rest of a body is arriving: the connection would be reset, and the answer could be lost.
-  app.addHook('onSend', async (request, reply) => {
+  app.addHook('onSend', (request, reply, _payload, done) => {
     if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
+    done()
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
   // These two are not ids, although the pattern of an id matches them.
