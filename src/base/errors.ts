@@ -7,6 +7,7 @@ export type Reason =
   | 'not_found'
   | 'collection_not_found'
   | 'already_exists'
+  | 'precondition_failed'
   | 'route_not_found'
   | 'method_not_allowed'
   | 'unsupported_media_type'
@@ -34,6 +35,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   not_found: { grpc: 5, http: 404 },
   collection_not_found: { grpc: 5, http: 404 },
   already_exists: { grpc: 6, http: 409 },
+  precondition_failed: { grpc: 9, http: 412 },
   route_not_found: { grpc: 12, http: 404 },
   method_not_allowed: { grpc: 12, http: 405 },
   unsupported_media_type: { grpc: 3, http: 415 },

@@ -1,5 +1,8 @@
-import type { IdLists } from '../base/id-lists.ts'
-import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
+import type { Scalar } from '../base/attributes.ts'
+import type { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import type { Include, NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
+import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import type { Snapshot } from '../storage/store.ts'
 
 export type { Snapshot }
@@ -7,8 +10,57 @@ export type { Snapshot }
 /** Identifies a request with an idempotency key, by hashes of 16 bytes. */
 export interface RequestIdentity {
   readonly keyHash: Uint8Array
-  /** The hash of the points to store: equal for equal points, however the transports encode them. */
+  /** The hash of what was asked for: equal for equal requests, however the transports encode them. */
   readonly bodyHash: Uint8Array
+}
+
+export interface InsertOptions {
+  /** `continue` stores what can be stored and reports the rest; `abort` stores all or nothing. */
+  readonly onError?: 'abort' | 'continue' | undefined
+  readonly identity?: RequestIdentity | undefined
+  readonly signal?: AbortSignal | undefined
+}
+
+/** What an insert stored: ids by input; null for those of `errors`, which only `continue` has. */
+export interface Inserted {
+  readonly ids: readonly (string | null)[]
+  readonly errors: readonly ItemError[]
+}
+
+export interface ItemError {
+  readonly index: number
+  readonly error: DatabaseError
+}
+
+export interface ListQuery {
+  readonly filter?: Filter | undefined
+  /** 1..`MAX_LIMIT`. */
+  readonly limit: number
+  /** From the page before; checked by the engine: `invalid_argument` for one that it never made. */
+  readonly cursor?: string | undefined
+  readonly include: Include
+}
+
+/** A page of points in the order of their insertion. */
+export interface ListPage {
+  readonly points: readonly ({ readonly id: string } & HitDetails)[]
+  /** Absent on the last page. */
+  readonly nextCursor?: string | undefined
+}
+
+export interface FacetCount {
+  readonly value: Scalar
+  readonly count: number
+}
+
+/** Which points a request by filter changes, and how many. */
+export interface ChangeByFilter {
+  readonly filter: Filter
+  readonly change: Patch | 'delete'
+  /** Changes at most; the engine lowers it to 100,000. */
+  readonly limit?: number | undefined
+  /** Counts, and changes nothing. */
+  readonly dryRun: boolean
 }
 
 /**
@@ -19,24 +71,64 @@ export interface Database {
   /** Length of every vector; undefined until the first insert fixes it. */
   readonly dimension: number | undefined
   /**
-   * Stores all points or none; ids are in the order of `points`, which is not empty.
+   * Stores all points or none, unless told to continue.
    *
-   * With an `identity`, a request that was stored before gets the same ids again, also those of points that have been
-   * removed since. A repetition that arrives while the first is in progress waits for it.
+   * With an `identity`, a request that was stored before gets the same answer again, also with ids of points that have
+   * been removed since. A repetition that arrives while the first is in progress waits for it.
    *
-   * @throws DatabaseError `key_reused` when a request with another body was stored under the key
+   * @throws DatabaseError `key_reused` when a request with another body was stored under the key; `already_exists`,
+   *   naming the item, for an id that exists
    */
-  insert(
-    points: readonly NewPoint[],
-    signal?: AbortSignal,
-    identity?: RequestIdentity,
-  ): Promise<readonly string[]>
+  insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted>
   /** Removes the point; false when there is none with this id. `id` is a lower-case UUID. */
   remove(id: string, signal?: AbortSignal): Promise<boolean>
-  /** The point with this id, a lower-case UUID, as it was stored. */
-  get(id: string): Point | undefined
-  /** Ids of the nearest points, a list a query: closest first, equal distances by insertion order. */
-  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<IdLists>
+  /**
+   * Stores a point under its id, in place of the one that was there.
+   *
+   * @throws DatabaseError `precondition_failed`
+   */
+  put(
+    id: string,
+    point: Pick<NewPoint, 'vector' | 'payload'>,
+    when?: Precondition,
+    signal?: AbortSignal,
+  ): Promise<{ readonly version: number; readonly created: boolean }>
+  /**
+   * Changes a point.
+   *
+   * @throws DatabaseError `not_found`; `precondition_failed`; `invalid_argument` when its attributes would exceed a limit
+   */
+  patch(
+    id: string,
+    patch: Patch,
+    when?: Precondition,
+    signal?: AbortSignal,
+  ): Promise<{ readonly version: number }>
+  /** Changes or removes the points that match, in one atomic group, those inserted first before the others. */
+  changeByFilter(
+    request: ChangeByFilter,
+    signal?: AbortSignal,
+  ): Promise<{ readonly changed: number; readonly more: boolean }>
+  /** The point with this id, a lower-case UUID. */
+  get(id: string): Promise<Point | undefined>
+  /**
+   * The nearest points, a list a query: closest first, equal distances by insertion order.
+   *
+   * @throws DatabaseError `not_found` for a query near a point that does not exist
+   */
+  search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults>
+  list(query: ListQuery, signal?: AbortSignal): Promise<ListPage>
+  /** How many points match; all points without a filter. */
+  count(filter?: Filter, signal?: AbortSignal): Promise<number>
+  /** By path, the values of matching points with the number of points that have them: the `limit` most frequent, equal counts by value. */
+  facets(
+    query: {
+      readonly filter?: Filter | undefined
+      readonly paths: readonly string[]
+      readonly limit: number
+    },
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<string, readonly FacetCount[]>>
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *

@@ -1,0 +1,42 @@
+/**
+ * What a point can carry besides its content: named values, nested in maps and lists. JSON, protobuf and the payload
+ * record on disk each have their spelling; this is the one form in between.
+ */
+
+/** A moment, in whole microseconds since 1970; always a number that float64 represents exactly. */
+export class DateTime {
+  readonly us: number
+
+  constructor(us: number) {
+    this.us = us
+  }
+}
+
+/** A place on the Earth, in degrees: latitude -90..90, longitude -180..180. */
+export class GeoPoint {
+  readonly lat: number
+  readonly lon: number
+
+  constructor(lat: number, lon: number) {
+    this.lat = lat
+    this.lon = lon
+  }
+}
+
+/** A single value. A number is finite. */
+export type Scalar = string | number | boolean | DateTime | GeoPoint
+
+export type AttributeValue = Scalar | readonly AttributeValue[] | Attributes
+
+/** By name. A `Map`, because names are the caller's: `__proto__` is a name like any other. */
+export type Attributes = ReadonlyMap<string, AttributeValue>
+
+/** Of one point's attributes. */
+export const attributeLimits = {
+  /** Of their canonical JSON, in UTF-8. */
+  bytes: 65_536,
+  /** Maps and lists within each other, the attributes themselves counted. */
+  depth: 8,
+  /** Different paths, those of maps included. */
+  paths: 256,
+} as const
