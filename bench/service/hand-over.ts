@@ -4,7 +4,7 @@
  * walk alone.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { SearchQuery } from '../../src/base/point.ts'
+import type { VectorQuery } from '../../src/base/point.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
@@ -19,7 +19,7 @@ const dimension = Number(process.argv[2] ?? 128)
 const vectors = clusteredVectors(seededRandom(5), count + queryCount, dimension)
 const queries = vectors
   .slice(count)
-  .map((vector): SearchQuery => ({ vector, metric: 'Euclidean', limit: 10, ef: 128 }))
+  .map((vector): VectorQuery => ({ vector, metric: 'Euclidean', limit: 10, ef: 128 }))
 
 await using fixture = new IndexFixture(dimension)
 for (const vector of vectors.slice(0, count)) fixture.insert(vector)

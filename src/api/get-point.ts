@@ -9,7 +9,7 @@ export const pointNotFound = 'Point not found'
 
 /** The stored point, its float32 values unchanged. Fails with `not_found` when there is none with this id. */
 export async function getPoint(context: ApiContext, input: PointIdInput): Promise<Point> {
-  const point = context.database.get(checkId(input.id, 'id'))
+  const point = await context.database.get(checkId(input.id, 'id'))
   if (point === undefined) throw new DatabaseError('not_found', pointNotFound)
   return point
 }

@@ -12,6 +12,6 @@ export async function insertVector(context: ApiContext, input: PointInput, call:
   const point = checkPoint(input, context.database.dimension, '')
   identity?.add(point)
   call.decoded?.()
-  const [id] = await context.database.insert([point], call.signal, identity?.whole())
-  return id!
+  const { ids } = await context.database.insert([point], { signal: call.signal, identity: identity?.whole() })
+  return ids[0]!
 }

@@ -29,5 +29,7 @@ export async function insertVectorsBatch(
   const points = await checkBatch(input.vectors, 'vectors', check, call.signal)
   recheckDimension(points, dimension, context.database.dimension, (index) => `vectors[${index}].vector`)
   call.decoded?.()
-  return points.length === 0 ? [] : context.database.insert(points, call.signal, identity?.whole())
+  if (points.length === 0) return []
+  const { ids } = await context.database.insert(points, { signal: call.signal, identity: identity?.whole() })
+  return ids as readonly string[]
 }

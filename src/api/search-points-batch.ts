@@ -1,5 +1,5 @@
 import { IdLists } from '../base/id-lists.ts'
-import type { SearchQuery } from '../base/point.ts'
+import type { VectorQuery } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
 import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'
 
@@ -19,9 +19,9 @@ export async function searchPointsBatch(
   const { database, limits } = context
   const { dimension } = database
   const { queryVector } = call.fields
-  const check = (item: SearchInput, path: string): SearchQuery =>
+  const check = (item: SearchInput, path: string): VectorQuery =>
     checkQuery(item, dimension, limits, path, queryVector)
   const queries = await checkBatch(input.queries, 'queries', check, call.signal)
   recheckDimension(queries, dimension, database.dimension, (index) => `queries[${index}].${queryVector}`)
-  return queries.length === 0 ? IdLists.of([]) : database.search(queries, call.signal)
+  return queries.length === 0 ? IdLists.of([]) : (await database.search(queries, call.signal)).ids
 }

@@ -8,5 +8,5 @@ import { checkQuery, type SearchInput } from './validation.ts'
  */
 export async function searchPoints(context: ApiContext, input: SearchInput, call: Call): Promise<IdLists> {
   const query = checkQuery(input, context.database.dimension, context.limits, '', call.fields.queryVector)
-  return context.database.search([query], call.signal)
+  return (await context.database.search([query], call.signal)).ids
 }

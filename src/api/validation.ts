@@ -8,7 +8,7 @@ import {
   metrics,
   type NewPoint,
   type Payload,
-  type SearchQuery,
+  type VectorQuery,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
@@ -60,7 +60,7 @@ export function checkQuery(
   limits: Limits,
   path: string,
   vectorField: string,
-): SearchQuery {
+): VectorQuery {
   const vector = checkVector(input.vector, dimension, `${path}${vectorField}`)
   const metric = checkEnum<Metric>(input.similarity, metrics, `${path}similarity`)
   const limit = checkLimit(input.limit, limits.maxLimit, `${path}limit`)

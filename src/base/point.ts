@@ -92,3 +92,8 @@ export interface SearchQuery {
   /** Whether the answer says how it was found. */
   readonly profile?: boolean | undefined
 }
+
+/** A query with the vector to search near. */
+export interface VectorQuery extends SearchQuery {
+  readonly vector: Float32Array
+}

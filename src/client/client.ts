@@ -1,4 +1,6 @@
-import type { Metric, Payload, Point } from '../base/point.ts'
+import type { Metric, Payload, Point as StoredPoint } from '../base/point.ts'
+
+export type Point = Omit<StoredPoint, 'version'>
 import type { CallOptions, InsertOptions } from './call-options.ts'
 import type { CollectionsClient } from './collections.ts'
 

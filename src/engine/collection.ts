@@ -1,12 +1,12 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { IdLists } from '../base/id-lists.ts'
 import { idBytes, writeIdBytes } from '../base/ids.ts'
-import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
+import type { Metric, NewPoint, Point, SearchQuery, VectorQuery } from '../base/point.ts'
+import type { SearchResults } from '../base/search-results.ts'
 import { inTurns } from '../base/turns.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, Snapshot, Store } from '../storage/store.ts'
-import type { Database, RequestIdentity } from './database.ts'
+import type { Database, Inserted, InsertOptions } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { foundIds } from './found-ids.ts'
 import type { GraphMeasure } from './graph-measures.ts'
@@ -183,36 +183,63 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     }
   }
 
-  insert(
-    points: readonly NewPoint[],
-    signal?: AbortSignal,
-    identity?: RequestIdentity,
-  ): Promise<readonly string[]> {
-    return this.#writePath.insert(points, signal, identity)
+  async insert(points: readonly NewPoint[], { signal, identity }: InsertOptions = {}): Promise<Inserted> {
+    return { ids: await this.#writePath.insert(points, signal, identity), errors: [] }
+  }
+
+  put(): Promise<never> {
+    throw new Error('being built')
+  }
+
+  patch(): Promise<never> {
+    throw new Error('being built')
+  }
+
+  changeByFilter(): Promise<never> {
+    throw new Error('being built')
+  }
+
+  list(): Promise<never> {
+    throw new Error('being built')
+  }
+
+  count(): Promise<never> {
+    throw new Error('being built')
+  }
+
+  facets(): Promise<never> {
+    throw new Error('being built')
   }
 
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
     return this.#writePath.remove(id, signal)
   }
 
-  get(id: string): Point | undefined {
+  async get(id: string): Promise<Point | undefined> {
     if (this.#refusal !== undefined) throw this.#refusal
     const slot = this.find(id)
     if (slot === -1) return undefined
     // Between the commit of a deletion and its taking effect here the store has no payload any more.
     const payload = this.#store.payload(slot, id)
-    return payload && { id, payload, vector: this.#index!.read(slot) }
+    return payload && { id, payload, vector: this.#index!.read(slot), version: this.#index!.sequenceOf(slot) }
   }
 
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<IdLists> {
+  async search(given: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
+    const queries = given as readonly VectorQuery[]
     const results = this.#admitResults(queries)
     this.#results.hold(results)
     const removals = this.#index?.removals ?? 0
     try {
       const hits = (await this.#searches?.search(queries, signal)) ?? new HitLists(queries.length)
-      return await inTurns(foundIds(hits, this.#ids, this.#index, removals))
+      const ids = await inTurns(foundIds(hits, this.#ids, this.#index, removals))
+      return {
+        ids,
+        distances: new Float64Array(ids.total),
+        details: queries.map(() => undefined),
+        profiles: queries.map(() => undefined),
+      }
     } finally {
       this.#results.release(results)
     }

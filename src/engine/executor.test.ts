@@ -4,7 +4,7 @@ import type { Worker } from 'node:worker_threads'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
-import { metrics, type SearchQuery } from '../base/point.ts'
+import { metrics, type VectorQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -58,7 +58,7 @@ function filledIndex(
 }
 
 /** Slots in the order that the definition of the distance gives. */
-function expected(live: ReadonlyMap<number, Model>, { vector, metric, limit }: SearchQuery): number[] {
+function expected(live: ReadonlyMap<number, Model>, { vector, metric, limit }: VectorQuery): number[] {
   return [...live]
     .map(([slot, point]) => ({
       slot,
@@ -70,7 +70,7 @@ function expected(live: ReadonlyMap<number, Model>, { vector, metric, limit }: S
     .map(({ slot }) => slot)
 }
 
-function queriesOf(count: number, dimension: number, kind: VectorKind, limit: number): SearchQuery[] {
+function queriesOf(count: number, dimension: number, kind: VectorKind, limit: number): VectorQuery[] {
   const random = seededRandom(seed + 1)
   return Array.from({ length: count }, (_, index) => ({
     vector: randomVector(random, dimension, kind),
@@ -82,7 +82,7 @@ function queriesOf(count: number, dimension: number, kind: VectorKind, limit: nu
 
 async function slotsOf(
   executor: Pick<IndexSearches, 'search'>,
-  queries: readonly SearchQuery[],
+  queries: readonly VectorQuery[],
 ): Promise<number[][]> {
   return (await executor.search(queries)).lists().map((hits) => hits.map(({ slot }) => slot))
 }
@@ -318,7 +318,7 @@ describe('several indexes', () => {
     await using executor = startThreads({ threads: 1, maxQueuedQueries: 20 })
     const flood = executor.attach(first.index)
     const other = executor.attach(second.index)
-    const queries = (count: number): SearchQuery[] => queriesOf(count, 64, 'continuous', 5)
+    const queries = (count: number): VectorQuery[] => queriesOf(count, 64, 'continuous', 5)
     const alone = flood.search(queries(20))
     await assert.rejects(flood.search(queries(1)), { message: /20 queries are waiting, the most is 20/ })
     const late = other.search(queries(1))

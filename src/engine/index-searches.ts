@@ -1,5 +1,5 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { SearchQuery } from '../base/point.ts'
+import type { VectorQuery } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import { Searcher } from '../index/searcher.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -60,13 +60,13 @@ export class IndexSearches {
    *   accepted if no query to its index waits), `cancelled` when `signal` aborts, `shutting_down` after `close`, and
    *   the error of `discard` after that
    */
-  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<HitLists> {
+  async search(queries: readonly VectorQuery[], signal?: AbortSignal): Promise<HitLists> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
     const refusal = this.#options.queries.refusal(queries.length)
     if (refusal !== undefined) throw refusal
     if (this.#pieces.bytesOf(queries.length) <= this.#options.inlineBytesMax) {
-      const search = (query: SearchQuery): readonly Hit[] =>
+      const search = (query: VectorQuery): readonly Hit[] =>
         this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
       return HitLists.of(queries.map(search))
     }
@@ -105,7 +105,7 @@ export class IndexSearches {
     await this.#options.executor.detach(this)
   }
 
-  #enqueue(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
+  #enqueue(queries: readonly VectorQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
     const { queries: share, executor } = this.#options
     return new Promise((resolve, reject) => {
       const request = new SearchRequest(queries.length, this.#pieces.cut(queries), (error) => {

@@ -1,4 +1,4 @@
-import type { Metric, SearchQuery } from '../base/point.ts'
+import type { Metric, VectorQuery } from '../base/point.ts'
 import { isCheaperThanScan, type Route } from '../index/graph.ts'
 import type { IndexQuery, Searcher, SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
@@ -28,7 +28,7 @@ export class SearchPieces {
   }
 
   /** A query for the index, with its route. */
-  indexQuery({ vector, metric, limit, ef }: SearchQuery): IndexQuery {
+  indexQuery({ vector, metric, limit, ef }: VectorQuery): IndexQuery {
     const route = this.#routeOf(metric, Math.max(ef, limit))
     return { vector, metric, ef, route, k: Math.min(limit, Math.max(1, this.#index.liveCount)) }
   }
@@ -44,7 +44,7 @@ export class SearchPieces {
    * Queries that walk through a graph are grouped by a few; several queries that scan read the rows together, and
    * a single one is cut by slots. Pieces are created one by one, because creating thousands would block the event loop.
    */
-  *cut(queries: readonly SearchQuery[]): Generator<Piece, void> {
+  *cut(queries: readonly VectorQuery[]): Generator<Piece, void> {
     const scanning: Placed[] = []
     let walking: Placed[] = []
     for (let at = 0; at < queries.length; at += 1) {

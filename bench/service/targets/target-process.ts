@@ -41,15 +41,16 @@ async function startEcho(): Promise<Ports> {
     collections: noCollections,
     database: {
       dimension: undefined,
-      insert: async (points) => points.map((_, index) => ids[index % ids.length]!),
+      insert: async (points) => ({ ids: points.map((_, index) => ids[index % ids.length]!), errors: [] }),
       remove: async () => true,
-      get: () => undefined,
+      get: async () => undefined,
       search: async (queries) => {
         let end = 0
-        return new IdLists(
+        const lists = new IdLists(
           found,
           queries.map(({ limit }) => (end += Math.min(limit, ids.length))),
         )
+        return { ids: lists, distances: new Float64Array(end), details: queries.map(() => undefined), profiles: queries.map(() => undefined) }
       },
       snapshot: () => {
         throw new Error('an echo has nothing to keep')
