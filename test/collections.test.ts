@@ -346,10 +346,9 @@ describe('the dimension of an empty collection', () => {
     assert.deepEqual([collection.dimension, collection.stats.indexBytes], [undefined, 0])
 
     disk.fail({ operation: 'write', code: 'ENOSPC' })
-    const failing = collection.insert([point(8)])
-    const [id] = await insertIds(collection, [point(4)]).finally(() =>
-      assert.rejects(failing, { reason: 'disk_full' }),
-    )
+    const failed = assert.rejects(collection.insert([point(8)]), { reason: 'disk_full' })
+    const [id] = await insertIds(collection, [point(4)])
+    await failed
     assert.equal(collection.dimension, 4)
     assert.deepEqual((await collection.get(id!))!.vector, point(4).vector)
     const query = { vector: point(4).vector, metric: 'Euclidean', limit: 3, ef: 3 } as const
