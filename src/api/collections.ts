@@ -54,7 +54,8 @@ export async function putCollection(
   { name, dimension, hnsw = {} }: PutCollectionInput,
 ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
   const settings: CollectionSettings = {
-    dimension: dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
+    dimension:
+      dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
     hnsw: checkHnsw(hnsw),
   }
   return await collections.put(checkName(name, 'name'), settings)

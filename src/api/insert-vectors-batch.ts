@@ -9,6 +9,8 @@ import { nameConflict } from './insert-vector.ts'
 import { identityOf, type RequestIdentityBuilder } from './request-identity.ts'
 import { type BatchItems, checkPoint, type PointInput } from './validation.ts'
 
+export type { ItemError }
+
 export interface InsertVectorsBatchInput {
   readonly vectors?: BatchItems<PointInput> | undefined
   /** Absent: `abort`. */

@@ -121,6 +121,9 @@ function checkExtras(
  */
 export type BatchItems<Input> = Iterable<Input | DatabaseError | undefined>
 
+/** An item as a transport reads it; a function for one that may take long, which yields from time to time. */
+export type ItemSteps<Item> = Item | (() => Generator<undefined, Item, void>)
+
 /**
  * Runs `check` over the items of a batch; fails with the error of the first bad item. Items are decoded while they
  * are iterated, so this is also where a large batch yields to other work.

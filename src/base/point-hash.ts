@@ -24,7 +24,10 @@ export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number): voi
 }
 
 /** Everything else of a point as text, the same for equal values; undefined if there is nothing else. */
-function extensionOf({ id, onConflict, payload }: NewPoint, ttlSeconds: number | undefined): string | undefined {
+function extensionOf(
+  { id, onConflict, payload }: NewPoint,
+  ttlSeconds: number | undefined,
+): string | undefined {
   const { attributes, expiresAtUs } = payload
   if (id === undefined && attributes === undefined && expiresAtUs === undefined) return undefined
   return JSON.stringify([
