@@ -15,13 +15,14 @@ export class BackwardWriter {
 
   text(field: number, text: string): void {
     const end = this.length
-    const bytes = Buffer.byteLength(text)
-    this.#bytes.write(text, this.#take(bytes))
+    const at = this.#take(Buffer.byteLength(text))
+    this.#bytes.write(text, at)
     this.head(field, end)
   }
 
   double(field: number, value: number): void {
-    this.#bytes.writeDoubleLE(value, this.#take(8))
+    const at = this.#take(8)
+    this.#bytes.writeDoubleLE(value, at)
     this.#tag(field, wireFixed64)
   }
 
@@ -60,7 +61,7 @@ export class BackwardWriter {
     }
   }
 
-  /** Makes room before what was written; returns its position. */
+  /** Makes room before what was written, often in new memory; returns its position. */
   #take(bytes: number): number {
     if (bytes > this.#start) {
       const grown = Buffer.allocUnsafe(2 * (this.#bytes.length + bytes))
