@@ -54,9 +54,9 @@ export function isMap(value: AttributeValue | undefined): value is Attributes {
   return value instanceof Map
 }
 
-function valueOf(parsed: unknown): AttributeValue {
+function fromParsed(parsed: unknown): AttributeValue {
   if (typeof parsed === 'string' || typeof parsed === 'number' || typeof parsed === 'boolean') return parsed
-  if (Array.isArray(parsed)) return parsed.map(valueOf)
+  if (Array.isArray(parsed)) return parsed.map(fromParsed)
   if (typeof parsed !== 'object' || parsed === null) throw damaged(parsed)
   if (Object.hasOwn(parsed, '$date')) return momentOf(parsed as { readonly $date: unknown })
   if (Object.hasOwn(parsed, '$geo')) return geoOf(parsed as { readonly $geo: unknown })
@@ -65,7 +65,7 @@ function valueOf(parsed: unknown): AttributeValue {
 
 function mapOf(parsed: object): Attributes {
   // `Object.entries` has `__proto__` as any other name: `JSON.parse` makes it an own property.
-  return new Map(Object.entries(parsed).map(([name, value]) => [name, valueOf(value)]))
+  return new Map(Object.entries(parsed).map(([name, value]) => [name, fromParsed(value)]))
 }
 
 function momentOf({ $date }: { readonly $date: unknown }): DateTime {

@@ -1,8 +1,8 @@
 import { DateTime } from './attributes.ts'
 
 /**
- * Moments as text, in RFC 3339. They are whole microseconds, of the years 0001 to 9999 in UTC, and exact in float64: until
- * the year 2255 that is every microsecond, later every 64th at worst, so every whole second.
+ * Moments as text, in RFC 3339. They are whole microseconds, of the years 0001 to 9999 in UTC, and exact in float64: that is
+ * every microsecond of the years 1685 to 2254, every 32nd at worst in others, and so every whole second.
  */
 
 /** What a moment must be, for messages. */

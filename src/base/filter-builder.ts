@@ -71,7 +71,7 @@ export class FilterBuilder {
   /** A path of the caller's, or one of ours that begins with "$". */
   path(path: string, at: string): string {
     if (!path.startsWith('$')) return checkPath(path, at)
-    if (Object.hasOwn(operatorsOfMetaPaths, path)) return path
+    if (isMetaPath(path)) return path
     throw invalid(`${at} is not known: names that begin with "$" here are ${metaPathWords}`)
   }
 
@@ -145,8 +145,8 @@ export class FilterBuilder {
   }
 
   #checkOperator(path: string, operator: Operator, at: string): void {
-    if (!path.startsWith('$')) return
-    const allowed = operatorsOfMetaPaths[path as MetaPath]
+    if (!isMetaPath(path)) return
+    const allowed = operatorsOfMetaPaths[path]
     if (allowed.includes(operator)) return
     const choices = new Set(allowed.map((each) => this.#names[each]))
     throw invalid(`${at} is not possible: ${path} has ${[...choices].join(', ')}`)
@@ -181,6 +181,11 @@ const operatorsOfMetaPaths: Readonly<Record<MetaPath, readonly Operator[]>> = {
   $version: [...equality, ...order],
 }
 
+export function isMetaPath(path: string): path is MetaPath {
+  return Object.hasOwn(operatorsOfMetaPaths, path)
+}
+
+/** All of them, for messages. */
 export const metaPathWords: string = Object.keys(operatorsOfMetaPaths).join(', ')
 
 function invalid(message: string): DatabaseError {

@@ -42,12 +42,10 @@ const digits = 65_536
 
 const wordsPerId = idBytes / 4
 
+/** The ids as words, in the same memory where it is aligned for them. */
 function words(ids: Uint8Array): Uint32Array {
-  return new Uint32Array(
-    ids.byteOffset % 4 === 0 ? ids.buffer : ids.slice().buffer,
-    ids.byteOffset % 4 === 0 ? ids.byteOffset : 0,
-    ids.length / 4,
-  )
+  const aligned = ids.byteOffset % 4 === 0 ? ids : new Uint8Array(ids)
+  return new Uint32Array(aligned.buffer, aligned.byteOffset, aligned.length / 4)
 }
 
 function digitOf(rows: Uint32Array, row: number, pair: number): number {

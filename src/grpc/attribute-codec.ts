@@ -10,14 +10,7 @@ import {
   placeOf,
 } from '../base/attribute-checks.ts'
 import { isList } from '../base/attribute-json.ts'
-import {
-  type Attributes,
-  type AttributeValue,
-  attributeLimits,
-  DateTime,
-  GeoPoint,
-  type Scalar,
-} from '../base/attributes.ts'
+import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { BackwardWriter } from './backward-writer.ts'
 import { MergedMessage, Oneof } from './merged-message.ts'
@@ -44,9 +37,7 @@ export function readSet(message: WireReader, path: string): Attributes | undefin
 
 /** Reads a `Value` that is a single one: no list and no map. */
 export function readScalar(message: WireReader, path: string): Scalar {
-  const value = readValue(message, path, attributeLimits.depth + 1)
-  if (value instanceof Map || isList(value)) throw notSingle(path)
-  return value as Scalar
+  return readValue(message, path, singleOnly) as Scalar
 }
 
 /** Reads a `GeoPoint`. */
@@ -103,16 +94,20 @@ function* entriesOf(message: WireReader): Generator<{ name: string; value: WireR
   }
 }
 
+/** In place of a depth: where maps and lists are refused. */
+const singleOnly = 0
+
 /** @param depth of the value if it is a map or a list */
 function readValue(message: WireReader, path: string, depth: number): AttributeValue {
   const kind = new Oneof()
   let scalar: Scalar = 0
+  let us: number | bigint = 0
   while (message.next()) {
     const { field } = message
     if (message.is(1, wireLength)) scalar = message.string()
     else if (message.is(2, wireFixed64)) scalar = message.double()
     else if (message.is(3, wireVarint)) scalar = message.bool()
-    else if (message.is(4, wireVarint)) scalar = checkDateTime(message.int64(), path)
+    else if (message.is(4, wireVarint)) us = message.int64()
     else if (field >= 5 && field <= 7 && message.type === wireLength) {
       kind.setMessage(field, message.view())
       continue
@@ -122,7 +117,9 @@ function readValue(message: WireReader, path: string, depth: number): AttributeV
     }
     kind.setScalar(field)
   }
+  if (kind.field === 4) return checkDateTime(us, path)
   if (kind.field === 5) return readGeo(kind.reader(), path)
+  if (kind.field > 5 && depth === singleOnly) throw notSingle(path)
   if (kind.field === 6) return readList(kind.reader(), path, depth)
   if (kind.field === 7) return readMap(kind.reader(), path, depth)
   if (kind.field === 0)
@@ -131,7 +128,7 @@ function readValue(message: WireReader, path: string, depth: number): AttributeV
 }
 
 function readList(message: WireReader, path: string, depth: number): readonly AttributeValue[] {
-  if (depth > attributeLimits.depth) checkDepth(depth, path)
+  checkDepth(depth, path)
   const values: AttributeValue[] = []
   while (message.next()) {
     if (message.is(1, wireLength)) {
@@ -144,9 +141,8 @@ function readList(message: WireReader, path: string, depth: number): readonly At
 function writeMap(writer: BackwardWriter, map: Attributes): void {
   for (const [name, value] of [...map].reverse()) {
     const end = writer.length
-    const valueEnd = writer.length
     writeValue(writer, value)
-    writer.head(2, valueEnd)
+    writer.head(2, end)
     writer.text(1, name)
     writer.head(1, end)
   }

@@ -15,8 +15,7 @@ export class BackwardWriter {
 
   text(field: number, text: string): void {
     const end = this.length
-    const bytes = Buffer.byteLength(text)
-    const at = this.#take(bytes)
+    const at = this.#take(Buffer.byteLength(text))
     this.#bytes.write(text, at)
     this.head(field, end)
   }
@@ -88,7 +87,7 @@ export class BackwardWriter {
     }
   }
 
-  /** Makes room before what was written; returns its position. */
+  /** Makes room before what was written, often in new memory; returns its position. */
   #take(bytes: number): number {
     if (bytes > this.#start) {
       const grown = Buffer.allocUnsafe(2 * (this.#bytes.length + bytes))

@@ -24,7 +24,7 @@ export class MergedMessage {
 
 /**
  * A oneof while its message is read: the field that came last counts, and messages only merge with those of the same field
- * that came directly before.
+ * that came directly before. A message that does not count is not read at all.
  */
 export class Oneof {
   /** The number of the field that counts; 0 for none. */

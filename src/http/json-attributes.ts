@@ -85,14 +85,14 @@ export function readExactNumber(json: JsonScanner, path: string): number {
   expectKind(json, 'number', path)
   const text = json.numberText()
   const value = Number(text)
-  if (!Number.isFinite(value))
-    throw invalid(`${path} is ${cut(text)}, beyond what float64 can hold (about 1.8e308)`)
   const isWhole = /^-?\d+$/.test(text)
   if (isWhole && (Math.abs(value) > wholeMax || (Math.abs(value) === wholeMax && text !== String(value)))) {
     throw invalid(
       `${path} is ${cut(text)}, whole numbers are at most 2^53 (${wholeMax}); text can hold longer ones`,
     )
   }
+  if (!Number.isFinite(value))
+    throw invalid(`${path} is ${cut(text)}, beyond what float64 can hold (about 1.8e308)`)
   return value + 0
 }
 

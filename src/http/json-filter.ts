@@ -2,7 +2,7 @@ import { checkGeo, placeOf } from '../base/attribute-checks.ts'
 import type { Scalar } from '../base/attributes.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Bounds, Filter } from '../base/filter.ts'
-import { FilterBuilder, metaPathWords, type Operator } from '../base/filter-builder.ts'
+import { FilterBuilder, isMetaPath, metaPathWords, type Operator } from '../base/filter-builder.ts'
 import type { FilterOperands } from '../base/filter-operands.ts'
 import { isTag, readExactNumber, readGeo, readScalar, readTagged } from './json-attributes.ts'
 import type { JsonScanner } from './json-scanner.ts'
@@ -73,7 +73,7 @@ class FilterReader {
     if (key === '$or') return { kind: 'any', of: yield* this.#filters(at, depth + 1) }
     if (key === '$not') return this.#builder.not(yield* this.filter(at, depth + 1), at)
     if (operatorOf.has(key)) throw invalid(`${at} has no path: an operator is in the object of its path`)
-    if (isTag(key) || (key.startsWith('$') && !metaPathWords.split(', ').includes(key))) {
+    if (key.startsWith('$') && !isMetaPath(key)) {
       throw invalid(
         `${at} is not known: names that begin with "$" here are $and, $or, $not, ${metaPathWords}`,
       )
