@@ -50,7 +50,10 @@ export const metaPaths = ['$content_type', '$expires_at', '$version'] as const
 
 /** Of one filter; a larger one is refused by name. */
 export const filterLimits = {
-  /** Nodes of `all`, `any` and `not` within each other. */
+  /**
+   * `$and`, `$or` and `$not` within each other, as written. In the tree, an object with several names becomes an `all` and
+   * `$ne` a `not`: it is at most about twice as deep.
+   */
   depth: 32,
   /** Conditions and other nodes. */
   nodes: 4_096,

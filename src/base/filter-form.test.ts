@@ -1,0 +1,93 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DateTime, GeoPoint, type Scalar } from './attributes.ts'
+import type { Filter, Test } from './filter.ts'
+import { canonicalFilter, canonicalFilterInTurns } from './filter-form.ts'
+import { idToBytes } from './ids.ts'
+
+const is = (path: string, ...values: Scalar[]): Filter => test(path, { op: 'in', values })
+const test = (path: string, what: Test): Filter => ({ kind: 'condition', path, test: what })
+const all = (...of: Filter[]): Filter => ({ kind: 'all', of })
+const any = (...of: Filter[]): Filter => ({ kind: 'any', of })
+const not = (of: Filter): Filter => ({ kind: 'not', of })
+
+const a = is('a', 1)
+const b = is('b', 'x')
+const c = test('c', { op: 'exists' })
+const numbers = Array.from({ length: 5000 }, (_, index) => index)
+
+const same: readonly (readonly [string, Filter, Filter])[] = [
+  ['operands in another order', all(a, b, c), all(c, a, b)],
+  ['operands twice', any(a, b, a), any(b, a)],
+  ['groups of one kind within each other', all(a, all(b, all(c))), all(a, b, c)],
+  ['a group of one', all(any(a)), a],
+  ['a group of one within another kind', all(a, any(all(b, c))), all(a, b, c)],
+  ['a double negation', not(not(a)), a],
+  ['a double negation of a group', all(a, not(not(all(b, c)))), all(a, b, c)],
+  ['a negation of a group of one negation', not(all(not(a))), a],
+  ['values in another order', is('a', 1, 'x', true), is('a', true, 1, 'x')],
+  ['values twice', is('a', 1, 1), is('a', 1)],
+  ['no value and no operand', is('a'), any()],
+  ['everything', all(), not(any())],
+  ['everything beside others', all(a, all(), not(is('x'))), a],
+  ['nothing beside others', all(a, any()), any()],
+  ['a test for each of one value', test('a', { op: 'contains', values: [1] }), a],
+  ['a test for each of no values', test('a', { op: 'contains', values: [] }), all()],
+  ['many values', is('a', ...numbers), is('a', ...numbers.toReversed(), 7)],
+  ['no ids', { kind: 'ids', ids: new Uint8Array(0) }, any()],
+]
+
+const different: readonly Filter[] = [
+  a,
+  not(a),
+  b,
+  is('a', '1'),
+  is('a', true),
+  is('a', new DateTime(1)),
+  is('a', new GeoPoint(1, 1)),
+  is('a', 1, 2),
+  test('a', { op: 'contains', values: [1, 2] }),
+  test('a', { op: 'exists' }),
+  test('a', { op: 'range', bounds: { gt: 1 } }),
+  test('a', { op: 'range', bounds: { gte: 1 } }),
+  test('a', { op: 'range', bounds: { gte: '1' } }),
+  test('a', { op: 'prefix', prefix: '1' }),
+  test('a', { op: 'near', center: new GeoPoint(1, 1), radiusM: 1 }),
+  test('a', { op: 'near', center: new GeoPoint(1, 1), radiusM: 2 }),
+  test('a', { op: 'box', southWest: new GeoPoint(1, 1), northEast: new GeoPoint(2, 2) }),
+  test('a', { op: 'prefix', prefix: 'x'.repeat(5000) }),
+  test('a', { op: 'prefix', prefix: 'y'.repeat(5000) }),
+  is('a', ...numbers),
+  is('a', ...numbers.slice(1)),
+  is('a", "b', 1),
+  all(a, b),
+  any(a, b),
+  not(all(a, b)),
+  all(a, any(b, c)),
+  any(a, all(b, c)),
+  all(),
+  any(),
+  { kind: 'ids', ids: idToBytes('00000000-0000-4000-8000-000000000001') },
+  { kind: 'ids', ids: new Uint8Array(16 * 5000) },
+]
+
+describe('the canonical form of a filter', () => {
+  for (const [what, one, other] of same) {
+    it(`is the same with ${what}`, () => assert.equal(canonicalFilter(one), canonicalFilter(other)))
+  }
+
+  it('is different for filters that mean something else', () => {
+    assert.equal(new Set(different.map(canonicalFilter)).size, different.length)
+  })
+
+  it('is short', () => {
+    for (const filter of different) assert.ok(canonicalFilter(filter).length <= 1200)
+  })
+
+  it('is the same when it is made in turns', async () => {
+    const many = is('a', ...Array.from({ length: 50_000 }, (_, index) => `value ${index}`))
+    for (const filter of [...different, many]) {
+      assert.equal(await canonicalFilterInTurns(filter), canonicalFilter(filter))
+    }
+  })
+})

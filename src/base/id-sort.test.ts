@@ -1,0 +1,40 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { seededRandom } from '../../test/support/random.ts'
+import { sortIdsInTurns } from './id-sort.ts'
+
+const random = seededRandom(7)
+
+/** Ids whose bytes are random from one position on: as from `newId`, or counted up by a client. */
+function idsOf(count: number, randomFrom: number, values: number): string[] {
+  return Array.from({ length: count }, () =>
+    Array.from({ length: 16 }, (_, at) => (at < randomFrom ? 0x7f : Math.floor(random() * values)))
+      .map((byte) => byte.toString(16).padStart(2, '0'))
+      .join(''),
+  )
+}
+
+describe('ids sorted in turns', () => {
+  for (const [count, randomFrom, values] of [
+    [0, 0, 256],
+    [1, 0, 256],
+    [1024, 0, 256],
+    [1025, 0, 256],
+    [20_000, 0, 256],
+    [20_000, 14, 256],
+    [20_000, 0, 2],
+    [5000, 16, 256],
+  ] as const) {
+    it(`ascend without repetition: ${count}, random from byte ${randomFrom}, ${values} values`, () => {
+      const ids = idsOf(count, randomFrom, values)
+      const given = [...ids, ...ids.slice(0, 10)]
+      // At an odd position in its memory, as the bytes of a request are.
+      const memory = Buffer.concat([Buffer.alloc(1), Buffer.from(given.join(''), 'hex')]).subarray(1)
+      const steps = sortIdsInTurns(memory)
+      let step = steps.next()
+      while (!step.done) step = steps.next()
+      const sorted = [...new Set(ids)].sort().join('')
+      assert.ok(Buffer.from(step.value).equals(Buffer.from(sorted, 'hex')))
+    })
+  }
+})
