@@ -1,6 +1,8 @@
 import { isUtf8 } from 'node:buffer'
 import { createReadStream, statSync } from 'node:fs'
-import { type ContentType, dimensionMax, type NewPoint } from '../base/point.ts'
+import { type ContentType, dimensionMax } from '../base/point.ts'
+import { type AttributesOutput, attributesFromJson, type Moment } from '../client/attributes.ts'
+import type { PointToInsert } from '../client/client.ts'
 import { UsageError } from './usage.ts'
 
 export const formats = ['jsonl', 'fvecs', 'f32', 'i8'] as const
@@ -14,12 +16,17 @@ export interface ReaderOptions {
   readonly texts?: string
 }
 
+/** A point of a file. */
+export interface FilePoint extends PointToInsert {
+  readonly vector: Float32Array
+}
+
 /** One record of a file: a point, or what is wrong with it. `where` is like `file:12`. */
 export interface Item {
   readonly where: string
   /** Bytes of the file that the record takes, blank lines before it included. */
   readonly bytes: number
-  readonly point?: NewPoint
+  readonly point?: FilePoint
   readonly fault?: string
 }
 
