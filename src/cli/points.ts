@@ -1,3 +1,4 @@
+import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { ContentType } from '../base/point.ts'
 import {
@@ -227,9 +228,9 @@ function objectIn(text: string, option: string): object {
 function momentIn(text: string | undefined): Moment | null | undefined {
   if (text === undefined) return undefined
   if (text === 'never') return null
-  const date = new Date(text)
-  if (Number.isFinite(date.getTime())) return date
-  throw new UsageError(`--expires-at: ${JSON.stringify(text)} is not a time like 2026-12-01T00:00:00Z`)
+  const moment = parseDateTime(text)
+  if (moment !== undefined) return moment
+  throw new UsageError(`--expires-at: ${JSON.stringify(text)} is not ${dateTimeWords}`)
 }
 
 function lineOf({ id, vector, payload, version, distance }: Hit): string {

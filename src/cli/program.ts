@@ -120,6 +120,10 @@ function addImport(program: Command, environment: Environment): void {
     .option('--batch-size <n>', 'points a request', whole, 1000)
     .option('--concurrency <n>', 'requests under way at once', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
+    .option(
+      '--keep-ids',
+      'store points under the ids that they have in the file; one that exists is an error',
+    )
     .option('--journal <file>', 'where to keep how far the import is (default: <file>.vicinal-import)')
     .option('--skip-invalid', 'count and report bad records instead of stopping')
     .option('--again', 'import once more what was imported already')
@@ -215,7 +219,8 @@ Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 `
 
 const importBelow = `
-A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text"}; content_type may be left out.
+A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text", "attributes": {...}, "expires_at": "..."};
+all but vector and content may be left out.
 An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
 keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
 leaves its journal, so that it is not done twice by mistake (--again).

@@ -1,4 +1,6 @@
 import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { formatDateTime, parseDateTime } from '../base/datetime.ts'
+import { DatabaseError } from '../base/errors.ts'
 
 /** A moment: a `Date`, or a `DateTime` where microseconds matter. */
 export type Moment = Date | DateTime
@@ -56,7 +58,7 @@ export function attributeFromJson(value: unknown): AttributeOutput {
   if (isList(value)) return value.map(attributeFromJson)
   if (typeof value !== 'object' || value === null) return value as string | number | boolean
   const { $date: date, $geo: geo } = value as { readonly $date?: string; readonly $geo?: GeoPoint }
-  if (date !== undefined) return momentOf(microsecondsOf(date))
+  if (date !== undefined) return momentIn(date)
   if (geo !== undefined) return new GeoPoint(geo.lat, geo.lon)
   return objectOf(Object.entries(value), attributeFromJson)
 }
@@ -75,18 +77,16 @@ export function momentOf(us: number): Moment {
   return us % 1000 === 0 ? new Date(us / 1000) : new DateTime(us)
 }
 
-/** RFC 3339 in UTC, to the microsecond. */
+/** RFC 3339 in UTC. */
 export function momentText(moment: Moment): string {
-  const us = microsecondsIn(moment)
-  const text = new Date(Math.floor(us / 1000)).toISOString()
-  const rest = us - Math.floor(us / 1000) * 1000
-  return rest === 0 ? text : `${text.slice(0, -1)}${String(rest).padStart(3, '0')}Z`
+  return formatDateTime(new DateTime(microsecondsIn(moment)))
 }
 
-/** @param text as the service writes moments: in UTC, with at most six digits of a second's fraction */
-export function microsecondsOf(text: string): number {
-  const [, seconds, fraction = ''] = /^(.*?)(?:\.(\d+))?Z$/.exec(text) ?? []
-  return Date.parse(`${seconds}Z`) * 1000 + Number(fraction.padEnd(6, '0'))
+/** @throws DatabaseError `internal` for text that the service does not write */
+export function momentIn(text: string): Moment {
+  const moment = parseDateTime(text)
+  if (moment === undefined) throw new DatabaseError('internal', `the service sent ${text} as a time`)
+  return momentOf(moment.us)
 }
 
 export function isList(value: unknown): value is readonly AttributeInput[] {

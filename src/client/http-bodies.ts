@@ -1,12 +1,5 @@
 import { jsonNumbers } from '../base/json-numbers.ts'
-import {
-  attributesFromJson,
-  attributesJson,
-  type Moment,
-  microsecondsOf,
-  momentOf,
-  momentText,
-} from './attributes.ts'
+import { attributesFromJson, attributesJson, type Moment, momentIn, momentText } from './attributes.ts'
 import type {
   DetailedQuery,
   Hit,
@@ -93,7 +86,7 @@ export function payloadOf({ content_type, content, attributes, expires_at }: Pay
     ...(content_type === undefined ? {} : { contentType: content_type }),
     ...(content === undefined ? {} : { content }),
     ...(attributes === undefined ? {} : { attributes: attributesFromJson(attributes) }),
-    ...(expires_at === undefined ? {} : { expiresAt: momentOf(microsecondsOf(expires_at)) }),
+    ...(expires_at === undefined ? {} : { expiresAt: momentIn(expires_at) }),
   } as StoredPayload
 }
 
