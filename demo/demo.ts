@@ -6,6 +6,7 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join, relative } from 'node:path'
 import { stopSignal } from '../src/cli/stop-signal.ts'
+import type { AttributesInput } from '../src/client/attributes.ts'
 import type { PointToInsert, VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
@@ -89,6 +90,7 @@ numbers that a language model made of the text, so that texts of like meaning li
     if (index % 2 === 0) await ask('HTTP', http, question)
     else await ask('gRPC', grpc, question)
   }
+  await askWithFilter(http)
   const [example] = await grpc.search({ vector: vectorOf('beaked-whale'), metric: 'Cosine', limit: 1 })
   await grpc.close()
   explain({
@@ -109,10 +111,11 @@ async function storeGlosses(client: VectorClient): Promise<void> {
     say('The glosses are stored already, by an earlier run of the demo.')
     return
   }
-  const points: PointToInsert[] = linesOf('data/wordnet-glosses.jsonl').map((line, row) => ({
-    vector: unit(bytes.subarray(row * dimension, (row + 1) * dimension)),
-    payload: { contentType: 'Text', content: (JSON.parse(line) as { text: string }).text },
-  }))
+  const points: PointToInsert[] = linesOf('data/wordnet-glosses.jsonl').map((line, row) => {
+    const { text, attributes } = JSON.parse(line) as { text: string; attributes: AttributesInput }
+    const vector = unit(bytes.subarray(row * dimension, (row + 1) * dimension))
+    return { vector, payload: { contentType: 'Text', content: text, attributes } }
+  })
   const startedMs = performance.now()
   const ids = await client.insertBatch(points)
   const tookMs = Math.round(performance.now() - startedMs)
@@ -123,6 +126,25 @@ async function ask(transport: string, client: VectorClient, { name, text }: Ques
   const ids = await client.search({ vector: vectorOf(name), metric: 'Cosine', limit: 4 })
   say(`\nAsked over ${transport} for what is nearest to\n  "${shortened(text)}"`)
   for (const id of ids) say(`    - ${shortened((await client.get(id)).payload.content)}`)
+}
+
+/** Near a word about food, but only nouns about animals: a filter never costs results, however rare its points are. */
+async function askWithFilter(client: VectorClient): Promise<void> {
+  const filter = { pos: 'noun', topic: 'animal' }
+  const matching = await client.count(filter)
+  if (matching === 0)
+    return say('\nThese glosses were stored by an earlier version, without attributes to filter by.')
+  const { hits } = await client.searchHits({
+    vector: vectorOf('anadama-bread'),
+    metric: 'Cosine',
+    limit: 4,
+    filter,
+    include: { distance: true, payload: true },
+  })
+  say(`\nNearest to anadama bread among the ${matching} nouns about animals, with ${JSON.stringify(filter)}:`)
+  for (const { distance, payload } of hits) {
+    say(`    - ${distance!.toFixed(3)}  ${shortened(payload!.content!)}`)
+  }
 }
 
 function explain(running: {
@@ -143,6 +165,9 @@ Try it yourself, in another terminal, in this directory:
     curl -s ${httpUrl}/points/search -H 'content-type: application/json' -d @${question}
     curl -s ${httpUrl}/points/${example}
     ${httpUrl}/docs
+
+  HTTP: how many glosses there are of each topic
+    curl -s ${httpUrl}/points/facets -H 'content-type: application/json' -d '{"paths":["topic"]}'
 
   gRPC: the same search with the texts, by the command line of Vicinal
     npm run -s vicinal -- query --grpc ${grpcAddress}${keyOption} --vector-file ${question}

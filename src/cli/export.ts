@@ -1,5 +1,8 @@
 import { once } from 'node:events'
 import { existsSync } from 'node:fs'
+import { attributesToJson } from '../base/attribute-json.ts'
+import { DateTime } from '../base/attributes.ts'
+import { formatDateTime } from '../base/datetime.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Point } from '../base/point.ts'
 import { SnapshotReader, writeWholeFile } from '../main.ts'
@@ -48,8 +51,15 @@ async function writeLines(
 }
 
 function lineOf({ id, vector, payload }: Point): string {
-  const payloadFields = JSON.stringify({ content_type: payload.contentType, content: payload.content })
-  const line = `{"id":"${id}","vector":${jsonNumbers(vector)},${payloadFields.slice(1)}\n`
+  const { contentType, content, attributes, expiresAtUs } = payload
+  const fields = [
+    `"id":"${id}"`,
+    `"vector":${jsonNumbers(vector)}`,
+    JSON.stringify({ content_type: contentType, content }).slice(1, -1),
+    ...(attributes === undefined ? [] : [`"attributes":${attributesToJson(attributes)}`]),
+    ...(expiresAtUs === undefined ? [] : [`"expires_at":"${formatDateTime(new DateTime(expiresAtUs))}"`]),
+  ]
+  const line = `{${fields.join(',')}}\n`
   // JSON takes these two as they are, but many readers of lines, Node's own too, take them for ends of lines.
   return line.replace(/[\u2028\u2029]/g, (end) => (end === '\u2028' ? '\\u2028' : '\\u2029'))
 }

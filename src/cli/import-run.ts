@@ -1,11 +1,12 @@
 import { createHash, type Hash } from 'node:crypto'
 import { appendFileSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
+import { DateTime } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
-import type { PointsClient } from '../client/client.ts'
+import type { PointsClient, PointToInsert } from '../client/client.ts'
 import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
 import type { Item } from './readers.ts'
@@ -249,7 +250,7 @@ export class ImportRun {
     const { records, key: idempotencyKey } = batch
     while (records.length > 0) {
       try {
-        const points = records.map(({ point }) => point)
+        const points = records.map(({ point }) => pointToSend(point))
         return await this.#client.insertBatch(points, { idempotencyKey })
       } catch (error) {
         batch.isUncertain ||= leavesDoubt(error)
@@ -301,6 +302,13 @@ function emptyBatch(after: number): Batch {
     key: '',
     isUncertain: false,
   }
+}
+
+/** The client has moments of its own. */
+function pointToSend(point: NewPoint): PointToInsert {
+  const { expiresAtUs } = point.payload
+  if (expiresAtUs === undefined) return point
+  return { ...point, payload: { ...point.payload, expiresAt: new DateTime(expiresAtUs) } }
 }
 
 function hashItem(hash: Hash, { point }: Item): void {

@@ -5,15 +5,10 @@ import { version } from '../base/version.ts'
 import { ConfigError, defaultText, readConfig, type Setting, settingRows, settings } from '../config.ts'
 import { finite, whole, wholeOrNone } from './arguments.ts'
 import { addCollections } from './collections-command.ts'
-import {
-  addCollectionOption,
-  addConnectionOptions,
-  addHttpOptions,
-  type ConnectionOptions,
-  keyOrigin,
-} from './connection.ts'
+import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
 import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
+import { addPoints, addPointsOptions, filterHelp } from './points-command.ts'
 import type { QueryOptions } from './query.ts'
 import { formats } from './readers.ts'
 import type { SourceOptions } from './snapshot-bytes.ts'
@@ -48,12 +43,7 @@ function createProgram(environment: Environment): Command {
   addSnapshot(program, environment)
   addExport(program, environment)
   addCollections(program, environment)
-  addPointsOptions(program.command('get <id>').description('print a point as JSON')).action(
-    async (id, options) => (await import('./query.ts')).getPoint(id, options, environment),
-  )
-  addPointsOptions(program.command('delete <id>').description('delete a point')).action(async (id, options) =>
-    (await import('./query.ts')).deletePoint(id, options, environment),
-  )
+  addPoints(program, environment)
   addCollectionOption(addHttpOptions(program.command('stats')))
     .description('figures of a running service, over HTTP; with --collection, those of a collection too')
     .option('--json', 'print JSON')
@@ -130,6 +120,10 @@ function addImport(program: Command, environment: Environment): void {
     .option('--batch-size <n>', 'points a request', whole, 1000)
     .option('--concurrency <n>', 'requests under way at once', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
+    .option(
+      '--keep-ids',
+      'store points under the ids that they have in the file; one that exists is an error',
+    )
     .option('--journal <file>', 'where to keep how far the import is (default: <file>.vicinal-import)')
     .option('--skip-invalid', 'count and report bad records instead of stopping')
     .option('--again', 'import once more what was imported already')
@@ -156,6 +150,10 @@ function addQuery(program: Command, environment: Environment): void {
     )
     .option('--limit <n>', 'the most results', whole, 10)
     .option('--ef <n>', 'search breadth; the server decides when not given', whole)
+    .option('--filter <json>', filterHelp)
+    .option('--max-distance <x>', 'the farthest that a result may be', finite)
+    .option('--exact', 'find the true nearest, however long it takes')
+    .option('--profile', 'print how the search was answered, to standard error')
     .option('--json', 'print a JSON object a line')
     .action(async (options: QueryOptions) => (await import('./query.ts')).query(options, environment))
 }
@@ -188,11 +186,6 @@ function addExport(program: Command, environment: Environment): void {
     )
 }
 
-/** The options that say which points of which service a command is for. */
-function addPointsOptions(command: Command): Command {
-  return addCollectionOption(addConnectionOptions(command))
-}
-
 /** The options that say where all points are read from. */
 function addSourceOptions(command: Command): Command {
   return addCollectionOption(addHttpOptions(command)).option(
@@ -210,6 +203,8 @@ Examples:
   vicinal import glosses.jsonl
   vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
+  vicinal count --filter '{"price": {"$lt": 10}}'
+  vicinal update --filter '{"shop": "x"}' --set '{"open": false}' --dry-run
   vicinal collections create glosses --dimension 512
   vicinal import glosses.jsonl --collection glosses
   vicinal stats
@@ -224,7 +219,8 @@ Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 `
 
 const importBelow = `
-A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text"}; content_type may be left out.
+A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text", "attributes": {...}, "expires_at": "..."};
+all but vector and content may be left out.
 An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
 keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
 leaves its journal, so that it is not done twice by mistake (--again).

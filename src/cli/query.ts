@@ -1,12 +1,12 @@
 import { readFileSync } from 'node:fs'
-import { DatabaseError } from '../base/errors.ts'
-import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Metric } from '../base/point.ts'
-import type { Point, PointsClient } from '../client/client.ts'
+import type { Hit } from '../client/client.ts'
 import { type ConnectionOptions, collectionOf, withClient } from './connection.ts'
 import { checkReadable } from './files.ts'
+import { filterIn, payloadJson } from './points.ts'
 import { type ReaderOptions, readItems } from './readers.ts'
 import { type Environment, UsageError } from './usage.ts'
+import { vectorIn } from './vectors.ts'
 
 export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly vector?: string
@@ -16,60 +16,36 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly metric: Metric
   readonly limit: number
   readonly ef?: number
+  readonly filter?: string
+  readonly exact?: boolean
+  readonly maxDistance?: number
+  readonly profile?: boolean
   readonly json?: boolean
 }
 
 /** Searches and prints rank, id and content of what was found. */
 export async function query(options: QueryOptions, environment: Environment): Promise<void> {
   checkSources(options)
+  const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
-    const { metric, limit, ef } = options
-    const vector = await vectorOf(options, client)
-    const ids = await client.search({ vector, metric, limit, ...(ef === undefined ? {} : { ef }) })
-    if (ids.length === 0) {
-      const collection = collectionOf(options, environment)
-      const place = collection === undefined ? 'the database' : `the collection ${collection}`
-      console.error(`nothing found: ${place} is empty`)
+    const { metric, limit, ef, like, exact, maxDistance, profile = false } = options
+    const near = like === undefined ? { vector: await vectorOf(options) } : { id: like }
+    const include = { distance: true, payload: true }
+    const asked = { ...near, metric, limit, ef, filter, exact, maxDistance, include, profile }
+    const answer = await client.searchHits(asked)
+    if (answer.hits.length === 0) console.error(nothingFound(options, environment))
+    for (const [index, hit] of answer.hits.entries()) {
+      console.log(lineOf(hit, index + 1, options.json ?? false))
     }
-    // Printed as they come: whoever reads the first line only need not wait for the rest.
-    for (let first = 0; first < ids.length; first += pointsAtOnce) {
-      const some = ids.slice(first, first + pointsAtOnce)
-      const points = await Promise.all(some.map((id) => getIfThere(client, id)))
-      for (const [index, point] of points.entries()) {
-        if (point !== undefined) console.log(lineOf(point, first + index + 1, options.json ?? false))
-      }
-    }
+    if (answer.profile !== undefined) console.error(JSON.stringify(answer.profile, undefined, 2))
   })
 }
 
-/** A point can be deleted between the search and the look at it. */
-async function getIfThere(client: PointsClient, id: string): Promise<Point | undefined> {
-  try {
-    return await client.get(id)
-  } catch (error) {
-    if (error instanceof DatabaseError && error.reason === 'not_found') return undefined
-    throw error
-  }
-}
-
-export async function getPoint(
-  id: string,
-  options: ConnectionOptions,
-  environment: Environment,
-): Promise<void> {
-  await withClient(options, environment, async (client) => {
-    const point = await client.get(id)
-    const rest = JSON.stringify({ payload: payloadOf(point) })
-    console.log(`{"id":${JSON.stringify(point.id)},"vector":${jsonNumbers(point.vector)},${rest.slice(1)}`)
-  })
-}
-
-export async function deletePoint(
-  id: string,
-  options: ConnectionOptions,
-  environment: Environment,
-): Promise<void> {
-  await withClient(options, environment, (client) => client.delete(id))
+function nothingFound(options: QueryOptions, environment: Environment): string {
+  const collection = collectionOf(options, environment)
+  const place = collection === undefined ? 'the database' : `the collection ${collection}`
+  if (options.filter !== undefined || options.maxDistance !== undefined) return `nothing found in ${place}`
+  return `nothing found: ${place} is empty`
 }
 
 function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
@@ -79,9 +55,8 @@ function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
   if (row !== undefined && vectorFile === undefined) throw new UsageError('--row needs --vector-file')
 }
 
-async function vectorOf(options: QueryOptions, client: PointsClient): Promise<ArrayLike<number>> {
-  const { vector, vectorFile, row, like } = options
-  if (like !== undefined) return (await client.get(like)).vector
+async function vectorOf(options: QueryOptions): Promise<ArrayLike<number>> {
+  const { vector, vectorFile, row } = options
   if (vectorFile !== undefined) checkReadable(vectorFile, '--vector-file')
   if (row !== undefined) return vectorOfRow(vectorFile!, row, options)
   if (vector !== undefined) return vectorIn(vector, '--vector')
@@ -98,32 +73,8 @@ async function vectorOfRow(file: string, row: number, options: QueryOptions): Pr
   throw new UsageError(`--row: ${file} has rows 0 to ${at - 1}, none is ${row}`)
 }
 
-/** A JSON array, or an object that has one; or bare numbers, as `1,2,3` or `1 2 3`. */
-function vectorIn(text: string, source: string): number[] {
-  const isJson = /^\s*[[{]/.test(text)
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(isJson ? text : `[${text.trim().split(/\s*,\s*|\s+/)}]`)
-  } catch (error) {
-    throw new UsageError(`${source} is no vector like [1, 2, 3] or 1,2,3: ${(error as Error).message}`)
-  }
-  const numbers = Array.isArray(parsed) ? parsed : (parsed as { vector?: unknown } | null)?.vector
-  if (!Array.isArray(numbers) || !numbers.every((each) => typeof each === 'number')) {
-    throw new UsageError(`${source} is not a vector, an array of numbers like [1, 2, 3] or 1,2,3`)
-  }
-  return numbers
-}
-
 /** One line a point: white space within a content would break the table, in JSON it is escaped. */
-function lineOf(point: Point, rank: number, asJson: boolean): string {
-  if (asJson) return JSON.stringify({ id: point.id, payload: payloadOf(point) })
-  return `${String(rank).padStart(3)}  ${point.id}  ${point.payload.content.replace(/\s+/g, ' ')}`
+function lineOf({ id, payload, distance }: Hit, rank: number, asJson: boolean): string {
+  if (asJson) return JSON.stringify({ id, distance, payload: payload && payloadJson(payload) })
+  return `${String(rank).padStart(3)}  ${id}  ${payload?.content?.replace(/\s+/g, ' ')}`
 }
-
-/** In the words of the HTTP interface. */
-function payloadOf({ payload }: Point): { content_type: string; content: string } {
-  return { content_type: payload.contentType, content: payload.content }
-}
-
-/** Vectors come along with every point: this keeps a long answer from filling memory. */
-const pointsAtOnce = 64

@@ -1,6 +1,9 @@
 import { isUtf8 } from 'node:buffer'
 import { createReadStream, statSync } from 'node:fs'
-import { type ContentType, dimensionMax, type NewPoint } from '../base/point.ts'
+import { attributesFromJson } from '../base/attribute-json.ts'
+import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
+import { isWellFormedId } from '../base/ids.ts'
+import { dimensionMax, type NewPoint, type Payload } from '../base/point.ts'
 import { UsageError } from './usage.ts'
 
 export const formats = ['jsonl', 'fvecs', 'f32', 'i8'] as const
@@ -12,6 +15,8 @@ export interface ReaderOptions {
   readonly scale?: number
   readonly normalize?: boolean
   readonly texts?: string
+  /** Whether points keep the ids that they have in the file. */
+  readonly keepIds?: boolean
 }
 
 /** One record of a file: a point, or what is wrong with it. `where` is like `file:12`. */
@@ -61,9 +66,12 @@ function parsed(line: string, options: ReaderOptions): Outcome {
   }
   const { payload, ...fields } = (record ?? {}) as Record<string, unknown>
   const {
+    id,
     vector,
     content,
     content_type: contentType = 'Text',
+    attributes,
+    expires_at: expiresAt,
   } = { ...fields, ...(payload ?? {}) } as Record<string, unknown>
   if (!Array.isArray(vector) || !vector.every((each) => typeof each === 'number')) {
     return { fault: '`vector` is not an array of numbers' }
@@ -72,7 +80,39 @@ function parsed(line: string, options: ReaderOptions): Outcome {
   if (contentType !== 'Text' && contentType !== 'Image') {
     return { fault: '`content_type` is not Text or Image' }
   }
-  return outcomeOf(vector, content, options, contentType)
+  if (options.keepIds && !(typeof id === 'string' && isWellFormedId(id)))
+    return { fault: '`id` is not a UUID' }
+  try {
+    const payload = {
+      contentType,
+      content,
+      ...(attributes === undefined ? {} : { attributes: attributesIn(attributes) }),
+      ...(expiresAt === undefined ? {} : { expiresAtUs: microsecondsIn(expiresAt) }),
+    } as const
+    return outcomeOf(vector, payload, options, options.keepIds ? String(id).toLowerCase() : undefined)
+  } catch (error) {
+    return { fault: (error as Error).message }
+  }
+}
+
+/** Attributes as `export` writes them; null stands for absent. */
+function attributesIn(value: unknown): NonNullable<Payload['attributes']> {
+  const text = JSON.stringify(value, function (this: unknown, _, each: unknown) {
+    return each === null && !Array.isArray(this) ? undefined : each
+  })
+  try {
+    return attributesFromJson(text)
+  } catch {
+    throw new Error(
+      '`attributes` is not an object with values, like {"price": 5, "at": {"$date": "2026-01-31T00:00:00Z"}}',
+    )
+  }
+}
+
+function microsecondsIn(value: unknown): number {
+  const moment = typeof value === 'string' ? parseDateTime(value) : undefined
+  if (moment === undefined) throw new Error(`\`expires_at\` is not ${dateTimeWords}`)
+  return moment.us
 }
 
 interface RowOptions extends ReaderOptions {
@@ -92,7 +132,11 @@ async function* readRows(file: string, options: RowOptions): AsyncGenerator<Item
         text === undefined ? `row ${row}` : contentOf(text.value.text, `${textsFile}:${row + 1}`)
       const where = `${file}, row ${row}`
       const components = componentsOf(bytes, format)
-      yield { where, bytes: headBytes(format) + bytes.length, ...outcomeOf(components, content, options) }
+      yield {
+        where,
+        bytes: headBytes(format) + bytes.length,
+        ...outcomeOf(components, { contentType: 'Text', content }, options),
+      }
       row += 1
     }
     const more = await texts?.next()
@@ -163,9 +207,9 @@ function contentOf(line: string | undefined, where: string): string {
 
 function outcomeOf(
   components: ArrayLike<number>,
-  content: string,
+  payload: Payload,
   { scale = 1, normalize = false }: ReaderOptions,
-  contentType: ContentType = 'Text',
+  id?: string,
 ): Outcome {
   const factor = normalize ? 1 / (lengthOf(components) || 1) : scale
   const vector = new Float32Array(components.length)
@@ -175,7 +219,7 @@ function outcomeOf(
       return { fault: `\`vector\` has ${components[index]! * factor} at ${index}: no finite float32` }
     }
   }
-  return { point: { vector, payload: { contentType, content } } }
+  return { point: { vector, payload, ...(id === undefined ? {} : { id }) } }
 }
 
 function lengthOf(components: ArrayLike<number>): number {

@@ -94,6 +94,11 @@ function errorOf(error: ServiceError, address: string): DatabaseError {
 function reasonOf({ code, details, metadata }: ServiceError): Reason {
   if (metadata?.get('retry-after-ms').length > 0) return 'overloaded'
   if (code === status.NOT_FOUND) return reasonOfMissing(details)
+  return reasonOfCode(code)
+}
+
+/** The first reason with a gRPC status. */
+export function reasonOfCode(code: number): Reason {
   const found = Object.entries(reasons).find(([, { grpc }]) => grpc === code)
   return (found?.[0] ?? 'internal') as Reason
 }

@@ -1,18 +1,30 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
 import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
 import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
-import { DatabaseError } from '../base/errors.ts'
-import { contentTypes, metrics, type Payload } from '../base/point.ts'
-import type { PointsClient, PointToInsert, Query, VectorClient } from './client.ts'
+import { objectOf } from './attributes.ts'
+import type { PointsClient, StoredPayload, VectorClient } from './client.ts'
 import { checkCollectionName } from './collections.ts'
-import {
-  type Payload as PayloadMessage,
-  type PointID,
-  type PointIDSchema,
-  VectorDB,
-} from './generated/vectordb_pb.js'
-import { type GrpcCaller, grpcCaller } from './grpc-call.ts'
+import { VectorDB } from './generated/vectordb_pb.js'
+import { type GrpcCaller, grpcCaller, reasonOfCode } from './grpc-call.ts'
 import { grpcCollections } from './grpc-collections.ts'
+import {
+  answerOf,
+  changedOf,
+  facetCount,
+  filterField,
+  hitOf,
+  idMessage,
+  idOf,
+  includeMessage,
+  patchMessage,
+  payloadOf,
+  pointMessage,
+  queryMessage,
+  selectionMessage,
+  storedMessage,
+  unsigned,
+  whenField,
+} from './grpc-messages.ts'
+import { pagesOf } from './pages.ts'
 
 keepByteOrderMarks()
 
@@ -55,84 +67,125 @@ function clientOver(connection: Client, options: GrpcClientOptions): VectorClien
 }
 
 function pointsOf(call: GrpcCaller): Omit<PointsClient, 'close'> {
-  const { insertVector, insertVectorsBatch, getPoint, deletePoint, searchPoints, searchPointsBatch } =
-    VectorDB.method
+  return { ...writesOf(call), ...readsOf(call), ...selectionsOf(call) }
+}
+
+function writesOf(
+  call: GrpcCaller,
+): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> {
   return {
-    insert: async (point, callOptions) => idOf(await call(insertVector, pointMessage(point), callOptions)),
-    async insertBatch(points, callOptions) {
-      const { ids } = await call(insertVectorsBatch, { vectors: points.map(pointMessage) }, callOptions)
+    insert: async (point, options) => idOf(await call(method.insertVector, pointMessage(point), options)),
+    async insertBatch(points, options) {
+      const { ids } = await call(method.insertVectorsBatch, { vectors: points.map(pointMessage) }, options)
       return ids.map(idOf)
     },
-    async get(id, callOptions) {
-      const point = await call(getPoint, idMessage(id), callOptions)
-      const vector = Float32Array.from(point.vector?.values ?? [])
-      return { id: point.id?.id?.value ?? id, vector, payload: payloadOf(point.payload) }
+    async insertEach(points, options) {
+      const request = { vectors: points.map(pointMessage), continueOnError: true }
+      const { ids, errors } = await call(method.insertVectorsBatch, request, options)
+      const failed = errors.map(({ index, code, message }) => ({
+        index,
+        reason: reasonOfCode(code),
+        message,
+      }))
+      return { ids: ids.map((id) => idOf(id) || null), errors: failed }
     },
-    async delete(id, callOptions) {
-      await call(deletePoint, idMessage(id), callOptions)
+    async put(id, point, { when, ...options } = {}) {
+      const request = { id: idMessage(id), ...storedMessage(point), ...whenField(when) }
+      const { version, created } = await call(method.putPoint, request, options)
+      return { version: Number(version), created }
     },
-    async search(query, callOptions) {
-      const { resultPointIds } = await call(searchPoints, queryMessage(query), callOptions)
-      return resultPointIds.map(idOf)
+    async patch(id, patch, { when, ...options } = {}) {
+      const request = { id: idMessage(id), patch: patchMessage(patch), ...whenField(when) }
+      const { version } = await call(method.patchPoint, request, options)
+      return { version: Number(version) }
     },
-    async searchBatch(queries, callOptions) {
-      const { results } = await call(searchPointsBatch, { queries: queries.map(queryMessage) }, callOptions)
-      return results.map(({ resultPointIds }) => resultPointIds.map(idOf))
+    async delete(id, options) {
+      await call(method.deletePoint, idMessage(id), options)
     },
   }
 }
+
+function readsOf(
+  call: GrpcCaller,
+): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
+  return {
+    async get(id, { version: withVersion = false, ...options } = {}) {
+      const { vector, payload, version } = await call(method.getPoint, idMessage(id), options)
+      return {
+        id: id.toLowerCase(),
+        vector: Float32Array.from(vector?.values ?? []),
+        payload: payloadOf(payload) as StoredPayload,
+        ...(withVersion && version !== undefined ? { version: Number(version) } : {}),
+      }
+    },
+    async search(query, options) {
+      const { resultPointIds } = await call(method.searchPoints, queryMessage(query), options)
+      return resultPointIds.map(idOf)
+    },
+    async searchBatch(queries, options) {
+      const { results } = await call(
+        method.searchPointsBatch,
+        { queries: queries.map(queryMessage) },
+        options,
+      )
+      return results.map(({ resultPointIds }) => resultPointIds.map(idOf))
+    },
+    async searchHits(query, options) {
+      return answerOf(await call(method.searchPoints, queryMessage(query), options))
+    },
+    async searchHitsBatch(queries, options) {
+      const { results } = await call(
+        method.searchPointsBatch,
+        { queries: queries.map(queryMessage) },
+        options,
+      )
+      return results.map(answerOf)
+    },
+  }
+}
+
+function selectionsOf(
+  call: GrpcCaller,
+): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
+  const list: PointsClient['list'] = async ({ filter, limit, cursor, include } = {}, options) => {
+    const request = {
+      ...filterField(filter),
+      ...(limit === undefined ? {} : { limit: unsigned(limit, 'limit') }),
+      ...(cursor === undefined ? {} : { cursor }),
+      ...(include === undefined ? {} : { include: includeMessage(include) }),
+    }
+    const { points, nextCursor } = await call(method.listPoints, request, options)
+    return { points: points.map(hitOf), nextCursor: nextCursor || undefined }
+  }
+  return {
+    list,
+    listAll: (query, options) => pagesOf(list, query, options),
+    async count(filter, options) {
+      return Number((await call(method.countPoints, filterField(filter), options)).count)
+    },
+    async facets({ filter, paths, limit }, options) {
+      const request = { ...filterField(filter), paths: [...paths], ...(limit === undefined ? {} : { limit }) }
+      const { facets } = await call(method.facetPoints, request, options)
+      return objectOf(
+        facets.map(({ path, counts }) => [path, counts]),
+        (counts) => counts.map(facetCount),
+      )
+    },
+    async updateMatching({ set, unset, expiresAt, ...selection }, options) {
+      const patch = patchMessage({ set, unset, expiresAt })
+      return changedOf(await call(method.updatePoints, selectionMessage(selection, patch), options))
+    },
+    async deleteMatching(selection, options) {
+      return changedOf(await call(method.deletePoints, selectionMessage(selection), options))
+    },
+  }
+}
+
+const { method } = VectorDB
 
 function credentialsOf({ tls }: GrpcClientOptions): ChannelCredentials {
   if (tls === undefined || tls === false) return credentials.createInsecure()
   return credentials.createSsl(tls === true ? null : Buffer.from(tls.ca))
-}
-
-function pointMessage({ vector, payload }: PointToInsert): {
-  vector: { values: number[] }
-  payload: { contentType: number; content: string }
-} {
-  return {
-    vector: { values: numbersOf(vector) },
-    payload: { contentType: contentTypes.indexOf(payload.contentType), content: payload.content },
-  }
-}
-
-function queryMessage({ vector, metric, limit, ef }: Query): {
-  queryVector: { values: number[] }
-  similarity: number
-  limit: bigint
-  ef?: bigint
-} {
-  return {
-    queryVector: { values: numbersOf(vector) },
-    similarity: metrics.indexOf(metric),
-    limit: unsigned(limit, 'limit'),
-    ...(ef === undefined ? {} : { ef: unsigned(ef, 'ef') }),
-  }
-}
-
-/** `Array.from` takes ten times as long on a typed array, and then it leads the profile of an import. */
-function numbersOf(vector: ArrayLike<number>): number[] {
-  const values = new Array<number>(vector.length)
-  for (let index = 0; index < vector.length; index += 1) values[index] = vector[index]!
-  return values
-}
-
-function unsigned(value: number, name: string): bigint {
-  if (Number.isSafeInteger(value) && value >= 0) return BigInt(value)
-  throw new DatabaseError('invalid_argument', `${name} is ${value}, it must be a whole number`)
-}
-
-function idMessage(id: string): MessageInitShape<typeof PointIDSchema> {
-  return { id: { value: id } }
-}
-
-function idOf(message: PointID): string {
-  return message.id?.value ?? ''
-}
-
-function payloadOf(payload: PayloadMessage | undefined): Payload {
-  return { contentType: contentTypes[payload?.contentType ?? 0]!, content: payload?.content ?? '' }
 }
 
 /** Unless told otherwise, a TextDecoder drops U+FEFF at the beginning of a text: it would not come back as it was stored. */

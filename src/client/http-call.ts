@@ -88,8 +88,13 @@ function noAnswer(base: string, error: unknown): DatabaseError {
 
 /** The first reason with the answer's status stands for all that share it, but for what is missing. */
 function errorOf(status: number, path: string, text: string): DatabaseError {
-  const found = Object.entries(reasons).find(([, { http }]) => http === status)
   const isAboutCollection = /^\/(collections|aliases)\b/.test(path) && !text.startsWith('no such path')
-  const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : (found?.[0] ?? 'internal')
-  return new DatabaseError(reason as Reason, text)
+  const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : reasonOfStatus(status)
+  return new DatabaseError(reason, text)
+}
+
+/** The first reason with an HTTP status. */
+export function reasonOfStatus(status: number): Reason {
+  const found = Object.entries(reasons).find(([, { http }]) => http === status)
+  return (found?.[0] ?? 'internal') as Reason
 }

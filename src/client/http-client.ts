@@ -1,8 +1,23 @@
-import { jsonNumbers } from '../base/json-numbers.ts'
-import type { ContentType } from '../base/point.ts'
-import type { PointsClient, PointToInsert, Query, VectorClient } from './client.ts'
-import { type HttpCaller, type HttpService, httpCaller } from './http-call.ts'
+import { attributeFromJson, objectOf } from './attributes.ts'
+import type { CallOptions } from './call-options.ts'
+import type { PointsClient, Query, Selection, VectorClient } from './client.ts'
+import { filterJson } from './filters.ts'
+import {
+  changeJson,
+  type HitAnswer,
+  hitOf,
+  includeJson,
+  type PayloadAnswer,
+  patchBody,
+  payloadOf,
+  pointBody,
+  putBody,
+  queryBody,
+} from './http-bodies.ts'
+import { type HttpCaller, type HttpService, httpCaller, reasonOfStatus } from './http-call.ts'
 import { httpCollections, pathOfCollection } from './http-collections.ts'
+import { pagesOf } from './pages.ts'
+import { type ProfileAnswer, profileOf } from './profile.ts'
 
 export interface HttpClientOptions extends HttpService {
   /** Name or alias of the collection whose points the client is for; the default one when not given. */
@@ -25,53 +40,174 @@ export function createHttpClient(options: HttpClientOptions): VectorClient {
 function pointsOf(call: HttpCaller, base: string): Omit<PointsClient, 'close'> {
   const path = `${base}/points`
   const pathOf = (id: string): string => `${path}/${encodeURIComponent(id)}`
+  return { ...writesOf(call, path, pathOf), ...readsOf(call, path, pathOf), ...selectionsOf(call, path) }
+}
+
+type PathOf = (id: string) => string
+
+function writesOf(
+  call: HttpCaller,
+  path: string,
+  pathOf: PathOf,
+): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> {
   return {
-    async insert(point, callOptions) {
-      const { answer } = await call<{ point_id: string }>('POST', path, pointBody(point), callOptions)
+    async insert(point, options) {
+      const { answer } = await call<{ point_id: string }>('POST', path, pointBody(point), options)
       return answer.point_id
     },
-    async insertBatch(points, callOptions) {
+    async insertBatch(points, options) {
       const body = `{"vectors":[${points.map(pointBody).join(',')}]}`
-      const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, callOptions)
+      const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, options)
       return answer.point_ids
     },
-    async get(id, callOptions) {
-      const { answer } = await call<PointAnswer>('GET', pathOf(id), undefined, callOptions)
-      const { content_type: contentType, content } = answer.payload
-      return { id: answer.id, vector: Float32Array.from(answer.vector), payload: { contentType, content } }
+    async insertEach(points, options) {
+      const body = `{"on_error":"continue","vectors":[${points.map(pointBody).join(',')}]}`
+      const { answer } = await call<ReportAnswer>('POST', `${path}/batch`, body, options)
+      const { point_ids: ids, errors = [] } = answer
+      return {
+        ids,
+        errors: errors.map(({ index, status, message }) => ({
+          index,
+          reason: reasonOfStatus(status),
+          message,
+        })),
+      }
     },
-    async delete(id, callOptions) {
-      await call('DELETE', pathOf(id), undefined, callOptions)
+    async put(id, point, { when, ...options } = {}) {
+      const { answer } = await call<PutAnswer>('PUT', pathOf(id), putBody(point, when), options)
+      return { version: answer.version, created: answer.created }
     },
-    async search(query, callOptions) {
-      const body = queryBody(query)
-      const { answer } = await call<{ results: string[] }>('POST', `${path}/search`, body, callOptions)
-      return answer.results
+    async patch(id, patch, { when, ...options } = {}) {
+      const { answer } = await call<{ version: number }>('PATCH', pathOf(id), patchBody(patch, when), options)
+      return { version: answer.version }
     },
-    async searchBatch(queries, callOptions) {
-      const body = `{"queries":[${queries.map(queryBody).join(',')}]}`
-      const { answer } = await call<{ results: string[][] }>(
+    async delete(id, options) {
+      await call('DELETE', pathOf(id), undefined, options)
+    },
+  }
+}
+
+function readsOf(
+  call: HttpCaller,
+  path: string,
+  pathOf: PathOf,
+): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
+  const batchOf = (queries: readonly Query[]): string => `{"queries":[${queries.map(queryBody).join(',')}]}`
+  return {
+    async get(id, { version = false, ...options } = {}) {
+      const query = version ? '?version=true' : ''
+      const { answer } = await call<PointAnswer>('GET', `${pathOf(id)}${query}`, undefined, options)
+      const { id: stored, vector, payload, version: found } = answer
+      return {
+        id: stored,
+        vector: Float32Array.from(vector),
+        payload: payloadOf(payload),
+        ...(found === undefined ? {} : { version: found }),
+      }
+    },
+    async search(query, options) {
+      const { answer } = await call<{ results: string[] }>(
         'POST',
-        `${path}/search/batch`,
-        body,
-        callOptions,
+        `${path}/search`,
+        queryBody(query),
+        options,
       )
       return answer.results
     },
+    async searchBatch(queries, options) {
+      const { answer } = await call<{ results: string[][] }>(
+        'POST',
+        `${path}/search/batch`,
+        batchOf(queries),
+        options,
+      )
+      return answer.results
+    },
+    async searchHits(query, options) {
+      const { answer } = await call<HitsAnswer>('POST', `${path}/search`, queryBody(query), options)
+      return { hits: answer.hits.map(hitOf), profile: answer.profile && profileOf(answer.profile) }
+    },
+    async searchHitsBatch(queries, options) {
+      const { answer } = await call<HitsBatchAnswer>(
+        'POST',
+        `${path}/search/batch`,
+        batchOf(queries),
+        options,
+      )
+      return answer.hits.map((hits, index) => {
+        const profile = answer.profile?.[index]
+        return { hits: hits.map(hitOf), profile: profile ? profileOf(profile) : undefined }
+      })
+    },
   }
+}
+
+function selectionsOf(
+  call: HttpCaller,
+  path: string,
+): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
+  const post = async <Answer>(name: string, body: unknown, options?: CallOptions): Promise<Answer> =>
+    (await call<Answer>('POST', `${path}/${name}`, JSON.stringify(body), options)).answer
+  const list: PointsClient['list'] = async ({ filter, limit, cursor, include } = {}, options) => {
+    const body = { filter: filterJson(filter), limit, cursor, include: includeJson(include) }
+    const answer = await post<ListAnswer>('list', body, options)
+    return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
+  }
+  return {
+    list,
+    listAll: (query, options) => pagesOf(list, query, options),
+    async count(filter, options) {
+      return (await post<{ count: number }>('count', { filter: filterJson(filter) }, options)).count
+    },
+    async facets({ filter, paths, limit }, options) {
+      const body = { filter: filterJson(filter), paths, limit }
+      const { facets } = await post<FacetsAnswer>('facets', body, options)
+      return objectOf(Object.entries(facets), (counts) =>
+        counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
+      )
+    },
+    updateMatching: ({ set, unset, expiresAt, ...selection }, options) =>
+      post('update', { ...selectionJson(selection), ...changeJson({ set, unset, expiresAt }) }, options),
+    deleteMatching: (selection, options) => post('delete', selectionJson(selection), options),
+  }
+}
+
+function selectionJson({ filter, limit, dryRun, everything }: Selection): Readonly<Record<string, unknown>> {
+  return { filter: filterJson(filter), limit, dry_run: dryRun, everything }
 }
 
 interface PointAnswer {
   readonly id: string
   readonly vector: readonly number[]
-  readonly payload: { readonly content_type: ContentType; readonly content: string }
+  readonly payload: PayloadAnswer
+  readonly version?: number
 }
 
-function pointBody({ vector, payload }: PointToInsert): string {
-  const { contentType, content } = payload
-  return `{"vector":${jsonNumbers(vector)},"payload":${JSON.stringify({ content_type: contentType, content })}}`
+interface PutAnswer {
+  readonly version: number
+  readonly created: boolean
 }
 
-function queryBody({ vector, metric, limit, ef }: Query): string {
-  return `{"vector":${jsonNumbers(vector)},${JSON.stringify({ similarity: metric, limit, ef }).slice(1)}`
+interface ReportAnswer {
+  readonly point_ids: readonly (string | null)[]
+  readonly errors?: readonly { readonly index: number; readonly status: number; readonly message: string }[]
+}
+
+interface HitsAnswer {
+  readonly hits: readonly HitAnswer[]
+  readonly profile?: ProfileAnswer
+}
+
+interface HitsBatchAnswer {
+  readonly hits: readonly (readonly HitAnswer[])[]
+  readonly profile?: readonly (ProfileAnswer | null)[]
+}
+
+interface ListAnswer {
+  readonly points: readonly HitAnswer[]
+  readonly next_cursor?: string
+}
+
+interface FacetsAnswer {
+  readonly facets: Readonly<Record<string, readonly { readonly value: unknown; readonly count: number }[]>>
 }

@@ -3,7 +3,7 @@ import type { Metric, Payload } from '../../src/base/point.ts'
 /** What a caller handed over, to the bit. */
 export interface OraclePoint {
   readonly vector: Float32Array
-  readonly payload: Payload
+  readonly payload: Pick<Payload, 'contentType' | 'content'>
 }
 
 /**

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { type Metric, metrics, type Payload } from '../../src/base/point.ts'
-import type { PointToInsert, Query } from '../../src/client/client.ts'
+import type { ContractPoint, ContractQuery } from './contract-client.ts'
 import { Model } from './model.ts'
 import type { Subject } from './model-subjects.ts'
 import { seededRandom } from './random.ts'
@@ -228,7 +228,7 @@ class Check {
     this.restarts += 1
   }
 
-  #accept(id: string, point: PointToInsert): void {
+  #accept(id: string, point: ContractPoint): void {
     assert.match(id, /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
     assert.ok(!this.#model.has(id) && !this.#model.deleted.includes(id), `id ${id} was given before`)
     this.#model.insert(id, point)
@@ -252,7 +252,7 @@ class Check {
     this.#same(outcome, reason)
   }
 
-  #isAnswer(query: Query, answer: readonly string[]): void {
+  #isAnswer(query: ContractQuery, answer: readonly string[]): void {
     if (this.#options.leastRecall === undefined) {
       this.#same(answer, this.#model.search(query))
       return
@@ -287,11 +287,11 @@ class Check {
     return 'everything'
   }
 
-  #newPoint(): PointToInsert {
+  #newPoint(): ContractPoint {
     return { vector: this.#vector(), payload: this.#payload() }
   }
 
-  #query(): Query {
+  #query(): ContractQuery {
     const limit = this.#pick([1, 2, 10, 50, 1 + this.#below(this.#model.size + 5), 16_384])
     const ef = this.#random() < 0.3 ? { ef: this.#below(200) } : {}
     return { vector: this.#vector(), metric: this.#pick<Metric>(metrics), limit, ...ef }
@@ -359,6 +359,6 @@ const badIds = ['x', '00000000-0000-4000-8000-00000000000', 'g0000000-0000-4000-
 
 const texts = ['a', 'Z', ' ', '"', '\\', '\n', '\u0000', '\ufeff', 'é', '漢', '🦊', '\u2028', '</script>']
 
-function describe({ metric, limit, vector, ef }: Query): string {
+function describe({ metric, limit, vector, ef }: ContractQuery): string {
   return `${metric} limit ${limit} ef ${ef} of [${Array.from(vector)}]`
 }

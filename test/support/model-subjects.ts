@@ -5,12 +5,12 @@ import { type ApiContext, httpFields } from '../../src/api/call.ts'
 import { operations } from '../../src/api/operations.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
 import type { Metric } from '../../src/base/point.ts'
-import type { PointsClient, PointToInsert, Query } from '../../src/client/client.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Collection, CollectionStats } from '../../src/engine/collection.ts'
 import { type CollectionSettings, openCollection } from './collection.ts'
+import type { ContractClient, ContractPoint, ContractQuery } from './contract-client.ts'
 import { noCollections } from './no-collections.ts'
 import { temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
@@ -18,7 +18,7 @@ import { apiKey, startTestService, type TestService } from './service.ts'
 /** Something that has to behave as the model does. */
 export interface Subject extends AsyncDisposable {
   /** Another one after each restart. */
-  readonly client: PointsClient
+  readonly client: ContractClient
   /** Stops it and starts it again over the same data. */
   restart(): Promise<void>
 }
@@ -36,18 +36,18 @@ export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
 
 export const subjectNames: readonly SubjectName[] = Object.keys(subjects) as SubjectName[]
 
-function grpcClient({ grpcAddress }: TestService): PointsClient {
+function grpcClient({ grpcAddress }: TestService): ContractClient {
   return createGrpcClient({ address: grpcAddress, apiKey })
 }
 
-function httpClient({ httpUrl }: TestService): PointsClient {
+function httpClient({ httpUrl }: TestService): ContractClient {
   return createHttpClient({ baseUrl: httpUrl })
 }
 
 /** What one transport wrote the other must see: each call goes another way than the one before it. */
-function alternating(clients: readonly PointsClient[]): PointsClient {
+function alternating(clients: readonly ContractClient[]): ContractClient {
   let calls = 0
-  const next = (): PointsClient => {
+  const next = (): ContractClient => {
     calls += 1
     return clients[calls % clients.length]!
   }
@@ -64,7 +64,7 @@ function alternating(clients: readonly PointsClient[]): PointsClient {
   }
 }
 
-async function openServiceSubject(connect: (service: TestService) => PointsClient): Promise<Subject> {
+async function openServiceSubject(connect: (service: TestService) => ContractClient): Promise<Subject> {
   const service = await startTestService({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
   let client = connect(service)
   return {
@@ -102,7 +102,7 @@ export async function openIndexSubject(): Promise<IndexSubject> {
   let restarts = 0
   let walks = 0
   const hasRoute = (metric: Metric): boolean => opened.collection.stats.plans[metric].route !== undefined
-  const counted: PointsClient['search'] = async (query) => {
+  const counted: ContractClient['search'] = async (query) => {
     // On a busy machine recall would be measured after all is over: some searches wait for it.
     for (let tries = 0; tries < 200 && query.metric === 'Euclidean' && !hasRoute(query.metric); tries += 1) {
       await new Promise((resolve) => setTimeout(resolve, 10))
@@ -170,7 +170,7 @@ async function openEngineSubject(): Promise<Subject> {
 
 interface Opened {
   readonly collection: Collection
-  readonly client: PointsClient
+  readonly client: ContractClient
   close(): Promise<void>
 }
 
@@ -184,7 +184,7 @@ async function open(dataDir: string, changes: Partial<CollectionSettings> = {}):
   }
 }
 
-function directClient(context: ApiContext): PointsClient {
+function directClient(context: ApiContext): ContractClient {
   return {
     insert: async (point) => operations.InsertVector(context, pointInput(point), call),
     async insertBatch(points) {
@@ -207,10 +207,13 @@ function directClient(context: ApiContext): PointsClient {
   }
 }
 
-function pointInput({ vector, payload }: PointToInsert): { vector: Float32Array; payload: object } {
+function pointInput({ vector, payload }: ContractPoint): { vector: Float32Array; payload: object } {
   return { vector: Float32Array.from(vector), payload }
 }
 
-function queryInput({ vector, metric, ...rest }: Query): { vector: Float32Array; similarity: string } {
+function queryInput({ vector, metric, ...rest }: ContractQuery): {
+  vector: Float32Array
+  similarity: string
+} {
   return { ...rest, similarity: metric, vector: Float32Array.from(vector) }
 }

@@ -1,5 +1,5 @@
 import type { Metric, Payload } from '../../src/base/point.ts'
-import type { PointToInsert, Query } from '../../src/client/client.ts'
+import type { ContractPoint, ContractQuery } from './contract-client.ts'
 
 /** A point as the model keeps it. */
 export interface ModelPoint {
@@ -36,7 +36,7 @@ export class Model {
     return this.#deleted
   }
 
-  insert(id: string, { vector, payload }: PointToInsert): void {
+  insert(id: string, { vector, payload }: ContractPoint): void {
     this.#dimension ??= vector.length
     this.#points.set(id, { id, vector: Float32Array.from(vector), payload })
   }
@@ -57,14 +57,14 @@ export class Model {
   }
 
   /** Ids of the nearest, closest first. */
-  search(query: Query): string[] {
+  search(query: ContractQuery): string[] {
     return this.ranked(query)
       .slice(0, query.limit)
       .map(({ id }) => id)
   }
 
   /** All points, the nearest first; `sort` is stable, so equal distances stay in order of insertion. */
-  ranked({ vector, metric }: Query): { readonly id: string; readonly distance: number }[] {
+  ranked({ vector, metric }: ContractQuery): { readonly id: string; readonly distance: number }[] {
     return this.points
       .map((point) => ({ id: point.id, distance: distance(metric, vector, point.vector) }))
       .sort((a, b) => a.distance - b.distance)

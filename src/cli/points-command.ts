@@ -1,0 +1,86 @@
+import { type Command, Option } from 'commander'
+import { contentTypes } from '../base/point.ts'
+import { whole, wholeOrNone } from './arguments.ts'
+import { addCollectionOption, addConnectionOptions } from './connection.ts'
+import type {
+  CountOptions,
+  DeleteOptions,
+  FacetsOptions,
+  GetOptions,
+  ListOptions,
+  PutOptions,
+  SetOptions,
+  UpdateOptions,
+} from './points.ts'
+import type { Environment } from './usage.ts'
+
+/** Adds the commands on points; what they do is loaded when one runs. */
+export function addPoints(program: Command, environment: Environment): void {
+  const add = (usage: string, description: string): Command =>
+    addPointsOptions(program.command(usage).description(description))
+  const actions = (): Promise<typeof import('./points.ts')> => import('./points.ts')
+
+  add('get <id>', 'print a point as JSON')
+    .option('--with-version', 'print its version, too')
+    .action(async (id: string, options: GetOptions) => (await actions()).getPoint(id, options, environment))
+  add('put <id>', 'store a point under its id, in place of the one that was there')
+    .requiredOption('--vector <numbers>', 'its vector as a JSON array, or as 1,2,3')
+    .requiredOption('--content <text>', 'its content')
+    .addOption(new Option('--content-type <type>', 'what it is').choices(contentTypes).default('Text'))
+    .option('--attributes <json>', 'its attributes, as a JSON object')
+    .option('--expires-at <time>', expiryHelp)
+    .option('--if-version <n>', 'only if this is its version', wholeOrNone)
+    .option('--if-absent', 'only if there is no such point')
+    .action(async (id: string, options: PutOptions) => (await actions()).putPoint(id, options, environment))
+  addChange(add('set <id>', 'change attributes, content or expiry of a point'))
+    .option('--content <text>', 'its new content')
+    .option('--if-version <n>', 'only if this is its version', wholeOrNone)
+    .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
+  add('list', 'print points as JSON, in the order of their insertion')
+    .option('--filter <json>', filterHelp)
+    .option('--limit <n>', 'the most points; all of them when not given', whole)
+    .option('--vectors', 'print their vectors, too')
+    .action(async (options: ListOptions) => (await actions()).listPoints(options, environment))
+  add('count', 'print how many points match')
+    .option('--filter <json>', filterHelp)
+    .action(async (options: CountOptions) => (await actions()).countPoints(options, environment))
+  add('facets <paths...>', 'print the most frequent values at these paths, with their counts')
+    .option('--filter <json>', filterHelp)
+    .option('--limit <n>', 'values a path', whole, 10)
+    .option('--json', 'print JSON')
+    .action(async (paths: string[], options: FacetsOptions) =>
+      (await actions()).countFacets(paths, options, environment),
+    )
+  addSelection(addChange(add('update', 'change all points that match'))).action(
+    async (options: UpdateOptions) => (await actions()).updatePoints(options, environment),
+  )
+  addSelection(add('delete [id]', 'delete a point, or with --filter all points that match')).action(
+    async (id: string | undefined, options: DeleteOptions) =>
+      (await actions()).deletePoints(id, options, environment),
+  )
+}
+
+/** The options that say which points of which service a command is for. */
+export function addPointsOptions(command: Command): Command {
+  return addCollectionOption(addConnectionOptions(command))
+}
+
+/** The options of a change. */
+function addChange(command: Command): Command {
+  return command
+    .option('--set <json>', 'attributes to set by path, like {"price": 5, "size.width": 3}')
+    .option('--unset <path...>', 'attributes to remove')
+    .option('--expires-at <time>', expiryHelp)
+}
+
+/** The options that select points to change. */
+function addSelection(command: Command): Command {
+  return command
+    .option('--filter <json>', filterHelp)
+    .option('--limit <n>', 'the most points to change', whole)
+    .option('--dry-run', 'only count them')
+    .option('--everything', 'confirms an empty filter, which is all points')
+}
+
+export const filterHelp = 'a filter, like {"price": {"$lt": 10}}'
+const expiryHelp = 'when it expires, like 2026-12-01T00:00:00Z; `never` for no expiry'

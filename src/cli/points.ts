@@ -1,0 +1,257 @@
+import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
+import { jsonNumbers } from '../base/json-numbers.ts'
+import type { ContentType } from '../base/point.ts'
+import {
+  type AttributeInput,
+  type AttributesInput,
+  attributeFromJson,
+  attributeJson,
+  type Moment,
+  momentText,
+} from '../client/attributes.ts'
+import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
+import type { Filter } from '../client/filters.ts'
+import { type ConnectionOptions, withClient } from './connection.ts'
+import { type Environment, UsageError } from './usage.ts'
+import { vectorIn } from './vectors.ts'
+
+/** What the commands on points do: points and values are printed in the words of the HTTP interface. */
+
+export interface GetOptions extends ConnectionOptions {
+  readonly withVersion?: boolean
+}
+
+interface FilterOptions extends ConnectionOptions {
+  readonly filter?: string
+}
+
+interface ChangeOptions extends ConnectionOptions {
+  readonly set?: string
+  readonly unset?: readonly string[]
+  readonly expiresAt?: string
+}
+
+interface SelectionOptions extends FilterOptions {
+  readonly limit?: number
+  readonly dryRun?: boolean
+  readonly everything?: boolean
+}
+
+export interface PutOptions extends ConnectionOptions {
+  readonly vector: string
+  readonly content: string
+  readonly contentType: ContentType
+  readonly attributes?: string
+  readonly expiresAt?: string
+  readonly ifVersion?: number
+  readonly ifAbsent?: boolean
+}
+
+export interface SetOptions extends ChangeOptions {
+  readonly content?: string
+  readonly ifVersion?: number
+}
+
+export interface ListOptions extends FilterOptions {
+  readonly limit?: number
+  readonly vectors?: boolean
+}
+
+export type CountOptions = FilterOptions
+
+export interface FacetsOptions extends FilterOptions {
+  readonly limit: number
+  readonly json?: boolean
+}
+
+export type UpdateOptions = ChangeOptions & SelectionOptions
+
+export type DeleteOptions = SelectionOptions
+
+export async function getPoint(id: string, options: GetOptions, environment: Environment): Promise<void> {
+  await withClient(options, environment, async (client) => {
+    console.log(lineOf(await client.get(id, { version: options.withVersion })))
+  })
+}
+
+export async function putPoint(id: string, options: PutOptions, environment: Environment): Promise<void> {
+  const { content, contentType, attributes, expiresAt, ifVersion, ifAbsent = false } = options
+  if (ifVersion !== undefined && ifAbsent)
+    throw new UsageError('--if-version and --if-absent exclude each other')
+  const payload = {
+    contentType,
+    content,
+    attributes: attributes === undefined ? undefined : attributesIn(attributes, '--attributes'),
+    expiresAt: momentIn(expiresAt) ?? undefined,
+  }
+  const when: Precondition | undefined = ifAbsent ? { absent: true } : versionCondition(ifVersion)
+  const vector = vectorIn(options.vector, '--vector')
+  await withClient(options, environment, async (client) => {
+    const { version, created } = await client.put(id, { vector, payload }, { when })
+    console.log(`${created ? 'created' : 'replaced'}, version ${version}`)
+  })
+}
+
+export async function setPoint(id: string, options: SetOptions, environment: Environment): Promise<void> {
+  const { content, ifVersion } = options
+  const patch = { ...changeIn(options), content }
+  await withClient(options, environment, async (client) => {
+    const { version } = await client.patch(id, patch, { when: versionCondition(ifVersion) })
+    console.log(`version ${version}`)
+  })
+}
+
+export async function listPoints(options: ListOptions, environment: Environment): Promise<void> {
+  const { limit = Number.POSITIVE_INFINITY, vectors = false } = options
+  const filter = filterIn(options)
+  await withClient(options, environment, async (client) => {
+    let printed = 0
+    const include = { payload: true, vector: vectors, version: true }
+    for await (const point of client.listAll({ filter, include, limit: Math.min(limit, pointsPerPage) })) {
+      console.log(lineOf(point))
+      printed += 1
+      if (printed >= limit) return
+    }
+  })
+}
+
+export async function countPoints(options: CountOptions, environment: Environment): Promise<void> {
+  const filter = filterIn(options)
+  await withClient(options, environment, async (client) => console.log(await client.count(filter)))
+}
+
+export async function countFacets(
+  paths: readonly string[],
+  options: FacetsOptions,
+  environment: Environment,
+): Promise<void> {
+  const filter = filterIn(options)
+  await withClient(options, environment, async (client) => {
+    const query = { paths, limit: options.limit, ...(filter === undefined ? {} : { filter }) }
+    const facets = await client.facets(query)
+    if (options.json) return console.log(JSON.stringify(attributeJson(facets as unknown as AttributeInput)))
+    for (const [path, counts] of Object.entries(facets)) {
+      console.log(path)
+      for (const { value, count } of counts) {
+        console.log(`${String(count).padStart(10)}  ${JSON.stringify(attributeJson(value))}`)
+      }
+    }
+  })
+}
+
+export async function updatePoints(options: UpdateOptions, environment: Environment): Promise<void> {
+  const selection = selectionIn(options)
+  const change = changeIn(options)
+  await changeMatching(options, environment, (client, limit) =>
+    client.updateMatching({ ...selection, ...change, limit }),
+  )
+}
+
+export async function deletePoints(
+  id: string | undefined,
+  options: DeleteOptions,
+  environment: Environment,
+): Promise<void> {
+  if ((id === undefined) === (options.filter === undefined)) {
+    throw new UsageError('give the id of a point, or --filter')
+  }
+  if (id !== undefined) {
+    await withClient(options, environment, (client) => client.delete(id))
+    return
+  }
+  const selection = selectionIn(options)
+  await changeMatching(options, environment, (client, limit) =>
+    client.deleteMatching({ ...selection, limit }),
+  )
+}
+
+/** The service changes a bounded number at a time: goes on until none is left. */
+async function changeMatching(
+  options: SelectionOptions,
+  environment: Environment,
+  change: (client: PointsClient, limit: number | undefined) => Promise<Changed>,
+): Promise<void> {
+  await withClient(options, environment, async (client) => {
+    let left = options.limit ?? Number.POSITIVE_INFINITY
+    let total = 0
+    let more = true
+    while (more && left > 0) {
+      const answer = await change(client, Number.isFinite(left) ? left : undefined)
+      total += answer.changed
+      left -= answer.changed
+      more = answer.more && answer.changed > 0 && !options.dryRun
+    }
+    console.log(options.dryRun ? `${total} points match` : `${total} points changed`)
+  })
+}
+
+function selectionIn(options: SelectionOptions): Selection {
+  const filter = filterIn(options)
+  if (filter === undefined) throw new UsageError('--filter is missing; {} and --everything are all points')
+  const { limit, dryRun, everything } = options
+  return { filter, limit, dryRun, everything }
+}
+
+function changeIn({ set, unset, expiresAt }: ChangeOptions): Pick<Patch, 'set' | 'unset' | 'expiresAt'> {
+  return {
+    set: set === undefined ? undefined : attributesIn(set, '--set'),
+    unset,
+    expiresAt: momentIn(expiresAt),
+  }
+}
+
+function versionCondition(version: number | undefined): Precondition | undefined {
+  return version === undefined ? undefined : { version }
+}
+
+export function filterIn({ filter }: { readonly filter?: string }): Filter | undefined {
+  return filter === undefined ? undefined : (objectIn(filter, '--filter') as Filter)
+}
+
+function attributesIn(text: string, option: string): AttributesInput {
+  return attributeFromJson(objectIn(text, option)) as AttributesInput
+}
+
+/** Moments and places in it stay tagged. */
+function objectIn(text: string, option: string): object {
+  let parsed: unknown
+  try {
+    parsed = JSON.parse(text)
+  } catch (error) {
+    throw new UsageError(`${option} is not JSON: ${(error as Error).message}`)
+  }
+  if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed
+  throw new UsageError(`${option} is not a JSON object: ${text}`)
+}
+
+/** null for `never`. */
+function momentIn(text: string | undefined): Moment | null | undefined {
+  if (text === undefined) return undefined
+  if (text === 'never') return null
+  const moment = parseDateTime(text)
+  if (moment !== undefined) return moment
+  throw new UsageError(`--expires-at: ${JSON.stringify(text)} is not ${dateTimeWords}`)
+}
+
+function lineOf({ id, vector, payload, version, distance }: Hit): string {
+  const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
+  const rest = JSON.stringify({ payload: payload && payloadJson(payload), version, distance })
+  return `{"id":${JSON.stringify(id)}${vectorText}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
+}
+
+/** In the words of the HTTP interface. */
+export function payloadJson({
+  contentType,
+  content,
+  attributes,
+  expiresAt,
+}: NonNullable<Hit['payload']>): object {
+  return {
+    content_type: contentType,
+    content,
+    attributes: attributes && attributeJson(attributes),
+    expires_at: expiresAt && momentText(expiresAt),
+  }
+}
+
+const pointsPerPage = 1000

@@ -1,0 +1,107 @@
+import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { formatDateTime, parseDateTime } from '../base/datetime.ts'
+import { DatabaseError } from '../base/errors.ts'
+
+/** A moment: a `Date`, or a `DateTime` where microseconds matter. */
+export type Moment = Date | DateTime
+
+/** A value of a point's attributes. Absent ones are `undefined` or `null`; neither is stored. */
+export type AttributeInput =
+  | string
+  | number
+  | boolean
+  | Moment
+  | GeoPoint
+  | null
+  | undefined
+  | readonly AttributeInput[]
+  | AttributesInput
+
+/** Values by name: an object, or a `Map`. */
+export type AttributesInput =
+  | { readonly [name: string]: AttributeInput }
+  | ReadonlyMap<string, AttributeInput>
+
+/** A stored value: a moment of whole milliseconds comes as a `Date`, any other as a `DateTime`. */
+export type AttributeOutput =
+  | string
+  | number
+  | boolean
+  | Moment
+  | GeoPoint
+  | readonly AttributeOutput[]
+  | AttributesOutput
+
+export interface AttributesOutput {
+  readonly [name: string]: AttributeOutput
+}
+
+/** An attribute as HTTP/JSON has it: moments and places are tagged. */
+export function attributeJson(value: AttributeInput): unknown {
+  if (value instanceof Date || value instanceof DateTime) return { $date: momentText(value) }
+  if (value instanceof GeoPoint) return { $geo: { lat: value.lat, lon: value.lon } }
+  if (isList(value)) return value.map(attributeJson)
+  if (typeof value !== 'object' || value === null) return value
+  return objectOf(entriesOf(value as AttributesInput), attributeJson)
+}
+
+export function entriesOf(attributes: AttributesInput): readonly (readonly [string, AttributeInput])[] {
+  return attributes instanceof Map ? [...attributes] : Object.entries(attributes)
+}
+
+export function attributesJson(attributes: AttributesInput | undefined): unknown {
+  return attributes && attributeJson(attributes)
+}
+
+/** An attribute of an HTTP answer. */
+export function attributeFromJson(value: unknown): AttributeOutput {
+  if (isList(value)) return value.map(attributeFromJson)
+  if (typeof value !== 'object' || value === null) return value as string | number | boolean
+  const { $date: date, $geo: geo } = value as { readonly $date?: string; readonly $geo?: GeoPoint }
+  if (date !== undefined) return momentIn(date)
+  if (geo !== undefined) return new GeoPoint(geo.lat, geo.lon)
+  return objectOf(Object.entries(value), attributeFromJson)
+}
+
+export function attributesFromJson(value: unknown): AttributesOutput | undefined {
+  return value === undefined ? undefined : (attributeFromJson(value) as AttributesOutput)
+}
+
+/** Microseconds since 1970. */
+export function microsecondsIn(moment: Moment): number {
+  return moment instanceof DateTime ? moment.us : moment.getTime() * 1000
+}
+
+/** @param us microseconds since 1970 */
+export function momentOf(us: number): Moment {
+  return us % 1000 === 0 ? new Date(us / 1000) : new DateTime(us)
+}
+
+/** RFC 3339 in UTC. */
+export function momentText(moment: Moment): string {
+  return formatDateTime(new DateTime(microsecondsIn(moment)))
+}
+
+/** @throws DatabaseError `internal` for text that the service does not write */
+export function momentIn(text: string): Moment {
+  const moment = parseDateTime(text)
+  if (moment === undefined) throw new DatabaseError('internal', `the service sent ${text} as a time`)
+  return momentOf(moment.us)
+}
+
+export function isList(value: unknown): value is readonly AttributeInput[] {
+  return Array.isArray(value)
+}
+
+/** Defines every key as the object's own: `__proto__` is a name like any other. */
+export function objectOf<Value, Result>(
+  entries: readonly (readonly [string, Value])[],
+  convert: (value: Value) => Result,
+): Record<string, Result> {
+  const made: Record<string, Result> = {}
+  for (const [name, value] of entries) {
+    const described = { value: convert(value), enumerable: true, configurable: true, writable: true }
+    Object.defineProperty(made, name, described)
+  }
+  return made
+}

@@ -1,0 +1,60 @@
+import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { isList, type Moment, momentText, objectOf } from './attributes.ts'
+
+/** A value that a filter compares with. null stands for absent. */
+export type FilterValue = string | number | boolean | Moment | GeoPoint | null
+
+/** Tests of the values at one path; all have to hold. On a list a test holds if one element meets it. */
+export interface FilterTests {
+  readonly $eq?: FilterValue
+  readonly $ne?: FilterValue
+  readonly $in?: readonly FilterValue[]
+  readonly $nin?: readonly FilterValue[]
+  readonly $gt?: string | number | Moment
+  readonly $gte?: string | number | Moment
+  readonly $lt?: string | number | Moment
+  readonly $lte?: string | number | Moment
+  readonly $exists?: boolean
+  readonly $all?: readonly FilterValue[]
+  readonly $prefix?: string
+  readonly $near?: { readonly lat: number; readonly lon: number; readonly radius_m: number }
+  readonly $box?: { readonly south_west: GeoPoint; readonly north_east: GeoPoint }
+}
+
+/**
+ * Which points are meant: tests by path (`a.b` leads into maps), all of which have to hold. `$id`, `$content_type`,
+ * `$expires_at` and `$version` are paths, too. What does not match a test matches its complement: a missing attribute
+ * matches `$ne`, `$nin` and `$not`.
+ *
+ * @example { shop: 'x', price: { $gte: 5, $lt: 10 }, $or: [{ tags: 'new' }, { stock: { $gt: 0 } }] }
+ */
+export interface Filter {
+  readonly [path: string]: FilterValue | FilterTests | Filter | readonly Filter[] | undefined
+  readonly $and?: readonly Filter[]
+  readonly $or?: readonly Filter[]
+  readonly $not?: Filter
+}
+
+/** A filter as HTTP/JSON has it: moments and places are tagged. */
+export function filterJson(filter: Filter | undefined): unknown {
+  return filter && valueJson(filter)
+}
+
+function valueJson(value: unknown): unknown {
+  if (value instanceof Date || value instanceof DateTime) return { $date: momentText(value) }
+  if (value instanceof GeoPoint) return { $geo: { lat: value.lat, lon: value.lon } }
+  if (isList(value)) return value.map(valueJson)
+  if (typeof value !== 'object' || value === null) return value
+  return objectOf(Object.entries(value).map(entryJson), (each) => each)
+}
+
+function entryJson([name, value]: [string, unknown]): [string, unknown] {
+  if (name !== '$box') return [name, valueJson(value)]
+  const { south_west: southWest, north_east: northEast } = value as NonNullable<FilterTests['$box']>
+  return [name, { south_west: placeJson(southWest), north_east: placeJson(northEast) }]
+}
+
+/** Corners are places without a tag. */
+function placeJson({ lat, lon }: GeoPoint): unknown {
+  return { lat, lon }
+}

@@ -1,0 +1,65 @@
+import type { MessageInitShape } from '@bufbuild/protobuf'
+import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { DatabaseError } from '../base/errors.ts'
+import {
+  type AttributeInput,
+  type AttributeOutput,
+  type AttributesInput,
+  type AttributesOutput,
+  entriesOf,
+  isList,
+  type Moment,
+  microsecondsIn,
+  momentOf,
+  objectOf,
+} from './attributes.ts'
+import type { Attributes, AttributesSchema, Value, ValueSchema } from './generated/vectordb_pb.js'
+
+/** Attributes as protobuf has them. */
+
+export type ValueMessage = MessageInitShape<typeof ValueSchema>
+export type AttributesMessage = MessageInitShape<typeof AttributesSchema>
+
+export function attributesMessage(attributes: AttributesInput): AttributesMessage {
+  return { fields: fieldsOf(attributes) }
+}
+
+function fieldsOf(attributes: AttributesInput): Record<string, ValueMessage> {
+  const present = entriesOf(attributes).filter(([, value]) => value !== null && value !== undefined)
+  return objectOf(present, valueMessage)
+}
+
+export function valueMessage(value: AttributeInput): ValueMessage {
+  if (typeof value === 'string') return { kind: { case: 'text', value } }
+  if (typeof value === 'number') return { kind: { case: 'number', value } }
+  if (typeof value === 'boolean') return { kind: { case: 'flag', value } }
+  if (value instanceof Date || value instanceof DateTime) {
+    return { kind: { case: 'datetimeUs', value: int64Of(value) } }
+  }
+  if (value instanceof GeoPoint) return { kind: { case: 'geo', value: { lat: value.lat, lon: value.lon } } }
+  if (isList(value)) return { kind: { case: 'list', value: { items: value.map(valueMessage) } } }
+  // The service names what is missing, as it does over HTTP.
+  if (value === null || value === undefined) return {}
+  return { kind: { case: 'map', value: { fields: fieldsOf(value as AttributesInput) } } }
+}
+
+/** @throws DatabaseError `invalid_argument` for a `Date` that is none */
+export function int64Of(moment: Moment): bigint {
+  const us = microsecondsIn(moment)
+  if (Number.isInteger(us)) return BigInt(us)
+  throw new DatabaseError('invalid_argument', `${us} is not a whole number of microseconds since 1970`)
+}
+
+export function attributesFromMessage({ fields }: Attributes): AttributesOutput {
+  return objectOf(Object.entries(fields), valueFromMessage)
+}
+
+export function valueFromMessage({ kind }: Value): AttributeOutput {
+  if (kind.case === 'datetimeUs') return momentOf(Number(kind.value))
+  if (kind.case === 'geo') return new GeoPoint(kind.value.lat, kind.value.lon)
+  if (kind.case === 'list') return kind.value.items.map(valueFromMessage)
+  if (kind.case === 'map') return attributesFromMessage(kind.value)
+  if (kind.case === undefined)
+    throw new DatabaseError('internal', 'the service sent a value of no known kind')
+  return kind.value
+}

@@ -1,0 +1,126 @@
+import { jsonNumbers } from '../base/json-numbers.ts'
+import { attributesFromJson, attributesJson, type Moment, momentIn, momentText } from './attributes.ts'
+import type {
+  DetailedQuery,
+  Hit,
+  Include,
+  Patch,
+  PayloadToStore,
+  PointToInsert,
+  PointToStore,
+  Precondition,
+  Query,
+  StoredPayload,
+} from './client.ts'
+import { filterJson } from './filters.ts'
+
+/** Requests and answers as HTTP/JSON has them. */
+
+export function pointBody(point: PointToInsert): string {
+  return withVector(point.vector, {
+    id: point.id,
+    on_conflict: point.onConflict,
+    payload: payloadJson(point.payload),
+  })
+}
+
+export function putBody({ vector, payload }: PointToStore, when: Precondition | undefined): string {
+  return withVector(vector, { payload: payloadJson(payload), when: preconditionJson(when) })
+}
+
+export function patchBody(patch: Patch, when: Precondition | undefined): string {
+  return withVector(patch.vector, {
+    ...changeJson(patch),
+    content: patch.content,
+    content_type: patch.contentType,
+    when: preconditionJson(when),
+  })
+}
+
+/** The part of a patch that many points can have. */
+export function changeJson({ set, unset, expiresAt }: Patch): Readonly<Record<string, unknown>> {
+  return {
+    set: attributesJson(set),
+    unset,
+    expires_at: expiresAt && momentText(expiresAt),
+    ...noExpiry(expiresAt),
+  }
+}
+
+export function queryBody(query: Query & Partial<DetailedQuery>): string {
+  const { vector, id, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
+  return withVector(vector, {
+    id,
+    similarity: metric,
+    limit,
+    ef,
+    filter: filterJson(filter),
+    exact,
+    max_distance: maxDistance,
+    include: includeJson(include),
+    profile,
+  })
+}
+
+export function includeJson(include: Include | undefined): unknown {
+  return include
+}
+
+export interface PayloadAnswer {
+  readonly content_type: StoredPayload['contentType']
+  readonly content: string
+  readonly attributes?: unknown
+  readonly expires_at?: string
+}
+
+export interface HitAnswer {
+  readonly id: string
+  readonly distance?: number
+  readonly payload?: PayloadAnswer
+  readonly vector?: readonly number[]
+  readonly version?: number
+}
+
+export function payloadOf({ content_type, content, attributes, expires_at }: PayloadAnswer): StoredPayload {
+  return {
+    ...(content_type === undefined ? {} : { contentType: content_type }),
+    ...(content === undefined ? {} : { content }),
+    ...(attributes === undefined ? {} : { attributes: attributesFromJson(attributes) }),
+    ...(expires_at === undefined ? {} : { expiresAt: momentIn(expires_at) }),
+  } as StoredPayload
+}
+
+export function hitOf({ payload, vector, ...rest }: HitAnswer): Hit {
+  return {
+    ...rest,
+    ...(payload === undefined ? {} : { payload: payloadOf(payload) }),
+    ...(vector === undefined ? {} : { vector: Float32Array.from(vector) }),
+  }
+}
+
+/** An object with a vector in front, whose numbers come back as the same float32. */
+function withVector(
+  vector: ArrayLike<number> | undefined,
+  fields: Readonly<Record<string, unknown>>,
+): string {
+  const rest = JSON.stringify(fields)
+  if (vector === undefined) return rest
+  return `{"vector":${jsonNumbers(vector)}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
+}
+
+function payloadJson({ contentType, content, attributes, expiresAt }: PayloadToStore): unknown {
+  return {
+    content_type: contentType,
+    content,
+    attributes: attributesJson(attributes),
+    expires_at: expiresAt && momentText(expiresAt),
+  }
+}
+
+function preconditionJson(when: Precondition | undefined): unknown {
+  return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter) } : when
+}
+
+function noExpiry(expiresAt: Moment | null | undefined): { readonly expires_at?: null } {
+  return expiresAt === null ? { expires_at: null } : {}
+}
