@@ -16,8 +16,14 @@ import { tlsFault } from './tls-fault.ts'
 export type GrpcCaller = <Method extends DescMethodUnary>(
   method: Method,
   request: MessageInitShape<Method['input']>,
-  options?: InsertOptions,
+  options?: GrpcOptions,
 ) => Promise<MessageShape<Method['output']>>
+
+/** The options of a call, each for those methods that have it. */
+interface GrpcOptions extends InsertOptions {
+  /** Whether the answer has the point's version. */
+  readonly version?: boolean
+}
 
 /** What the calls of one client have in common. */
 export interface GrpcCallOptions {
@@ -38,11 +44,13 @@ export function grpcCaller(
   return async <Method extends DescMethodUnary>(
     method: Method,
     request: MessageInitShape<Method['input']>,
-    options?: InsertOptions,
+    options?: GrpcOptions,
   ) => {
-    const { signal } = options ?? {}
-    const key = idempotencyKeyOf(options)
-    const metadata = key === undefined ? common : withKey(common, key)
+    const { signal, version = false } = options ?? {}
+    const metadata = withMore(common, {
+      'idempotency-key': idempotencyKeyOf(options),
+      version: version ? 'true' : undefined,
+    })
     if (signal?.aborted) throw cancellation(signal)
     const bytes = encoded(method, request)
     return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
@@ -65,9 +73,11 @@ export function grpcCaller(
   }
 }
 
-function withKey(common: Metadata, key: string): Metadata {
+function withMore(common: Metadata, more: Readonly<Record<string, string | undefined>>): Metadata {
+  const given = Object.entries(more).filter(([, value]) => value !== undefined)
+  if (given.length === 0) return common
   const metadata = common.clone()
-  metadata.set('idempotency-key', key)
+  for (const [name, value] of given) metadata.set(name, value!)
   return metadata
 }
 

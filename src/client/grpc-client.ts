@@ -109,13 +109,13 @@ function readsOf(
   call: GrpcCaller,
 ): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
   return {
-    async get(id, { version: withVersion = false, ...options } = {}) {
+    async get(id, options) {
       const { vector, payload, version } = await call(method.getPoint, idMessage(id), options)
       return {
         id: id.toLowerCase(),
         vector: Float32Array.from(vector?.values ?? []),
         payload: payloadOf(payload) as StoredPayload,
-        ...(withVersion && version !== undefined ? { version: Number(version) } : {}),
+        ...(version === undefined ? {} : { version: Number(version) }),
       }
     },
     async search(query, options) {

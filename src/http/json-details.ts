@@ -23,7 +23,7 @@ export function encodeSearch(answer: SearchAnswer): JsonAnswer | Promise<JsonAns
   return hasDetails(answer) ? addDetails(ids, answer, false) : ids
 }
 
-/** `hits` and `profile` are lists, parallel to the queries: empty where a query did not ask for them. */
+/** `hits` and `profile` are lists, parallel to the queries: `[]` and null where a query did not ask for them. */
 export function encodeSearches(answer: SearchAnswer): JsonAnswer | Promise<JsonAnswer> {
   const ids = encodeIdLists('results', answer.results.ids)
   return hasDetails(answer) ? addDetails(ids, answer, true) : ids
@@ -119,7 +119,7 @@ function attributesAlone(payload: Payload | undefined): string {
 }
 
 function profileJson(profile: Profile | undefined): string {
-  if (profile === undefined) return '{}'
+  if (profile === undefined) return 'null'
   return JSON.stringify({
     plan: profile.plan,
     reason: profile.reason,
