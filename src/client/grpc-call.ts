@@ -22,7 +22,7 @@ export type GrpcCaller = <Method extends DescMethodUnary>(
 /** The options of a call, each for those methods that have it. */
 interface GrpcOptions extends InsertOptions {
   /** Whether the answer has the point's version. */
-  readonly version?: boolean
+  readonly version?: boolean | undefined
 }
 
 /** What the calls of one client have in common. */
