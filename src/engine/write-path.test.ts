@@ -62,7 +62,7 @@ class Points implements ChangeTarget {
       this.slots.delete(change.id)
       return
     }
-    this.dimension ??= change.point.vector.length
+    if (change.kind === 'insert') this.dimension ??= change.point.vector.length
     for (const end = performance.now() + this.insertionMs; performance.now() < end; );
     this.slots.set(change.id, slot)
   }
