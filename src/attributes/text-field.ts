@@ -73,6 +73,19 @@ export class TextField {
     for (const ordinal of ordinals) this.#unpost(ordinal, slot)
   }
 
+  /** The slots with a text, as `SlotColumn.slots`. */
+  slots(): Iterable<number> {
+    return this.#column.slots()
+  }
+
+  /** Removes values that no slot has, after reading a file. */
+  dropUnused(): void {
+    this.#postings.reserve(Math.max(1, this.dictionary.end))
+    for (let ordinal = 0; ordinal < this.dictionary.end; ordinal += 1) {
+      if (this.dictionary.isUsed(ordinal) && this.countOf(ordinal) === 0) this.dictionary.delete(ordinal)
+    }
+  }
+
   /** Of the texts of a slot. */
   ordinalsOf(slot: number): number[] {
     const entry = this.#column.get(slot)
