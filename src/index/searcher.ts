@@ -21,7 +21,7 @@ export interface IndexQuery extends ScanQuery {
   /** For a query with a route: a slot that the search ignores. */
   readonly hidden?: number | undefined
   /** The slots that it wants; undefined for all. */
-  readonly filter?: SlotFilter | undefined
+  readonly matching?: SlotFilter | undefined
   /** For a query with a route and a filter: a walk that has compared more slots gives way to a scan of the matching ones. */
   readonly comparedMax?: number | undefined
   /** What was done for the query is added to it. */
@@ -111,13 +111,13 @@ export class Searcher {
    */
   #walk(query: IndexQuery, { graph, measure, widening }: Route, isCancelled: () => boolean): readonly Hit[] {
     const ef = Math.min(efMax, query.ef * widening)
-    const { filter, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
+    const { matching, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
     let left = comparedMax
     let hasGivenUp = false
     const lists = this.#graphs.map((graphs, ordinal) => {
       const each = graphs[graph]!
       if (hasGivenUp) return []
-      const bitmap = filter && this.#filters[ordinal]!.place(filter)
+      const bitmap = matching && this.#filters[ordinal]!.place(matching)
       const limits = bitmap === undefined ? undefined : { bitmap, comparedMax: left }
       const hits = each.search(query, ef, measure, query.hidden, limits)
       if (limits !== undefined) hasGivenUp = each.hasGivenUp
@@ -160,11 +160,11 @@ export class Searcher {
     ranges: readonly SlotRange[],
     isCancelled: () => boolean,
   ): readonly (readonly Hit[])[] {
-    const { filter } = queries[0]!
+    const { matching } = queries[0]!
     countScan(queries, ranges, this.#segments)
     const parts = ranges.map(({ ordinal, from, to }) => {
       const scanner = this.#scanners[ordinal]!
-      scanner.begin(queries, filter && this.#filters[ordinal]!.place(filter))
+      scanner.begin(queries, matching && this.#filters[ordinal]!.place(matching))
       for (let at = from; at < to && !isCancelled(); at += rowsBetweenChecks) {
         scanner.scanRange(at, Math.min(at + rowsBetweenChecks, to))
       }
@@ -198,12 +198,12 @@ function countScan(
   ranges: readonly SlotRange[],
   segments: readonly SegmentHandle[],
 ): void {
-  for (const { work, filter } of queries) {
+  for (const { work, matching } of queries) {
     if (work === undefined) continue
     for (const { ordinal, from, to } of ranges) {
       const { firstSlot } = segments[ordinal]!
       const slots =
-        filter === undefined ? to - from : countBits(filter.words, firstSlot + from, firstSlot + to)
+        matching === undefined ? to - from : countBits(matching.words, firstSlot + from, firstSlot + to)
       work.compared += slots
       work.measured += slots
     }
