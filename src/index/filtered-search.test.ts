@@ -178,7 +178,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
                 vector,
                 metric,
                 k,
-                filter,
+                matching: filter,
                 route: routeOf(index, metric),
                 comparedMax,
                 work,
@@ -206,7 +206,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
         vector: queries[0]!,
         metric: 'Euclidean',
         k,
-        filter,
+        matching: filter,
         route: routeOf(index, 'Euclidean'),
         work,
       } as const
