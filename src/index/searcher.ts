@@ -4,7 +4,7 @@ import { GraphAccess, type Route } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { efMax, type SegmentHandle } from './segment.ts'
-import { countBits, LaneFilter, type SlotFilter } from './slot-filter.ts'
+import { countBits, LaneFilter, type SlotBits } from './slot-filter.ts'
 
 /** Slots [from, to) of a segment, numbered within it. */
 export interface SlotRange {
@@ -21,7 +21,7 @@ export interface IndexQuery extends ScanQuery {
   /** For a query with a route: a slot that the search ignores. */
   readonly hidden?: number | undefined
   /** The slots that it wants; undefined for all. */
-  readonly matching?: SlotFilter | undefined
+  readonly matching?: SlotBits | undefined
   /** For a query with a route and a filter: a walk that has compared more slots gives way to a scan of the matching ones. */
   readonly comparedMax?: number | undefined
   /** What was done for the query is added to it. */

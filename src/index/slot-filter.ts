@@ -2,17 +2,20 @@ import { GraphState } from './graph-state.ts'
 import { laneAddress, type SegmentHandle } from './segment.ts'
 
 /**
- * The slots that a filtered search wants: a bitmap in memory that threads share. The main thread may change it while
+ * The slots that a search wants: a bitmap in memory that threads share. The main thread may change it while
  * threads read it; whoever needs one moment compares the versions.
  */
-export interface SlotFilter {
+export interface SlotBits {
   /** Unique in the process. */
   readonly id: number
   /** Another number whenever the bitmap has changed. */
   readonly version: number
   /** Slot s has bit s % 32 of word s / 32; slots beyond the end do not match. */
-  readonly words: Uint32Array
-  /** Bits that are set: live slots that match. */
+  readonly words: Uint32Array<SharedArrayBuffer>
+}
+
+/** A bitmap and the number of its bits that are set: live slots that match. */
+export interface SlotFilter extends SlotBits {
   readonly count: number
 }
 
@@ -31,7 +34,7 @@ export class LaneFilter {
   }
 
   /** Copies the segment's part of a filter, unless it is there already. Returns its address. */
-  place(filter: SlotFilter): number {
+  place(filter: SlotBits): number {
     if (this.#id === filter.id && this.#version === filter.version) return this.#address
     const { memory, firstSlot } = this.#segment
     // Nothing was ever written beyond: slots that are filled later do not match.
