@@ -372,7 +372,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
   }
 
   #attach(index: VectorIndex): IndexSearches {
-    return this.#parts.executor.attach(index, (metric) => this.#indexer.route(metric))
+    return this.#parts.executor.attach(index, (metric, ask) => this.#indexer.route(metric, ask))
   }
 
   #createIndex(dimension: number): VectorIndex {

@@ -5,6 +5,7 @@ import { efMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import { ROWS_MEASURE } from '../kernels/memory-format.ts'
+import type { RouteInForce } from './filtered-recall.ts'
 
 /** What the planner knows of a query with a filter. */
 export interface FilteredQuery {
@@ -45,7 +46,7 @@ export class FilterPlanner {
   }
 
   /** @param route of filtered searches of this metric and share of points; undefined if none is good enough */
-  plan({ metric, ef, isExact, matching }: FilteredQuery, route: Route | undefined): FilterPlan {
+  plan({ metric, ef, isExact, matching }: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
     const { count } = matching
     if (isExact) return scan('the query asks for exact results')
     if (metric === 'Hamming') return scan('under Hamming, walks with a filter find too little')
@@ -62,7 +63,12 @@ export class FilterPlanner {
     }
     if (this.#isElsewhere(matching.id)) return scan('the matching points are far from where queries are')
     const comparedMax = Math.max(comparedMin, Math.ceil(scanCost / comparison))
-    return { route, comparedMax, reason: `a walk costs less than comparing ${count} matching points` }
+    return {
+      route,
+      comparedMax,
+      recall: route.recall,
+      reason: `a walk costs less than comparing ${count} matching points`,
+    }
   }
 
   /** Learns from a search that was planned. */
