@@ -15,6 +15,7 @@ import { openStore } from '../src/storage/lmdb-store.ts'
 import type { Store } from '../src/storage/store.ts'
 import { clusteredSource } from './support/clusters.ts'
 import { FailingDisk } from './support/failing-disk.ts'
+import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 
@@ -75,7 +76,10 @@ class Points {
   }
 
   async insert(vectors: readonly Float32Array[]): Promise<void> {
-    const ids = await this.collection.insert(vectors.map((vector) => ({ vector, payload })))
+    const ids = await insertIds(
+      this.collection,
+      vectors.map((vector) => ({ vector, payload })),
+    )
     for (const [at, id] of ids.entries()) this.vectors.set(id, vectors[at]!)
   }
 
@@ -83,7 +87,7 @@ class Points {
   async assertExact(vector: Float32Array, metric: Metric): Promise<void> {
     const before = [...this.vectors.keys()]
     const query: SearchQuery = { vector, metric, limit: 10, ef: 1_000_000 }
-    const [found] = (await this.collection.search([query])).strings()
+    const [found] = (await this.collection.search([query])).ids.strings()
     // Those that came meanwhile are known by their ids only when their insertion has been answered.
     while (!found!.every((id) => this.vectors.has(id))) await sleep(1)
     const distance = (id: string): number => scalarDistance(metric, vector, this.vectors.get(id)!)
@@ -172,7 +176,7 @@ describe(`collections of one process, seed ${seed}`, () => {
       assert.ok(collection.stats.plans.Euclidean.route !== undefined, 'through the graph')
       const asked = [...points[at]!.vectors].slice(0, 300)
       const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 1, ef: 128 }) as const)
-      const found = (await collection.search(queries)).strings()
+      const found = (await collection.search(queries)).ids.strings()
       const missed = asked.filter(([id], query) => found[query]![0] !== id)
       assert.ok(missed.length <= 6, `${missed.length} of ${asked.length} points missed`)
     }
@@ -289,7 +293,7 @@ describe(`collections of one process, seed ${seed}`, () => {
       assert.ok(reason instanceof DatabaseError && reason.reason === 'collection_not_found')
     await beside
     assert.ok(indexesOf(told).length <= 1, 'only the other one is known to threads')
-    assert.throws(() => dropped.collection.get([...dropped.vectors.keys()][0]!), {
+    await assert.rejects(dropped.collection.get([...dropped.vectors.keys()][0]!), {
       reason: 'collection_not_found',
     })
     await assert.rejects(dropped.collection.search([query()]), { reason: 'collection_not_found' })
@@ -342,14 +346,13 @@ describe('the dimension of an empty collection', () => {
     assert.deepEqual([collection.dimension, collection.stats.indexBytes], [undefined, 0])
 
     disk.fail({ operation: 'write', code: 'ENOSPC' })
-    const failing = collection.insert([point(8)])
-    const [id] = await collection
-      .insert([point(4)])
-      .finally(() => assert.rejects(failing, { reason: 'disk_full' }))
+    const failed = assert.rejects(collection.insert([point(8)]), { reason: 'disk_full' })
+    const [id] = await insertIds(collection, [point(4)])
+    await failed
     assert.equal(collection.dimension, 4)
-    assert.deepEqual(collection.get(id!)!.vector, point(4).vector)
+    assert.deepEqual((await collection.get(id!))!.vector, point(4).vector)
     const query = { vector: point(4).vector, metric: 'Euclidean', limit: 3, ef: 3 } as const
-    assert.deepEqual((await collection.search([query])).strings(), [[id]])
+    assert.deepEqual((await collection.search([query])).ids.strings(), [[id]])
   })
 })
 

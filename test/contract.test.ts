@@ -62,7 +62,10 @@ async function inProcessAccess(): Promise<Access> {
     insert: (point) => operations.InsertVector(opened.context, input(point), call),
     insertBatch: (points) =>
       operations.InsertVectorsBatch(opened.context, { vectors: points.map(input) }, call),
-    get: (id) => operations.GetPoint(opened.context, { id }, call),
+    async get(id) {
+      const { version, ...point } = await operations.GetPoint(opened.context, { id }, call)
+      return point
+    },
     async delete(id) {
       await operations.DeletePoint(opened.context, { id }, call)
     },

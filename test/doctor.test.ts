@@ -9,6 +9,7 @@ import { readConfig } from '../src/config.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { withCollection } from './support/collection.ts'
+import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService } from './support/service.ts'
@@ -35,7 +36,7 @@ async function fill(dataDir: string): Promise<readonly string[]> {
     payload: { contentType: 'Text' as const, content: `point ${at}` },
   }))
   return await withCollection(dataDir, readConfig({}), async (collection) => {
-    const ids = await collection.insert(points)
+    const ids = await insertIds(collection, points)
     while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
     return ids
   })

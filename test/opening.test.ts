@@ -5,6 +5,7 @@ import { readConfig } from '../src/config.ts'
 import { startEngine } from '../src/engine/engine.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
 import { clusteredVectors } from './support/clusters.ts'
+import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 
@@ -23,7 +24,7 @@ describe('opening a collection', () => {
     cleanup.defer(() => store.close())
     const engine = cleanup.use(startEngine({ ...config, logger }))
     const first = await engine.openCollection(store, config)
-    const ids = await first.insert(points)
+    const ids = await insertIds(first, points)
     await first.close()
 
     const reason = new Error('enough')
@@ -38,6 +39,7 @@ describe('opening a collection', () => {
     const { signal } = new AbortController()
     const collection = await engine.openCollection(store, { ...config, signal })
     assert.equal(collection.stats.points, points.length)
-    for (const [at, id] of ids.entries()) assert.deepEqual(collection.get(id)!.vector, points[at]!.vector)
+    for (const [at, id] of ids.entries())
+      assert.deepEqual((await collection.get(id))!.vector, points[at]!.vector)
   })
 })

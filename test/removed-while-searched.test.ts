@@ -37,7 +37,7 @@ describe(`a point that goes between being found and being answered, seed ${seed}
       const { collection } = opened
       // More bytes than are searched on the calling thread.
       await collection.insert(Array.from({ length: 1000 }, point))
-      const before = (await collection.search(queries)).strings()
+      const before = (await collection.search(queries)).ids.strings()
       const [nearest] = before
       assert.equal(nearest!.length, 1000)
 
@@ -52,7 +52,7 @@ describe(`a point that goes between being found and being answered, seed ${seed}
       collection.apply({ kind: 'insert', id: newId(), sequence: sequence + 3, point: point() }, refilledSlot)
 
       assert.deepEqual(
-        (await search).strings(),
+        (await search).ids.strings(),
         before.map((ids) => ids.filter((id) => id !== deleted && id !== replaced)),
       )
     })

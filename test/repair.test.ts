@@ -25,6 +25,7 @@ import { openStore } from '../src/storage/lmdb-store.ts'
 import { openDatabase } from '../src/storage/tables.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { withCollection } from './support/collection.ts'
+import { insertIds } from './support/insert-ids.ts'
 import { type Ended, run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 
@@ -103,7 +104,7 @@ describe('a repair', () => {
     directory = await temporaryDirectory()
     sound = join(directory.path, 'sound')
     ids = await withPoints(sound, async (collection) => {
-      const stored = await collection.insert(points)
+      const stored = await insertIds(collection, points)
       while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 10))
       return stored
     })
@@ -123,19 +124,19 @@ describe('a repair', () => {
     await withPoints(dataDir, async (collection) => {
       assert.equal(collection.stats.points, count - gone.size)
       for (const [slot, id] of ids.entries()) {
-        const point = collection.get(id)
+        const point = await collection.get(id)
         if (gone.has(slot)) assert.equal(point, undefined)
-        else assert.deepEqual(point, { id, ...points[slot]! })
+        else assert.partialDeepStrictEqual(point, { id, ...points[slot]! })
       }
       const left = new Set(ids.filter((_, slot) => !gone.has(slot)))
       for (const slot of [...gone, 0, 1]) {
         const { vector } = points[slot]!
         for (const metric of metrics) {
-          const [all] = (await collection.search([{ vector, metric, limit: count, ef: 1 }])).strings()
+          const [all] = (await collection.search([{ vector, metric, limit: count, ef: 1 }])).ids.strings()
           assert.deepEqual(new Set(all), left, metric)
         }
         const near = { vector, metric: 'Euclidean' as const, limit: 10, ef: 200 }
-        const [found] = (await collection.search([near])).strings()
+        const [found] = (await collection.search([near])).ids.strings()
         assert.deepEqual(found, nearest(vector, gone))
       }
     })
@@ -200,9 +201,9 @@ describe('a repair', () => {
     await assertServesAllBut(dataDir, gone)
     // Freed slots are used again, and the graph on disk takes the new points for nobody else.
     await withPoints(dataDir, async (collection) => {
-      const [id] = await collection.insert([points[0]!])
+      const [id] = await insertIds(collection, [points[0]!])
       const found = await collection.search([{ ...points[0]!, metric: 'Euclidean', limit: 2, ef: 100 }])
-      assert.deepEqual(found.strings(), [[ids[0], id]])
+      assert.deepEqual(found.ids.strings(), [[ids[0], id]])
     })
   })
 
@@ -249,7 +250,7 @@ describe('a repair', () => {
     const dataDir = copy()
     const identity = { keyHash: Buffer.alloc(16, 1), bodyHash: Buffer.alloc(16, 2) }
     const more = [{ vector: new Float32Array(dimension).fill(9), payload: points[0]!.payload }]
-    const [first] = await withPoints(dataDir, (collection) => collection.insert(more, undefined, identity))
+    const [first] = await withPoints(dataDir, (collection) => insertIds(collection, more, { identity }))
     const tables = await openDatabase(dataDir)
     const value = tables.meta.getBinary(keyOfRequest(0))!
     value[20]! ^= 1
@@ -263,8 +264,8 @@ describe('a repair', () => {
       /^2001 points: every vector and payload was read and is whole/,
     )
     const again = await withPoints(dataDir, async (collection) => [
-      ...(await collection.insert(more, undefined, identity)),
-      ...(await collection.insert(more, undefined, identity)),
+      ...(await insertIds(collection, more, { identity })),
+      ...(await insertIds(collection, more, { identity })),
     ])
     assert.notEqual(again[0], first, 'the key was forgotten')
     assert.equal(again[1], again[0], 'and is known again')

@@ -25,6 +25,7 @@ import type { Insertion } from '../src/storage/store.ts'
 import { openDatabase } from '../src/storage/tables.ts'
 import { withCollection } from './support/collection.ts'
 import { FailingDisk } from './support/failing-disk.ts'
+import { insertIds } from './support/insert-ids.ts'
 import { Command, run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from './support/random.ts'
 import { startTestService } from './support/service.ts'
@@ -83,7 +84,7 @@ class History {
   #insert(points: readonly NewPoint[]): void {
     const first = this.#sequence
     this.#sequence += points.length
-    const inserted = this.#collection.insert(points).then((ids) => {
+    const inserted = insertIds(this.#collection, points).then((ids) => {
       for (const [index, id] of ids.entries()) {
         this.#live.push(id)
         this.#changes.push({ sequence: first + index + 1, apply: (state) => state.set(id, points[index]!) })
@@ -197,7 +198,7 @@ describe('a snapshot', () => {
     await withPoints(directory.path, async (collection) => {
       const points = (name: string): NewPoint[] =>
         Array.from({ length: 3000 }, (_, index) => pointOf(seededRandom(index), 64, `${name} ${index}`))
-      const ids = await collection.insert(points('old'))
+      const ids = await insertIds(collection, points('old'))
       const snapshot = collection.snapshot()
       const chunks = snapshot.chunks()
       const first = [await chunks.next(), await chunks.next()].map(({ value }) => value as Buffer)
@@ -330,7 +331,8 @@ describe('a restored service', () => {
     const [from, to] = [join(directory.path, 'from'), join(directory.path, 'to')]
     await withPoints(from, async (collection) => {
       const random = seededRandom(54)
-      const ids = await collection.insert(
+      const ids = await insertIds(
+        collection,
         Array.from({ length: 200 }, (_, index) => pointOf(random, 33, `${index}`)),
       )
       await Promise.all(ids.slice(50, 100).map((id) => collection.remove(id)))

@@ -6,6 +6,7 @@ import type { Collection } from '../src/engine/collection.ts'
 import { examineData } from '../src/main.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { openCollection } from './support/collection.ts'
+import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 
@@ -32,7 +33,10 @@ async function writeFor(
 ): Promise<void> {
   while (vectors.length > 0) {
     const batch = vectors.splice(-20)
-    const ids = await collection.insert(batch.map((vector) => ({ vector, payload })))
+    const ids = await insertIds(
+      collection,
+      batch.map((vector) => ({ vector, payload })),
+    )
     for (const [index, id] of ids.entries()) ledger.vectors.set(id, batch[index]!)
     const victims = [...ledger.vectors.keys()].filter((id) => !ledger.doomed.has(id) && random() < 0.004)
     for (const id of victims) ledger.doomed.add(id)
@@ -57,7 +61,7 @@ async function searchUntil(
     const standing = [...ledger.vectors].filter(([id]) => !ledger.doomed.has(id))
     const asked = Array.from({ length: 6 }, () => standing[Math.floor(random() * standing.length)]!)
     const queries = asked.map(([, vector]) => ({ vector, metric: 'Euclidean', limit: 10, ef }) as const)
-    for (const [index, ids] of (await collection.search(queries)).strings().entries()) {
+    for (const [index, ids] of (await collection.search(queries)).ids.strings().entries()) {
       assert.equal(new Set(ids).size, ids.length, 'a point came twice')
       assert.ok(!ids.some((id) => goneBefore.has(id)), 'a point came after its deletion was acknowledged')
       const [id] = asked[index]!
@@ -101,12 +105,12 @@ describe('many threads', () => {
 
     while (collection.stats.isSettling) await new Promise((resolve) => setTimeout(resolve, 20))
     assert.equal(collection.stats.points, ledger.vectors.size)
-    for (const [id, vector] of ledger.vectors) assert.deepEqual(collection.get(id)!.vector, vector)
-    for (const id of ledger.gone) assert.equal(collection.get(id), undefined)
+    for (const [id, vector] of ledger.vectors) assert.deepEqual((await collection.get(id))!.vector, vector)
+    for (const id of ledger.gone) assert.equal(await collection.get(id), undefined)
     for (const id of ledger.missed.filter((each) => ledger.vectors.has(each))) {
       const query = { vector: ledger.vectors.get(id)!, metric: 'Euclidean', limit: 10, ef } as const
       assert.equal(
-        (await collection.search([query])).strings()[0]![0],
+        (await collection.search([query])).ids.strings()[0]![0],
         id,
         'a point that was missed once stays lost',
       )
@@ -115,7 +119,7 @@ describe('many threads', () => {
       const ask = async (width: number) =>
         (
           await collection.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))
-        ).strings()
+        ).ids.strings()
       const truth = await ask(1_000_000)
       const found = (await ask(ef)).flatMap((ids, query) => ids.filter((id) => truth[query]!.includes(id)))
       assert.ok(

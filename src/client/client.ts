@@ -1,6 +1,7 @@
 import type { Metric, Payload, Point as StoredPoint } from '../base/point.ts'
 
 export type Point = Omit<StoredPoint, 'version'>
+
 import type { CallOptions, InsertOptions } from './call-options.ts'
 import type { CollectionsClient } from './collections.ts'
 

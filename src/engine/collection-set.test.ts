@@ -3,6 +3,7 @@ import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { insertIds } from '../../test/support/insert-ids.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
@@ -58,7 +59,8 @@ async function insert(
   vectors: readonly number[][],
 ): Promise<readonly string[]> {
   using lease = await set.lease(name)
-  return await lease.database.insert(
+  return await insertIds(
+    lease.database,
     vectors.map((vector) => ({ vector: Float32Array.from(vector), payload })),
   )
 }
@@ -70,7 +72,7 @@ async function nearest(
 ): Promise<readonly string[]> {
   using lease = await set.lease(name)
   const query = { vector: Float32Array.from(vector), metric: 'Euclidean', limit: 10, ef: 128 } as const
-  return (await lease.database.search([query])).strings()[0]!
+  return (await lease.database.search([query])).ids.strings()[0]!
 }
 
 function failsWith(reason: Reason): (error: unknown) => boolean {

@@ -357,7 +357,10 @@ describe('the gRPC codec, writing', () => {
     })
     await fc.assert(
       fc.asyncProperty(stored, async ({ id, vector, payload }) => {
-        const read = fromBinary(PointSchema, await codecs.GetPoint.encode({ id, vector, payload }))
+        const read = fromBinary(
+          PointSchema,
+          await codecs.GetPoint.encode({ id, vector, payload, version: 1 }),
+        )
         assert.equal(read.id?.id?.value, id)
         assert.deepEqual(Float32Array.from(read.vector!.values), vector)
         assert.equal(contentTypes[read.payload!.contentType], payload.contentType)
@@ -369,7 +372,12 @@ describe('the gRPC codec, writing', () => {
   it('writes lengths of every number of bytes', async () => {
     for (const length of [0, 1, 27, 28, 127, 128, 16_380, 16_384, 2_097_150, 2_097_152]) {
       const payload = { contentType: 'Image', content: 'x'.repeat(length) } as const
-      const answer = await codecs.GetPoint.encode({ id: anyKnownId, vector: Float32Array.of(1), payload })
+      const answer = await codecs.GetPoint.encode({
+        id: anyKnownId,
+        vector: Float32Array.of(1),
+        payload,
+        version: 1,
+      })
       assert.equal(fromBinary(PointSchema, answer).payload!.content.length, length)
     }
   })

@@ -88,7 +88,7 @@ export class SnapshotReader {
       throw refused(`${where} is none that could have been stored`)
     }
     const content = body.toString('utf8', vector.byteLength, body.length - checksumBytes)
-    return { id: idFromBytes(id), sequence, vector, payload: { contentType, content } }
+    return { id: idFromBytes(id), sequence, version: sequence, vector, payload: { contentType, content } }
   }
 }
 

@@ -49,10 +49,10 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
     const vector = new Float32Array(collection.dimension ?? 1)
     const limit = collection.stats.points + 1
     const queries = metrics.map((metric) => ({ vector, metric, limit, ef: 64 }))
-    const found = (await collection.search(queries)).strings()
+    const found = (await collection.search(queries)).ids.strings()
     const read: Record<string, ProbedPoint> = {}
     for (const id of new Set([...ids, ...found.flat()])) {
-      const point = readPoint(collection, id)
+      const point = await readPoint(collection, id)
       if (point !== undefined) read[id] = point
     }
     return { doctor, found, points: read }
@@ -61,9 +61,9 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
   }
 }
 
-function readPoint(collection: Collection, id: string): ProbedPoint | undefined {
+async function readPoint(collection: Collection, id: string): Promise<ProbedPoint | undefined> {
   try {
-    const point = collection.get(id)
+    const point = await collection.get(id)
     if (point === undefined) return undefined
     const { vector, payload } = point
     return {

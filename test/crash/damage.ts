@@ -8,6 +8,7 @@ import { createInterface } from 'node:readline'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes } from '../../src/base/point.ts'
 import { faultOfDatabase } from '../../src/storage/database-check.ts'
+import { insertIds } from '../support/insert-ids.ts'
 import type { Probed } from './damage-probe.ts'
 import { pointsOf } from './notes.ts'
 import { differenceOf, type OraclePoint } from './oracle.ts'
@@ -113,7 +114,7 @@ export class DamagedDirectories implements AsyncDisposable {
     await using points = await openPoints(this.#whole, createLogger({ level: 'silent', pretty: false }))
     for (let number = 1; number <= 25; number += 1) {
       const stored = pointsOf({ number, count: 1 + (number % 8) })
-      const ids = await points.collection.insert(stored)
+      const ids = await insertIds(points.collection, stored)
       for (const [index, id] of ids.entries()) this.#points.set(id, stored[index]!)
     }
     for (const id of [...this.#points.keys()].filter((_, index) => index % 5 === 0)) {

@@ -8,6 +8,7 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { createLogger } from '../../src/base/log.ts'
+import { insertIds } from '../support/insert-ids.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { noSmallDisk, SmallDisk } from '../support/small-disk.ts'
 import { newPoints } from './load.ts'
@@ -42,7 +43,7 @@ class Story implements AsyncDisposable {
     const story = new Story(dataDir)
     await using points = await openPoints(dataDir, createLogger({ level: 'silent', pretty: false }))
     for (let count = 1; count <= 5; count += 1) {
-      await story.#insertWith((stored) => points.collection.insert(stored), count)
+      await story.#insertWith((stored) => insertIds(points.collection, stored), count)
     }
     return story
   }

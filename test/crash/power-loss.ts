@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
 import type { NewPoint, Point } from '../../src/base/point.ts'
 import type { Collection } from '../../src/engine/engine.ts'
+import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
 import { type DiskHistory, historyOf } from './disk-history.ts'
 import { type Loss, writeImage } from './disk-image.ts'
@@ -147,15 +148,15 @@ async function compare(dataDir: string, promised: Promised, isAgain: boolean): P
     await using points = await openPoints(dataDir, logger)
     before = await compareWith(points.collection, promised)
     if (!isAgain) return promised.live.size
-    id = (await points.collection.insert(added))[0]!
+    id = (await insertIds(points.collection, added))[0]!
   }
   await using points = await openPoints(dataDir, logger)
   const after = await everyId(points.collection)
   for (const each of [...before, id])
     if (!after.delete(each)) throw new Error(`${each} is lost after another start`)
   if (after.size > 0) throw new Error(`${after.size} points turn up after another start`)
-  checkPoint(points.collection, id, added[0]!)
-  for (const [each, point] of promised.live) checkPoint(points.collection, each, point)
+  await checkPoint(points.collection, id, added[0]!)
+  for (const [each, point] of promised.live) await checkPoint(points.collection, each, point)
   return promised.live.size
 }
 
@@ -176,18 +177,18 @@ async function compareWith(
   const unknown = new Set(found)
   for (const [id, point] of live) {
     if (!unknown.delete(id)) throw new Error(`the acknowledged point ${id} is lost`)
-    checkPoint(collection, id, point)
+    await checkPoint(collection, id, point)
   }
-  for (const [id, point] of leaving) if (unknown.delete(id)) checkPoint(collection, id, point)
+  for (const [id, point] of leaving) if (unknown.delete(id)) await checkPoint(collection, id, point)
   const stored = new Map<number, number>()
   for (const id of unknown) {
     if (gone.has(id)) throw new Error(`the deleted point ${id} is back`)
-    const { payload } = collection.get(id)!
+    const { payload } = (await collection.get(id))!
     const origin = originOf(payload.content)
     const number = Number(origin?.marker.slice(1))
     const expected = unanswered.get(number)?.[origin!.index]
     if (expected === undefined) throw new Error(`nobody has stored the point ${id}`)
-    checkPoint(collection, id, expected)
+    await checkPoint(collection, id, expected)
     stored.set(number, (stored.get(number) ?? 0) + 1)
   }
   for (const [number, count] of stored) {
@@ -207,13 +208,13 @@ async function everyId(collection: Collection): Promise<Set<string>> {
     limit: points + 1,
     ef: 64,
   } as const
-  const [ids] = (await collection.search([query])).strings()
+  const [ids] = (await collection.search([query])).ids.strings()
   if (ids!.length !== points) throw new Error(`a search for all finds ${ids!.length} of ${points} points`)
   return new Set(ids)
 }
 
-function checkPoint(collection: Collection, id: string, expected: NewPoint): void {
-  const found: Point | undefined = collection.get(id)
+async function checkPoint(collection: Collection, id: string, expected: NewPoint): Promise<void> {
+  const found: Point | undefined = await collection.get(id)
   if (found === undefined) throw new Error(`the point ${id} cannot be read`)
   const difference = differenceOf(found, expected)
   if (difference !== undefined) throw new Error(`the point ${id} has ${difference}`)

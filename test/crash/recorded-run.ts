@@ -8,6 +8,7 @@
 import { openSync, writeSync } from 'node:fs'
 import { createLogger } from '../../src/base/log.ts'
 import type { Collection } from '../../src/engine/engine.ts'
+import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
 import { type Note, pointsOf } from './notes.ts'
 import { openPoints } from './points.ts'
@@ -37,7 +38,7 @@ async function change(collection: Collection): Promise<void> {
   inserts += 1
   const insert = { number: inserts, count: random() < 0.7 ? 1 : 2 + Math.floor(random() * 40) }
   note({ kind: 'inserting', ...insert })
-  const ids = await collection.insert(pointsOf(insert))
+  const ids = await insertIds(collection, pointsOf(insert))
   note({ kind: 'inserted', number: insert.number, ids })
   live.push(...ids)
 }

@@ -8,6 +8,7 @@ import type { CollectionStats } from '../../src/engine/collection.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
 import { examineData } from '../../src/main.ts'
 import { type OpenedCollection, openCollection } from '../support/collection.ts'
+import { insertIds } from '../support/insert-ids.ts'
 
 const payload = { contentType: 'Text', content: '' } as const
 const pointsPerInsert = 500
@@ -49,7 +50,7 @@ export class Collection implements AsyncDisposable {
     const found = await this.#opened.collection.search(
       queries.map((vector) => ({ vector, metric, limit, ef })),
     )
-    return found.strings().map((ids) =>
+    return found.ids.strings().map((ids) =>
       ids.map((id) => {
         const number = this.#numberOf.get(id)
         if (number === undefined) throw new Error(`a search found ${id}, which was deleted or never there`)
@@ -61,7 +62,8 @@ export class Collection implements AsyncDisposable {
   async insert(numbers: readonly number[]): Promise<void> {
     for (let at = 0; at < numbers.length; at += pointsPerInsert) {
       const some = numbers.slice(at, at + pointsPerInsert)
-      const ids = await this.#opened.collection.insert(
+      const ids = await insertIds(
+        this.#opened.collection,
         some.map((number) => ({ vector: this.#points[number]!, payload })),
       )
       for (const [index, number] of some.entries()) {

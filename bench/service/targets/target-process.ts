@@ -43,6 +43,12 @@ async function startEcho(): Promise<Ports> {
       dimension: undefined,
       insert: async (points) => ({ ids: points.map((_, index) => ids[index % ids.length]!), errors: [] }),
       remove: async () => true,
+      put: neverAsked,
+      patch: neverAsked,
+      changeByFilter: neverAsked,
+      list: neverAsked,
+      count: neverAsked,
+      facets: neverAsked,
       get: async () => undefined,
       search: async (queries) => {
         let end = 0
@@ -50,7 +56,12 @@ async function startEcho(): Promise<Ports> {
           found,
           queries.map(({ limit }) => (end += Math.min(limit, ids.length))),
         )
-        return { ids: lists, distances: new Float64Array(end), details: queries.map(() => undefined), profiles: queries.map(() => undefined) }
+        return {
+          ids: lists,
+          distances: new Float64Array(end),
+          details: queries.map(() => undefined),
+          profiles: queries.map(() => undefined),
+        }
       },
       snapshot: () => {
         throw new Error('an echo has nothing to keep')
@@ -68,4 +79,9 @@ async function startEcho(): Promise<Ports> {
     ports: { grpc: 0, http: 0 },
   })
   return { grpc: ports.grpc, http: ports.http! }
+}
+
+/** Of what no workload does. */
+async function neverAsked(): Promise<never> {
+  throw new Error('an echo answers inserts and searches')
 }

@@ -1,0 +1,12 @@
+import type { NewPoint } from '../../src/base/point.ts'
+import type { Database, InsertOptions } from '../../src/engine/database.ts'
+
+/** Inserts points that are all stored, and resolves with their ids. */
+export async function insertIds(
+  database: Database,
+  points: readonly NewPoint[],
+  options?: InsertOptions,
+): Promise<readonly string[]> {
+  const { ids } = await database.insert(points, options)
+  return ids as readonly string[]
+}
