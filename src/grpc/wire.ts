@@ -42,6 +42,11 @@ export class WireReader {
     return true
   }
 
+  /** Bytes that were not read yet. */
+  get bytesLeft(): number {
+    return this.#end - this.#at
+  }
+
   /** Whether the tag is this field in this wire type; a known field in another type counts as unknown. */
   is(field: number, type: number): boolean {
     return this.field === field && this.type === type
@@ -74,6 +79,17 @@ export class WireReader {
     return Number(BigInt.asIntN(32, BigInt(this.#varint())))
   }
 
+  bool(): boolean {
+    return BigInt(this.#varint()) !== 0n
+  }
+
+  /** A bigint only where a number would lose digits. */
+  int64(): number | bigint {
+    const value = BigInt.asIntN(64, BigInt(this.#varint()))
+    const number = Number(value)
+    return Number.isSafeInteger(number) ? number : value
+  }
+
   /** A bigint only where a number would lose digits. */
   uint64(): number | bigint {
     const value = this.#varint()
@@ -89,6 +105,10 @@ export class WireReader {
 
   float(): number {
     return this.#bytes.readFloatLE(this.#take(4))
+  }
+
+  double(): number {
+    return this.#bytes.readDoubleLE(this.#take(8))
   }
 
   /** Skips the field whose tag was read. */

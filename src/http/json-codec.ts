@@ -1,11 +1,21 @@
 import type { InsertVectorsBatchInput } from '../api/insert-vectors-batch.ts'
 import type { SearchPointsBatchInput } from '../api/search-points-batch.ts'
 import type { PayloadInput, PointInput, SearchInput } from '../api/validation.ts'
-import { DatabaseError } from '../base/errors.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import { dimensionMax, type Point } from '../base/point.ts'
 import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
 import { isUtf8InTurns, type JsonKind, JsonScanner } from './json-scanner.ts'
+import {
+  expectKind,
+  invalid,
+  membersAt,
+  readNumber,
+  readString,
+  readText,
+  skipUnknown,
+  whole,
+  wrongType,
+} from './json-values.ts'
 
 /**
  * Converts JSON bodies to the api's inputs, and its outputs to JSON. It checks JSON's types, with the path of the
@@ -36,13 +46,6 @@ export function encodePoint({ id, vector, payload }: Point): string {
 }
 
 type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
-
-export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
-  const json = new JsonScanner(body)
-  const input = read(json)
-  json.end()
-  return input
-}
 
 /**
  * The items of a batch, read while they are iterated: those after a bad one are never created. Yields undefined
@@ -87,7 +90,7 @@ function readPayload(json: JsonScanner, path: string, notes: FieldNotes): Payloa
   const payload: Writable<PayloadInput> = {}
   for (const key of membersAt(json, `${path}.`)) {
     if (key === 'content_type') payload.contentType = readString(json, `${path}.content_type`)
-    else if (key === 'content') payload.content = readContent(json, `${path}.content`)
+    else if (key === 'content') payload.content = readText(json, `${path}.content`)
     else skipUnknown(json, `${path}.`, key, notes)
   }
   return payload
@@ -103,12 +106,6 @@ function readQuery(json: JsonScanner, path: string, notes: FieldNotes): SearchIn
     else skipUnknown(json, path, key, notes)
   }
   return query
-}
-
-/** @param path where the object stands, with a dot behind it; the items of a batch share the names of their fields */
-export function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
-  noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
-  json.skip()
 }
 
 function readVector(json: JsonScanner, path: string): Float32Array {
@@ -141,50 +138,4 @@ function readComponent(json: JsonScanner, path: string, index: number): number {
 /** Of the values that an array without strings, arrays and objects can hold. */
 function kindOf(value: unknown): JsonKind {
   return value === null ? 'null' : 'boolean'
-}
-
-/** JSON can escape half a surrogate pair, which UTF-8 cannot represent: it would be returned as something else. */
-function readContent(json: JsonScanner, path: string): string {
-  const content = readString(json, path)
-  if (content.isWellFormed()) return content
-  throw invalid(`${path} has half of a surrogate pair, it must be text that UTF-8 can hold`)
-}
-
-export function readString(json: JsonScanner, path: string): string {
-  expectKind(json, 'string', path)
-  return json.string()
-}
-
-export function readNumber(json: JsonScanner, path: string): number {
-  expectKind(json, 'number', path)
-  return json.number()
-}
-
-/** @param path where the object stands, with a dot behind it; '' for the body itself */
-export function membersAt(json: JsonScanner, path: string): Iterable<string> {
-  expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
-  return json.members()
-}
-
-export function expectKind(
-  json: JsonScanner,
-  expected: JsonKind,
-  path: string,
-  words: string = nameOf(expected),
-): void {
-  const kind = json.peek()
-  if (kind !== expected) throw wrongType(kind, path, words)
-}
-
-function wrongType(kind: JsonKind, path: string, expected: string): DatabaseError {
-  return invalid(`${path} is ${nameOf(kind)}, it must be ${expected}`)
-}
-
-function nameOf(kind: JsonKind): string {
-  if (kind === 'null') return kind
-  return kind === 'object' || kind === 'array' ? `an ${kind}` : `a ${kind}`
-}
-
-function invalid(message: string): DatabaseError {
-  return new DatabaseError('invalid_argument', message)
 }

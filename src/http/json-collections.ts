@@ -1,8 +1,8 @@
 import type { PutCollectionInput, SetAliasesInput } from '../api/collections.ts'
 import type { CollectionInfo } from '../base/collection.ts'
 import type { FieldNotes } from './ignored-fields.ts'
-import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-codec.ts'
 import type { JsonScanner } from './json-scanner.ts'
+import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-values.ts'
 
 /** Collections and aliases as JSON. Answers are small and rare, so they are built at once. */
 

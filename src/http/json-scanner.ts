@@ -46,6 +46,11 @@ export class JsonScanner {
     if (!isText) throw malformed('it is not UTF-8')
   }
 
+  /** How many bytes were read. */
+  get at(): number {
+    return this.#at
+  }
+
   /** What kind of value comes next, by its first characters. */
   peek(): JsonKind {
     const byte = this.#next()
@@ -121,10 +126,22 @@ export class JsonScanner {
   }
 
   number(): number {
+    return Number(this.numberText())
+  }
+
+  /** The next number as it is written: its text says whether digits were lost. */
+  numberText(): string {
     this.peek()
     const start = this.#at
     this.#skipNumber()
-    return Number(this.#bytes.toString('latin1', start, this.#at))
+    return this.#bytes.toString('latin1', start, this.#at)
+  }
+
+  boolean(): boolean {
+    this.peek()
+    const word = this.#word()
+    this.#at += word.length
+    return word === 'true'
   }
 
   /** Skips any value, with the same checks as if it were read. */

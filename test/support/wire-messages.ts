@@ -45,7 +45,7 @@ function unknownField(numbers: fc.Arbitrary<number>): fc.Arbitrary<Field> {
   })).any
 }
 
-const unknown = unknownField(fc.integer({ min: 5, max: 2 ** 29 - 1 }))
+const unknown = unknownField(fc.integer({ min: 16, max: 2 ** 29 - 1 }))
 
 /** A message whose fields come in any order, any number of times, with unknown ones between them. */
 export function messageOf(...known: readonly fc.Arbitrary<Field>[]): fc.Arbitrary<Buffer> {

@@ -1,0 +1,157 @@
+import { attributesToJson } from './attribute-json.ts'
+import {
+  type Attributes,
+  type AttributeValue,
+  attributeLimits,
+  type DateTime,
+  GeoPoint,
+} from './attributes.ts'
+import { dateTimeOf, dateTimeWords, parseDateTime } from './datetime.ts'
+import { DatabaseError } from './errors.ts'
+
+/**
+ * What attributes have to meet, in the same words for both transports. `at` is always where the value stands in the
+ * request, like `payload.attributes.a.b`.
+ */
+
+/**
+ * The longest text or message that is read as the attributes of one point. Escapes and white space can make it longer than
+ * the canonical JSON, but not without bound: this is what bounds the work of reading it.
+ */
+export const writtenBytesMax: number = 16 * attributeLimits.bytes
+
+/** @throws DatabaseError for attributes that take more than `writtenBytesMax` bytes in the request */
+export function checkWrittenBytes(bytes: number, at: string): void {
+  if (bytes > writtenBytesMax) {
+    throw invalid(`${at} takes more than ${writtenBytesMax} bytes in the request`)
+  }
+}
+
+/** @param at where the map stands that has this name */
+export function checkName(name: string, at: string): string {
+  if (name === '') throw invalid(`${at} has an empty name`)
+  if (name.startsWith('$')) {
+    throw invalid(
+      `${placeOf(at, name)} must not begin with "$": only {"$date": …} and {"$geo": …} do, alone in their map`,
+    )
+  }
+  if (name.includes('.')) throw invalid(`${placeOf(at, name)} must not have a "." in its name`)
+  if (!name.isWellFormed()) throw halfSurrogate(placeOf(at, name))
+  return name
+}
+
+/** A path to attributes: names with dots between them. */
+export function checkPath(path: string, at: string): string {
+  const names = path.split('.', attributeLimits.depth + 1)
+  if (names.length > attributeLimits.depth) {
+    throw invalid(
+      `${at} leads through more than ${attributeLimits.depth} names, deeper than attributes can be`,
+    )
+  }
+  for (const name of names) {
+    if (name === '') throw invalid(`${at} has an empty name: a path is names with dots between them`)
+    if (name.startsWith('$')) throw invalid(`${at} has a name that begins with "$"`)
+  }
+  if (!path.isWellFormed()) throw halfSurrogate(at)
+  return path
+}
+
+/** @param depth of a map or list: 1 for the attributes themselves */
+export function checkDepth(depth: number, at: string): void {
+  if (depth > attributeLimits.depth) {
+    throw invalid(`${at} is nested deeper than ${attributeLimits.depth} maps and lists`)
+  }
+}
+
+export function checkText(text: string, at: string): string {
+  if (!text.isWellFormed()) throw halfSurrogate(at)
+  return text
+}
+
+/** A finite number; 0 for -0. */
+export function checkNumber(value: number, at: string): number {
+  if (!Number.isFinite(value)) throw invalid(`${at} is ${value}, it must be a finite number`)
+  return value + 0
+}
+
+export function checkDateTime(us: number | bigint, at: string): DateTime {
+  const dateTime = dateTimeOf(us)
+  if (dateTime !== undefined) return dateTime
+  throw invalid(
+    `${at} is ${us} microseconds, it must be in the years 0001 to 9999 and a number that float64 represents exactly`,
+  )
+}
+
+export function checkDateText(text: string, at: string): DateTime {
+  const dateTime = parseDateTime(text)
+  if (dateTime !== undefined) return dateTime
+  throw invalid(`${at} is ${shownText(text)}, it must be ${dateTimeWords}`)
+}
+
+export function checkGeo(lat: number | undefined, lon: number | undefined, at: string): GeoPoint {
+  return new GeoPoint(checkDegrees(lat, 90, `${at}.lat`), checkDegrees(lon, 180, `${at}.lon`))
+}
+
+function checkDegrees(value: number | undefined, max: number, at: string): number {
+  if (value === undefined) throw invalid(`${at} is missing`)
+  if (!(Math.abs(value) <= max)) throw invalid(`${at} is ${value}, it must be from -${max} to ${max}`)
+  return value + 0
+}
+
+/**
+ * Checks attributes as a whole, after their parts.
+ *
+ * @returns undefined for those that are empty: a point without attributes
+ */
+export function checkAttributes(attributes: Attributes, at: string): Attributes | undefined {
+  if (attributes.size === 0) return undefined
+  const paths = countPaths(attributes)
+  if (paths > attributeLimits.paths) {
+    throw invalid(`${at} has ${paths} paths, the most is ${attributeLimits.paths}`)
+  }
+  const bytes = Buffer.byteLength(attributesToJson(attributes))
+  if (bytes > attributeLimits.bytes) {
+    throw invalid(`${at} takes ${bytes} bytes as JSON, the most is ${attributeLimits.bytes}`)
+  }
+  return attributes
+}
+
+/** Names by the names before them. Whole paths as text would repeat long names once for each path. */
+interface PathTree extends Map<string, PathTree> {}
+
+function countPaths(attributes: Attributes): number {
+  let count = 0
+  const visit = (value: AttributeValue, tree: PathTree): void => {
+    if (Array.isArray(value)) for (const each of value) visit(each, tree)
+    if (!(value instanceof Map)) return
+    for (const [name, inner] of value) {
+      let branch = tree.get(name)
+      if (branch === undefined) {
+        branch = new Map()
+        tree.set(name, branch)
+        count += 1
+      }
+      visit(inner, branch)
+    }
+  }
+  visit(attributes, new Map())
+  return count
+}
+
+/** Where a name's value stands, for messages: the name is quoted unless it is plain, and cut if it is long. */
+export function placeOf(at: string, name: string): string {
+  return `${at}.${/^[\p{L}\p{N}_$.:/-]{1,128}$/u.test(name) ? name : shownText(name)}`
+}
+
+/** A text as messages show it: quoted, and cut if it is long. */
+export function shownText(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text)
+}
+
+function halfSurrogate(at: string): DatabaseError {
+  return invalid(`${at} has half of a surrogate pair, it must be text that UTF-8 can hold`)
+}
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}

@@ -1,0 +1,106 @@
+import { checkAttributes, checkPath, shownText } from './attribute-checks.ts'
+import { isList, isMap } from './attribute-json.ts'
+import { type Attributes, type AttributeValue, attributeLimits, DateTime, GeoPoint } from './attributes.ts'
+import { DatabaseError } from './errors.ts'
+import type { Patch, Payload } from './point.ts'
+
+/**
+ * Checks the paths of a patch, once for any number of points. Paths that overlap are refused: the names of a map have no
+ * order, so it would not be clear which of them comes first.
+ *
+ * @param at where the patch stands in the request, with a dot behind it: '' or like `patch.`
+ */
+export function checkPatchPaths({ set, unset = [] }: Pick<Patch, 'set' | 'unset'>, at: string): void {
+  if (unset.length > attributeLimits.paths) {
+    throw invalid(`${at}unset has ${unset.length} paths, the most is ${attributeLimits.paths}`)
+  }
+  for (const [index, path] of unset.entries()) checkPath(path, `${at}unset[${index}]`)
+  const paths = [...(set?.keys() ?? [])]
+  if (paths.length > attributeLimits.paths) {
+    throw invalid(`${at}set has ${paths.length} paths, the most is ${attributeLimits.paths}`)
+  }
+  for (const [index, path] of paths.entries()) {
+    const other = [...paths.slice(index + 1), ...unset].find((each) => overlap(path, each))
+    if (other === undefined) continue
+    throw invalid(
+      `${at}set has ${shownText(path)}, which overlaps with ${shownText(other)} in the same patch`,
+    )
+  }
+}
+
+function overlap(path: string, other: string): boolean {
+  return path === other || path.startsWith(`${other}.`) || other.startsWith(`${path}.`)
+}
+
+/**
+ * What a point's payload is after a patch whose paths were checked. The payload itself does not change.
+ *
+ * @throws DatabaseError `invalid_argument` when a path leads through something that is not a map, and when the attributes
+ *   would exceed a limit
+ */
+export function applyPatch(payload: Payload, patch: Patch): Payload {
+  const { contentType = payload.contentType, content = payload.content } = patch
+  const expiresAtUs = patch.expiresAtUs === undefined ? payload.expiresAtUs : (patch.expiresAtUs ?? undefined)
+  const attributes = patchedAttributes(payload.attributes, patch)
+  return {
+    contentType,
+    content,
+    ...(attributes === undefined ? {} : { attributes }),
+    ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+  }
+}
+
+function patchedAttributes(
+  before: Attributes | undefined,
+  { set, unset = [] }: Patch,
+): Attributes | undefined {
+  if (set === undefined && unset.length === 0) return before
+  let after = before ?? new Map()
+  for (const path of unset) after = without(after, path.split('.'), 0)
+  for (const [path, value] of set ?? []) after = withValue(after, path.split('.'), 0, value)
+  return checkAttributes(after, 'attributes')
+}
+
+function withValue(
+  map: Attributes,
+  names: readonly string[],
+  index: number,
+  value: AttributeValue,
+): Attributes {
+  const name = names[index]!
+  if (index === names.length - 1) return new Map(map).set(name, value)
+  const inner = map.get(name) ?? new Map()
+  if (!isMap(inner)) {
+    const there = shownText(names.slice(0, index + 1).join('.'))
+    throw invalid(
+      `set has the path ${shownText(names.join('.'))}, but ${there} is ${kindOf(inner)} and not a map`,
+    )
+  }
+  return new Map(map).set(name, withValue(inner, names, index + 1, value))
+}
+
+/** The same map when there is nothing to remove. Leads through lists of maps, as the paths of filters do. */
+function without(map: Attributes, names: readonly string[], index: number): Attributes {
+  const name = names[index]!
+  const inner = map.get(name)
+  if (inner === undefined) return map
+  const after = new Map(map)
+  if (index === names.length - 1) after.delete(name)
+  else after.set(name, withoutInside(inner, names, index + 1))
+  return after
+}
+
+function withoutInside(value: AttributeValue, names: readonly string[], index: number): AttributeValue {
+  if (isMap(value)) return without(value, names, index)
+  return isList(value) ? value.map((each) => withoutInside(each, names, index)) : value
+}
+
+function kindOf(value: AttributeValue): string {
+  if (value instanceof DateTime) return 'a moment'
+  if (value instanceof GeoPoint) return 'a place'
+  return Array.isArray(value) ? 'a list' : `a ${typeof value}`
+}
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}

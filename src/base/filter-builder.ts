@@ -1,0 +1,188 @@
+import { checkDateText, checkPath } from './attribute-checks.ts'
+import { DateTime, type GeoPoint, type Scalar } from './attributes.ts'
+import { DatabaseError } from './errors.ts'
+import { type Bounds, type Filter, filterLimits, type metaPaths, type Ordered } from './filter.ts'
+import { FilterOperands } from './filter-operands.ts'
+
+/** The tests that can be written, of which the tree has fewer. */
+export type Operator =
+  | 'eq'
+  | 'ne'
+  | 'in'
+  | 'nin'
+  | 'gt'
+  | 'gte'
+  | 'lt'
+  | 'lte'
+  | 'exists'
+  | 'all'
+  | 'prefix'
+  | 'near'
+  | 'box'
+
+/**
+ * Builds the tree of one filter while a transport reads it: the checks, the limits and their words are the same for both.
+ * `at` is always where something stands in the request, like `filter.$or[1].price.$gte`.
+ */
+export class FilterBuilder {
+  readonly #names: Readonly<Record<Operator, string>>
+  #nodes = 0
+  #values = 0
+
+  /** @param names how the transport writes the operators, for messages */
+  constructor(names: Readonly<Record<Operator, string>>) {
+    this.#names = names
+  }
+
+  /** @param depth how many `and`, `or` and `not` are around this filter */
+  enter(depth: number, at: string): void {
+    if (depth > filterLimits.depth) {
+      throw invalid(`${at} is within more than ${filterLimits.depth} of and, or and not`)
+    }
+  }
+
+  /** Counts a node, also before what is in it has been read. */
+  count(at: string): void {
+    this.#nodes += 1
+    if (this.#nodes > filterLimits.nodes) {
+      throw invalid(`${at} is one too many: the most are ${filterLimits.nodes} conditions and other parts`)
+    }
+  }
+
+  countValue(at: string): void {
+    this.#values += 1
+    if (this.#values > filterLimits.values) {
+      throw invalid(`${at} has too many values: the most in a filter is ${filterLimits.values}`)
+    }
+  }
+
+  /** One filter for several that all have to match: the filter itself when it is the only one. */
+  allOf(of: readonly Filter[], at: string): Filter {
+    if (of.length === 1) return of[0]!
+    this.count(at)
+    return { kind: 'all', of }
+  }
+
+  not(of: Filter, at: string): Filter {
+    this.count(at)
+    return { kind: 'not', of }
+  }
+
+  /** A path of the caller's, or one of ours that begins with "$". */
+  path(path: string, at: string): string {
+    if (!path.startsWith('$')) return checkPath(path, at)
+    if (Object.hasOwn(operatorsOfMetaPaths, path)) return path
+    throw invalid(`${at} is not known: names that begin with "$" here are ${metaPathWords}`)
+  }
+
+  /** Where the values of a test are collected: the operator has to be one that the path has. */
+  operands(path: string, operator: 'eq' | 'ne' | 'in' | 'nin' | 'all', at: string): FilterOperands {
+    this.#checkOperator(path, operator, at)
+    return new FilterOperands(path, this)
+  }
+
+  /** A test for one of these values. */
+  *anyOf(operands: FilterOperands, at: string): Generator<undefined, Filter, void> {
+    this.count(at)
+    if (operands.path === '$id') return { kind: 'ids', ids: yield* operands.ids() }
+    return { kind: 'condition', path: operands.path, test: { op: 'in', values: operands.values } }
+  }
+
+  contains({ path, values }: FilterOperands, at: string): Filter {
+    this.count(at)
+    return { kind: 'condition', path, test: { op: 'contains', values } }
+  }
+
+  exists(path: string, expected: boolean, at: string): Filter {
+    this.#checkOperator(path, 'exists', at)
+    this.count(at)
+    const there: Filter = { kind: 'condition', path, test: { op: 'exists' } }
+    return expected ? there : this.not(there, at)
+  }
+
+  /** One bound of a range. */
+  bound(path: string, operator: keyof Bounds, value: Scalar, at: string): Ordered {
+    this.#checkOperator(path, operator, at)
+    if (path === '$expires_at' && typeof value === 'string') return checkDateText(value, at)
+    if (typeof value !== 'string' && typeof value !== 'number' && !(value instanceof DateTime)) {
+      throw invalid(`${at} is a ${kindOf(value)}, it must be a number, a moment or text`)
+    }
+    const expected = kindOfMetaPath(path)
+    if (expected === undefined || kindOf(value) === expected) return value
+    throw invalid(`${at} is a ${kindOf(value)}, it must be a ${expected}`)
+  }
+
+  range(path: string, bounds: Bounds, at: string): Filter {
+    this.count(at)
+    const kinds = new Set(Object.values(bounds).map(kindOf))
+    if (kinds.size === 0) throw invalid(`${at} has no bound`)
+    if (kinds.size > 1) throw invalid(`${at} has bounds of different types: ${[...kinds].join(', ')}`)
+    return { kind: 'condition', path, test: { op: 'range', bounds } }
+  }
+
+  prefix(path: string, prefix: string, at: string): Filter {
+    this.#checkOperator(path, 'prefix', at)
+    this.count(at)
+    return { kind: 'condition', path, test: { op: 'prefix', prefix } }
+  }
+
+  near(path: string, center: GeoPoint, radiusM: number, at: string): Filter {
+    this.#checkOperator(path, 'near', at)
+    this.count(at)
+    if (!Number.isFinite(radiusM) || radiusM < 0) {
+      throw invalid(`${at}.radius_m is ${radiusM}, it must be a finite number of metres, at least 0`)
+    }
+    return { kind: 'condition', path, test: { op: 'near', center, radiusM } }
+  }
+
+  box(path: string, southWest: GeoPoint, northEast: GeoPoint, at: string): Filter {
+    this.#checkOperator(path, 'box', at)
+    this.count(at)
+    if (southWest.lat > northEast.lat) {
+      throw invalid(`${at}.south_west.lat is ${southWest.lat}, north of north_east.lat, ${northEast.lat}`)
+    }
+    return { kind: 'condition', path, test: { op: 'box', southWest, northEast } }
+  }
+
+  #checkOperator(path: string, operator: Operator, at: string): void {
+    if (!path.startsWith('$')) return
+    const allowed = operatorsOfMetaPaths[path as MetaPath]
+    if (allowed.includes(operator)) return
+    const choices = new Set(allowed.map((each) => this.#names[each]))
+    throw invalid(`${at} is not possible: ${path} has ${[...choices].join(', ')}`)
+  }
+}
+
+type MetaPath = '$id' | (typeof metaPaths)[number]
+
+/** What comes where a list or a map cannot be compared. */
+export type ScalarKind = 'text' | 'number' | 'flag' | 'moment' | 'place'
+
+export function kindOf(value: Scalar): ScalarKind {
+  if (typeof value === 'string') return 'text'
+  if (typeof value === 'number') return 'number'
+  if (typeof value === 'boolean') return 'flag'
+  return value instanceof DateTime ? 'moment' : 'place'
+}
+
+/** The one type that values of a path of ours have. */
+function kindOfMetaPath(path: string): ScalarKind | undefined {
+  if (path === '$version') return 'number'
+  return path === '$expires_at' ? 'moment' : undefined
+}
+
+const equality = ['eq', 'ne', 'in', 'nin'] as const
+const order = ['gt', 'gte', 'lt', 'lte'] as const
+
+const operatorsOfMetaPaths: Readonly<Record<MetaPath, readonly Operator[]>> = {
+  $id: equality,
+  $content_type: equality,
+  $expires_at: [...equality, ...order, 'exists'],
+  $version: [...equality, ...order],
+}
+
+export const metaPathWords: string = Object.keys(operatorsOfMetaPaths).join(', ')
+
+function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}

@@ -1,0 +1,68 @@
+import { checkText } from '../base/attribute-checks.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
+import { type JsonKind, JsonScanner } from './json-scanner.ts'
+
+/** Reads values of the types that are expected, with the path of a fault in the message. */
+
+export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): Input {
+  const json = new JsonScanner(body)
+  const input = read(json)
+  json.end()
+  return input
+}
+
+export function readString(json: JsonScanner, path: string): string {
+  expectKind(json, 'string', path)
+  return json.string()
+}
+
+/** JSON can escape half a surrogate pair, which UTF-8 cannot represent: it would be returned as something else. */
+export function readText(json: JsonScanner, path: string): string {
+  return checkText(readString(json, path), path)
+}
+
+export function readBoolean(json: JsonScanner, path: string): boolean {
+  expectKind(json, 'boolean', path)
+  return json.boolean()
+}
+
+export function readNumber(json: JsonScanner, path: string): number {
+  expectKind(json, 'number', path)
+  return json.number()
+}
+
+/** @param path where the object stands, with a dot behind it; '' for the body itself */
+export function membersAt(json: JsonScanner, path: string): Iterable<string> {
+  expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
+  return json.members()
+}
+
+/** @param path where the object stands, with a dot behind it; the items of a batch share the names of their fields */
+export function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
+  noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
+  json.skip()
+}
+
+export function expectKind(
+  json: JsonScanner,
+  expected: JsonKind,
+  path: string,
+  words: string = nameOf(expected),
+): void {
+  const kind = json.peek()
+  if (kind !== expected) throw wrongType(kind, path, words)
+}
+
+export function wrongType(kind: JsonKind, path: string, expected: string): DatabaseError {
+  return invalid(`${path} is ${nameOf(kind)}, it must be ${expected}`)
+}
+
+export function nameOf(kind: JsonKind): string {
+  if (kind === 'null') return kind
+  return kind === 'object' || kind === 'array' ? `an ${kind}` : `a ${kind}`
+}
+
+export function invalid(message: string): DatabaseError {
+  return new DatabaseError('invalid_argument', message)
+}
