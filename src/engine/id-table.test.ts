@@ -88,8 +88,8 @@ describe('IdTable', () => {
 
       // At a load of 0.7, runs of random hashes are seldom longer than 100.
       assert.ok(table.longestProbe < 1000, `${ids}: a lookup probes up to ${table.longestProbe} entries`)
-      assert.equal(table.findBytes(idAt(count - 1)), count - 1)
-      assert.equal(table.findBytes(idAt(count)), -1)
+      assert.equal(table.findBytes(idAt(count - 1), 0), count - 1)
+      assert.equal(table.findBytes(idAt(count), 0), -1)
     }
   })
 })

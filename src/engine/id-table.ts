@@ -75,14 +75,14 @@ export class IdTable {
 
   /** The slot of a well-formed id in either case, or -1. */
   find(id: string): number {
-    return this.findBytes(idToBytes(id))
+    return this.findBytes(idToBytes(id), 0)
   }
 
-  /** The slot of the 16-byte id, or -1. */
-  findBytes(id: Uint8Array): number {
-    const hash = hashId(id, 0)
+  /** The slot of the 16 bytes of an id at an offset, or -1. */
+  findBytes(bytes: Uint8Array, at: number): number {
+    const hash = hashId(bytes, at)
     const { slots } = this.#partitions[hash >>> partitionShift]!
-    const position = this.#position(slots, id, hash)
+    const position = this.#position(slots, bytes, at, hash)
     return position === -1 ? -1 : slots[position]! - 1
   }
 
@@ -109,26 +109,26 @@ export class IdTable {
     const id = this.#pages[Math.floor(slot / slotsPerPage)]!.slice(offset, offset + idBytes)
     const hash = hashId(id, 0)
     const partition = this.#partitions[hash >>> partitionShift]!
-    this.#close(partition.slots, this.#position(partition.slots, id, hash))
+    this.#close(partition.slots, this.#position(partition.slots, id, 0, hash))
     partition.count -= 1
     this.#size -= 1
   }
 
-  #position(slots: Uint32Array, id: Uint8Array, hash: number): number {
+  #position(slots: Uint32Array, id: Uint8Array, at: number, hash: number): number {
     const mask = slots.length - 1
     let position = hash & mask
     while (slots[position] !== 0) {
-      if (this.#hasId(slots[position]! - 1, id)) return position
+      if (this.#hasId(slots[position]! - 1, id, at)) return position
       position = (position + 1) & mask
     }
     return -1
   }
 
-  #hasId(slot: number, id: Uint8Array): boolean {
+  #hasId(slot: number, id: Uint8Array, at: number): boolean {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const offset = (slot % slotsPerPage) * idBytes
     for (let index = 0; index < idBytes; index += 1) {
-      if (page[offset + index] !== id[index]) return false
+      if (page[offset + index] !== id[at + index]) return false
     }
     return true
   }

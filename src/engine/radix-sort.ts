@@ -5,8 +5,8 @@
  * @param orders integers, 0..2^53 - 1
  */
 export function* sortByOrder(orders: Float64Array, slots: Uint32Array): Generator<void, SortedOrders> {
-  let from = { orders, slots }
-  let to = { orders: new Float64Array(orders.length), slots: new Uint32Array(slots.length) }
+  let from: SortedOrders = { orders, slots }
+  let to: SortedOrders = { orders: new Float64Array(orders.length), slots: new Uint32Array(slots.length) }
   let highest = 0
   for (let at = 0; at < orders.length; at += 1) {
     highest = Math.max(highest, orders[at]!)
