@@ -220,7 +220,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     const slot = this.find(id)
     if (slot === -1) return undefined
     // Between the commit of a deletion and its taking effect here the store has no payload any more.
-    const payload = this.#store.payload(slot, id)
+    const payload = this.#store.record(slot, id)?.payload
     return payload && { id, payload, vector: this.#index!.read(slot), version: this.#index!.sequenceOf(slot) }
   }
 

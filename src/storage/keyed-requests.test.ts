@@ -7,16 +7,10 @@ import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { databasePath } from './data-directory.ts'
 import { faultOfDatabase } from './database-check.ts'
-import {
-  encodeKeyedRequest,
-  keyedRequestBytes,
-  keyOfHash,
-  keyOfRequest,
-  type RequestQueue,
-  requestNumbers,
-} from './key-layout.ts'
+import { keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
 import { addRequests, faultsOfRequests, findRequest, type RequestBounds } from './keyed-requests.ts'
 import { openStore } from './lmdb-store.ts'
+import { encodeKeyedRequest } from './request-record.ts'
 import type { Insertion, KeyedRequest } from './store.ts'
 import { openDatabase, openTables, readMeta, type Tables } from './tables.ts'
 
@@ -47,9 +41,8 @@ function add(
   queue: RequestQueue,
   bounds: RequestBounds = day,
 ): RequestQueue {
-  const encoded = Buffer.alloc(requests.length * keyedRequestBytes)
-  for (const [index, each] of requests.entries()) encodeKeyedRequest(encoded, index * keyedRequestBytes, each)
-  return tables.root.transactionSync(() => addRequests(tables.meta, encoded, queue, bounds))
+  const records = requests.map(encodeKeyedRequest)
+  return tables.root.transactionSync(() => addRequests(tables.meta, records, queue, bounds))
 }
 
 function found(key: number): number | undefined {

@@ -130,7 +130,10 @@ export interface RecordBatch {
   readonly slots: Uint32Array
   /** 16 bytes each. */
   readonly ids: Uint8Array
-  /** Positions in `contentTypes`; `damagedRecord` for a record of which nothing else is known: reading it names the damage. */
+  /**
+   * Positions in `contentTypes`; `damagedType` of payload-record.ts for a record of which nothing else is
+   * known: reading it names the damage.
+   */
   readonly contentTypes: Uint8Array
   /** NaN where it is the sequence number of the row. */
   readonly versions: Float64Array

@@ -49,7 +49,7 @@ export async function contentsOf(
     )
   }
   return new Map(
-    [...rows].map(([slot, row]) => [slot, { ...row, content: store.payload(slot, row.id)?.content }]),
+    [...rows].map(([slot, row]) => [slot, { ...row, content: store.record(slot, row.id)?.payload.content }]),
   )
 }
 
