@@ -70,27 +70,15 @@ class Points implements OrderedPoints {
 
   async check(): Promise<void> {
     while (this.index.ready() !== undefined) await this.index.ready()
-    const listed = []
-    for (let position = 0; position < this.index.length; position += 1) {
-      const slot = this.index.slotAt(position)
-      if (slot !== -1) listed.push(this.orderOf(slot))
-    }
-    assert.deepEqual(listed, this.orders)
-    const cursor = listed[Math.floor(listed.length / 2)] ?? 0
-    const position = this.index.after(cursor)
-    assert.equal(
-      listed.filter((order) => order > cursor).length,
-      this.#visibleFrom(position),
-      'after a cursor come all points with a higher order',
-    )
+    const { orders } = this
+    assert.deepEqual(this.#from(0), orders)
+    const cursor = orders[Math.floor(orders.length / 2)] ?? 0
+    const later = orders.filter((order) => order > cursor)
+    assert.deepEqual(this.#from(cursor), later, 'after a cursor come all points with a higher order')
   }
 
-  #visibleFrom(from: number): number {
-    let count = 0
-    for (let position = from; position < this.index.length; position += 1) {
-      if (this.index.slotAt(position) !== -1) count += 1
-    }
-    return count
+  #from(order: number): number[] {
+    return Array.from(this.index.from(order), (slot) => this.orderOf(slot))
   }
 }
 

@@ -36,29 +36,23 @@ export class OrderIndex {
     return this.#entries?.memoryBytes ?? 0
   }
 
-  /** Makes the index unless it is there: undefined when it is. Everything below needs it, in the same turn. */
+  /** Makes the index unless it is there: undefined when it is. Call it before `from`, in the same turn. */
   ready(): Promise<void> | undefined {
     if (this.#entries !== undefined) return undefined
     this.#making ??= this.#make()
     return this.#making
   }
 
-  /** Positions, those of removed points included. */
-  get length(): number {
-    return this.#entries!.length
-  }
-
-  /** The position of the first entry with a higher order. */
-  after(order: number): number {
-    return this.#entries!.after(order)
-  }
-
-  /** The slot of the visible point at a position, or -1. */
-  slotAt(position: number): number {
-    const slot = this.#entries!.slotAt(position)
-    const isCurrent =
-      this.#points.isVisible(slot) && this.#points.orderOf(slot) === this.#entries!.orderAt(position)
-    return isCurrent ? slot : -1
+  /**
+   * The slots of visible points with a higher order, lowest first. It may be interrupted: a point that is placed meanwhile may
+   * be missing.
+   */
+  *from(order: number): Generator<number, void> {
+    const entries = this.#entries!
+    for (let at = entries.after(order); at < entries.length; at += 1) {
+      const slot = entries.slotAt(at)
+      if (this.#points.isVisible(slot) && this.#points.orderOf(slot) === entries.orderAt(at)) yield slot
+    }
   }
 
   /** A point was inserted, or got another slot. */
