@@ -1,0 +1,113 @@
+import {
+  type Attributes,
+  type AttributeValue,
+  DateTime,
+  GeoPoint,
+  type Scalar,
+} from '../../src/base/attributes.ts'
+import type { Bounds, Filter, Ordered, Test } from '../../src/base/filter.ts'
+import { idFromBytes } from '../../src/base/ids.ts'
+import type { Payload } from '../../src/base/point.ts'
+
+/** What a filter is matched against. */
+export interface Document {
+  readonly id: string
+  readonly payload: Payload
+  readonly version: number
+}
+
+/** The meaning of filters, written to be read: no indexes, one document after the other. */
+export function matches(filter: Filter, document: Document): boolean {
+  if (filter.kind === 'all') return filter.of.every((each) => matches(each, document))
+  if (filter.kind === 'any') return filter.of.some((each) => matches(each, document))
+  if (filter.kind === 'not') return !matches(filter.of, document)
+  if (filter.kind === 'ids') return idsOf(filter.ids).includes(document.id)
+  return meets(filter.test, valuesAt(filter.path, document))
+}
+
+/** Distance in metres on a sphere, by the haversine formula. */
+export function haversineM(one: GeoPoint, other: GeoPoint): number {
+  const halfLat = radians(other.lat - one.lat) / 2
+  const halfLon = radians(other.lon - one.lon) / 2
+  const cosines = Math.cos(radians(one.lat)) * Math.cos(radians(other.lat))
+  const square = Math.sin(halfLat) ** 2 + cosines * Math.sin(halfLon) ** 2
+  return 2 * 6_371_008.8 * Math.asin(Math.sqrt(Math.min(1, square)))
+}
+
+/** What there is at a path: values, maps, and lists themselves before what they hold. */
+export function valuesAt(path: string, { payload, version }: Document): readonly AttributeValue[] {
+  if (path === '$version') return [version]
+  if (path === '$content_type') return [payload.contentType]
+  if (path === '$expires_at')
+    return payload.expiresAtUs === undefined ? [] : [new DateTime(payload.expiresAtUs)]
+  return below([payload.attributes ?? new Map()], path.split('.'))
+}
+
+function below(values: readonly AttributeValue[], names: readonly string[]): readonly AttributeValue[] {
+  const [name, ...rest] = names
+  if (name === undefined) return values
+  const maps = values.filter((value): value is Attributes => value instanceof Map)
+  const found = maps.map((map) => map.get(name)).filter((value) => value !== undefined)
+  return below(found.flatMap(withElements), rest)
+}
+
+function withElements(value: AttributeValue): readonly AttributeValue[] {
+  return Array.isArray(value) ? [value, ...value.flatMap(withElements)] : [value]
+}
+
+function meets(test: Test, values: readonly AttributeValue[]): boolean {
+  if (test.op === 'exists') return values.length > 0
+  if (test.op === 'in') return test.values.some((wanted) => values.some((value) => equal(value, wanted)))
+  if (test.op === 'contains') {
+    return test.values.every((wanted) => values.some((value) => equal(value, wanted)))
+  }
+  if (test.op === 'range') return values.some((value) => isWithin(value, test.bounds))
+  if (test.op === 'prefix') {
+    return values.some((value) => typeof value === 'string' && value.startsWith(test.prefix))
+  }
+  const places = values.filter((value) => value instanceof GeoPoint)
+  if (test.op === 'near') return places.some((place) => haversineM(place, test.center) <= test.radiusM)
+  return places.some((place) => isInBox(place, test.southWest, test.northEast))
+}
+
+/** Values of different types are never equal. */
+function equal(value: AttributeValue, wanted: Scalar): boolean {
+  if (value instanceof DateTime && wanted instanceof DateTime) return value.us === wanted.us
+  if (value instanceof GeoPoint && wanted instanceof GeoPoint) {
+    return value.lat === wanted.lat && value.lon === wanted.lon
+  }
+  return value === wanted
+}
+
+function isWithin(value: AttributeValue, { gt, gte, lt, lte }: Bounds): boolean {
+  return (
+    (gt === undefined || compare(value, gt) > 0) &&
+    (gte === undefined || compare(value, gte) >= 0) &&
+    (lt === undefined || compare(value, lt) < 0) &&
+    (lte === undefined || compare(value, lte) <= 0)
+  )
+}
+
+/** Less than 0, 0 or more than 0; NaN, of which nothing is true, for values of different types. */
+function compare(value: AttributeValue, bound: Ordered): number {
+  if (typeof value === 'number' && typeof bound === 'number') return value - bound
+  if (value instanceof DateTime && bound instanceof DateTime) return value.us - bound.us
+  if (typeof value === 'string' && typeof bound === 'string') {
+    return Buffer.compare(Buffer.from(value), Buffer.from(bound))
+  }
+  return Number.NaN
+}
+
+function isInBox({ lat, lon }: GeoPoint, southWest: GeoPoint, northEast: GeoPoint): boolean {
+  if (lat < southWest.lat || lat > northEast.lat) return false
+  if (southWest.lon <= northEast.lon) return lon >= southWest.lon && lon <= northEast.lon
+  return lon >= southWest.lon || lon <= northEast.lon
+}
+
+function idsOf(bytes: Uint8Array): string[] {
+  return Array.from({ length: bytes.length / 16 }, (_, index) => idFromBytes(bytes, index * 16))
+}
+
+function radians(degrees: number): number {
+  return (degrees * Math.PI) / 180
+}
