@@ -233,10 +233,8 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     const removals = this.#index?.removals ?? 0
     try {
       const hits = (await this.#searches?.search(queries, signal)) ?? new HitLists(queries.length)
-      const ids = await inTurns(foundIds(hits, this.#ids, this.#index, removals))
       return {
-        ids,
-        distances: new Float64Array(ids.total),
+        ...(await inTurns(foundIds(hits, queries, this.#ids, this.#index, removals))),
         details: queries.map(() => undefined),
         profiles: queries.map(() => undefined),
       }

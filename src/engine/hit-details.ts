@@ -1,0 +1,34 @@
+import { selectAttributes } from '../base/attribute-selection.ts'
+import type { Include, Payload } from '../base/point.ts'
+import type { HitDetails } from '../base/search-results.ts'
+
+/** What details of a point are made from; each part is read only if it is asked for. */
+export interface PointParts {
+  payload(): Payload
+  vector(): Float32Array
+  version(): number
+}
+
+/** What `include` asks for of a point. Of attributes alone, the payload has the content too, which is not shown. */
+export function detailsOf(parts: PointParts, include: Include): HitDetails {
+  const { attributes } = include
+  return {
+    payload: wantsPayload(include) ? selected(parts.payload(), attributes) : undefined,
+    vector: include.vector ? parts.vector() : undefined,
+    version: include.version ? parts.version() : undefined,
+  }
+}
+
+/** Whether an answer has anything besides ids and distances. */
+export function wantsDetails(include: Include | undefined): include is Include {
+  return include !== undefined && (wantsPayload(include) || include.vector || include.version)
+}
+
+export function wantsPayload({ payload, attributes }: Include): boolean {
+  return payload || attributes !== undefined
+}
+
+function selected(payload: Payload, paths: Include['attributes']): Payload {
+  if (paths === undefined || paths === 'all') return payload
+  return { ...payload, attributes: selectAttributes(payload.attributes, paths) }
+}
