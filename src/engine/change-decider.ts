@@ -29,13 +29,20 @@ export interface CurrentPoints {
   idOf(slot: number): string
   versionOf(slot: number): number
   orderOf(slot: number): number
+  isVisible(slot: number): boolean
   /** Microseconds since 1970; undefined where the point does not expire. */
   expiryOf(slot: number): number | undefined
+  hasExpired(slot: number): boolean
+  /** Hides points that have expired; undefined if that is done. */
+  hideDue(): Promise<void> | undefined
   vector(slot: number): Float32Array
   record(slot: number, id: string): PointRecord
   matches(slot: number, filter: Filter): boolean
   /** Slots of visible points that match, at most so many, those inserted first; and how many match. */
-  oldestMatching(filter: Filter, limit: number): Promise<{ readonly slots: Uint32Array; readonly matching: number }>
+  oldestMatching(
+    filter: Filter,
+    limit: number,
+  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }>
   /** Some of the slots of expired points, which are to be deleted, or moved if they were renewed. */
   takeExpired(limit: number): readonly number[]
   /** By the clock; does not go back. */
@@ -79,6 +86,7 @@ export class ChangeDecider {
    * @throws DatabaseError when the request is refused
    */
   async decide(request: WriteRequest, turn: Turn): Promise<Decision | undefined> {
+    await this.#points.hideDue()
     this.#checkDimension(request)
     switch (request.kind) {
       case 'insert':
@@ -140,6 +148,8 @@ export class ChangeDecider {
     let bytes = 0
     for (const slot of dryRun ? [] : slots) {
       if (bytes >= changedBytesMax) break
+      // It can have expired since.
+      if (!this.#points.isVisible(slot)) continue
       const id = this.#points.idOf(slot)
       if (change === 'delete') changes.push(this.#delete(id))
       else {
@@ -174,7 +184,7 @@ export class ChangeDecider {
       const id = points.idOf(slot)
       // A change that renews a point can have been on its way to the disk when the point expired. Its slot has been taken
       // from the index, so it gets another.
-      if (hasExpired(points, slot)) changes.push(this.#delete(id))
+      if (points.hasExpired(slot)) changes.push(this.#delete(id))
       else {
         changes.push(this.#update(id, slot, points.record(slot, id).payload, points.vector(slot)))
       }
@@ -219,11 +229,6 @@ export class ChangeDecider {
     this.#sequence += 1
     return this.#sequence
   }
-}
-
-function hasExpired(points: CurrentPoints, slot: number): boolean {
-  const expiresAtUs = points.expiryOf(slot)
-  return expiresAtUs !== undefined && expiresAtUs <= points.nowUs
 }
 
 /** Of one request by filter. */

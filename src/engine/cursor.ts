@@ -29,7 +29,10 @@ export function orderOfCursor(cursor: string): number {
     throw new DatabaseError('invalid_argument', 'cursor is not one that a list has returned')
   }
   if (bytes[0] !== cursorVersion) {
-    throw new DatabaseError('invalid_argument', `cursor has version ${bytes[0]}, which this server does not know`)
+    throw new DatabaseError(
+      'invalid_argument',
+      `cursor has version ${bytes[0]}, which this server does not know`,
+    )
   }
   return bytes.readDoubleBE(1)
 }

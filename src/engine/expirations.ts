@@ -1,5 +1,5 @@
 import type { ExpiryQueue } from '../attributes/expiry-queue.ts'
-import { type Logger } from '../base/log.ts'
+import type { Logger } from '../base/log.ts'
 import { inTurns } from '../base/turns.ts'
 import { SlotNumbers } from './slot-numbers.ts'
 
@@ -87,7 +87,7 @@ export class Expirations {
 
   /** Hides what is due; undefined if that is done. */
   hideDue(): Promise<void> | undefined {
-    if (!this.#isDue) return undefined
+    if (!this.isDue) return undefined
     if (this.#hiding !== undefined) return this.#hiding
     const hiding = inTurns(this.#hideAll())
     if (hiding instanceof Promise) {
@@ -98,14 +98,15 @@ export class Expirations {
     return this.#hiding
   }
 
-  get #isDue(): boolean {
+  /** Whether there are points to be hidden. */
+  get isDue(): boolean {
     const { nextUs } = this.#options.queue
     return nextUs !== undefined && nextUs <= this.nowUs
   }
 
   *#hideAll(): Generator<void, void> {
     const { queue, hide } = this.#options
-    while (this.#isDue) {
+    while (this.isDue) {
       this.#highestUs = this.nowUs
       const expiresAtUs = queue.nextUs!
       const slot = queue.take()

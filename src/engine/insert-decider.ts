@@ -4,6 +4,7 @@ import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
+import { checkOutcome } from '../storage/request-record.ts'
 import type { Change, ItemOutcome, KeyedRequest, Store } from '../storage/store.ts'
 import type { CurrentPoints, Decision } from './change-decider.ts'
 import type { Inserted, ItemError } from './database.ts'
@@ -134,6 +135,7 @@ function keyedRequestOf(
   if (isSeeded) return keyedRequest
   const outcome: ItemOutcome[] = ids.map((id, index) => (points[index]!.id === undefined ? null : id))
   for (const { index, error } of errors) outcome[index] = { reason: error.reason, message: error.message }
+  checkOutcome(outcome)
   return { ...keyedRequest, outcome }
 }
 

@@ -9,8 +9,14 @@ export interface OrderRange {
   readonly limit: number
 }
 
+/** A point by its slot, and its place in the order. */
+export interface OrderedSlot {
+  readonly slot: number
+  readonly order: number
+}
+
 /**
- * The slots of points in the order of their insertion. What changes meanwhile may be missing or wrong.
+ * Points in the order of their insertion. What changes meanwhile may be missing or wrong.
  *
  * Matching points are sorted if they are few. Otherwise the index of all points is walked, past those that do not
  * match.
@@ -21,7 +27,7 @@ export async function inInsertionOrder(
   table: PointTable,
   matching: SlotSet | undefined,
   range: OrderRange,
-): Promise<number[]> {
+): Promise<OrderedSlot[]> {
   if (matching !== undefined && isSortCheaper(matching.count, table.size, range.limit)) {
     return await inTurns(sorted(table, matching, range))
   }
@@ -34,7 +40,11 @@ function isSortCheaper(matching: number, points: number, limit: number): boolean
   return matching * matching <= limit * points
 }
 
-function* sorted(table: PointTable, matching: SlotSet, { after, limit }: OrderRange): Generator<void, number[]> {
+function* sorted(
+  table: PointTable,
+  matching: SlotSet,
+  { after, limit }: OrderRange,
+): Generator<void, OrderedSlot[]> {
   const orders = new Float64Array(matching.count)
   const slots = new Uint32Array(matching.count)
   let count = 0
@@ -47,18 +57,18 @@ function* sorted(table: PointTable, matching: SlotSet, { after, limit }: OrderRa
     if (count % slotsPerStep === 0) yield
   }
   const result = yield* sortByOrder(orders.subarray(0, count), slots.subarray(0, count))
-  return [...result.slots.subarray(0, limit)]
+  return Array.from(result.slots.subarray(0, limit), (slot, at) => ({ slot, order: result.orders[at]! }))
 }
 
 function* walked(
   table: PointTable,
   matching: SlotSet | undefined,
   { after, limit }: OrderRange,
-): Generator<void, number[]> {
-  const found: number[] = []
+): Generator<void, OrderedSlot[]> {
+  const found: OrderedSlot[] = []
   let passed = 0
   for (const slot of table.order.from(after)) {
-    if (matching === undefined || matching.has(slot)) found.push(slot)
+    if (matching === undefined || matching.has(slot)) found.push({ slot, order: table.orderOf(slot) })
     if (found.length === limit) break
     passed += 1
     if (passed % slotsPerStep === 0) yield

@@ -11,7 +11,7 @@ import { Expirations } from './expirations.ts'
 import { idTableBytesPerSlot } from './id-table.ts'
 import type { IndexSearches } from './index-searches.ts'
 import type { Indexer } from './indexer.ts'
-import { oldestOf } from './oldest-matching.ts'
+import { inInsertionOrder } from './insertion-order.ts'
 import { PointTable } from './point-table.ts'
 import type { ChangeTarget } from './write-path.ts'
 
@@ -98,6 +98,16 @@ export class LivePoints implements ChangeTarget {
     return this.expirations.expiryOf(slot)
   }
 
+  /** Whether it is time to hide the point in a slot. */
+  hasExpired(slot: number): boolean {
+    const expiresAtUs = this.expiryOf(slot)
+    return expiresAtUs !== undefined && expiresAtUs <= this.nowUs
+  }
+
+  isVisible(slot: number): boolean {
+    return this.table.isVisible(slot)
+  }
+
   vector(slot: number): Float32Array {
     return this.table.index!.read(slot)
   }
@@ -117,12 +127,17 @@ export class LivePoints implements ChangeTarget {
     limit: number,
   ): Promise<{ readonly slots: readonly number[]; readonly matching: number }> {
     const matching = await inTurns(this.attributes.evaluate(filter))
-    const { slots } = await oldestOf(this.table, matching, { after: 0, limit })
-    return { slots, matching: matching.count }
+    const found = await inInsertionOrder(this.table, matching, { after: 0, limit })
+    return { slots: found.map(({ slot }) => slot), matching: matching.count }
   }
 
   takeExpired(limit: number): readonly number[] {
     return this.expirations.takeHidden(limit)
+  }
+
+  /** Whether points have expired that are not hidden yet. */
+  get isDue(): boolean {
+    return this.expirations.isDue
   }
 
   hideDue(): Promise<void> | undefined {
@@ -168,6 +183,10 @@ export class LivePoints implements ChangeTarget {
   #insert({ id, sequence, point, order = sequence }: Insertion, slot: number): void {
     this.table.place(slot, id, point.vector, sequence, order)
     this.#describe(slot, point.payload, sequence)
+    if (this.searches === undefined) {
+      this.attach()
+      this.#indexer.attach(this.table.index!)
+    }
     this.#indexer.inserted(slot)
   }
 

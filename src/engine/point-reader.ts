@@ -1,8 +1,8 @@
-import { selectAttributes } from '../base/attribute-selection.ts'
 import { DatabaseError, internalMessage } from '../base/errors.ts'
-import type { Include, Payload, Point } from '../base/point.ts'
+import type { Include, Point } from '../base/point.ts'
 import type { HitDetails } from '../base/search-results.ts'
 import type { PointRecord, Store } from '../storage/store.ts'
+import { detailsOf, wantsPayload } from './hit-details.ts'
 import type { LivePoints } from './live-points.ts'
 
 /**
@@ -15,7 +15,7 @@ export class PointReader {
   readonly #points: LivePoints
   readonly #settle: (id: string) => void
 
-  /** @param settle lets a committed change of a point take effect */
+  /** @param settle lets the change of a point take effect if it is committed */
   constructor(store: Store, points: LivePoints, settle: (id: string) => void) {
     this.#store = store
     this.#points = points
@@ -27,37 +27,24 @@ export class PointReader {
     const found = this.#find(id)
     if (found === undefined) return undefined
     const { slot, record } = found
-    return {
-      id,
-      payload: record.payload,
-      vector: this.#points.vector(slot),
-      version: this.#points.versionOf(slot),
-    }
+    const { payload } = record
+    return { id, payload, vector: this.#points.vector(slot), version: this.#points.versionOf(slot) }
   }
 
   /**
-   * What is asked for of the point in a slot; undefined when the point is not there any more, which only happens when a
-   * committed change has taken effect here.
+   * What `include` asks for of the visible point in a slot; undefined if a committed change of it takes effect here. Then the
+   * journal of attributes has its slot, and the caller has to see whether the point is still one for its answer.
    */
   details(slot: number, include: Include): HitDetails | undefined {
-    const version = this.#points.versionOf(slot)
-    const payload = needsRecord(include) ? this.#payload(slot, include) : undefined
-    if (needsRecord(include) && (payload === undefined || !this.#isStill(slot, version))) return undefined
-    return {
-      ...(payload === undefined ? {} : { payload }),
-      ...(include.vector ? { vector: this.#points.vector(slot) } : {}),
-      ...(include.version ? { version } : {}),
-    }
-  }
-
-  #isStill(slot: number, version: number): boolean {
-    return this.#points.table.isVisible(slot) && this.#points.versionOf(slot) === version
-  }
-
-  #payload(slot: number, include: Include): Payload | undefined {
-    const found = this.#find(this.#points.idOf(slot))
-    if (found?.slot !== slot) return undefined
-    return selectedPayload(found.record.payload, include)
+    const points = this.#points
+    const version = points.versionOf(slot)
+    const found = wantsPayload(include) ? this.#find(points.idOf(slot)) : undefined
+    if (wantsPayload(include) && (found?.slot !== slot || points.versionOf(slot) !== version))
+      return undefined
+    return detailsOf(
+      { payload: () => found!.record.payload, vector: () => points.vector(slot), version: () => version },
+      include,
+    )
   }
 
   #find(id: string): { readonly slot: number; readonly record: PointRecord } | undefined {
@@ -74,22 +61,7 @@ export class PointReader {
       this.#settle(id)
     }
     throw new DatabaseError('internal', internalMessage, {
-      cause: new Error(`the record of point ${id} is not that of its slot`),
+      cause: new Error(`the record of point ${id} is not the one of its slot`),
     })
-  }
-}
-
-function needsRecord({ payload, attributes }: Include): boolean {
-  return payload || attributes !== undefined
-}
-
-/** Of a payload, what is asked for; without `payload`, the attributes alone. */
-function selectedPayload(payload: Payload, { payload: isWhole, attributes = 'all' }: Include): Payload {
-  const selected = selectAttributes(payload.attributes, attributes)
-  const { contentType, content, expiresAtUs } = payload
-  return {
-    ...(isWhole ? { contentType, content } : { contentType, content: '' }),
-    ...(selected === undefined ? {} : { attributes: selected }),
-    ...(isWhole && expiresAtUs !== undefined ? { expiresAtUs } : {}),
   }
 }

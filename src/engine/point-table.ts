@@ -1,7 +1,7 @@
 import { idBytes, writeIdBytes } from '../base/ids.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import { IdTable } from './id-table.ts'
-import { OrderIndex, type OrderedPoints } from './order-index.ts'
+import { type OrderedPoints, OrderIndex } from './order-index.ts'
 import { SlotNumbers } from './slot-numbers.ts'
 
 /**

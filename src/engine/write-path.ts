@@ -51,8 +51,8 @@ export class WritePath {
   #running: Promise<void> | undefined
   #refusal: DatabaseError | undefined
   #fault: Error | undefined
-  /** The group whose changes are taking effect. */
-  #applying: readonly Placed[] = []
+  /** What is being committed, or taking effect. */
+  #group: readonly Placed[] = []
 
   constructor(options: {
     readonly store: Store
@@ -96,7 +96,14 @@ export class WritePath {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number }> {
-    return this.#submit(patchBytes(patch), (answer) => ({ kind: 'patch', id, patch, when, signal, ...answer }))
+    return this.#submit(patchBytes(patch), (answer) => ({
+      kind: 'patch',
+      id,
+      patch,
+      when,
+      signal,
+      ...answer,
+    }))
   }
 
   /** See `Database.remove`. */
@@ -128,10 +135,10 @@ export class WritePath {
    * group until the last of its changes has had its turn.
    */
   settle(id: string): void {
-    for (const each of this.#applying) {
+    for (const each of this.#group) {
       const at = each.changes.findIndex((change) => change.id === id)
       if (at === -1) continue
-      this.#applyOne(each, at)
+      if (each.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(each, at)
       return
     }
   }
@@ -164,9 +171,7 @@ export class WritePath {
       const room = this.#target.room()
       const { dimension, comingBytesMax } = this.#target
       const requests =
-        room === undefined
-          ? this.#queue.takeGroup(dimension, comingBytesMax)
-          : await this.#passing(room)
+        room === undefined ? this.#queue.takeGroup(dimension, comingBytesMax) : await this.#passing(room)
       try {
         await this.#commit(await this.#decide(requests))
       } catch (error) {
@@ -214,9 +219,11 @@ export class WritePath {
   async #commit(decisions: readonly Decision[]): Promise<void> {
     const placed = await this.#place(decisions)
     if (placed.length === 0) return
+    this.#group = placed
     try {
       await this.#store.commit(groupOf(placed))
     } catch (error) {
+      this.#group = []
       for (const each of placed) this.#abandon(each)
       this.#target.commitFailed()
       if (placed.length > 1 && isOfOneRequest(error)) {
@@ -240,7 +247,12 @@ export class WritePath {
         // The attempt before this one may have taken long.
         refuseCancelled(request)
         this.#target.checkRoom(changes)
-        placed.push({ ...decision, ...(await this.#placement(changes, turn)), applied: 0, settled: new Set() })
+        placed.push({
+          ...decision,
+          ...(await this.#placement(changes, turn)),
+          applied: 0,
+          settled: new Set(),
+        })
       } catch (error) {
         request.reject(error)
       }
@@ -278,7 +290,6 @@ export class WritePath {
 
   async #apply(placed: readonly Placed[]): Promise<void> {
     const turn = new Turn()
-    this.#applying = placed
     for (const each of placed) {
       while (each.applied < each.changes.length) {
         this.#applyOne(each, each.applied)
@@ -287,7 +298,7 @@ export class WritePath {
       }
       each.acknowledge()
     }
-    this.#applying = []
+    this.#group = []
   }
 
   /** Carries out a change unless `settle` has done so. */
@@ -341,7 +352,9 @@ function refuseCancelled({ signal }: WriteRequest): void {
 
 /** Whether others of the group may be stored all the same. */
 function isOfOneRequest(error: unknown): boolean {
-  return error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')
+  return (
+    error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')
+  )
 }
 
 function groupOf(placed: readonly Placed[]): WriteGroup {
