@@ -38,12 +38,15 @@ export class NumberTable {
   }
 
   set(key: number, value: number): void {
-    this.#values[this.#enter(key)] = value
+    // Entering can replace the arrays.
+    const position = this.#enter(key)
+    this.#values[position] = value
   }
 
   /** Adds to the value of a key, which is 0 at first. */
   increase(key: number, by: number): void {
-    this.#values[this.#enter(key)]! += by
+    const position = this.#enter(key)
+    this.#values[position]! += by
   }
 
   delete(key: number): void {
