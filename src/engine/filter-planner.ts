@@ -21,6 +21,8 @@ export interface FilterPlan {
   readonly comparedMax: number
   /** For an operator. */
   readonly reason: string
+  /** Of the walk, as last measured. */
+  readonly recall?: number | undefined
 }
 
 /**

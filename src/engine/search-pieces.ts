@@ -30,6 +30,8 @@ export interface SlotQuery {
 export interface SearchReport {
   readonly work: SearchWork
   plan?: FilterPlan
+  /** From when it was asked for, waiting included. */
+  elapsedUs: number
 }
 
 export interface SearchPiecesOptions {
