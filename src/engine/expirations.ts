@@ -1,12 +1,13 @@
-import type { ExpiryQueue } from '../attributes/expiry-queue.ts'
+import { ExpiryQueue } from '../attributes/expiry-queue.ts'
 import type { Logger } from '../base/log.ts'
 import { inTurns } from '../base/turns.ts'
 import { SlotNumbers } from './slot-numbers.ts'
 
 export interface ExpirationOptions {
-  readonly queue: ExpiryQueue
   /** Microseconds since 1970. */
   readonly clock: () => number
+  /** When a visible point expires, in microseconds since 1970; undefined if never. */
+  readonly expiryOf: (slot: number) => number | undefined
   /** Takes a point out of sight. */
   readonly hide: (slot: number) => void
   /** Deletes some of the hidden points; resolves when that is durable. */
@@ -26,6 +27,8 @@ export interface ExpirationOptions {
  */
 export class Expirations {
   readonly #options: ExpirationOptions
+  /** Visible points. */
+  readonly #queue = new ExpiryQueue()
   /** By slot of a hidden point: when it expires, `never` where a later change has removed that. */
   readonly #hidden = new SlotNumbers()
   #hiddenCount = 0
@@ -49,7 +52,7 @@ export class Expirations {
   }
 
   get memoryBytes(): number {
-    return this.#options.queue.memoryBytes + this.#hidden.memoryBytes + this.#waiting.length * 8
+    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#waiting.length * 8
   }
 
   get nowUs(): number {
@@ -62,17 +65,16 @@ export class Expirations {
 
   /** When the point in a slot expires, in microseconds since 1970; undefined if never. */
   expiryOf(slot: number): number | undefined {
-    const expiresAtUs = this.#hidden.get(slot) ?? this.#options.queue.get(slot)
+    const expiresAtUs = this.#hidden.get(slot) ?? this.#options.expiryOf(slot)
     return expiresAtUs === never ? undefined : expiresAtUs
   }
 
   /** The point in a slot was placed or changed. */
   set(slot: number, expiresAtUs: number | undefined): void {
-    const { queue } = this.#options
     if (this.isHidden(slot)) this.#hidden.set(slot, expiresAtUs ?? never)
-    else if (expiresAtUs === undefined) queue.delete(slot)
+    else if (expiresAtUs === undefined) this.#queue.remove(slot)
     else {
-      queue.set(slot, expiresAtUs)
+      this.#queue.push(slot, expiresAtUs)
       this.#wake()
     }
   }
@@ -82,7 +84,7 @@ export class Expirations {
     if (this.isHidden(slot)) {
       this.#hidden.delete(slot)
       this.#hiddenCount -= 1
-    } else this.#options.queue.delete(slot)
+    } else this.#queue.remove(slot)
   }
 
   /** Hides what is due; undefined if that is done. */
@@ -100,20 +102,20 @@ export class Expirations {
 
   /** Whether there are points to be hidden. */
   get isDue(): boolean {
-    const { nextUs } = this.#options.queue
+    const nextUs = this.#queue.next
     return nextUs !== undefined && nextUs <= this.nowUs
   }
 
   *#hideAll(): Generator<void, void> {
-    const { queue, hide } = this.#options
-    while (this.isDue) {
-      this.#highestUs = this.nowUs
-      const expiresAtUs = queue.nextUs!
-      const slot = queue.take()
-      this.#hidden.set(slot, expiresAtUs)
+    for (;;) {
+      const nowUs = this.nowUs
+      const slot = this.#queue.popDue(nowUs)
+      if (slot === undefined) break
+      this.#highestUs = nowUs
+      this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
       this.#hiddenCount += 1
       this.#waiting.push(slot)
-      hide(slot)
+      this.#options.hide(slot)
       yield
     }
     this.#wake()
@@ -148,7 +150,7 @@ export class Expirations {
 
   /** Sets the timer to when the next point is due. */
   #wake(): void {
-    const { nextUs } = this.#options.queue
+    const nextUs = this.#queue.next
     if (nextUs === undefined || nextUs >= this.#timerUs || this.#isClosed) return
     clearTimeout(this.#timer)
     this.#timerUs = nextUs

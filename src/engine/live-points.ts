@@ -1,5 +1,4 @@
 import { AttributeIndex } from '../attributes/attribute-index.ts'
-import { ExpiryQueue } from '../attributes/expiry-queue.ts'
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
@@ -51,8 +50,8 @@ export class LivePoints implements ChangeTarget {
     })
     parts.memory.add(this.attributes)
     this.expirations = new Expirations({
-      queue: new ExpiryQueue(),
       clock: parts.options.nowUs ?? systemClockUs,
+      expiryOf: (slot) => this.attributes.expiresAtUsOf(slot),
       hide: (slot) => this.#hide(slot),
       deleteSome: deleteExpired,
       logger: parts.options.logger,
