@@ -34,7 +34,9 @@ describeBoth('many points', (transport) => {
   const idsOf = (points: readonly Hit[]): string[] => points.map(({ id }) => id)
 
   async function listed(query: Parameters<VectorClient['listAll']>[0]): Promise<Hit[]> {
-    return await Array.fromAsync(client.listAll(query))
+    const hits: Hit[] = []
+    for await (const hit of client.listAll(query)) hits.push(hit)
+    return hits
   }
 
   it('are listed in the order of their insertion, page by page to the end', async () => {

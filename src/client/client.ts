@@ -1,6 +1,6 @@
 import type { Reason } from '../base/errors.ts'
 import type { ContentType, Metric, OnConflict } from '../base/point.ts'
-import type { Profile } from '../base/search-results.ts'
+import type { Profile } from '../base/profile.ts'
 import type { AttributesInput, AttributesOutput, Moment } from './attributes.ts'
 import type { BulkOptions } from './bulk-insert.ts'
 import type { CallOptions, InsertOptions } from './call-options.ts'
