@@ -6,7 +6,7 @@ import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
 import { type CachedFilter, FilterCache } from './filter-cache.ts'
 import { filterKey } from './filter-key.ts'
-import type { FilterSource } from './filter-node.ts'
+import { type FilterSource, testsPerStep } from './filter-node.ts'
 import { type Block, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
@@ -281,7 +281,7 @@ export class AttributeIndex {
     const { journal } = this
     while (journal.reaches(entry.position)) {
       this.#makeRoom(entry)
-      const end = Math.min(journal.position, entry.position + testsPerStep)
+      const end = Math.min(journal.position, entry.position + testsPerStep(entry.prepared.node))
       for (let at = entry.position; at < end; at += 1) {
         const slot = journal.slotAt(at)
         if (this.#shapes.has(slot) && entry.prepared.node.matches(slot)) entry.set.set(slot)
@@ -327,7 +327,5 @@ const cacheBytes = 64 * 1024 * 1024
 /** Changes of about a second at most. */
 const journalLength = 65_536
 const attemptsMax = 3
-/** About half a millisecond. */
-const testsPerStep = 512
 /** Evaluating takes at least as long as this many. */
 const testsFree = 32

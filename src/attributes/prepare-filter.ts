@@ -60,7 +60,10 @@ class Preparation {
 
   *#nodes(filters: readonly Filter[]): Generator<void, FilterNode[]> {
     const nodes: FilterNode[] = []
-    for (const filter of filters) nodes.push(yield* this.node(filter))
+    for (const filter of filters) {
+      nodes.push(yield* this.node(filter))
+      yield
+    }
     return nodes
   }
 
