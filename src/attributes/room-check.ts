@@ -54,7 +54,7 @@ export class RoomCheck {
     if (tree.count + this.#newPaths.size >= pathsMax) {
       throw new DatabaseError(
         'invalid_argument',
-        `attribute path ${quoted(path)} is new, and the collection has ${pathsMax} different paths already, the most`,
+        `attribute path ${quoted(path)} is new: the collection would have more than ${pathsMax} different paths, the most`,
       )
     }
     this.#newPaths.add(path)
