@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { beforeEach, it } from 'node:test'
-import type { Hit, PointToInsert, VectorClient } from '../src/client/index.ts'
+import type { Hit } from '../src/client/client.ts'
+import type { PointToInsert, VectorClient } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
 
 /** Lists, counts, facets and changes by filter, end to end. */
@@ -34,7 +35,9 @@ describeBoth('many points', (transport) => {
   const idsOf = (points: readonly Hit[]): string[] => points.map(({ id }) => id)
 
   async function listed(query: Parameters<VectorClient['listAll']>[0]): Promise<Hit[]> {
-    return await Array.fromAsync(client.listAll(query))
+    const hits: Hit[] = []
+    for await (const hit of client.listAll(query)) hits.push(hit)
+    return hits
   }
 
   it('are listed in the order of their insertion, page by page to the end', async () => {
