@@ -96,7 +96,7 @@ export class IndexFixture implements AsyncDisposable {
       logger,
       inlineBytesMax: 0,
     })
-    this.searches = this.#executor.attach(this.index, (metric) => this.indexer.route(metric))
+    this.searches = this.#executor.attach(this.index, (metric, ask) => this.indexer.route(metric, ask))
     this.indexer.attach(this.index)
   }
 
@@ -169,6 +169,12 @@ export class IndexFixture implements AsyncDisposable {
 
   #position(slot: number, { byteLength }: Float32Array): number {
     return rowHead + slot * (rowHead + byteLength)
+  }
+
+  /** The number of a change that the caller makes by itself. */
+  nextSequence(): number {
+    this.#sequence += 1
+    return this.#sequence
   }
 
   remove(slot: number): void {
