@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { beforeEach, it } from 'node:test'
-import type { Hit, PointToInsert, VectorClient } from '../src/client/index.ts'
+import type { Hit } from '../src/client/client.ts'
+import type { PointToInsert, VectorClient } from '../src/client/index.ts'
 import { describeBoth } from './support/both-transports.ts'
 
 /** Lists, counts, facets and changes by filter, end to end. */
