@@ -136,7 +136,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
     it('keeps results of filters up to date', () => {
       const subject = new Subject()
       const filters: Filter[] = Array.from({ length: 30 }, () => documents.filter([]))
-      for (let round = 0; round < 60; round += 1) {
+      for (let round = 0; round < 25; round += 1) {
         for (let count = documents.below(10); count > 0; count -= 1) change(subject, documents)
         for (const filter of filters) {
           const found = run(subject.index.matching(structuredCopy(filter)))

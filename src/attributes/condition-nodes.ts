@@ -28,9 +28,14 @@ export class TextNode implements FilterNode {
   estimate(): number {
     const field = this.#field()
     if (field === undefined) return 0
-    if (!(this.#test instanceof SameText)) return field.count
-    const ordinal = field.dictionary.find(this.#test.bytes, this.#test.hash)
-    return ordinal === -1 ? 0 : field.countOf(ordinal)
+    if (this.#test instanceof SameText) return countOf(field, this.#test.bytes, this.#test.hash)
+    if (!(this.#test instanceof OneOfTexts) || this.#test.texts.count > estimatedMax) return field.count
+    const { texts } = this.#test
+    let sum = 0
+    for (let wanted = 0; wanted < texts.end; wanted += 1) {
+      sum += countOf(field, texts.read(wanted), texts.hashOf(wanted))
+    }
+    return Math.min(sum, field.count)
   }
 
   fillCost(): number {
@@ -51,9 +56,17 @@ export class TextNode implements FilterNode {
   }
 }
 
-function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uint32Array): void {
+function countOf(field: TextField, bytes: Uint8Array, hash: number): number {
   const ordinal = field.dictionary.find(bytes, hash)
-  if (ordinal !== -1) field.orSlots(ordinal, words)
+  return ordinal === -1 ? 0 : field.countOf(ordinal)
+}
+
+/** Returns how many slots have the text. */
+function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uint32Array): number {
+  const ordinal = field.dictionary.find(bytes, hash)
+  if (ordinal === -1) return 0
+  field.orSlots(ordinal, words)
+  return field.countOf(ordinal)
 }
 
 function* fillValues(
@@ -61,18 +74,28 @@ function* fillValues(
   texts: OneOfTexts['texts'],
   words: Uint32Array,
 ): Generator<void, void> {
+  let work = 0
   for (let wanted = 0; wanted < texts.end; wanted += 1) {
-    fillValue(field, texts.read(wanted), texts.hashOf(wanted), words)
-    if (wanted % valuesPerStep === valuesPerStep - 1) yield
+    work += workPerValue + fillValue(field, texts.read(wanted), texts.hashOf(wanted), words)
+    if (work < workPerStep) continue
+    work = 0
+    yield
   }
 }
 
 /** Ordinals of slots that nobody touches keep their meaning between the steps. */
 function* fillPassing(field: TextField, test: TextTest, words: Uint32Array): Generator<void, void> {
   const { dictionary } = field
+  let work = 0
   for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
-    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) field.orSlots(ordinal, words)
-    if (ordinal % valuesPerStep === valuesPerStep - 1) yield
+    work += workPerValue
+    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) {
+      field.orSlots(ordinal, words)
+      work += field.countOf(ordinal)
+    }
+    if (work < workPerStep) continue
+    work = 0
+    yield
   }
 }
 
@@ -274,7 +297,7 @@ export class IdsNode implements FilterNode {
     for (let index = 0; index < this.estimate(); index += 1) {
       const slot = this.#source.findSlot(this.#ids, index * idBytes)
       if (slot !== -1) setBit(found, slot)
-      if (index % valuesPerStep === valuesPerStep - 1) yield
+      if (index % idsPerStep === idsPerStep - 1) yield
     }
     const live = new Uint32Array(words.length)
     this.#source.live.orInto(live)
@@ -291,5 +314,10 @@ function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
   return 0
 }
 
-/** Well under a millisecond of looking up values. */
-const valuesPerStep = 1024
+/** Slots whose bits are set between two pauses: well under a millisecond. Looking at a value takes as long as some of them. */
+const workPerStep = 100_000
+const workPerValue = 64
+/** Values that are looked up for an estimate. */
+const estimatedMax = 64
+/** Well under a millisecond of looking up ids. */
+const idsPerStep = 1024

@@ -96,7 +96,7 @@ class NumberCounter implements FacetCounter {
   }
 
   add(slot: number): void {
-    for (const value of this.#field.valuesOf(slot)) this.#counts.add(value)
+    this.#field.countInto(slot, this.#counts)
   }
 
   *entries(): Generator<FacetEntry | undefined, void> {

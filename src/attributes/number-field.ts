@@ -1,7 +1,8 @@
 import { type ColumnPart, partLength, zoneBits, zoneLength } from './column-part.ts'
 import type { MemoryCount } from './memory-count.ts'
+import type { NumberCounts } from './number-counts.ts'
 import { partBits, SlotColumn } from './slot-column.ts'
-import { setBit } from './slot-words.ts'
+import { countBits, setBit } from './slot-words.ts'
 
 /** A test of one number. None outside of [min, max] passes. */
 export interface NumberTest {
@@ -47,6 +48,15 @@ export class NumberField {
   /** The slot must have a number. */
   remove(slot: number): void {
     this.column.delete(slot)
+  }
+
+  /** Adds 1 to the count of each number of a slot. */
+  countInto(slot: number, counts: NumberCounts): void {
+    const first = this.column.get(slot)
+    if (Number.isNaN(first)) return
+    counts.add(first)
+    const further = this.column.further(slot)
+    if (further !== undefined) for (const value of further) counts.add(value)
   }
 
   /** The numbers of a slot. */
@@ -123,10 +133,11 @@ function fillFromArray(
     const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
     let found = 0
     for (let word = start; word < end; word += 1) {
-      if (within !== undefined && (within[firstWord + word] ?? 0) === 0) continue
+      const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
+      if (wanted === 0) continue
       const bits = test.isInterval
-        ? bitsWithin(values as Float64Array, word << 5, test.min, test.max)
-        : bitsAccepted(values as Float64Array, word << 5, test)
+        ? bitsWithin(values as Float64Array, word << 5, wanted, test.min, test.max)
+        : bitsAccepted(values as Float64Array, word << 5, wanted, test)
       words[firstWord + word]! |= bits
       found |= bits
     }
@@ -135,19 +146,30 @@ function fillFromArray(
 }
 
 /** One bit for each of 32 numbers: NaN, which stands for none, is in no interval. */
-function bitsWithin(values: Float64Array, at: number, min: number, max: number): number {
+function bitsWithin(values: Float64Array, at: number, wanted: number, min: number, max: number): number {
   let bits = 0
-  for (let index = 0; index < 32; index += 1) {
-    const value = values[at + index]!
-    if (value >= min && value <= max) bits |= 1 << index
+  if (countBits(wanted) > 16) {
+    for (let index = 0; index < 32; index += 1) {
+      const value = values[at + index]!
+      if (value >= min && value <= max) bits |= 1 << index
+    }
+    return bits
+  }
+  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
+    const bit = rest & -rest
+    const value = values[at + 31 - Math.clz32(bit)]!
+    if (value >= min && value <= max) bits |= bit
   }
   return bits
 }
 
-function bitsAccepted(values: Float64Array, at: number, test: NumberTest): number {
+function bitsAccepted(values: Float64Array, at: number, wanted: number, test: NumberTest): number {
   let bits = 0
-  for (let index = 0; index < 32; index += 1) {
-    if (test.accepts(values[at + index]!)) bits |= 1 << index
+  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
+    const bit = rest & -rest
+    if (test.accepts(values[at + 31 - Math.clz32(bit)]!)) bits |= bit
   }
   return bits
 }
+
+const allBits = -1

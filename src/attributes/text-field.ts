@@ -81,6 +81,14 @@ export class TextField {
     return Array.from({ length: this.#lists.lengthOf(list) }, (_, rank) => this.#lists.at(list, rank))
   }
 
+  /** Adds 1 to the count of each text of a slot. */
+  countInto(slot: number, counts: Uint32Pages): void {
+    const entry = this.#column.get(slot)
+    if (entry === 0) return
+    if (entry < isList) counts.set(entry - 1, counts.get(entry - 1) + 1)
+    else for (const ordinal of this.ordinalsOf(slot)) counts.set(ordinal, counts.get(ordinal) + 1)
+  }
+
   /** Whether a text of the slot passes. */
   some(slot: number, test: TextTest): boolean {
     const entry = this.#column.get(slot)
