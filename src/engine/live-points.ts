@@ -33,6 +33,8 @@ export interface LivePointsOptions {
 export class LivePoints implements ChangeTarget {
   readonly #options: LivePointsOptions
   readonly #indexer: Indexer
+  /** What the attributes of this collection may take, as of the last check. */
+  #attributeBytesMax = Number.POSITIVE_INFINITY
   readonly table: PointTable
   readonly attributes: AttributeIndex
   readonly expirations: Expirations
@@ -159,12 +161,15 @@ export class LivePoints implements ChangeTarget {
     }
   }
 
-  checkRoom(changes: readonly Change[]): void {
+  /** Points without attributes are not checked: they take little, and always fit where they did before. */
+  roomCheck(): { add(payload: Payload): void } {
+    const { memory } = this.#options.parts
+    this.#attributeBytesMax =
+      memory.maxBytes === 0
+        ? Number.POSITIVE_INFINITY
+        : memory.maxBytes - memory.totalWith(this.attributes, 0)
     const check = this.attributes.roomCheck()
-    for (const change of changes) {
-      if (change.kind === 'insert') check.add(change.point.payload)
-      else if (change.kind === 'update') check.add(change.payload)
-    }
+    return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 
   commitFailed(): void {
@@ -264,12 +269,11 @@ export class LivePoints implements ChangeTarget {
   }
 
   #checkAttributeMemory(bytes: number): void {
+    if (bytes <= this.#attributeBytesMax) return
     const { memory } = this.#options.parts
-    const total = memory.totalWith(this.attributes, bytes)
-    if (memory.maxBytes === 0 || total <= memory.maxBytes || bytes <= this.attributes.memoryBytes) return
     throw new DatabaseError(
       'memory_full',
-      `the attributes of points would take ${bytes} bytes of memory, and all together ${total}, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      `points would take ${memory.totalWith(this.attributes, bytes)} bytes of memory with their attributes, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
     )
   }
 }

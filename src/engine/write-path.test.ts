@@ -111,7 +111,10 @@ class Points implements ChangeTarget {
     return []
   }
 
-  checkRoom(): void {}
+  /** Here any payload fits. */
+  roomCheck(): { add(): void } {
+    return { add: () => {} }
+  }
 
   dimension: number | undefined
   /** What memory was reserved for last. */

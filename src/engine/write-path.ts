@@ -1,11 +1,11 @@
 import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { NewPoint, Patch, Precondition } from '../base/point.ts'
+import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { Change, Store, WriteGroup } from '../storage/store.ts'
 import { ChangeDecider } from './change-decider.ts'
-import type { CurrentPoints, Decision } from './decision.ts'
 import type { ChangeByFilter, Inserted, InsertOptions } from './database.ts'
+import type { CurrentPoints, Decision } from './decision.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 import { type QueueAnswer, WriteQueue } from './write-queue.ts'
@@ -126,11 +126,6 @@ export class WritePath {
     return this.#submit(0, (answer) => ({ kind: 'expiry', signal: undefined, ...answer }))
   }
 
-  /** Whether writes were stopped by a fault, or are about to end. */
-  get isRefusing(): boolean {
-    return (this.#refusal ?? this.#fault) !== undefined
-  }
-
   /**
    * Lets the change of a point take effect at once, if it is committed: the store is ahead of memory from the commit of a
    * group until the last of its changes has had its turn.
@@ -247,7 +242,6 @@ export class WritePath {
       try {
         // The attempt before this one may have taken long.
         refuseCancelled(request)
-        this.#target.checkRoom(changes)
         placed.push({
           ...decision,
           ...(await this.#placement(changes, turn)),
@@ -262,12 +256,18 @@ export class WritePath {
   }
 
   async #placement(changes: readonly Change[], turn: Turn): Promise<Pick<Placed, 'slots' | 'leaving'>> {
+    const room = this.#target.roomCheck()
     const vectors = changes.map(vectorOf).filter((vector) => vector !== undefined)
     if (vectors.length > 0) {
       this.#target.reserve(this.#slots.slotCountAfter(vectors.length), vectors[0]!.length)
     }
     const slots: number[] = []
     const leaving: (number | undefined)[] = []
+    for (const change of changes) {
+      if (change.kind === 'insert') room.add(change.point.payload)
+      else if (change.kind === 'update') room.add(change.payload)
+      if (turn.isOver) await turn.next()
+    }
     for (const change of changes) {
       slots.push(vectorOf(change) === undefined ? this.#slotOf(change.id) : this.#slots.take())
       const isMoved = change.kind === 'update' && change.vector !== undefined
@@ -314,8 +314,8 @@ export class WritePath {
 export interface ChangeTarget extends CurrentPoints {
   /** Makes sure that vectors of this dimension up to this slot count fit in memory, or throws `memory_full`. */
   reserve(slotCount: number, dimension: number): void
-  /** Makes sure that what the changes bring besides vectors fits in memory, or throws `memory_full`. */
-  checkRoom(changes: readonly Change[]): void
+  /** A check that the payloads of a request fit in memory: `add` throws `memory_full` for the first one that does not. */
+  roomCheck(): { add(payload: Payload): void }
   /** Nothing of what memory was reserved for last is stored. */
   commitFailed(): void
   /**
