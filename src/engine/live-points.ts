@@ -6,6 +6,7 @@ import type { Payload } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
+import type { ChangeTarget } from './change-target.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { Expirations } from './expirations.ts'
 import { idTableBytesPerSlot } from './id-table.ts'
@@ -13,7 +14,6 @@ import type { IndexSearches } from './index-searches.ts'
 import type { Indexer } from './indexer.ts'
 import { inInsertionOrder } from './insertion-order.ts'
 import { PointTable } from './point-table.ts'
-import type { ChangeTarget } from './write-path.ts'
 
 export interface LivePointsOptions {
   readonly parts: EngineParts
