@@ -16,6 +16,7 @@ import type {
   ListQuery,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import type { BinRecall } from './filtered-recall.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
@@ -47,6 +48,8 @@ export interface CollectionStats {
   readonly measuredOn: Readonly<Record<string, GraphMeasure>>
   /** By metric: which way searches take, and with what measured recall. */
   readonly plans: Readonly<Record<Metric, MetricPlan>>
+  /** The recall of searches with filters. */
+  readonly filteredRecalls: readonly BinRecall[]
 }
 
 /** See `Engine.openCollection`. */
@@ -191,6 +194,7 @@ export class Collection implements Database, AsyncDisposable {
       isSettling: this.#indexer.isSettling,
       measuredOn: this.#indexer.measuredOn,
       plans: this.#indexer.plans,
+      filteredRecalls: this.#indexer.filteredRecalls,
     }
   }
 
