@@ -155,6 +155,25 @@ describeBoth('searches that ask for more', (transport) => {
     })
   })
 
+  it('find nothing in an empty collection, whatever they ask for', async () => {
+    const { client } = transport
+    const name = `empty-${randomUUID()}`
+    await client.collections.put(name)
+    const include = { distance: true, payload: true, vector: true, version: true }
+    const query = {
+      vector,
+      metric: 'Cosine',
+      limit: 5,
+      filter: { group: 'g1' },
+      include,
+      profile: true,
+    } as const
+    const { hits, profile } = await client.collection(name).searchHits(query)
+    assert.deepEqual(hits, [])
+    assert.equal(profile!.points, 0)
+    await client.collections.delete(name)
+  })
+
   it('say how they were answered', async () => {
     const query = { vector, metric: 'Cosine', limit: 5, filter: { group: 'g1' } } as const
     const { profile } = await transport.client.searchHits({ ...query, include: {}, profile: true })

@@ -257,7 +257,8 @@ export class CollectionSearch {
     room: Room,
   ): readonly HitDetails[] | undefined {
     if (include === undefined) return undefined
-    if (!wantsDetails(include)) return hits.map(() => noDetails)
+    // An empty collection has no index to read from.
+    if (hits.length === 0 || !wantsDetails(include)) return hits.map(() => noDetails)
     const { index } = this.#points.searches!
     let left = room.detailBytes
     const details = hits.map(({ slot }, rank) => {
