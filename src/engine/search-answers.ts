@@ -49,11 +49,11 @@ export class SearchAnswers {
     const { journal } = this.#points.attributes
     const { detailBytes } = room
     for (let attempt = 1; ; attempt += 1) {
+      room.detailBytes = detailBytes
       this.#points.hideExpired()
       const hits = this.#settled(run, found)
       if (hits === undefined) return undefined
       const { position } = journal
-      room.detailBytes = detailBytes
       const reading = this.#read(run, this.#cut(run.query, hits), room)
       // Points that change all the time are read without a pause.
       const answer = attempt < attemptsMax ? yield* reading : finish(reading)
