@@ -301,6 +301,7 @@ describe('the OpenAPI description and the server', () => {
   const point = { vector: [0.5, -1.5], payload: { content_type: 'Text', content: 'x' } }
   const query = { vector: [0.5, -1.5], similarity: 'Manhattan', limit: 3 }
   const missingId = '11111111-2222-4333-8444-555555555555'
+  const chosenId = '22222222-3333-4444-8555-666666666666'
   const bodies: Readonly<Record<string, unknown>> = {
     '/points': point,
     '/points/batch': { vectors: [point, point] },
@@ -385,7 +386,7 @@ describe('the OpenAPI description and the server', () => {
     const put = '/collections/{name}'
     await check(httpUrl, 'put', put, 201, { path: filled(put, { name: 'extended' }), body: { dimension: 2 } })
     for (const base of bases) {
-      const at = (path: string): string => filled(base + path, { collection: 'extended', id: missingId })
+      const at = (path: string): string => filled(base + path, { collection: 'extended', id: chosenId })
       for (const [path, body] of extended) {
         const validate = bodyValidator('post', base + path)
         // An item that cannot be stored is not what the description asks for.
@@ -403,7 +404,7 @@ describe('the OpenAPI description and the server', () => {
       await check(httpUrl, 'patch', path, 412, { ...ofPoint, body: { content: 'y', when: { version: 0 } } })
       const withVersion = await check(httpUrl, 'get', path, 200, { path: `${ofPoint.path}?version=true` })
       assert.ok('version' in JSON.parse(withVersion))
-      const conflict = { path: at('/points'), body: { ...point, id: missingId } }
+      const conflict = { path: at('/points'), body: { ...point, id: chosenId } }
       await check(httpUrl, 'post', `${base}/points`, 409, conflict)
     }
   })

@@ -64,7 +64,8 @@ export async function insertVectorsBatch(
 
 /** Checks the items of a batch in turns, and keeps those that can be stored apart from those that cannot. */
 class BatchChecker {
-  readonly points: NewPoint[] = []
+  /** Those that can be stored. */
+  points: NewPoint[] = []
   readonly errors: ItemError[] = []
   readonly #context: ApiContext
   readonly #identity: RequestIdentityBuilder | undefined
@@ -126,7 +127,7 @@ class BatchChecker {
       this.errors.push({ index, error })
     }
     this.errors.sort((a, b) => a.index - b.index)
-    this.points.splice(0, Infinity, ...fits)
+    this.points = fits
   }
 
   /** The item of each point. */
