@@ -1,12 +1,5 @@
-import type { InsertOptions } from './call-options.ts'
+import type { BulkOptions } from './call-options.ts'
 import type { PointsClient, PointToInsert } from './client.ts'
-
-export interface BulkOptions extends Pick<InsertOptions, 'signal'> {
-  /** Points a request; 500 when not given. */
-  readonly batchSize?: number | undefined
-  /** Requests under way at once; 2 when not given. */
-  readonly concurrency?: number | undefined
-}
 
 /**
  * Inserts points in batches, reading no more of them than are under way. Yields the ids of each batch, in the order of

@@ -14,6 +14,14 @@ export interface InsertOptions extends CallOptions {
   readonly idempotencyKey?: string
 }
 
+/** How any number of points is inserted. */
+export interface BulkOptions extends CallOptions {
+  /** Points a request; 500 when not given. */
+  readonly batchSize?: number | undefined
+  /** Requests under way at once; 2 when not given. */
+  readonly concurrency?: number | undefined
+}
+
 /** What a call is to the transport, besides its request. */
 export interface CallDetails extends InsertOptions {
   /** Whether doing it twice does the same as doing it once. */

@@ -12,8 +12,7 @@ export type {
   AttributesOutput,
   Moment,
 } from './attributes.ts'
-export type { BulkOptions } from './bulk-insert.ts'
-export type { CallOptions, InsertOptions } from './call-options.ts'
+export type { BulkOptions, CallOptions, InsertOptions } from './call-options.ts'
 export type * from './client.ts'
 export type { AliasChanges, Aliases, CollectionsClient, NewCollection, PutResult } from './collections.ts'
 export type { Filter, FilterTests, FilterValue } from './filters.ts'
