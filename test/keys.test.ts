@@ -31,7 +31,7 @@ type Addresses = Pick<TestService, 'grpcAddress' | 'httpUrl'>
 /** A client of each transport with the key. */
 function clientsOf(service: Addresses, key: string): VectorClient[] {
   return [
-    createGrpcClient({ address: service.grpcAddress, apiKey: key }),
+    createGrpcClient({ address: service.grpcAddress, apiKey: key, retries: 0 }),
     createHttpClient({ baseUrl: service.httpUrl, apiKey: key }),
   ]
 }

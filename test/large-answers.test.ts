@@ -11,7 +11,7 @@ describe('answers that are far larger than their questions', () => {
     await using server = await ServerProcess.start(directory.path, {
       NODE_OPTIONS: '--max-old-space-size=512',
     })
-    const client = createHttpClient({ baseUrl: server.httpUrl })
+    const client = createHttpClient({ baseUrl: server.httpUrl, retries: 0 })
     const point = (index: number) =>
       ({ vector: [index, 1], payload: { contentType: 'Text', content: '' } }) as const
     for (let from = 0; from < 16_384; from += 4096) {

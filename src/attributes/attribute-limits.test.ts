@@ -113,7 +113,7 @@ describe('memory of the index', () => {
   })
 
   it('does not grow when paths come and go', () => {
-    const index = indexWith()
+    const index = indexWith({ journalLength: 1 })
     const write = (from: number, to: number): void => {
       for (let number = from; number < to; number += 1) {
         index.set(number % 50, { payload: payloadWith([[`path ${number}`, number]]), version: number })
