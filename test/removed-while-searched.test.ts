@@ -35,6 +35,7 @@ describe(`a point that goes between being found and being answered, seed ${seed}
       const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
       await using opened = await openCollection(directory.path, config)
       const { collection } = opened
+      const { livePoints } = collection
       // More bytes than are searched on the calling thread.
       await collection.insert(Array.from({ length: 1000 }, point))
       const before = (await collection.search(queries)).ids.strings()
@@ -45,11 +46,11 @@ describe(`a point that goes between being found and being answered, seed ${seed}
       hold(searchMs)
       const deleted = nearest![0]!
       const replaced = nearest![3]!
-      const [emptySlot, refilledSlot] = [collection.find(deleted), collection.find(replaced)]
+      const [emptySlot, refilledSlot] = [livePoints.find(deleted), livePoints.find(replaced)]
       const { sequence } = collection.stats
-      collection.apply({ kind: 'delete', id: deleted, sequence: sequence + 1 }, emptySlot)
-      collection.apply({ kind: 'delete', id: replaced, sequence: sequence + 2 }, refilledSlot)
-      collection.apply({ kind: 'insert', id: newId(), sequence: sequence + 3, point: point() }, refilledSlot)
+      livePoints.apply({ kind: 'delete', id: deleted, sequence: sequence + 1 }, emptySlot)
+      livePoints.apply({ kind: 'delete', id: replaced, sequence: sequence + 2 }, refilledSlot)
+      livePoints.apply({ kind: 'insert', id: newId(), sequence: sequence + 3, point: point() }, refilledSlot)
 
       assert.deepEqual(
         (await search).ids.strings(),

@@ -16,18 +16,22 @@ import {
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
+import { DateTime } from '../src/base/attributes.ts'
+import { idToBytes } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
 import { metrics, type NewPoint } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
 import { keyOfRequest, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
 import { openStore } from '../src/storage/lmdb-store.ts'
+import { encodeRecord, type RecordExtras } from '../src/storage/payload-record.ts'
 import { openDatabase } from '../src/storage/tables.ts'
 import { clusteredVectors } from './support/clusters.ts'
 import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { type Ended, run, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
+import { groupOf, insertion } from './support/stored-points.ts'
 
 /** `vicinal doctor --repair`, over flipped bits in real files. */
 
@@ -75,6 +79,10 @@ interface Line {
   readonly fault: string
   readonly vector?: readonly number[]
   readonly content?: string
+  readonly attributes?: object
+  readonly expires_at?: string
+  readonly version?: number
+  readonly order?: number
   readonly damaged_row?: string
   readonly damaged_payload?: string
 }
@@ -347,5 +355,77 @@ describe('a repair', () => {
       }
       assert.deepEqual(setAside(dataDir), [])
     }
+  })
+})
+
+describe('a repair of points that carry more than a content', () => {
+  it('knows every part of their records, and sets aside what is left with attributes and expiry', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = join(directory.path, 'data')
+    const attributes = new Map<string, string | DateTime>([
+      ['shop', 'x'],
+      ['at', new DateTime(0)],
+    ])
+    const stored = Array.from({ length: 8 }, (_, slot) => {
+      const point = insertion(slot, slot + 1)
+      const payload = { ...point.point.payload, attributes, expiresAtUs: 1_900_000_000_000_000 }
+      return { ...point, point: { ...point.point, payload } }
+    })
+    const store = await openStore({ dataDir, logger })
+    await store.commit(groupOf(stored))
+    await store.close()
+    const forged = (slot: number, extras: Partial<RecordExtras>): Buffer => {
+      const sound = { version: slot + 1, order: slot + 1, expiresAtUs: Number.NaN, attributes: '' }
+      return encodeRecord(idToBytes(stored[slot]!.id), 0, 'x', { ...sound, ...extras })
+    }
+    const tables = await openDatabase(dataDir)
+    const flipped = tables.payloads.getBinary(1)!
+    flipped[60]! ^= 1
+    tables.root.transactionSync(() => {
+      tables.payloads.putSync(1, flipped)
+      tables.payloads.putSync(2, forged(2, { attributes: '{"a":' }))
+      tables.payloads.putSync(3, forged(3, { version: 9 }))
+      tables.payloads.putSync(4, forged(4, { version: 4, order: 4 }))
+      tables.payloads.putSync(5, forged(5, { version: 7, order: 7 }))
+    })
+    await tables.root.close()
+    flip(join(dataDir, 'vectors.rows'), rowsHeaderBytes + 6 * rowBytesOf(5) + 30)
+
+    const told = await doctor(dataDir)
+    const faults: readonly (readonly [number, RegExp])[] = [
+      [1, /its payload in points\.mdb does not match its checksum$/],
+      [2, /its payload in points\.mdb has attributes that cannot be read$/],
+      [3, /its payload in points\.mdb is newer than the last change$/],
+      [4, /its payload in points\.mdb does not fit its row in vectors\.rows$/],
+      [5, /its payload in points\.mdb does not fit its row in vectors\.rows$/],
+      [6, /its row in vectors\.rows does not match its checksum$/],
+    ]
+    const lines = told.stdout.split('\n').filter((line) => line.startsWith('DAMAGED: '))
+    assert.equal(lines.length, faults.length, told.stdout)
+    for (const [index, [slot, fault]] of faults.entries()) {
+      assert.match(lines[index]!, new RegExp(`point ${stored[slot]!.id} in slot ${slot}: `))
+      assert.match(lines[index]!, fault)
+    }
+    const repaired = await doctor(dataDir, '--repair')
+    assert.equal(repaired.code, 0, repaired.stderr)
+    const [kept] = setAside(dataDir)
+    assert.deepEqual(
+      kept!.map(({ slot }) => slot),
+      [1, 2, 3, 4, 5, 6],
+    )
+    const row = kept!.find(({ slot }) => slot === 6)!
+    assert.equal(row.content, stored[6]!.point.payload.content)
+    assert.deepEqual(row.attributes, { at: { $date: '1970-01-01T00:00:00Z' }, shop: 'x' })
+    assert.deepEqual([row.expires_at, row.version, row.order], ['2030-03-17T17:46:40Z', 7, 7])
+    assert.ok(kept!.every(({ slot, damaged_payload: bytes }) => (bytes !== undefined) === slot < 3))
+
+    assert.match((await doctor(dataDir)).stdout, /^2 points: every vector and payload was read and is whole/)
+    const whole = await openStore({ dataDir, logger })
+    for (const slot of [0, 7]) {
+      assert.deepEqual(whole.record(slot, stored[slot]!.id)?.payload, stored[slot]!.point.payload)
+    }
+    assert.ok(whole.sequence > 9)
+    assert.equal(whole.hasExtendedRecords, true)
+    await whole.close()
   })
 })

@@ -239,7 +239,7 @@ describe('a snapshot', () => {
     await assert.rejects(store.commit(groupOf([insertion(2000)])), /the disk failed/)
     await eventually('the snapshot is closed', () => closed > 0)
     await assert.rejects(bytesOf(chunks), { reason: 'cancelled' })
-    assert.equal(store.payload(0, insertions[0]!.id)?.content.length, 2000)
+    assert.equal(store.record(0, insertions[0]!.id)?.payload.content.length, 2000)
     await store.close()
     assert.equal(closed, 1)
   })
@@ -398,9 +398,9 @@ describe('a snapshot file', () => {
 
   it('of another format version is refused by its number', async () => {
     const other = await smallSnapshot()
-    other.writeUInt32LE(3, 8)
+    other.writeUInt32LE(4, 8)
     other.writeUInt32LE(crc32(other.subarray(0, 48)), 48)
-    await assert.rejects(readSnapshot(pieces(other)), /format version 3, this program reads 1 to 2/)
+    await assert.rejects(readSnapshot(pieces(other)), /format version 4, this program reads 1 to 3/)
   })
 
   it('of points that nobody could have stored is refused, whatever its checksums say', async () => {
@@ -539,7 +539,14 @@ function oldSnapshot(id: string): Buffer {
   const vector = new Uint8Array(Float32Array.of(1, 2).buffer)
   const point = Buffer.alloc(36 + 8 + content.length + 4)
   const head = { id: idToBytes(id), sequence: 3, contentBytes: content.length, contentType: 1 }
-  encodePoint(point, 0, { ...head, vector, content }, checksum)
+  const none = {
+    version: 3,
+    order: 3,
+    expiresAtUs: Number.NaN,
+    attributeBytes: 0,
+    attributes: Buffer.alloc(0),
+  }
+  encodePoint(point, 0, { ...head, ...none, vector, content }, false, checksum)
   return Buffer.concat([header, point, encodeTrailer(1, checksum)])
 }
 

@@ -1,18 +1,52 @@
-import { randomBytes } from 'node:crypto'
+import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
-import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
-import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
+import type { Filter } from '../base/filter.ts'
+import type { NewPoint, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
-import type { Change, Insertion, KeyedRequest, Store } from '../storage/store.ts'
-import { dimensionOf, type InsertRequest, type Keyed, type WriteRequest } from './write-request.ts'
+import type { Change, Insertion, KeyedRequest, PointRecord, Store, Update } from '../storage/store.ts'
+import { InsertDecider } from './insert-decider.ts'
+import { checkPrecondition } from './precondition.ts'
+import {
+  dimensionOf,
+  type ExpiryRequest,
+  type FilterRequest,
+  type PatchRequest,
+  type PutRequest,
+  payloadBytes,
+  type RemoveRequest,
+  type WriteRequest,
+} from './write-request.ts'
 
 /** What decisions depend on: the points after the changes that have taken effect. */
 export interface CurrentPoints {
-  /** The slot of a live point, or -1. */
-  find(id: string): number
   /** Fixed by the first insertion that took effect; undefined before. */
   readonly dimension: number | undefined
+  /** The slot of a visible point, or -1. */
+  find(id: string): number
+  /** The slot of a visible point, or of one that has expired and is not deleted on disk yet; or -1. */
+  slotOf(id: string): number
+  idOf(slot: number): string
+  versionOf(slot: number): number
+  orderOf(slot: number): number
+  isVisible(slot: number): boolean
+  /** Microseconds since 1970; undefined where the point does not expire. */
+  expiryOf(slot: number): number | undefined
+  hasExpired(slot: number): boolean
+  /** Hides points that have expired; undefined if that is done. */
+  hideDue(): Promise<void> | undefined
+  vector(slot: number): Float32Array
+  record(slot: number, id: string): PointRecord
+  matches(slot: number, filter: Filter): boolean
+  /** Slots of visible points that match, at most so many, those inserted first; and how many match. */
+  oldestMatching(
+    filter: Filter,
+    limit: number,
+  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }>
+  /** Some of the slots of expired points, which are to be deleted, or moved if they were renewed. */
+  takeExpired(limit: number): readonly number[]
+  /** By the clock; does not go back. */
+  readonly nowUs: number
 }
 
 /** What a request changes. It stays the same however often its changes are tried. */
@@ -20,7 +54,9 @@ export interface Decision {
   readonly request: WriteRequest
   /** In the order of their sequence numbers. */
   readonly changes: readonly Change[]
-  readonly keyedRequest?: KeyedRequest
+  readonly keyedRequest?: KeyedRequest | undefined
+  /** Answers the request when its changes have taken effect. */
+  readonly acknowledge: () => void
 }
 
 /**
@@ -29,15 +65,19 @@ export interface Decision {
  * Main thread only.
  */
 export class ChangeDecider {
-  readonly #store: Store
   readonly #points: CurrentPoints
+  readonly #inserts: InsertDecider
   /** The last number that was given out. */
   #sequence: number
 
   constructor(store: Store, points: CurrentPoints) {
-    this.#store = store
     this.#points = points
     this.#sequence = store.sequence
+    this.#inserts = new InsertDecider({
+      store,
+      points,
+      changeTo: (id, point) => this.#store(id, point),
+    })
   }
 
   /**
@@ -46,59 +86,143 @@ export class ChangeDecider {
    * @throws DatabaseError when the request is refused
    */
   async decide(request: WriteRequest, turn: Turn): Promise<Decision | undefined> {
-    if (request.kind === 'insert') return await this.#decideInsert(request, turn)
+    await this.#points.hideDue()
+    this.#checkDimension(request)
+    switch (request.kind) {
+      case 'insert':
+        return await this.#inserts.decide(request, turn)
+      case 'put':
+        return this.#decidePut(request)
+      case 'patch':
+        return this.#decidePatch(request)
+      case 'remove':
+        return this.#decideRemove(request)
+      case 'filter':
+        return await this.#decideByFilter(request, turn)
+      case 'expiry':
+        return await this.#decideExpiry(request, turn)
+    }
+  }
+
+  #checkDimension(request: WriteRequest): void {
+    const length = dimensionOf(request)
+    const { dimension = length } = this.#points
+    if (length === undefined || length === dimension) return
+    const isBatch = request.kind === 'insert' && request.points.length > 1
+    throw wrongDimension(isBatch ? 'vectors[0].vector' : 'vector', length, dimension!)
+  }
+
+  #decidePut(request: PutRequest): Decision {
+    const { id, point, when } = request
+    const slot = this.#points.find(id)
+    if (when !== undefined) checkPrecondition(when, this.#points, slot)
+    const change = this.#store(id, point)
+    const answer = { version: change.sequence, created: slot === -1 }
+    return { request, changes: [change], acknowledge: () => request.resolve(answer) }
+  }
+
+  #decidePatch(request: PatchRequest): Decision {
+    const { id, patch, when } = request
+    const slot = this.#points.find(id)
+    if (slot === -1) throw new DatabaseError('not_found', 'Point not found')
+    if (when !== undefined) checkPrecondition(when, this.#points, slot)
+    const payload = applyPatch(this.#points.record(slot, id).payload, patch)
+    const change = this.#update(id, slot, payload, patch.vector)
+    return { request, changes: [change], acknowledge: () => request.resolve({ version: change.sequence }) }
+  }
+
+  #decideRemove(request: RemoveRequest): Decision | undefined {
     const { id } = request
     if (this.#points.find(id) === -1) {
       request.resolve(false)
       return undefined
     }
-    return { request, changes: [{ kind: 'delete', id, sequence: this.#nextSequence() }] }
+    return { request, changes: [this.#delete(id)], acknowledge: () => request.resolve(true) }
   }
 
-  async #decideInsert(request: InsertRequest, turn: Turn): Promise<Decision | undefined> {
-    const { points, keyed } = request
-    if (keyed !== undefined) {
-      const ids = await this.#idsGivenBefore(keyed, turn)
-      if (ids !== undefined) {
-        request.resolve(ids)
-        return undefined
+  async #decideByFilter(request: FilterRequest, turn: Turn): Promise<Decision | undefined> {
+    const { filter, change, limit = changesMax, dryRun } = request.request
+    const count = Math.min(limit, changesMax)
+    const { slots, matching } = await this.#points.oldestMatching(filter, count)
+    const changes: Change[] = []
+    let bytes = 0
+    for (const slot of dryRun ? [] : slots) {
+      if (bytes >= changedBytesMax) break
+      // It can have expired since.
+      if (!this.#points.isVisible(slot)) continue
+      const id = this.#points.idOf(slot)
+      if (change === 'delete') changes.push(this.#delete(id))
+      else {
+        const update = this.#update(id, slot, this.#patched(id, slot, change), change.vector)
+        changes.push(update)
+        bytes += payloadBytes(update.payload)
       }
-    }
-    const length = dimensionOf(request)
-    const { dimension = length } = this.#points
-    if (length !== dimension) {
-      throw wrongDimension(points.length === 1 ? 'vector' : 'vectors[0].vector', length, dimension)
-    }
-    const idSeed = keyed && randomBytes(idSeedBytes)
-    const ids = idSeed && idsFromSeed(idSeed, points.length)
-    const changes: Insertion[] = []
-    for (const [index, point] of points.entries()) {
-      const id = ids === undefined ? newId() : idFromBytes(ids, index * idBytes)
-      changes.push({ kind: 'insert', id, sequence: this.#nextSequence(), point })
       if (turn.isOver) await turn.next()
     }
-    if (keyed === undefined) return { request, changes }
-    const { keyHash, bodyHash } = keyed.identity
-    const keyedRequest = { keyHash, bodyHash, idSeed: idSeed!, points: points.length, acceptedMs: Date.now() }
-    return { request, changes, keyedRequest }
+    const changed = dryRun ? slots.length : changes.length
+    const answer = { changed, more: matching > changed }
+    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(answer) }
+    request.resolve(answer)
+    return undefined
+  }
+
+  /** Of one of many points: an error says which. */
+  #patched(id: string, slot: number, patch: Parameters<typeof applyPatch>[1]): Payload {
+    const { payload } = this.#points.record(slot, id)
+    try {
+      return applyPatch(payload, patch)
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error
+      throw new DatabaseError(error.reason, `point ${id}: ${error.message}`)
+    }
+  }
+
+  async #decideExpiry(request: ExpiryRequest, turn: Turn): Promise<Decision | undefined> {
+    const points = this.#points
+    const changes: Change[] = []
+    for (const slot of points.takeExpired(expiredPerGroup)) {
+      const id = points.idOf(slot)
+      // A change that renews a point can have been on its way to the disk when the point expired. Its slot has been taken
+      // from the index, so it gets another.
+      if (points.hasExpired(slot)) changes.push(this.#delete(id))
+      else {
+        changes.push(this.#update(id, slot, points.record(slot, id).payload, points.vector(slot)))
+      }
+      if (turn.isOver) await turn.next()
+    }
+    if (changes.length > 0) return { request, changes, acknowledge: request.resolve }
+    request.resolve()
+    return undefined
+  }
+
+  /** Puts a point in the place of whatever has its id. */
+  #store(id: string, point: NewPoint): Insertion | Update {
+    const slot = this.#points.slotOf(id)
+    const sequence = this.#nextSequence()
+    if (slot === -1) return { kind: 'insert', id, sequence, point }
+    const { vector, payload } = point
+    // In the place of an expired point that is still on disk, it is a new one.
+    const order = this.#points.find(id) === -1 ? sequence : this.#points.orderOf(slot)
+    return { kind: 'update', id, sequence, order, payload, vector }
+  }
+
+  #update(id: string, slot: number, payload: Payload, vector: Float32Array | undefined): Update {
+    const order = this.#points.orderOf(slot)
+    const moved = vector ?? (this.#expiresSoon(slot) ? this.#points.vector(slot) : undefined)
+    return { kind: 'update', id, sequence: this.#nextSequence(), order, payload, vector: moved }
   }
 
   /**
-   * The ids of a request that is stored already; undefined when it is new.
-   *
-   * @throws DatabaseError `key_reused`
+   * Whether a point may expire before a change of it takes effect. It gets another slot then: its own is taken from the
+   * index the moment it expires.
    */
-  async #idsGivenBefore({ identity }: Keyed, turn: Turn): Promise<readonly string[] | undefined> {
-    const stored = this.#store.keyedRequest(identity.keyHash)
-    if (stored === undefined || Date.now() - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
-    if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
-    const bytes = idsFromSeed(stored.idSeed, stored.points)
-    const ids: string[] = []
-    for (let index = 0; index < stored.points; index += 1) {
-      ids.push(idFromBytes(bytes, index * idBytes))
-      if (turn.isOver) await turn.next()
-    }
-    return ids
+  #expiresSoon(slot: number): boolean {
+    const expiresAtUs = this.#points.expiryOf(slot)
+    return expiresAtUs !== undefined && expiresAtUs - this.#points.nowUs < soonUs
+  }
+
+  #delete(id: string): Change {
+    return { kind: 'delete', id, sequence: this.#nextSequence() }
   }
 
   #nextSequence(): number {
@@ -107,9 +231,14 @@ export class ChangeDecider {
   }
 }
 
-function keyReused(): DatabaseError {
-  return new DatabaseError(
-    'key_reused',
-    'another request was stored under this idempotency key: repeat a request unchanged, or give this one a key of its own',
-  )
-}
+/** Of one request by filter. */
+export const changesMax = 100_000
+
+/** Payloads that one request by filter rewrites: it changes fewer points when they have more. */
+const changedBytesMax = 64 * 1024 * 1024
+
+/** Some milliseconds of deletions. */
+const expiredPerGroup = 4096
+
+/** No group takes a minute to be committed, unless the disk hangs. */
+const soonUs = 60_000_000

@@ -1,23 +1,33 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import { idBytes, writeIdBytes } from '../base/ids.ts'
+import type { Filter } from '../base/filter.ts'
 import type { Metric, NewPoint, Point, SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { inTurns } from '../base/turns.ts'
-import { VectorIndex } from '../index/vector-index.ts'
-import type { Change, Insertion, Snapshot, Store } from '../storage/store.ts'
-import type { Database, Inserted, InsertOptions } from './database.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import type { Snapshot, Store } from '../storage/store.ts'
+import { countPoints, facetsOf } from './collection-reads.ts'
+import type {
+  ChangeByFilter,
+  Database,
+  FacetCount,
+  Inserted,
+  InsertOptions,
+  ListPage,
+  ListQuery,
+} from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { foundIds } from './found-ids.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { HitLists } from './hit-lists.ts'
-import { IdTable, idTableBytesPerSlot } from './id-table.ts'
-import type { IndexSearches } from './index-searches.ts'
 import { Indexer } from './indexer.ts'
+import { ListReader } from './list-reader.ts'
+import { LivePoints } from './live-points.ts'
+import { enterIds, enterRecords } from './load-points.ts'
+import { PointReader } from './point-reader.ts'
 import type { MetricPlan } from './recall-plans.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
-import { type ChangeTarget, WritePath } from './write-path.ts'
+import { WritePath } from './write-path.ts'
 
 /** Figures of a collection, for metrics and people. */
 export interface CollectionStats {
@@ -26,6 +36,7 @@ export interface CollectionStats {
   readonly segments: number
   readonly indexBytes: number
   readonly idTableBytes: number
+  readonly attributeBytes: number
   readonly sequence: number
   /** Points that are not in the graph yet. */
   readonly unindexed: number
@@ -56,25 +67,21 @@ export async function openCollection(
 }
 
 /**
- * One named set of points: joins the write path, the index in memory, the id table and the threads of the process.
- *
- * Once it has been filled from the disk, its state changes only in `apply`. Main thread only; search threads and
- * index threads read the index's shared memory.
+ * One named set of points: joins the points in memory, the write path, the indexer and the threads of the process. Main
+ * thread only.
  */
-export class Collection implements Database, ChangeTarget, AsyncDisposable {
+export class Collection implements Database, AsyncDisposable {
   readonly #parts: EngineParts
   readonly #store: Store
-  readonly #options: CollectionOptions
-  readonly #ids: IdTable
   readonly #slots: SlotAllocator
   readonly #indexer: Indexer
+  /** What is in memory. */
+  readonly livePoints: LivePoints
   readonly #writePath: WritePath
+  readonly #reader: PointReader
+  readonly #lists: ListReader
   readonly #results: BudgetShare
   readonly #ended = Promise.withResolvers<void>()
-  /** There is none until the first insert is on its way to the disk, and none again where that has failed. */
-  #index: VectorIndex | undefined
-  /** From the first point on: the threads know the index. */
-  #searches: IndexSearches | undefined
   #hasSnapshot = false
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
@@ -83,8 +90,6 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
   constructor(parts: EngineParts, store: Store, options: CollectionOptions) {
     this.#parts = parts
     this.#store = store
-    this.#options = options
-    this.#ids = new IdTable(store.slotCount)
     this.#slots = new SlotAllocator(store.slotCount)
     this.#results = parts.results.share()
     this.#indexer = new Indexer({
@@ -95,12 +100,17 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
       sequence: () => store.sequence,
       onFree: (slot) => this.#slots.release(slot),
     })
+    const indexer = this.#indexer
+    const deleteExpired = (): Promise<void> => this.#writePath.deleteExpired()
+    this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
     this.#writePath = new WritePath({
       store,
       slots: this.#slots,
-      target: this,
+      target: this.livePoints,
       queuedBytes: parts.writes.share(),
     })
+    this.#reader = new PointReader(store, this.livePoints, (id) => this.#writePath.settle(id))
+    this.#lists = new ListReader(this.livePoints, this.#reader)
   }
 
   /** Reads the store into memory, before anything else is asked: see `Engine.openCollection`. */
@@ -111,21 +121,19 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
       this.#parts.executor.start()
       return
     }
-    const index = this.#createIndex(dimension)
-    this.#index = index
+    const points = this.livePoints
+    const index = points.createIndex(dimension)
+    points.table.index = index
     this.#indexer.attach(index)
     await this.#fill(index, signal)
     // Search threads not before: index threads are needed at once, and on few cores others would hold up their start.
-    this.#searches = this.#attach(index)
-    await Promise.all([this.#enterIds(index, signal), this.#indexer.load()])
+    points.attach()
+    await Promise.all([this.#enter(signal), this.#indexer.load()])
     signal?.throwIfAborted()
+    await points.hideDue()
   }
 
-  /**
-   * The first half of what `apply` did for the live points. A start cannot call `apply`: the disk holds the points, not
-   * the changes that led to them. Index threads write vectors (`Slots.fill`, as in `apply`) and ids; `#enterIds` does
-   * the rest.
-   */
+  /** Index threads write vectors (`Slots.fill`, as in `apply`) and ids; `#enter` does the rest. */
   async #fill(index: VectorIndex, signal: AbortSignal | undefined): Promise<void> {
     const rows = this.#store.rows()
     if (rows === undefined) return
@@ -137,43 +145,40 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
         'the stored points take more memory than MAX_MEMORY_BYTES: inserts are refused until points are deleted or it is raised',
       )
     }
-    await this.#indexer.fill(rows, this.#ids.pages(rows.slotCount), signal)
+    await this.#indexer.fill(rows, this.livePoints.table.ids.pages(rows.slotCount), signal)
   }
 
-  /** The second half: afterwards every slot is live, and known by its id, or free. */
-  async #enterIds(index: VectorIndex, signal: AbortSignal | undefined): Promise<void> {
-    for (let slot = 0; slot < index.slotCount; slot += 1) {
-      if (slot % idsPerTurn === 0) {
-        await nextTurn()
-        signal?.throwIfAborted()
-      }
-      if (index.isLive(slot)) this.#ids.enter(slot)
-      else this.#slots.release(slot)
-    }
+  async #enter(signal: AbortSignal | undefined): Promise<void> {
+    await enterIds(this.livePoints, this.#slots, signal)
+    await enterRecords(this.livePoints, this.#store, signal)
   }
 
   get dimension(): number | undefined {
-    return this.#searches?.index.dimension
+    return this.livePoints.dimension
   }
 
-  /** Live points. */
+  /** Visible points. */
   get points(): number {
-    return this.#ids.size
+    return this.livePoints.table.size
   }
 
-  /** Bytes of vectors, graphs and ids. */
+  /** Bytes of vectors, graphs, ids and attributes. */
   get memoryBytes(): number {
-    return (this.#searches?.index.memoryBytes ?? 0) + this.#ids.memoryBytes
+    const { searches, table, attributes, expirations } = this.livePoints
+    const indexBytes = searches?.index.memoryBytes ?? 0
+    return indexBytes + table.memoryBytes + attributes.memoryBytes + expirations.memoryBytes
   }
 
   get stats(): CollectionStats {
-    const index = this.#searches?.index
+    const { searches, table, attributes } = this.livePoints
+    const index = searches?.index
     return {
-      points: this.#ids.size,
+      points: table.size,
       dimension: index?.dimension ?? 0,
       segments: index?.segments.length ?? 0,
       indexBytes: index?.memoryBytes ?? 0,
-      idTableBytes: this.#ids.memoryBytes,
+      idTableBytes: table.ids.memoryBytes,
+      attributeBytes: attributes.memoryBytes,
       sequence: this.#store.sequence,
       unindexed: this.#indexer.unindexed,
       tombstones: this.#indexer.tombstones,
@@ -183,45 +188,52 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     }
   }
 
-  async insert(points: readonly NewPoint[], { signal, identity }: InsertOptions = {}): Promise<Inserted> {
-    return { ids: await this.#writePath.insert(points, signal, identity), errors: [] }
+  insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted> {
+    return this.#writePath.insert(points, options)
   }
 
-  put(): Promise<never> {
-    throw new Error('being built')
+  put(
+    ...[id, point, when, signal]: Parameters<Database['put']>
+  ): Promise<{ readonly version: number; readonly created: boolean }> {
+    return this.#writePath.put(id, point, when, signal)
   }
 
-  patch(): Promise<never> {
-    throw new Error('being built')
-  }
-
-  changeByFilter(): Promise<never> {
-    throw new Error('being built')
-  }
-
-  list(): Promise<never> {
-    throw new Error('being built')
-  }
-
-  count(): Promise<never> {
-    throw new Error('being built')
-  }
-
-  facets(): Promise<never> {
-    throw new Error('being built')
+  patch(...[id, patch, when, signal]: Parameters<Database['patch']>): Promise<{ readonly version: number }> {
+    return this.#writePath.patch(id, patch, when, signal)
   }
 
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
     return this.#writePath.remove(id, signal)
   }
 
+  changeByFilter(
+    request: ChangeByFilter,
+    signal?: AbortSignal,
+  ): Promise<{ readonly changed: number; readonly more: boolean }> {
+    return this.#writePath.changeByFilter(request, signal)
+  }
+
   async get(id: string): Promise<Point | undefined> {
     if (this.#refusal !== undefined) throw this.#refusal
-    const slot = this.find(id)
-    if (slot === -1) return undefined
-    // Between the commit of a deletion and its taking effect here the store has no payload any more.
-    const payload = this.#store.payload(slot, id)
-    return payload && { id, payload, vector: this.#index!.read(slot), version: this.#index!.sequenceOf(slot) }
+    return this.#reader.get(id)
+  }
+
+  async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+    if (this.#refusal !== undefined) throw this.#refusal
+    return await this.#lists.list(query, signal)
+  }
+
+  async count(filter?: Filter, signal?: AbortSignal): Promise<number> {
+    if (this.#refusal !== undefined) throw this.#refusal
+    return await countPoints(this.livePoints, filter, signal)
+  }
+
+  async facets(
+    query: Parameters<Database['facets']>[0],
+    signal?: AbortSignal,
+  ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
+    if (this.#refusal !== undefined) throw this.#refusal
+    return await facetsOf(this.livePoints, query, signal)
   }
 
   async search(given: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
@@ -230,13 +242,13 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     const queries = given as readonly VectorQuery[]
     const results = this.#admitResults(queries)
     this.#results.hold(results)
-    const removals = this.#index?.removals ?? 0
+    const { table, searches } = this.livePoints
+    await this.livePoints.hideDue()
+    const removals = table.index?.removals ?? 0
     try {
-      const hits = (await this.#searches?.search(queries, signal)) ?? new HitLists(queries.length)
-      const ids = await inTurns(foundIds(hits, this.#ids, this.#index, removals))
+      const hits = (await searches?.search(queries, signal)) ?? new HitLists(queries.length)
       return {
-        ids,
-        distances: new Float64Array(ids.total),
+        ...(await inTurns(foundIds(hits, queries, table.ids, table.index, removals))),
         details: queries.map(() => undefined),
         profiles: queries.map(() => undefined),
       }
@@ -281,7 +293,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
       this.#indexer.letWritersPass()
       await this.#writePath.close()
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
-      await this.#searches?.close()
+      await this.livePoints.searches?.close()
       await this.#indexer.close(timeoutMs)
     })
     return this.#ending
@@ -296,10 +308,10 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
       const removed = new DatabaseError('collection_not_found', 'the collection has been removed')
       this.#refusal = removed
       this.#indexer.letWritersPass()
-      const searches = this.#searches?.discard(removed)
+      const searches = this.livePoints.searches?.discard(removed)
       await this.#writePath.discard(removed)
       // A first insert that was on its way to the disk has attached the index only now.
-      await (searches ?? this.#searches?.discard(removed))
+      await (searches ?? this.livePoints.searches?.discard(removed))
       await this.#indexer.discard()
     })
     return this.#ending
@@ -309,7 +321,7 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     try {
       await steps()
     } finally {
-      this.#index?.close()
+      this.livePoints.close()
       this.#ended.resolve()
     }
   }
@@ -318,84 +330,9 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
     await this.close()
   }
 
-  find(id: string): number {
-    return this.#ids.find(id)
-  }
-
-  reserve(slotCount: number, dimension: number): void {
-    if (this.#index?.dimension !== dimension) {
-      this.#index?.close()
-      this.#index = this.#createIndex(dimension)
-    }
-    try {
-      this.#index.reserve(slotCount)
-    } catch (error) {
-      // What was deleted makes room as soon as no graph leads to it any more: the next try may find some.
-      this.#indexer.freeSoon()
-      throw error
-    }
-  }
-
-  commitFailed(): void {
-    if (this.#searches !== undefined) return
-    this.#index?.close()
-    this.#index = undefined
-  }
-
-  apply(change: Change, slot: number): void {
-    if (change.kind === 'insert') this.#place(change, slot)
-    else this.#clear(slot)
-  }
-
-  #place({ id, sequence, point }: Insertion, slot: number): void {
-    const index = this.#index!
-    writeIdBytes(id, idScratch, 0)
-    index.place(slot, point.vector, sequence)
-    this.#ids.set(slot, idScratch)
-    if (this.#searches === undefined) {
-      this.#searches = this.#attach(index)
-      this.#indexer.attach(index)
-    }
-    this.#indexer.inserted(slot)
-  }
-
-  #clear(slot: number): void {
-    this.#ids.delete(slot)
-    this.#index!.remove(slot)
-    this.#indexer.removed(slot)
-  }
-
-  get comingBytesMax(): number {
-    return this.#indexer.comingBytesMax
-  }
-
-  room(): Promise<boolean> | undefined {
-    return this.#indexer.room()
-  }
-
-  #attach(index: VectorIndex): IndexSearches {
-    return this.#parts.executor.attach(index, (metric) => this.#indexer.route(metric))
-  }
-
-  #createIndex(dimension: number): VectorIndex {
-    const { options, kernels, memory } = this.#parts
-    return new VectorIndex({
-      dimension,
-      kernels,
-      maxThreads: 1 + options.searchThreads + options.indexThreads,
-      maxLimit: options.maxLimit,
-      m: this.#options.hnswM,
-      efConstruction: this.#options.hnswEfConstruction,
-      codeBits: options.hnswCodeBits,
-      rowFile: options.vectorsOnDisk ? this.#store.vectorsOnDisk(dimension) : undefined,
-      memoryBudget: memory,
-      outsideBytes: idTableBytesPerSlot,
-    })
-  }
-
   /** How many ids the queries can bring, if there is room for them. */
   #admitResults(queries: readonly SearchQuery[]): number {
-    const points = this.#ids.size
+    const points = this.livePoints.table.size
     const { max } = this.#parts.results
     const results = queries.reduce((sum, { limit }) => sum + Math.min(limit, points), 0)
     if (results > max) {
@@ -415,8 +352,3 @@ export class Collection implements Database, ChangeTarget, AsyncDisposable {
  * a half times as long, and the load itself took no less time.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
-
-/** Entering so many takes about two milliseconds. */
-const idsPerTurn = 8192
-
-const idScratch = new Uint8Array(idBytes)

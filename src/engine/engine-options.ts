@@ -22,6 +22,8 @@ export interface EngineOptions {
   readonly maxUnindexedBytes?: number | undefined
   /** After this long without a change, the index is repaired and written to disk; for tests, a few. */
   readonly quietMs?: number | undefined
+  /** The time, in microseconds since 1970: points expire by it. Undefined for the system's clock. */
+  readonly nowUs?: (() => number) | undefined
   /** Searches of at most this many bytes of rows run on the main thread; for tests of the search threads, 0. */
   readonly inlineBytesMax?: number | undefined
   /** Keeps codes and links in memory and reads vectors from the store's file. */

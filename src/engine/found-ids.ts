@@ -1,28 +1,40 @@
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
+import type { Metric } from '../base/point.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { HitLists } from './hit-lists.ts'
 import type { IdTable } from './id-table.ts'
 
+/** Lists of found points. */
+export interface FoundIds {
+  readonly ids: IdLists
+  /** Of each id, in the units of its query's metric. */
+  readonly distances: Float64Array
+}
+
 /**
- * The ids of all hits, in turns if there are many. Drops hits whose slot was deleted, or deleted and reused, while the
+ * The ids of all hits with their distances, in turns if there are many. Drops hits whose slot was deleted, or deleted and reused, while the
  * search ran.
  *
+ * @param queries of the lists of hits, one each
  * @param index undefined where there are no hits
  * @param removals those of the index before the search
  */
 export function* foundIds(
   hits: HitLists,
+  queries: readonly { readonly metric: Metric }[],
   ids: IdTable,
   index: VectorIndex | undefined,
   removals: number,
-): Generator<void, IdLists> {
+): Generator<void, FoundIds> {
   const bytes = Buffer.allocUnsafe(hits.total * idBytes)
+  const distances = new Float64Array(hits.total)
   const ends: number[] = []
   let copied = 0
   let seen = 0
   for (let list = 0; list < hits.length; list += 1) {
     const length = hits.lengthOf(list)
+    const { metric } = queries[list]!
     for (let rank = 0; rank < length; rank += 1) {
       seen += 1
       if (seen % idsPerStep === 0) yield
@@ -33,11 +45,17 @@ export function* foundIds(
         (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
       if (!isFound) continue
       ids.copyId(slot, bytes, copied * idBytes)
+      distances[copied] = inUnits(metric, hits.distance(list, rank))
       copied += 1
     }
     ends.push(copied)
   }
-  return new IdLists(bytes, ends)
+  return { ids: new IdLists(bytes, ends), distances: distances.subarray(0, copied) }
+}
+
+/** The index's distance in the units of the metric: the index has the square of a Euclidean distance, which orders alike. */
+export function inUnits(metric: Metric, distance: number): number {
+  return metric === 'Euclidean' ? Math.sqrt(distance) : distance
 }
 
 /** Copying this many takes a tenth of a millisecond, because each one waits for memory. */

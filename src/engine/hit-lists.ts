@@ -88,13 +88,16 @@ export class HitLists {
 
   /** The hits as objects: for tests, and for small results. */
   lists(): Hit[][] {
-    return this.#numbers.map((_, list) =>
-      Array.from({ length: this.lengthOf(list) }, (_, rank) => ({
-        slot: this.slot(list, rank),
-        sequence: this.sequence(list, rank),
-        distance: this.distance(list, rank),
-      })),
-    )
+    return this.#numbers.map((_, list) => this.list(list))
+  }
+
+  /** The hits of a list as objects. */
+  list(list: number): Hit[] {
+    return Array.from({ length: this.lengthOf(list) }, (_, rank) => ({
+      slot: this.slot(list, rank),
+      sequence: this.sequence(list, rank),
+      distance: this.distance(list, rank),
+    }))
   }
 
   /** Merges a list with others, hit by hit, and returns the first `most` numbers. */

@@ -54,4 +54,42 @@ describe('IdTable', () => {
       }),
     )
   })
+
+  it('probes few entries whatever ids are chosen', () => {
+    const count = 100_000
+    const byIndex: Readonly<Record<string, (index: number) => Uint8Array>> = {
+      'version 7, a thousand a millisecond': (index) => {
+        const id = Buffer.alloc(idBytes)
+        id.writeUIntBE(1_790_000_000_000 + Math.floor(index / 1000), 0, 6)
+        id.writeUInt16BE(0x7000 | (index % 1000), 6)
+        id[8] = 0x80
+        return id
+      },
+      'one prefix of twelve bytes': (index) => {
+        const id = Buffer.alloc(idBytes, 0xab)
+        id.writeUInt32BE(index, 12)
+        return id
+      },
+      'only the first bytes differ': (index) => {
+        const id = Buffer.alloc(idBytes)
+        id.writeUInt32LE(index, 0)
+        return id
+      },
+      // They collided in all five bytes that an unkeyed hash of this table used to be made of.
+      'equal in the first five bytes': (index) => {
+        const id = Buffer.alloc(idBytes, 7)
+        id.writeUInt32LE(Math.imul(index, 0x9e3779b1) >>> 0, 7)
+        return id
+      },
+    }
+    for (const [ids, idAt] of Object.entries(byIndex)) {
+      const table = new IdTable()
+      for (let index = 0; index < count; index += 1) table.set(index, idAt(index))
+
+      // At a load of 0.7, runs of random hashes are seldom longer than 100.
+      assert.ok(table.longestProbe < 1000, `${ids}: a lookup probes up to ${table.longestProbe} entries`)
+      assert.equal(table.findBytes(idAt(count - 1), 0), count - 1)
+      assert.equal(table.findBytes(idAt(count), 0), -1)
+    }
+  })
 })

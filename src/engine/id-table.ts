@@ -1,15 +1,16 @@
-import { idBytes, idToBytes } from '../base/ids.ts'
+import { idBytes, idFromBytes, idToBytes } from '../base/ids.ts'
+import { hashId } from './id-hash.ts'
 
 /**
  * Point ids in memory, both ways: slot to id for answers, id to slot for GET and DELETE.
  *
  * Ids are stored by slot, as 16 bytes each, in pages. The reverse direction is an open-addressing hash table of slot
- * numbers with linear probing, cut into 256 partitions by the id's first byte: growing moves one partition at a
+ * numbers with linear probing, cut into 256 partitions by the id's hash: growing moves one partition at a
  * time, so that no insert stalls the event loop. A `Map<string, number>` costs about 120 bytes a point and
  * gives the garbage collector a million strings to walk; this takes 16 bytes and 4 to 11 more for the table.
  *
- * Ids are random version 4 UUIDs that we generate, so their bytes serve as their hash. Callers cannot choose
- * ids, and looking up a crafted one only probes.
+ * Callers may choose ids: they can be sequential, share long prefixes, or be crafted to collide. The hash is keyed by the
+ * process (`hashId`), so that nobody can choose ids that probe long.
  *
  * Main thread only, except for the ids of a start: see `pages`.
  */
@@ -64,19 +65,35 @@ export class IdTable {
   enter(slot: number): void {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const at = (slot % slotsPerPage) * idBytes
-    const partition = this.#partitions[page[at]!]!
+    const hash = hashId(page, at)
+    const partition = this.#partitions[hash >>> partitionShift]!
     if (partition.count + 1 > partition.slots.length * maxLoad) this.#grow(partition)
-    insertInto(partition.slots, hashOf(page, at), slot)
+    insertInto(partition.slots, hash, slot)
     partition.count += 1
     this.#size += 1
   }
 
   /** The slot of a well-formed id in either case, or -1. */
   find(id: string): number {
-    const bytes = idToBytes(id)
-    const { slots } = this.#partitions[bytes[0]!]!
-    const position = this.#position(slots, bytes)
+    return this.findBytes(idToBytes(id), 0)
+  }
+
+  /** The slot of the 16 bytes of an id at an offset, or -1. */
+  findBytes(bytes: Uint8Array, at: number): number {
+    const hash = hashId(bytes, at)
+    const { slots } = this.#partitions[hash >>> partitionShift]!
+    const position = this.#position(slots, bytes, at, hash)
     return position === -1 ? -1 : slots[position]! - 1
+  }
+
+  /** The longest run of entries that a lookup may have to probe, over all partitions; for tests. */
+  get longestProbe(): number {
+    return Math.max(...this.#partitions.map(({ slots }) => longestRun(slots)))
+  }
+
+  /** The id of a slot that has one, as text. */
+  idOf(slot: number): string {
+    return idFromBytes(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
   }
 
   /** Copies the 16 bytes of the id of a slot, which has one, to `target` at `at`. */
@@ -90,27 +107,28 @@ export class IdTable {
   delete(slot: number): void {
     const offset = (slot % slotsPerPage) * idBytes
     const id = this.#pages[Math.floor(slot / slotsPerPage)]!.slice(offset, offset + idBytes)
-    const partition = this.#partitions[id[0]!]!
-    this.#close(partition.slots, this.#position(partition.slots, id))
+    const hash = hashId(id, 0)
+    const partition = this.#partitions[hash >>> partitionShift]!
+    this.#close(partition.slots, this.#position(partition.slots, id, 0, hash))
     partition.count -= 1
     this.#size -= 1
   }
 
-  #position(slots: Uint32Array, id: Uint8Array): number {
+  #position(slots: Uint32Array, id: Uint8Array, at: number, hash: number): number {
     const mask = slots.length - 1
-    let position = hashOf(id, 0) & mask
+    let position = hash & mask
     while (slots[position] !== 0) {
-      if (this.#hasId(slots[position]! - 1, id)) return position
+      if (this.#hasId(slots[position]! - 1, id, at)) return position
       position = (position + 1) & mask
     }
     return -1
   }
 
-  #hasId(slot: number, id: Uint8Array): boolean {
+  #hasId(slot: number, id: Uint8Array, at: number): boolean {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!
     const offset = (slot % slotsPerPage) * idBytes
     for (let index = 0; index < idBytes; index += 1) {
-      if (page[offset + index] !== id[index]) return false
+      if (page[offset + index] !== id[at + index]) return false
     }
     return true
   }
@@ -140,7 +158,7 @@ export class IdTable {
   }
 
   #hashOfSlot(slot: number): number {
-    return hashOf(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
+    return hashId(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
   }
 }
 
@@ -175,9 +193,18 @@ const initialPartitionSize = 16
 /** Share of entries in use above which a partition grows. */
 const maxLoad = 0.7
 
-/** Bytes 1 to 4: byte 0 has chosen the partition, and bytes 6 and 8 hold fixed version bits. */
-function hashOf(id: Uint8Array, offset: number): number {
-  return (id[offset + 1]! | (id[offset + 2]! << 8) | (id[offset + 3]! << 16) | (id[offset + 4]! << 24)) >>> 0
+/** The highest 8 bits of a hash choose the partition; its lowest bits the position, of which a partition has at most 2^24. */
+const partitionShift = 24
+
+function longestRun(slots: Uint32Array): number {
+  let longest = 0
+  let run = 0
+  // Twice round, because a run can go on at the beginning.
+  for (let at = 0; at < 2 * slots.length && run < slots.length; at += 1) {
+    run = slots[at % slots.length] === 0 ? 0 : run + 1
+    longest = Math.max(longest, run)
+  }
+  return longest
 }
 
 function insertInto(slots: Uint32Array, hash: number, slot: number): void {

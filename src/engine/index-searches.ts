@@ -1,11 +1,10 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { VectorQuery } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import { Searcher } from '../index/searcher.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { HitLists } from './hit-lists.ts'
-import { type RouteOf, SearchPieces } from './search-pieces.ts'
+import { type RouteOf, SearchPieces, type SlotQuery } from './search-pieces.ts'
 import { SearchRequest } from './search-request.ts'
 import type { BudgetShare } from './shared-budget.ts'
 
@@ -60,17 +59,29 @@ export class IndexSearches {
    *   accepted if no query to its index waits), `cancelled` when `signal` aborts, `shutting_down` after `close`, and
    *   the error of `discard` after that
    */
-  async search(queries: readonly VectorQuery[], signal?: AbortSignal): Promise<HitLists> {
+  async search(queries: readonly SlotQuery[], signal?: AbortSignal): Promise<HitLists> {
     if (this.#refusal !== undefined) throw this.#refusal
     if (signal?.aborted) throw cancellation(signal)
     const refusal = this.#options.queries.refusal(queries.length)
     if (refusal !== undefined) throw refusal
-    if (this.#pieces.bytesOf(queries.length) <= this.#options.inlineBytesMax) {
-      const search = (query: VectorQuery): readonly Hit[] =>
-        this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
-      return HitLists.of(queries.map(search))
-    }
-    return this.#enqueue(queries, signal)
+    const isSmall = this.#pieces.bytesOf(queries) <= this.#options.inlineBytesMax
+    const hits = isSmall ? this.searchNow(queries) : await this.#enqueue(queries, signal)
+    this.#pieces.learn(queries)
+    return hits
+  }
+
+  /** As `search`, in this turn of the event loop, however long that takes. */
+  searchNow(queries: readonly SlotQuery[]): HitLists {
+    const search = (query: SlotQuery): readonly Hit[] =>
+      this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
+    return HitLists.of(queries.map(search))
+  }
+
+  /** The hit that a slot is for a query, by its exact distance; undefined for a slot that is not live. */
+  hitAt(slot: number, { vector, metric }: Pick<SlotQuery, 'vector' | 'metric'>): Hit | undefined {
+    const { ordinal, local } = this.index.locate(slot)
+    const query = { vector, metric, k: 1, ef: 1, route: undefined }
+    return this.#inline.search([query], [{ ordinal, from: local, to: local + 1 }], () => false)[0]![0]
   }
 
   /** The waiting request whose turn is next. */
@@ -105,7 +116,7 @@ export class IndexSearches {
     await this.#options.executor.detach(this)
   }
 
-  #enqueue(queries: readonly VectorQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
+  #enqueue(queries: readonly SlotQuery[], signal: AbortSignal | undefined): Promise<HitLists> {
     const { queries: share, executor } = this.#options
     return new Promise((resolve, reject) => {
       const request = new SearchRequest(queries.length, this.#pieces.cut(queries), (error) => {

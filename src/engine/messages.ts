@@ -1,5 +1,6 @@
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { FilterMessage } from './thread-filters.ts'
 
 /**
  * The messages between the main thread and the search workers.
@@ -9,6 +10,7 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
  *   new Worker(workerData: WorkerSetup) ──────────> instantiate nothing yet
  *   StartMessage ─────────────────────────────────> from here on asleep by Atomics.wait, or at work
  *   SegmentMessage, announced in the ring ────────> instantiate the kernels over the segment's memory
+ *   FilterMessage, announced in the ring ─────────> keep the bitmap of a filter, or drop it
  *   record in the ring ···························> search, one record after the other
  *   cancelled, in the record ·····················> seen between two ranges or two queries: stops early
  *        <········································· hits in the record, and the doorbell
@@ -21,7 +23,7 @@ import type { KernelModule } from '../kernels/wasm-module.ts'
  * Every worker serves every index: messages and records identify theirs by its id, which is unique in the process.
  * Vectors of points are never posted: workers read them in place, in the segments' shared memory. A thread that
  * sleeps by Atomics.wait receives no messages, so each one posted after the start is counted in the ring, which wakes
- * it; a record never overtakes the message of a segment. A DetachMessage can overtake records of its index: their hits
+ * it; a record never overtakes the message of a segment or of a filter. A DetachMessage can overtake records of its index: their hits
  * are no longer needed, and they are completed without any.
  */
 
@@ -50,7 +52,7 @@ export interface DetachMessage {
   readonly index: number
 }
 
-export type ToWorker = StartMessage | SegmentMessage | DetachMessage
+export type ToWorker = StartMessage | SegmentMessage | FilterMessage | DetachMessage
 
 export interface FaultMessage {
   readonly kind: 'fault'

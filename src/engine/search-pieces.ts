@@ -1,12 +1,38 @@
-import type { Metric, VectorQuery } from '../base/point.ts'
+import type { Metric } from '../base/point.ts'
 import { isCheaperThanScan, type Route } from '../index/graph.ts'
-import type { IndexQuery, Searcher, SlotRange } from '../index/searcher.ts'
+import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
+import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import { type FilterPlan, FilterPlanner } from './filter-planner.ts'
 import type { Piece } from './search-request.ts'
 
-/** The current route of a metric's searches; undefined for the exact scan. */
-export type RouteOf = (metric: Metric) => Route | undefined
+/**
+ * The current route of a metric's searches, those with a filter that this share of the points matches; undefined for the
+ * exact scan.
+ */
+export type RouteOf = (metric: Metric, share?: number) => Route | undefined
+
+/** A query for the slots of an index. `limit` is at least 1, and `ef` at least `limit`. */
+export interface SlotQuery {
+  readonly vector: Float32Array
+  readonly metric: Metric
+  readonly limit: number
+  readonly ef: number
+  readonly exact?: boolean | undefined
+  /** The slots that are wanted, at least one; undefined for all. */
+  readonly matching?: SlotFilter | undefined
+  /** What the search tells of itself; every query with `matching` has one. */
+  readonly report?: SearchReport | undefined
+}
+
+/** How a query was searched for: filled in by the search. */
+export interface SearchReport {
+  readonly work: SearchWork
+  plan?: FilterPlan
+  /** From when it was asked for, waiting included. */
+  elapsedUs: number
+}
 
 export interface SearchPiecesOptions {
   readonly index: VectorIndex
@@ -21,16 +47,40 @@ export interface SearchPiecesOptions {
 export class SearchPieces {
   readonly #options: SearchPiecesOptions
   readonly #index: VectorIndex
+  readonly #planner: FilterPlanner
 
   constructor(options: SearchPiecesOptions) {
     this.#options = options
     this.#index = options.index
+    this.#planner = new FilterPlanner(options.index)
   }
 
   /** A query for the index, with its route. */
-  indexQuery({ vector, metric, limit, ef }: VectorQuery): IndexQuery {
-    const route = this.#routeOf(metric, Math.max(ef, limit))
-    return { vector, metric, ef, route, k: Math.min(limit, Math.max(1, this.#index.liveCount)) }
+  indexQuery(query: SlotQuery): IndexQuery {
+    const { vector, metric, limit, ef, exact, matching, report } = query
+    if (matching !== undefined) return this.#filteredQuery(query, matching)
+    const route = exact === true ? undefined : this.#routeOf(metric, Math.max(ef, limit))
+    if (report !== undefined) report.plan = { ...plainPlan(exact === true, route), route }
+    const k = Math.min(limit, Math.max(1, this.#index.liveCount))
+    return { vector, metric, ef, route, k, work: report?.work }
+  }
+
+  #filteredQuery({ vector, metric, limit, ef, exact, report }: SlotQuery, matching: SlotFilter): IndexQuery {
+    const share = matching.count / Math.max(1, this.#index.liveCount)
+    const query = { metric, ef, isExact: exact === true, matching }
+    const plan = this.#planner.plan(query, this.#options.routeOf(metric, share))
+    if (report !== undefined) report.plan = plan
+    const { route, comparedMax } = plan
+    const k = Math.min(limit, Math.max(1, matching.count))
+    return { vector, metric, ef, route, k, matching, comparedMax, work: report?.work }
+  }
+
+  /** Learns from searches that have ended. */
+  learn(queries: readonly SlotQuery[]): void {
+    for (const { metric, ef, exact, matching, report } of queries) {
+      if (matching === undefined || report?.plan === undefined) continue
+      this.#planner.learn({ metric, ef, isExact: exact === true, matching }, report.plan, report.work)
+    }
   }
 
   /** The route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less. */
@@ -44,7 +94,7 @@ export class SearchPieces {
    * Queries that walk through a graph are grouped by a few; several queries that scan read the rows together, and
    * a single one is cut by slots. Pieces are created one by one, because creating thousands would block the event loop.
    */
-  *cut(queries: readonly VectorQuery[]): Generator<Piece, void> {
+  *cut(queries: readonly SlotQuery[]): Generator<Piece, void> {
     const scanning: Placed[] = []
     let walking: Placed[] = []
     for (let at = 0; at < queries.length; at += 1) {
@@ -60,12 +110,20 @@ export class SearchPieces {
     }
     if (walking.length > 0) yield this.#walk(walking)
     if (scanning.length === 1) {
-      for (const ranges of this.#sharesOfSlots()) yield this.#scan(scanning, ranges)
+      for (const ranges of this.#sharesOfSlots(queries[scanning[0]!.at]!.matching)) {
+        yield this.#scan(scanning, ranges)
+      }
       return
     }
     for (let first = 0; first < scanning.length; ) {
       const rest = scanning.slice(first, first + queriesPerScanMax)
-      const together = rest.slice(0, this.#scansTogether(rest.map(({ query }) => query)))
+      const together = rest.slice(
+        0,
+        this.#scansTogether(
+          rest.map(({ query }) => query),
+          queries[rest[0]!.at]!.matching,
+        ),
+      )
       yield this.#scan(together, this.ranges())
       first += together.length
     }
@@ -78,7 +136,7 @@ export class SearchPieces {
   }
 
   #scan(placed: readonly Placed[], ranges: readonly SlotRange[]): Piece {
-    const slots = ranges.reduce((sum, { from, to }) => sum + to - from, 0)
+    const slots = ranges.reduce((sum, range) => sum + this.#slotsIn(range, placed[0]!.query.matching), 0)
     const cost = (placed.length * slots * this.#index.layout.rowBytes) / bytesPerMicrosecond
     return { ...this.#partsOf(placed), ranges, cost }
   }
@@ -92,8 +150,10 @@ export class SearchPieces {
   }
 
   /** How many of the first queries one scan can answer together. */
-  #scansTogether(queries: readonly IndexQuery[]): number {
-    let count = Math.max(1, Math.min(queriesPerScanMax, Math.floor(pieceBytes / this.bytesOf(1))))
+  #scansTogether(queries: readonly IndexQuery[], matching: SlotFilter | undefined): number {
+    const other = queries.findIndex((query) => query.matching?.id !== matching?.id)
+    const alike = other === -1 ? queries.length : other
+    let count = Math.max(1, Math.min(alike, Math.floor(pieceBytes / this.#bytesOf(matching))))
     while (!this.#options.searcher.fits(queries.slice(0, count))) count -= 1
     return count
   }
@@ -108,31 +168,64 @@ export class SearchPieces {
     }))
   }
 
-  /** All slots, divided equally among the threads. */
-  #sharesOfSlots(): SlotRange[][] {
-    const share = Math.ceil(this.#index.slotCount / this.#options.threads)
+  /** The slots to scan, divided equally among the threads. */
+  #sharesOfSlots(matching: SlotFilter | undefined): SlotRange[][] {
+    const share = Math.ceil((matching?.count ?? this.#index.slotCount) / this.#options.threads)
     const shares: SlotRange[][] = [[]]
     let room = share
     for (const { ordinal, to } of this.ranges()) {
       for (let from = 0; from < to; ) {
-        if (room === 0) {
+        if (room <= 0) {
           shares.push([])
           room = share
         }
-        const end = Math.min(to, from + room)
+        const end = this.#endOf({ ordinal, from, to }, room, matching)
+        room -= this.#slotsIn({ ordinal, from, to: end }, matching)
         shares.at(-1)!.push({ ordinal, from, to: end })
-        room -= end - from
         from = end
       }
     }
     return shares
   }
 
-  /** Bytes of rows that this many exact scans read. */
-  bytesOf(queries: number): number {
-    return queries * this.#index.slotCount * this.#index.layout.rowBytes
+  /** Where the first part of a range ends that has about so many slots to scan. */
+  #endOf({ ordinal, from, to }: SlotRange, room: number, matching: SlotFilter | undefined): number {
+    if (matching === undefined) return Math.min(to, from + room)
+    let end = from
+    for (let left = room; end < to && left > 0; ) {
+      const next = Math.min(to, end + slotsPerCount)
+      left -= this.#slotsIn({ ordinal, from: end, to: next }, matching)
+      end = next
+    }
+    return end
+  }
+
+  /** How many slots of a range are scanned. */
+  #slotsIn({ ordinal, from, to }: SlotRange, matching: SlotBits | undefined): number {
+    if (matching === undefined) return to - from
+    const first = ordinal * this.#index.layout.capacity
+    return countBits(matching.words, first + from, first + to)
+  }
+
+  /** About how many bytes are read to search for these queries, if they are searched for by scans. */
+  bytesOf(queries: readonly SlotQuery[]): number {
+    return queries.reduce((sum, { matching }) => sum + this.#bytesOf(matching), 0)
+  }
+
+  #bytesOf(matching: SlotFilter | undefined): number {
+    const { slotCount, layout } = this.#index
+    const all = slotCount * layout.rowBytes
+    // From a disk, single rows take as long as blocks of them.
+    if (matching === undefined || layout.rows === 0) return all
+    return Math.min(all, scatteredFactor * matching.count * layout.rowBytes + slotCount / 4)
   }
 }
+
+/** Rows at any addresses take this many times as long as adjacent ones. */
+const scatteredFactor = 2
+
+/** Matching slots are counted in parts of so many slots. */
+const slotsPerCount = 4096
 
 /** A query and its position in the request. */
 interface Placed {
@@ -151,3 +244,11 @@ const bytesPerMicrosecond = 10_000
 
 /** About 100 ms of scanning: the longest that a waiting query waits for a piece of a batch. */
 const pieceBytes = 1024 * 1024 * 1024
+
+/** Why a query without a filter is searched for as it is, for an operator. */
+function plainPlan(isExact: boolean, route: Route | undefined): Pick<FilterPlan, 'comparedMax' | 'reason'> {
+  if (isExact) return { comparedMax: 0, reason: 'the query asks for exact results' }
+  return route === undefined
+    ? { comparedMax: 0, reason: 'a scan costs less, or no graph serves this metric now' }
+    : { comparedMax: 0, reason: 'the graph reaches the recall target' }
+}

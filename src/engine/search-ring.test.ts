@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { metrics } from '../base/point.ts'
-import type { IndexQuery } from '../index/searcher.ts'
+import { type IndexQuery, noWork } from '../index/searcher.ts'
 import { createRing, recordBytes, recordsMax, sizeOf } from './search-ring.ts'
 
 const ranges = [
   { ordinal: 0, from: 5, to: 4_000_000 },
   { ordinal: 7, from: 0, to: 1 },
 ]
+
+const words = new Uint32Array(new SharedArrayBuffer(8))
+const filters = new Map([[12, words]])
 
 function query(index: number, dimension: number): IndexQuery {
   return {
@@ -16,6 +19,9 @@ function query(index: number, dimension: number): IndexQuery {
     k: 1 + index,
     ef: 100 + index,
     route: index % 2 === 0 ? undefined : { graph: index % 3, measure: index, widening: 8 },
+    matching: index % 3 === 0 ? { id: 12, version: 100 + index, words } : undefined,
+    comparedMax: 1000 + index,
+    work: index % 3 === 1 ? undefined : noWork(),
   }
 }
 
@@ -35,7 +41,7 @@ describe('a record in the ring', () => {
         const ring = createRing(recordBytes(sizeOf(work)))
         const at = ring.submit(0, work)
         assert.equal(ring.recordAt(0), at)
-        assert.deepEqual(ring.read(at), work)
+        assert.deepEqual(ring.read(at, filters), work)
         ring.complete(at, hits)
         assert.equal(ring.completed, 1)
         assert.deepEqual(ring.hits(at), {
@@ -46,18 +52,37 @@ describe('a record in the ring', () => {
     }
   }
 
+  it('brings back what was done for its queries, added to what others did', () => {
+    const queries = [query(0, 3), query(1, 3), query(2, 3)]
+    const ring = createRing(1000)
+    const at = ring.submit(0, { index: 7, queries, ranges: [], cost: 150 })
+    const [first, , third] = ring.read(at, filters).queries
+    Object.assign(first!.work!, { compared: 100, measured: 10, microseconds: 6.6, hasGivenUp: true })
+    Object.assign(third!.work!, { compared: 5, measured: 5 })
+    ring.complete(at, [[], [], []], [first!, { work: undefined }, third!])
+    for (let piece = 0; piece < 2; piece += 1) ring.addWork(at, queries)
+    assert.deepEqual(
+      queries.map(({ work }) => work),
+      [
+        { compared: 200, measured: 20, microseconds: 14, hasGivenUp: true },
+        undefined,
+        { compared: 10, measured: 10, microseconds: 0, hasGivenUp: false },
+      ],
+    )
+  })
+
   it('stays within the bytes that its size says', () => {
     const work = { index: 7, queries: [query(3, 5), query(4, 5)], ranges, cost: 300 }
     const bytes = recordBytes(sizeOf(work))
     const ring = createRing(bytes)
     const next = ring.submit(bytes, { index: 7, queries: [query(9, 5)], ranges: [], cost: 150 })
-    const before = ring.read(next)
+    const before = ring.read(next, filters)
     const at = ring.submit(0, work)
     ring.complete(
       at,
       work.queries.map(({ k }) => Array.from({ length: k }, () => ({ slot: 1, sequence: 2, distance: 3 }))),
     )
-    assert.deepEqual(ring.read(next), before)
+    assert.deepEqual(ring.read(next, filters), before)
   })
 
   it('is found by its number after more records than the ring has places for', () => {

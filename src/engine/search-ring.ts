@@ -1,7 +1,8 @@
 import { assert } from '../base/assert.ts'
 import { metrics } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
-import type { IndexQuery, SlotRange } from '../index/searcher.ts'
+import { type IndexQuery, noWork, type SlotRange } from '../index/searcher.ts'
+import type { SlotBits } from '../index/slot-filter.ts'
 import { numbersPerHit, type PackedHits } from './hit-lists.ts'
 
 /** A unit of work for a search thread: queries over ranges of slots. */
@@ -28,7 +29,9 @@ export interface SearchWork {
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
- *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found, 0   8 x i32
+ *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found,
+ *           filter (0: none), its version, compared at most, whether work is counted,
+ *           compared, measured, microseconds, whether a walk gave up, 0               16 x i32
  *           vector                                                                    f32 x dimension
  *           hits: slot, sequence, distance                                            3 x f64 x k
  *
@@ -110,8 +113,12 @@ export class SearchRing {
     return Atomics.load(this.#i32, at / 4 + head.failed) !== 0
   }
 
-  /** Worker: reads a record. The vectors are views of it. */
-  read(at: number): SearchWork {
+  /**
+   * Worker: reads a record. The vectors are views of it.
+   *
+   * @param filters the bitmaps that the worker was told of
+   */
+  read(at: number, filters: ReadonlyMap<number, FilterWords>): SearchWork {
     const i32 = this.#i32
     const word = at / 4
     const dimension = i32[word + head.dimension]!
@@ -122,7 +129,7 @@ export class SearchRing {
     const queries: IndexQuery[] = []
     let query = firstQueryAt(at, ranges.length)
     for (let index = 0; index < i32[word + head.queries]!; index += 1) {
-      queries.push(this.#readQuery(query, dimension))
+      queries.push(this.#readQuery(query, dimension, filters))
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
     }
     return { index: i32[word + head.index]!, queries, ranges, cost: this.costOf(at) }
@@ -134,9 +141,13 @@ export class SearchRing {
   }
 
   /** Worker: completes a record with the hits of each query; undefined if the search failed. */
-  complete(at: number, hits: readonly (readonly Hit[])[] | undefined): void {
+  complete(
+    at: number,
+    hits: readonly (readonly Hit[])[] | undefined,
+    queries: readonly Pick<IndexQuery, 'work'>[] = [],
+  ): void {
     if (hits === undefined) Atomics.store(this.#i32, at / 4 + head.failed, 1)
-    else this.#writeHits(at, hits)
+    else this.#writeHits(at, hits, queries)
     Atomics.add(this.#i32, words.completed, 1)
   }
 
@@ -170,6 +181,22 @@ export class SearchRing {
     return { numbers, counts }
   }
 
+  /** Main thread: adds what was done in a completed record to the work for its queries. */
+  addWork(at: number, queries: readonly IndexQuery[]): void {
+    const i32 = this.#i32
+    const dimension = i32[at / 4 + head.dimension]!
+    let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
+    for (const { work, k } of queries) {
+      if (work !== undefined) {
+        work.compared += i32[query / 4 + field.compared]!
+        work.measured += i32[query / 4 + field.measured]!
+        work.microseconds += i32[query / 4 + field.microseconds]!
+        work.hasGivenUp ||= i32[query / 4 + field.hasGivenUp] === 1
+      }
+      query += queryBytes(dimension, k)
+    }
+  }
+
   /** Wakes the worker; its flag saves this system call for each record that arrives while it is awake. */
   #ring(): void {
     Atomics.add(this.#i32, words.bell, 1)
@@ -191,7 +218,7 @@ export class SearchRing {
     }
   }
 
-  #writeQuery(at: number, { vector, metric, k, ef, route }: IndexQuery): void {
+  #writeQuery(at: number, { vector, metric, k, ef, route, matching, comparedMax, work }: IndexQuery): void {
     const word = at / 4
     const i32 = this.#i32
     i32[word + field.metric] = metrics.indexOf(metric)
@@ -202,13 +229,19 @@ export class SearchRing {
     i32[word + field.measure] = route?.measure ?? 0
     i32[word + field.widening] = route?.widening ?? 0
     i32[word + field.found] = 0
+    i32[word + field.filter] = matching?.id ?? 0
+    i32[word + field.version] = matching?.version ?? 0
+    i32[word + field.comparedMax] = Math.min(comparedMax ?? i32Max, i32Max)
+    i32[word + field.isCounted] = Number(work !== undefined)
+    i32.fill(0, word + field.compared, word + queryWords)
     this.#f32.set(vector, word + queryWords)
   }
 
-  #readQuery(at: number, dimension: number): IndexQuery {
+  #readQuery(at: number, dimension: number, filters: ReadonlyMap<number, FilterWords>): IndexQuery {
     const i32 = this.#i32
     const word = at / 4
     const graph = i32[word + field.graph]!
+    const id = i32[word + field.filter]!
     return {
       vector: this.#f32.subarray(word + queryWords, word + queryWords + dimension),
       metric: metrics[i32[word + field.metric]!]!,
@@ -218,14 +251,26 @@ export class SearchRing {
         graph === -1
           ? undefined
           : { graph, measure: i32[word + field.measure]!, widening: i32[word + field.widening]! },
+      // A filter is dropped before its records are done only together with its index.
+      matching:
+        id === 0
+          ? undefined
+          : { id, version: i32[word + field.version]!, words: filters.get(id) ?? noFilterWords },
+      comparedMax: i32[word + field.comparedMax]!,
+      work: i32[word + field.isCounted] === 1 ? noWork() : undefined,
     }
   }
 
-  #writeHits(at: number, hits: readonly (readonly Hit[])[]): void {
+  #writeHits(
+    at: number,
+    hits: readonly (readonly Hit[])[],
+    queries: readonly Pick<IndexQuery, 'work'>[],
+  ): void {
     const i32 = this.#i32
     const dimension = i32[at / 4 + head.dimension]!
     let query = firstQueryAt(at, i32[at / 4 + head.ranges]!)
-    for (const found of hits) {
+    for (const [index, found] of hits.entries()) {
+      this.#writeWork(query / 4, queries[index]?.work)
       i32[query / 4 + field.found] = found.length
       let next = (query + queryWords * 4 + vectorBytes(dimension)) / 8
       for (const { slot, sequence, distance } of found) {
@@ -237,7 +282,22 @@ export class SearchRing {
       query += queryBytes(dimension, i32[query / 4 + field.k]!)
     }
   }
+
+  #writeWork(word: number, work: IndexQuery['work']): void {
+    if (work === undefined) return
+    this.#i32[word + field.compared] = work.compared
+    this.#i32[word + field.measured] = work.measured
+    this.#i32[word + field.microseconds] = Math.round(work.microseconds)
+    this.#i32[word + field.hasGivenUp] = Number(work.hasGivenUp)
+  }
 }
+
+/** The bitmap of a filter, as a thread was told of it. */
+export type FilterWords = SlotBits['words']
+
+const noFilterWords: FilterWords = new Uint32Array(new SharedArrayBuffer(0))
+
+const i32Max = 0x7fff_ffff
 
 /** The most records in progress at once; a power of two. */
 export const recordsMax = 64
@@ -276,8 +336,24 @@ const recordsAt = placesAt + recordsMax * 4
 const head = { cancelled: 0, failed: 1, queries: 2, ranges: 3, dimension: 4, cost: 5, index: 6 } as const
 const headWords = 7
 const rangeWords = 3
-const field = { metric: 0, k: 1, ef: 2, graph: 3, measure: 4, widening: 5, found: 6 } as const
-const queryWords = 8
+const field = {
+  metric: 0,
+  k: 1,
+  ef: 2,
+  graph: 3,
+  measure: 4,
+  widening: 5,
+  found: 6,
+  filter: 7,
+  version: 8,
+  comparedMax: 9,
+  isCounted: 10,
+  compared: 11,
+  measured: 12,
+  microseconds: 13,
+  hasGivenUp: 14,
+} as const
+const queryWords = 16
 const hitBytes = 3 * 8
 
 function firstQueryAt(record: number, ranges: number): number {

@@ -13,6 +13,7 @@ import {
   sizeOf,
   usualRingBytes,
 } from './search-ring.ts'
+import { ThreadFilters } from './thread-filters.ts'
 import { ThreadIndexes } from './thread-indexes.ts'
 
 interface Assignment {
@@ -31,10 +32,8 @@ export class SearchThread {
   readonly #assignments: Assignment[] = []
   /** Requests that failed in the thread, whose errors are on their way. */
   readonly #failed: SearchRequest[] = []
-  readonly #indexes = new ThreadIndexes((message) => {
-    this.#post(message)
-    this.#ring!.announceMessage()
-  })
+  readonly #indexes = new ThreadIndexes((message) => this.#announce(message))
+  readonly #filters = new ThreadFilters((message) => this.#announce(message))
   #collected = 0
   #completedPieces = 0
   #cost = 0
@@ -71,6 +70,7 @@ export class SearchThread {
 
   /** Resolves when the thread has dropped everything of an index, whose hits are no longer needed. */
   detach(index: number): Promise<void> {
+    this.#filters.detach(index)
     return this.#indexes.detach(index)
   }
 
@@ -94,6 +94,9 @@ export class SearchThread {
     const offset = this.#space!.take(recordBytes(sizeOf(piece)))
     if (offset === undefined) return false
     this.#indexes.beforeWork(piece.index)
+    for (const { matching } of piece.queries) {
+      if (matching !== undefined) this.#filters.beforeWork(piece.index, matching)
+    }
     this.#assignments.push({ request, piece, record: this.#ring!.submit(offset, piece) })
     this.#cost += piece.cost
     return true
@@ -106,6 +109,10 @@ export class SearchThread {
       const { request, piece, record } = this.#assignments.shift()!
       const failed = this.#ring.hasFailed(record)
       const hits = failed || request.isSettled ? undefined : this.#ring.hits(record)
+      if (hits !== undefined) this.#ring.addWork(record, piece.queries)
+      for (const { matching } of piece.queries) {
+        if (matching !== undefined) this.#filters.afterWork(matching)
+      }
       this.#collected = (this.#collected + 1) | 0
       this.#completedPieces += 1
       this.#cost -= piece.cost
@@ -128,6 +135,12 @@ export class SearchThread {
     this.#indexes.end()
     for (const { request } of this.#assignments.splice(0)) request.fail(error)
     for (const request of this.#failed.splice(0)) request.fail(error)
+  }
+
+  /** Posts a message that wakes the thread. */
+  #announce(message: ToWorker): void {
+    this.#post(message)
+    this.#ring!.announceMessage()
   }
 
   #post(message: ToWorker): void {

@@ -3,12 +3,13 @@ import { Searcher } from '../index/searcher.ts'
 import { collectGarbage } from './collect-garbage.ts'
 import { Doorbell } from './doorbell.ts'
 import type { DetachMessage, FromWorker, SegmentMessage, ToWorker, WorkerSetup } from './messages.ts'
-import { SearchRing } from './search-ring.ts'
+import { type FilterWords, SearchRing } from './search-ring.ts'
 
 /** A search thread: see messages.ts for its messages. */
 const port = parentPort!
 const { kernels, lane }: WorkerSetup = workerData
 const searchers = new Map<number, Searcher>()
+const filters = new Map<number, FilterWords>()
 /** Whether an index was dropped whose memory has to be freed. */
 let hasDropped = false
 let ring: SearchRing | undefined
@@ -27,6 +28,12 @@ function hear(message: ToWorker): void {
       return
     case 'segment':
       attach(message)
+      return
+    case 'filter':
+      filters.set(message.filter, new Uint32Array(message.words))
+      return
+    case 'drop-filter':
+      filters.delete(message.filter)
       return
     case 'detach':
       detach(message)
@@ -88,11 +95,11 @@ const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
   try {
-    const { index, queries, ranges } = ring.read(record)
+    const { index, queries, ranges } = ring.read(record, filters)
     const searcher = searchers.get(index)
     const hits = searcher?.search(queries, ranges, () => ring.isCancelled(record))
     // An index that was detached meanwhile has no hits.
-    ring.complete(record, hits ?? queries.map(() => []))
+    ring.complete(record, hits ?? queries.map(() => []), queries)
   } catch (error) {
     // In this order: when the message arrives, the record is completed.
     ring.complete(record, undefined)

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
+import { insertIds } from '../../test/support/insert-ids.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idFromBytes, newId } from '../base/ids.ts'
@@ -11,7 +12,7 @@ import { createLogger } from '../base/log.ts'
 import type { NewPoint } from '../base/point.ts'
 import { openStore } from '../storage/lmdb-store.ts'
 import { readRows } from '../storage/row-reader.ts'
-import type { Change, Store } from '../storage/store.ts'
+import type { Change, PointRecord, Store } from '../storage/store.ts'
 import type { RequestIdentity } from './database.ts'
 import { SharedBudget } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
@@ -35,10 +36,82 @@ afterEach(() => {
 class Points implements ChangeTarget {
   readonly slots: Map<string, number> = new Map()
   readonly appliedSequences: number[] = []
+  /** By slot: sequence numbers of the last change and of the insertion. */
+  readonly #numbers = new Map<number, { readonly version: number; readonly order: number }>()
+  readonly #vectors = new Map<number, Float32Array>()
+  readonly #store: Store
+
+  constructor(store: Store) {
+    this.#store = store
+    this.dimension = store.dimension
+    const rows = store.rows()
+    if (rows === undefined) return
+    readRows(rows, 0, rows.slotCount, ({ slot, id, sequence, vector }) => {
+      this.slots.set(idFromBytes(id), slot)
+      this.#numbers.set(slot, { version: sequence, order: sequence })
+      this.#vectors.set(slot, vector.slice())
+    })
+  }
 
   find(id: string): number {
     return this.slots.get(id) ?? -1
   }
+
+  slotOf(id: string): number {
+    return this.find(id)
+  }
+
+  idOf(slot: number): string {
+    return [...this.slots].find(([, each]) => each === slot)![0]
+  }
+
+  isVisible(slot: number): boolean {
+    return this.#numbers.has(slot)
+  }
+
+  versionOf(slot: number): number {
+    return this.#numbers.get(slot)!.version
+  }
+
+  orderOf(slot: number): number {
+    return this.#numbers.get(slot)!.order
+  }
+
+  vector(slot: number): Float32Array {
+    return this.#vectors.get(slot)!
+  }
+
+  record(slot: number, id: string): PointRecord {
+    return this.#store.record(slot, id)!
+  }
+
+  /** Here no filter is asked for but the one that matches everything. */
+  matches(): boolean {
+    return true
+  }
+
+  async oldestMatching(
+    _filter: unknown,
+    limit: number,
+  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }> {
+    const slots = [...this.slots.values()].sort((one, other) => this.orderOf(one) - this.orderOf(other))
+    return { slots: slots.slice(0, limit), matching: slots.length }
+  }
+
+  /** Here nothing expires. */
+  expiryOf(): undefined {}
+  hideDue(): undefined {}
+  readonly nowUs = 0
+
+  hasExpired(): boolean {
+    return false
+  }
+
+  takeExpired(): readonly number[] {
+    return []
+  }
+
+  checkRoom(): void {}
 
   dimension: number | undefined
   /** What memory was reserved for last. */
@@ -58,13 +131,19 @@ class Points implements ChangeTarget {
 
   apply(change: Change, slot: number): void {
     this.appliedSequences.push(change.sequence)
-    if (change.kind === 'delete') {
+    const before = this.find(change.id)
+    if (change.kind === 'delete' || (change.kind === 'update' && change.vector !== undefined)) {
       this.slots.delete(change.id)
-      return
+      this.#numbers.delete(before)
     }
-    this.dimension ??= change.point.vector.length
+    if (change.kind === 'delete') return
+    const order = change.kind === 'insert' ? change.sequence : change.order
+    const vector = change.kind === 'insert' ? change.point.vector : change.vector
+    this.dimension ??= vector?.length
+    if (vector !== undefined) this.#vectors.set(slot, vector)
     for (const end = performance.now() + this.insertionMs; performance.now() < end; );
     this.slots.set(change.id, slot)
+    this.#numbers.set(slot, { version: change.sequence, order })
   }
 
   readonly comingBytesMax = Number.POSITIVE_INFINITY
@@ -95,13 +174,8 @@ async function withWrites(work: (fixture: Fixture) => Promise<void>, maxQueuedBy
     },
     writerExecArgv: disk.execArgv,
   })
-  const points = new Points()
+  const points = new Points(store)
   const slots = new SlotAllocator(store.slotCount)
-  const rows = store.rows()
-  if (rows !== undefined) {
-    readRows(rows, 0, rows.slotCount, ({ slot, id }) => points.slots.set(idFromBytes(id), slot))
-  }
-  points.dimension = store.dimension
   const queued = new SharedBudget({
     max: maxQueuedBytes,
     setting: 'MAX_BUFFERED_BYTES',
@@ -132,7 +206,7 @@ function pointsOf(count: number, content = 'x'): NewPoint[] {
 }
 
 async function insertOne(writes: WritePath, signal?: AbortSignal): Promise<string> {
-  const [id] = await writes.insert(pointsOf(1), signal)
+  const [id] = await insertIds(writes, pointsOf(1), { signal })
   return id!
 }
 
@@ -172,7 +246,7 @@ describe('grouping', () => {
         if (!done) setImmediate(watch)
       }
       watch()
-      await writes.insert(pointsOf(20_000))
+      await insertIds(writes, pointsOf(20_000))
       done = true
       sizes.push(points.slots.size)
       // Over a slow disk there are more turns than a call takes arguments.
@@ -188,10 +262,10 @@ describe('a batch', () => {
   it('is stored whole or not at all when the disk fills up under it', async () => {
     let kept: readonly string[] = []
     await withWrites(async ({ writes, points, store }) => {
-      kept = await writes.insert(pointsOf(10))
+      kept = await insertIds(writes, pointsOf(10))
       // It goes to the disk in several writes: the first goes well.
       disk.fail({ operation: 'write', code: 'ENOSPC', after: 1 })
-      await assert.rejects(writes.insert(pointsOf(20_000)), { reason: 'disk_full' })
+      await assert.rejects(insertIds(writes, pointsOf(20_000)), { reason: 'disk_full' })
       assert.equal(disk.left, 0)
       assert.equal(points.slots.size, 10)
       assert.equal(store.slotCount, 10)
@@ -204,14 +278,14 @@ describe('a full disk', () => {
   it('fails only what needs space: of one group, deletions and what fits go through', async () => {
     const kept: string[] = []
     await withWrites(async ({ writes }) => {
-      const [a, b, c] = await writes.insert(pointsOf(3))
+      const [a, b, c] = await insertIds(writes, pointsOf(3))
       // The group of four fails, and then the larger insertion by itself.
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
       const group = [
         writes.remove(a!),
-        writes.insert(pointsOf(5)),
+        insertIds(writes, pointsOf(5)),
         writes.remove(b!),
-        writes.insert(pointsOf(1)),
+        insertIds(writes, pointsOf(1)),
       ]
       const [removedA, large, removedB, small] = await Promise.allSettled(group)
       assert.equal(disk.left, 0)
@@ -227,10 +301,10 @@ describe('a full disk', () => {
 
   it('leaves the slots of what failed to the next insertion', async () => {
     await withWrites(async ({ writes, points, store }) => {
-      await writes.insert(pointsOf(2))
+      await insertIds(writes, pointsOf(2))
       disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
-      await assert.rejects(writes.insert(pointsOf(3)), { reason: 'disk_full' })
-      await writes.insert(pointsOf(3))
+      await assert.rejects(insertIds(writes, pointsOf(3)), { reason: 'disk_full' })
+      await insertIds(writes, pointsOf(3))
       assert.deepEqual([...points.slots.values()], [0, 1, 2, 3, 4])
       assert.equal(store.slotCount, 5)
     })
@@ -239,10 +313,10 @@ describe('a full disk', () => {
   it('at the first insertion leaves the dimension open', async () => {
     await withWrites(async ({ writes, store }) => {
       disk.fail({ operation: 'write', code: 'ENOSPC' })
-      await assert.rejects(writes.insert(pointsOf(1)), { reason: 'disk_full' })
+      await assert.rejects(insertIds(writes, pointsOf(1)), { reason: 'disk_full' })
       assert.equal(store.dimension, undefined)
       const vector = Float32Array.of(1, 2, 3)
-      await writes.insert([{ vector, payload: { contentType: 'Text', content: 'x' } }])
+      await insertIds(writes, [{ vector, payload: { contentType: 'Text', content: 'x' } }])
       assert.equal(store.dimension, 3)
     })
     assert.equal((await storedIds()).length, 1)
@@ -277,8 +351,8 @@ describe('a request with a key', () => {
     await withWrites(async ({ writes, points, commits }) => {
       // The second one waits for the first; others share its group.
       const [first, again] = await Promise.all([
-        writes.insert(pointsOf(3), undefined, identity(1)),
-        writes.insert(pointsOf(3), undefined, identity(1)),
+        insertIds(writes, pointsOf(3), { identity: identity(1) }),
+        insertIds(writes, pointsOf(3), { identity: identity(1) }),
         insertOne(writes),
       ])
       ids = first
@@ -287,22 +361,26 @@ describe('a request with a key', () => {
       assert.ok(ids.every((id) => /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-/.test(id)))
       await writes.remove(ids[1]!)
       const before = commits()
-      assert.deepEqual(await writes.insert(pointsOf(3), undefined, identity(1)), ids)
+      assert.deepEqual(await insertIds(writes, pointsOf(3), { identity: identity(1) }), ids)
       assert.equal(commits(), before)
       assert.equal(points.slots.size, 3)
     })
     await withWrites(async ({ writes, points }) => {
-      assert.deepEqual(await writes.insert(pointsOf(3), undefined, identity(1)), ids)
+      assert.deepEqual(await insertIds(writes, pointsOf(3), { identity: identity(1) }), ids)
       assert.equal(points.slots.size, 3)
     })
   })
 
   it('is refused when its key was another request’s, also while that one is under way', async () => {
     await withWrites(async ({ writes, points }) => {
-      const first = writes.insert(pointsOf(1), undefined, identity(1, 1))
-      await assert.rejects(writes.insert(pointsOf(2), undefined, identity(1, 2)), { reason: 'key_reused' })
+      const first = insertIds(writes, pointsOf(1), { identity: identity(1, 1) })
+      await assert.rejects(insertIds(writes, pointsOf(2), { identity: identity(1, 2) }), {
+        reason: 'key_reused',
+      })
       await first
-      await assert.rejects(writes.insert(pointsOf(2), undefined, identity(1, 2)), { reason: 'key_reused' })
+      await assert.rejects(insertIds(writes, pointsOf(2), { identity: identity(1, 2) }), {
+        reason: 'key_reused',
+      })
       assert.equal(points.slots.size, 1)
     })
   })
@@ -310,10 +388,10 @@ describe('a request with a key', () => {
   it('leaves its key free when it fails or is cancelled, and whoever waits for it takes its place', async () => {
     await withWrites(async ({ writes, points }) => {
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 1 })
-      await assert.rejects(writes.insert(pointsOf(2), undefined, identity(1)), { reason: 'disk_full' })
+      await assert.rejects(insertIds(writes, pointsOf(2), { identity: identity(1) }), { reason: 'disk_full' })
       const gone = new AbortController()
-      const first = writes.insert(pointsOf(2), gone.signal, identity(1))
-      const second = writes.insert(pointsOf(2), undefined, identity(1))
+      const first = insertIds(writes, pointsOf(2), { signal: gone.signal, identity: identity(1) })
+      const second = insertIds(writes, pointsOf(2), { identity: identity(1) })
       gone.abort()
       await assert.rejects(first, { reason: 'cancelled' })
       const ids = await second
@@ -323,10 +401,10 @@ describe('a request with a key', () => {
 
   it('is not looked up on a disk that is broken: what became visible may not last', async () => {
     await withWrites(async ({ writes }) => {
-      await writes.insert(pointsOf(1), undefined, identity(1))
+      await insertIds(writes, pointsOf(1), { identity: identity(1) })
       disk.fail({ operation: 'fdatasync', code: 'EIO' })
       await assert.rejects(insertOne(writes), { reason: 'internal' })
-      await assert.rejects(writes.insert(pointsOf(1), undefined, identity(1)), { reason: 'internal' })
+      await assert.rejects(insertIds(writes, pointsOf(1), { identity: identity(1) }), { reason: 'internal' })
     })
   })
 
@@ -341,9 +419,9 @@ describe('a request with a key', () => {
       })
     })
     await withWrites(async ({ writes, points }) => {
-      const [stored] = await writes.insert([point], undefined, identity(1, 2))
+      const [stored] = await insertIds(writes, [point], { identity: identity(1, 2) })
       assert.equal(points.slots.size, 2)
-      assert.deepEqual(await writes.insert([point], undefined, identity(1, 2)), [stored])
+      assert.deepEqual(await insertIds(writes, [point], { identity: identity(1, 2) }), [stored])
       assert.equal(points.slots.size, 2)
     })
   })
@@ -352,7 +430,7 @@ describe('a request with a key', () => {
 describe('the queue', () => {
   it('refuses more bytes than it holds, says so, and takes changes again afterwards', async () => {
     await withWrites(async ({ writes, queued }) => {
-      const first = writes.insert(pointsOf(3, 'y'.repeat(100)))
+      const first = insertIds(writes, pointsOf(3, 'y'.repeat(100)))
       const waiting = queued.used
       assert.ok(waiting > 3 * (dimension * 4 + 100))
       await assert.rejects(insertOne(writes), {
@@ -368,7 +446,7 @@ describe('the queue', () => {
 
   it('takes a request that is larger than the whole bound when nothing else waits', async () => {
     await withWrites(async ({ writes }) => {
-      assert.equal((await writes.insert(pointsOf(100))).length, 100)
+      assert.equal((await insertIds(writes, pointsOf(100))).length, 100)
     }, 500)
   })
 
@@ -412,14 +490,14 @@ describe('sequence numbers', () => {
   it('are kept by the requests of a group that a full disk has refused and that are tried one by one', async () => {
     let small: string | undefined
     await withWrites(async ({ writes, points, store }) => {
-      const [a, b] = await writes.insert(pointsOf(3))
+      const [a, b] = await insertIds(writes, pointsOf(3))
       // The group of four fails, and then the larger insertion by itself.
       disk.fail({ operation: 'write', code: 'ENOSPC', times: 2 })
       const [removedA, refused, removedB, inserted] = await Promise.allSettled([
         writes.remove(a!),
-        writes.insert(pointsOf(5)),
+        insertIds(writes, pointsOf(5)),
         writes.remove(b!),
-        writes.insert(pointsOf(1)),
+        insertIds(writes, pointsOf(1)),
       ])
       assert.equal(disk.left, 0)
       assert.deepEqual([removedA.status, removedB.status], ['fulfilled', 'fulfilled'])
@@ -455,7 +533,7 @@ describe('sequence numbers', () => {
             disk.fail({ operation: 'write', code: 'ENOSPC', times: 1 + Math.floor(random() * 2) })
           const removals = [...points.slots.keys()].filter(() => random() < 0.2)
           const changes: Promise<unknown>[] = removals.map((id) => writes.remove(id))
-          for (let insert = 0; insert < 4; insert += 1) changes.push(writes.insert(pointsOf(1 + insert)))
+          for (let insert = 0; insert < 4; insert += 1) changes.push(insertIds(writes, pointsOf(1 + insert)))
           await Promise.allSettled(changes)
         }
         sequences.push(...points.appliedSequences)

@@ -1,17 +1,17 @@
 import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { NewPoint } from '../base/point.ts'
+import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { Change, Store, WriteGroup } from '../storage/store.ts'
 import { ChangeDecider, type CurrentPoints, type Decision } from './change-decider.ts'
-import type { RequestIdentity } from './database.ts'
+import type { ChangeByFilter, Inserted, InsertOptions } from './database.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
-import { WriteQueue } from './write-queue.ts'
+import { type QueueAnswer, WriteQueue } from './write-queue.ts'
 import {
-  type Answer,
-  dimensionOf,
   keyedOf,
+  type PutRequest,
+  patchBytes,
   pointBytes,
   requestOverheadBytes,
   type WriteRequest,
@@ -20,21 +20,22 @@ import {
 /**
  * The way of every change to the disk and then to memory.
  *
- *   insert, remove ──> queue ──> group ──> decide ──> place ──> store.commit ──> apply ──> acknowledge
- *                        │                   │          ^  │           │
- *                        └ overloaded        │          │  │           ├ disk_full: its requests one by one ─┐
- *                     (bounded in bytes)     │          │  │           └ internal: every one of the group    │
- *                                            │          │  └ memory_full                                     │
- *                                            │          └────────────────────────────────────────────────────┘
- *                                            ├ cancelled, key_reused, another dimension
- *                                            └ stored before under its key: its ids again
+ *   request ──> queue ──> group ──> decide ──> place ──> store.commit ──> apply ──> acknowledge
+ *                 │                   │          ^  │           │
+ *                 └ overloaded        │          │  │           ├ disk_full: its requests one by one ─┐
+ *              (bounded in bytes)     │          │  │           └ internal: every one of the group    │
+ *                                     │          │  └ memory_full                                     │
+ *                                     │          └────────────────────────────────────────────────────┘
+ *                                     ├ cancelled, key_reused, already_exists, precondition_failed, another dimension
+ *                                     └ stored before under its key: its answer again
  *
  * What changes and where it is kept are two things. A change has its id and its sequence number from `ChangeDecider`,
  * once, and keeps them. Its slot is chosen each time it is tried: when a group fails, its slots are free again.
  *
  * One group commits at a time, and what arrives meanwhile forms the next: the slower the disk, the larger
  * the groups, so the price of an fsync is shared without anybody waiting for a timer. A request is never
- * split over groups, so a batch is on disk whole or not at all.
+ * split over groups, so a batch is on disk whole or not at all. No two requests of a group are about the same point
+ * (`WriteQueue`), so that all of a group is decided by what the groups before it have left.
  *
  * The first insertion that is committed fixes the dimension. Until then a group has vectors of one length, that of the
  * insert that came first; one of another length waits for the next group, and is refused there if the first was stored.
@@ -50,6 +51,8 @@ export class WritePath {
   #running: Promise<void> | undefined
   #refusal: DatabaseError | undefined
   #fault: Error | undefined
+  /** What is being committed, or taking effect. */
+  #group: readonly Placed[] = []
 
   constructor(options: {
     readonly store: Store
@@ -66,24 +69,78 @@ export class WritePath {
     this.#decider = new ChangeDecider(store, target)
   }
 
-  /**
-   * Stores all points or none; resolves with their ids, in order, when they are durable and visible. With an
-   * `identity`, once: see `Database.insert`.
-   */
-  insert(
-    points: readonly NewPoint[],
-    signal?: AbortSignal,
-    identity?: RequestIdentity,
-  ): Promise<readonly string[]> {
+  /** See `Database.insert`. */
+  insert(points: readonly NewPoint[], { onError, identity, signal }: InsertOptions = {}): Promise<Inserted> {
     const bytes = points.reduce((sum, point) => sum + pointBytes(point), 0)
-    const request = { kind: 'insert', points, signal, keyed: identity && keyedOf(identity) } as const
-    return this.#submit<readonly string[]>(bytes, (answer) => ({ ...request, ...answer }))
+    const keyed = identity && keyedOf(identity)
+    return this.#submit<Inserted>(bytes, (answer) => ({
+      ...{ kind: 'insert', points, onError: onError ?? 'abort', keyed, signal },
+      ...answer,
+    }))
   }
 
-  /** Removes a point; resolves with whether there was one, when its removal is durable and visible. */
+  /** See `Database.put`. */
+  put(
+    id: string,
+    point: PutRequest['point'],
+    when?: Precondition,
+    signal?: AbortSignal,
+  ): Promise<{ readonly version: number; readonly created: boolean }> {
+    return this.#submit(pointBytes(point), (answer) => ({ kind: 'put', id, point, when, signal, ...answer }))
+  }
+
+  /** See `Database.patch`. */
+  patch(
+    id: string,
+    patch: Patch,
+    when?: Precondition,
+    signal?: AbortSignal,
+  ): Promise<{ readonly version: number }> {
+    return this.#submit(patchBytes(patch), (answer) => ({
+      kind: 'patch',
+      id,
+      patch,
+      when,
+      signal,
+      ...answer,
+    }))
+  }
+
+  /** See `Database.remove`. */
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
-    const bytes = requestOverheadBytes
-    return this.#submit<boolean>(bytes, (answer) => ({ kind: 'remove', id, signal, ...answer }))
+    return this.#submit(requestOverheadBytes, (answer) => ({ kind: 'remove', id, signal, ...answer }))
+  }
+
+  /** See `Database.changeByFilter`. */
+  changeByFilter(
+    request: ChangeByFilter,
+    signal?: AbortSignal,
+  ): Promise<{ readonly changed: number; readonly more: boolean }> {
+    const bytes = request.change === 'delete' ? requestOverheadBytes : patchBytes(request.change)
+    return this.#submit(bytes, (answer) => ({ kind: 'filter', request, signal, ...answer }))
+  }
+
+  /** Deletes some of the points that have expired; resolves when that is durable. */
+  deleteExpired(): Promise<void> {
+    return this.#submit(0, (answer) => ({ kind: 'expiry', signal: undefined, ...answer }))
+  }
+
+  /** Whether writes were stopped by a fault, or are about to end. */
+  get isRefusing(): boolean {
+    return (this.#refusal ?? this.#fault) !== undefined
+  }
+
+  /**
+   * Lets the change of a point take effect at once, if it is committed: the store is ahead of memory from the commit of a
+   * group until the last of its changes has had its turn.
+   */
+  settle(id: string): void {
+    for (const each of this.#group) {
+      const at = each.changes.findIndex((change) => change.id === id)
+      if (at === -1) continue
+      if (each.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(each, at)
+      return
+    }
   }
 
   /** Refuses new changes and resolves when those under way have ended, one way or the other. */
@@ -99,7 +156,7 @@ export class WritePath {
     await this.#running
   }
 
-  #submit<Result>(bytes: number, requestOf: (answer: Answer<Result>) => WriteRequest): Promise<Result> {
+  #submit<Result>(bytes: number, requestOf: (answer: QueueAnswer<Result>) => WriteRequest): Promise<Result> {
     const refusal = this.#refusal ?? this.#fault ?? this.#queue.refusal(bytes)
     if (refusal !== undefined) return Promise.reject(refusal)
     const answer = this.#queue.add(bytes, requestOf)
@@ -114,9 +171,7 @@ export class WritePath {
       const room = this.#target.room()
       const { dimension, comingBytesMax } = this.#target
       const requests =
-        room === undefined
-          ? this.#queue.takeGroup(dimension, comingBytesMax)
-          : await this.#removalsBefore(room)
+        room === undefined ? this.#queue.takeGroup(dimension, comingBytesMax) : await this.#passing(room)
       try {
         await this.#commit(await this.#decide(requests))
       } catch (error) {
@@ -126,12 +181,12 @@ export class WritePath {
     this.#running = undefined
   }
 
-  /** While inserts wait for room, removals go on; inserts that have waited too long are refused. */
-  async #removalsBefore(room: Promise<boolean>): Promise<WriteRequest[]> {
-    const removals = this.#queue.takeRemovals()
-    if (removals.length > 0) return removals
-    const hasRoom = await Promise.race([room, this.#queue.nextRemoval().then(() => true)])
-    if (!hasRoom) this.#queue.refuseInserts()
+  /** While vectors wait for room, what brings none goes on; vectors that have waited too long are refused. */
+  async #passing(room: Promise<boolean>): Promise<WriteRequest[]> {
+    const requests = this.#queue.takePassing()
+    if (requests.length > 0) return requests
+    const hasRoom = await Promise.race([room, this.#queue.nextPassing().then(() => true)])
+    if (!hasRoom) this.#queue.refuseVectors()
     return []
   }
 
@@ -164,12 +219,14 @@ export class WritePath {
   async #commit(decisions: readonly Decision[]): Promise<void> {
     const placed = await this.#place(decisions)
     if (placed.length === 0) return
+    this.#group = placed
     try {
       await this.#store.commit(groupOf(placed))
     } catch (error) {
+      this.#group = []
       for (const each of placed) this.#abandon(each)
       this.#target.commitFailed()
-      if (placed.length > 1 && error instanceof DatabaseError && error.reason === 'disk_full') {
+      if (placed.length > 1 && isOfOneRequest(error)) {
         // One large insert must not take the others with it: deletions above all have to go on.
         for (const each of placed) await this.#commit([each])
         return
@@ -177,8 +234,7 @@ export class WritePath {
       for (const { request } of placed) request.reject(error)
       return
     }
-    const turn = new Turn()
-    for (const each of placed) await this.#apply(each, turn)
+    await this.#apply(placed)
   }
 
   /** Chooses the slots of the changes; answers requests for which there is no room. */
@@ -190,11 +246,13 @@ export class WritePath {
       try {
         // The attempt before this one may have taken long.
         refuseCancelled(request)
-        const slots =
-          request.kind === 'insert'
-            ? await this.#takeSlots(changes.length, dimensionOf(request), turn)
-            : [this.#slotOf(request.id)]
-        placed.push({ ...decision, slots })
+        this.#target.checkRoom(changes)
+        placed.push({
+          ...decision,
+          ...(await this.#placement(changes, turn)),
+          applied: 0,
+          settled: new Set(),
+        })
       } catch (error) {
         request.reject(error)
       }
@@ -202,33 +260,52 @@ export class WritePath {
     return placed
   }
 
-  async #takeSlots(count: number, dimension: number, turn: Turn): Promise<number[]> {
-    this.#target.reserve(this.#slots.slotCountAfter(count), dimension)
+  async #placement(changes: readonly Change[], turn: Turn): Promise<Pick<Placed, 'slots' | 'leaving'>> {
+    const vectors = changes.map(vectorOf).filter((vector) => vector !== undefined)
+    if (vectors.length > 0) {
+      this.#target.reserve(this.#slots.slotCountAfter(vectors.length), vectors[0]!.length)
+    }
     const slots: number[] = []
-    while (slots.length < count) {
-      slots.push(this.#slots.take())
+    const leaving: (number | undefined)[] = []
+    for (const change of changes) {
+      slots.push(vectorOf(change) === undefined ? this.#slotOf(change.id) : this.#slots.take())
+      const isMoved = change.kind === 'update' && change.vector !== undefined
+      leaving.push(isMoved ? this.#slotOf(change.id) : undefined)
       if (slots.length % slotsPerLook === 0 && turn.isOver) await turn.next()
     }
-    return slots
+    return { slots, leaving }
   }
 
   #slotOf(id: string): number {
-    const slot = this.#target.find(id)
-    assert(slot !== -1, 'a point that is to be removed is there')
+    const slot = this.#target.slotOf(id)
+    assert(slot !== -1, 'a point that is to be changed is there')
     return slot
   }
 
-  #abandon({ request, slots }: Placed): void {
-    if (request.kind === 'insert') for (const slot of slots) this.#slots.release(slot)
+  #abandon({ changes, slots }: Placed): void {
+    for (const [at, change] of changes.entries()) {
+      if (vectorOf(change) !== undefined) this.#slots.release(slots[at]!)
+    }
   }
 
-  async #apply({ request, changes, slots }: Placed, turn: Turn): Promise<void> {
-    for (let at = 0; at < changes.length; at += 1) {
-      this.#target.apply(changes[at]!, slots[at]!)
-      if (turn.isOver) await turn.next()
+  async #apply(placed: readonly Placed[]): Promise<void> {
+    const turn = new Turn()
+    for (const each of placed) {
+      while (each.applied < each.changes.length) {
+        this.#applyOne(each, each.applied)
+        each.applied += 1
+        if (turn.isOver) await turn.next()
+      }
+      each.acknowledge()
     }
-    if (request.kind === 'insert') request.resolve(changes.map(({ id }) => id))
-    else request.resolve(true)
+    this.#group = []
+  }
+
+  /** Carries out a change unless `settle` has done so. */
+  #applyOne({ changes, slots, applied, settled }: Placed, at: number): void {
+    if (at < applied || settled.has(at)) return
+    if (at > applied) settled.add(at)
+    this.#target.apply(changes[at]!, slots[at]!)
   }
 }
 
@@ -236,6 +313,8 @@ export class WritePath {
 export interface ChangeTarget extends CurrentPoints {
   /** Makes sure that vectors of this dimension up to this slot count fit in memory, or throws `memory_full`. */
   reserve(slotCount: number, dimension: number): void
+  /** Makes sure that what the changes bring besides vectors fits in memory, or throws `memory_full`. */
+  checkRoom(changes: readonly Change[]): void
   /** Nothing of what memory was reserved for last is stored. */
   commitFailed(): void
   /**
@@ -253,19 +332,39 @@ export interface ChangeTarget extends CurrentPoints {
 interface Placed extends Decision {
   /** By change. */
   readonly slots: readonly number[]
+  /** By change: the slot that its point leaves for another. */
+  readonly leaving: readonly (number | undefined)[]
+  /** Changes that have had their turn. */
+  applied: number
+  /** Changes that took effect before their turn. */
+  readonly settled: Set<number>
+}
+
+/** Of a change that needs a slot. */
+function vectorOf(change: Change): Float32Array | undefined {
+  if (change.kind === 'insert') return change.point.vector
+  return change.kind === 'update' ? change.vector : undefined
 }
 
 function refuseCancelled({ signal }: WriteRequest): void {
   if (signal?.aborted) throw cancellation(signal)
 }
 
+/** Whether others of the group may be stored all the same. */
+function isOfOneRequest(error: unknown): boolean {
+  return (
+    error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')
+  )
+}
+
 function groupOf(placed: readonly Placed[]): WriteGroup {
   const group = {
     changes: placed.flatMap(({ changes }) => changes),
     slots: placed.flatMap(({ slots }) => slots),
+    leaving: placed.flatMap(({ leaving }) => leaving),
     keyedRequests: placed.flatMap(({ keyedRequest }) => keyedRequest ?? []),
   }
-  assert(group.changes.length > 0, 'a group has changes')
+  assert(group.changes.length + group.keyedRequests.length > 0, 'a group stores something')
   return group
 }
 

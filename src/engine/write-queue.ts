@@ -1,13 +1,13 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { BudgetShare } from './shared-budget.ts'
-import { type Answer, dimensionOf, type WriteRequest } from './write-request.ts'
+import { type Answer, dimensionOf, isAlone, namesOf, type WriteRequest } from './write-request.ts'
 
 /** Requests that wait for their group, in order. Main thread only. */
 export class WriteQueue {
   readonly #bytes: BudgetShare
   #requests: WriteRequest[] = []
-  /** Of whoever waited last for a removal. */
-  #removal: PromiseWithResolvers<void> | undefined
+  /** Of whoever waited last for a request that brings no vectors. */
+  #passing: PromiseWithResolvers<void> | undefined
 
   /** @param bytes of requests that wait for the disk or are on their way to it */
   constructor(bytes: BudgetShare) {
@@ -24,7 +24,7 @@ export class WriteQueue {
   }
 
   /** Adds a request; settles as it is answered. */
-  add<Result>(bytes: number, requestOf: (answer: Answer<Result>) => WriteRequest): Promise<Result> {
+  add<Result>(bytes: number, requestOf: (answer: QueueAnswer<Result>) => WriteRequest): Promise<Result> {
     const { promise, resolve, reject } = Promise.withResolvers<Result>()
     // Before anybody else hears of the answer, so that whoever goes on with the next request finds room.
     const release = (): void => {
@@ -34,20 +34,21 @@ export class WriteQueue {
     const request = requestOf({ bytes, resolve, reject })
     this.#requests.push(request)
     this.#bytes.hold(bytes)
-    if (request.kind === 'remove') this.#removal?.resolve()
+    if (!bringsVectors(request)) this.#passing?.resolve()
     return promise
   }
 
-  /** Resolves when the next removal has been added. */
-  nextRemoval(): Promise<void> {
-    this.#removal = Promise.withResolvers()
-    return this.#removal.promise
+  /** Resolves when the next request that brings no vectors has been added. */
+  nextPassing(): Promise<void> {
+    this.#passing = Promise.withResolvers()
+    return this.#passing.promise
   }
 
   /**
-   * As many requests as a group holds and the index takes at once, in order. A second removal of the same point, or a
-   * second insert under the same key, starts the next group: what it has to answer depends on whether the first one
-   * succeeds. So does an insert that brings another dimension than those before it to an empty collection.
+   * As many requests as a group holds and the index takes at once, in order. A request for a point that an earlier one of
+   * the group is about, or a second one under the same key, starts the next group: what it has to answer depends on
+   * whether the first one succeeds. So does an insert that brings another dimension than those before it to an empty
+   * collection; and a request that can touch any point is a group by itself.
    *
    * @param fixedDimension undefined for an empty collection
    * @param comingBytesMax how much the index takes at once
@@ -59,33 +60,38 @@ export class WriteQueue {
     let dimension = fixedDimension
     const bytesMax = Math.min(groupBytes, comingBytesMax)
     for (const request of this.#requests) {
-      const name = request.kind === 'remove' ? request.id : request.keyed?.name
-      if (bytes >= bytesMax || (name !== undefined && names.has(name))) break
-      if (fixedDimension === undefined && request.kind === 'insert') {
+      if (bytes >= bytesMax || (count > 0 && isAlone(request)) || hasOneOf(names, request)) break
+      if (fixedDimension === undefined && bringsVectors(request)) {
         dimension ??= dimensionOf(request)
         if (dimensionOf(request) !== dimension) break
       }
-      if (name !== undefined) names.add(name)
+      for (const name of namesOf(request)) names.add(name)
       bytes += request.bytes
       count += 1
+      if (isAlone(request)) break
     }
     return this.#requests.splice(0, count)
   }
 
-  /** All removals that wait, but one of each point. */
-  takeRemovals(): WriteRequest[] {
-    const removals = new Map<string, WriteRequest>()
+  /** A group of requests that bring no vectors, past those that do; but none past another one for the same point. */
+  takePassing(): WriteRequest[] {
+    const names = new Set<string>()
+    const taken = new Set<WriteRequest>()
     for (const request of this.#requests) {
-      if (request.kind === 'remove' && !removals.has(request.id)) removals.set(request.id, request)
+      const isTaken = !bringsVectors(request) && !hasOneOf(names, request)
+      if (isTaken && isAlone(request) && taken.size > 0) break
+      for (const name of namesOf(request)) names.add(name)
+      if (isTaken) taken.add(request)
+      if (isTaken && isAlone(request)) break
     }
-    const taken = new Set(removals.values())
     if (taken.size > 0) this.#requests = this.#requests.filter((request) => !taken.has(request))
     return [...taken]
   }
 
-  refuseInserts(): void {
-    const refused = this.#requests.filter(({ kind }) => kind === 'insert')
-    this.#requests = this.#requests.filter(({ kind }) => kind !== 'insert')
+  /** Refuses what brings vectors. */
+  refuseVectors(): void {
+    const refused = this.#requests.filter(bringsVectors)
+    this.#requests = this.#requests.filter((request) => !bringsVectors(request))
     for (const request of refused) {
       request.reject(
         new DatabaseError(
@@ -103,3 +109,16 @@ export class WriteQueue {
 
 /** A group stops growing here: about 10 ms of a disk that writes 1.6 GB/s, so that no group waits long. */
 const groupBytes = 16 * 1024 * 1024
+
+/** What the queue knows of a request's answer. */
+export type QueueAnswer<Result> = Omit<Answer<Result>, 'signal'>
+
+function bringsVectors(request: WriteRequest): boolean {
+  return dimensionOf(request) !== undefined
+}
+
+function hasOneOf(names: ReadonlySet<string>, request: WriteRequest): boolean {
+  if (names.size === 0) return false
+  for (const name of namesOf(request)) if (names.has(name)) return true
+  return false
+}

@@ -1,25 +1,57 @@
-import type { NewPoint } from '../base/point.ts'
-import type { RequestIdentity } from './database.ts'
+import type { Attributes, AttributeValue } from '../base/attributes.ts'
+import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
+import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
 
 /** A request to change points, from the queue until it is answered. */
-export type WriteRequest = InsertRequest | RemoveRequest
+export type WriteRequest =
+  | InsertRequest
+  | PutRequest
+  | PatchRequest
+  | RemoveRequest
+  | FilterRequest
+  | ExpiryRequest
 
-export interface InsertRequest extends Answer<readonly string[]> {
+export interface InsertRequest extends Answer<Inserted> {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
+  readonly onError: 'abort' | 'continue'
   readonly keyed: Keyed | undefined
-  readonly signal: AbortSignal | undefined
 }
 
-interface RemoveRequest extends Answer<boolean> {
+export interface PutRequest extends Answer<{ readonly version: number; readonly created: boolean }> {
+  readonly kind: 'put'
+  readonly id: string
+  readonly point: Pick<NewPoint, 'vector' | 'payload'>
+  readonly when: Precondition | undefined
+}
+
+export interface PatchRequest extends Answer<{ readonly version: number }> {
+  readonly kind: 'patch'
+  readonly id: string
+  readonly patch: Patch
+  readonly when: Precondition | undefined
+}
+
+export interface RemoveRequest extends Answer<boolean> {
   readonly kind: 'remove'
   readonly id: string
-  readonly signal: AbortSignal | undefined
+}
+
+/** Changes points that match a filter. */
+export interface FilterRequest extends Answer<{ readonly changed: number; readonly more: boolean }> {
+  readonly kind: 'filter'
+  readonly request: ChangeByFilter
+}
+
+/** Deletes points that have expired; ours, no caller's. */
+export interface ExpiryRequest extends Answer<void> {
+  readonly kind: 'expiry'
 }
 
 /** A request's claim on the queue, and how it is answered. */
 export interface Answer<Result> {
   readonly bytes: number
+  readonly signal: AbortSignal | undefined
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
 }
@@ -34,15 +66,62 @@ export function keyedOf(identity: RequestIdentity): Keyed {
   return { identity, name: Buffer.from(identity.keyHash).toString('base64') }
 }
 
-/** The points of a request have vectors of one length. */
-export function dimensionOf({ points }: InsertRequest): number {
-  return points[0]!.vector.length
+/**
+ * What a request shares with no other of its group: the ids that its caller chose, and its key. The points of a group can
+ * then be looked at before any of its changes has taken effect.
+ */
+export function* namesOf(request: WriteRequest): Generator<string, void> {
+  if (request.kind === 'insert') {
+    if (request.keyed !== undefined) yield request.keyed.name
+    for (const { id } of request.points) if (id !== undefined) yield id
+  } else if (request.kind !== 'filter' && request.kind !== 'expiry') yield request.id
+}
+
+/** Whether it can touch any point, so that it is a group by itself. */
+export function isAlone({ kind }: WriteRequest): boolean {
+  return kind === 'filter' || kind === 'expiry'
+}
+
+/** Length of the vectors that a request brings, all of one length; undefined if it brings none. */
+export function dimensionOf(request: WriteRequest): number | undefined {
+  if (request.kind === 'insert') return request.points[0]!.vector.length
+  if (request.kind === 'put') return request.point.vector.length
+  return request.kind === 'patch' ? request.patch.vector?.length : undefined
 }
 
 /** What a waiting point costs. */
-export function pointBytes(point: NewPoint): number {
-  return point.vector.byteLength + point.payload.content.length * 2 + requestOverheadBytes
+export function pointBytes({ vector, payload }: Pick<NewPoint, 'vector' | 'payload'>): number {
+  return vector.byteLength + payloadBytes(payload) + requestOverheadBytes
+}
+
+/** What a payload that is kept for a while costs. */
+export function payloadBytes({ content, attributes }: Pick<Payload, 'content' | 'attributes'>): number {
+  return content.length * 2 + (attributes === undefined ? 0 : attributeBytes(attributes))
+}
+
+/** What a waiting patch costs. */
+export function patchBytes({ set, unset = [], content = '', vector }: Patch): number {
+  const unsetBytes = unset.reduce((sum, path) => sum + path.length * 2, 0)
+  return (
+    (vector?.byteLength ?? 0) + payloadBytes({ content, attributes: set }) + unsetBytes + requestOverheadBytes
+  )
+}
+
+function attributeBytes(attributes: Attributes): number {
+  let bytes = valueOverheadBytes
+  for (const [name, value] of attributes) bytes += name.length * 2 + valueBytes(value)
+  return bytes
+}
+
+function valueBytes(value: AttributeValue): number {
+  if (typeof value === 'string') return value.length * 2 + valueOverheadBytes
+  if (value instanceof Map) return attributeBytes(value)
+  if (!Array.isArray(value)) return valueOverheadBytes
+  return value.reduce((sum: number, each: AttributeValue) => sum + valueBytes(each), valueOverheadBytes)
 }
 
 /** What a waiting request costs besides its vectors and contents. */
 export const requestOverheadBytes = 256
+
+/** An entry of a map, or the head of a string or an object. */
+const valueOverheadBytes = 40

@@ -7,7 +7,7 @@ import { RowReader } from './row-reader.ts'
 import { ScratchLane } from './scratch.ts'
 import { blockBytes, poolEntryBytes, queriesPerScanMax, type SegmentHandle } from './segment.ts'
 
-/** One query of a scan. `k` is at most the segment's MAX_LIMIT. */
+/** One query of a scan. `k` is at most one more than the segment's MAX_LIMIT. */
 export interface ScanQuery {
   readonly vector: Float32Array
   readonly metric: Metric
@@ -26,6 +26,7 @@ export class FlatScanner {
   readonly #lane: ScratchLane
   readonly #reader: RowReader | undefined
   #running: Running[] = []
+  #filter = 0
 
   /** @param thread the lane of scratch that is this thread's own */
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number) {
@@ -47,9 +48,16 @@ export class FlatScanner {
     return queries.length <= queriesPerScanMax && (queries.length === 1 || poolBytes <= this.#poolBytes)
   }
 
-  begin(queries: readonly ScanQuery[]): void {
+  /**
+   * Begins a scan.
+   *
+   * @param filter the address of the bitmap of the slots to scan; 0 for all
+   */
+  begin(queries: readonly ScanQuery[], filter = 0): void {
     assert(this.fits(queries), 'the queries of a scan fit into its lane')
     const { layout } = this.#segment
+    this.#filter = filter
+    this.#kernels.setFilter(filter, comparedMax)
     let pool = this.#lane.address + layout.lane.pool
     this.#running = queries.map(({ vector, metric, k }, index) => {
       const query = this.#lane.address + index * layout.rowBytes
@@ -70,15 +78,34 @@ export class FlatScanner {
   /** Offers the live slots of [from, to), local to the segment, to every query's pool. */
   scanRange(from: number, to: number): void {
     const { layout } = this.#segment
-    const step = Math.max(1, Math.floor(blockBytes / layout.rowBytes))
+    // Of matching slots that are few and far between, a range is a block.
+    const isSparse = this.#filter !== 0 && layout.rows !== 0
+    const step = isSparse ? to - from : Math.max(1, Math.floor(blockBytes / layout.rowBytes))
     for (let block = from; block < to; block += step) this.#scanBlock(block, Math.min(block + step, to))
   }
 
   #scanBlock(from: number, to: number): void {
     const { layout } = this.#segment
-    const rows = layout.rows === 0 ? this.#readBlock(from, to) : layout.rows
+    const matching = this.#filter === 0 ? to - from : this.#kernels.countMatching(from, to)
+    if (matching === 0) return
+    if (layout.rows === 0 && matching * readRowsFactor < to - from) this.#scanSingly(from, to)
+    else this.#scanRows(layout.rows === 0 ? this.#readBlock(from, to) : layout.rows, from, to)
+  }
+
+  /** Reads the rows of the matching slots one by one. */
+  #scanSingly(from: number, to: number): void {
+    for (let slot = from; slot < to; slot += 1) {
+      if (this.#kernels.countMatching(slot, slot + 1) === 1) {
+        this.#scanRows(this.#readBlock(slot, slot + 1), slot, slot + 1)
+      }
+    }
+  }
+
+  /** @param rows the address of row 0, or where it would be */
+  #scanRows(rows: number, from: number, to: number): void {
+    const scan = this.#filter === 0 ? this.#kernels.scan : this.#kernels.scanMatching
     for (const running of this.#running) {
-      running.count = this.#kernels.scan(
+      running.count = scan(
         running.metric,
         running.query,
         running.norm,
@@ -121,6 +148,12 @@ export class FlatScanner {
     return this.#segment.layout.lane.poolBytes
   }
 }
+
+/** Reading a row alone costs as much as this many of a block: a call of the operating system. */
+const readRowsFactor = 8
+
+/** A scan has no limit that ends it. */
+const comparedMax = 0x7fff_ffff
 
 interface Running {
   readonly metric: number

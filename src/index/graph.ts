@@ -134,8 +134,30 @@ export class GraphAccess {
    * The nearest that the graph finds, the waiting slots included, ascending by (distance, sequence).
    *
    * @param hidden a slot, of any segment, that the search ignores
+   * @param filter what the search is limited to; see `walk` for what the last search was
    */
-  search({ vector, metric, k }: ScanQuery, ef: number, measure: number, hidden?: number): Hit[] {
+  search(query: ScanQuery, ef: number, measure: number, hidden?: number, filter?: WalkFilter): Hit[] {
+    if (filter === undefined) return this.#search(query, ef, measure, hidden)
+    this.#kernels.setFilter(filter.bitmap, Math.min(filter.comparedMax, comparedLimit))
+    try {
+      return this.#search(query, ef, measure, hidden)
+    } finally {
+      // Whatever else this thread does with the graph has no filter.
+      this.#kernels.setFilter(0, comparedLimit)
+    }
+  }
+
+  /** Of the last search: how many slots it has compared, and how many of them exactly. */
+  get work(): { readonly compared: number; readonly measured: number } {
+    return { compared: this.#kernels.comparedCount(), measured: this.#kernels.measuredCount() }
+  }
+
+  /** Whether the last search, one with a filter, has ended because a scan of the matching slots is the better plan. */
+  get hasGivenUp(): boolean {
+    return this.#kernels.hasGivenUp() !== 0
+  }
+
+  #search({ vector, metric, k }: ScanQuery, ef: number, measure: number, hidden: number | undefined): Hit[] {
     const { layout } = this.#segment
     const { address } = this.#lane
     this.#lane.placeQuery(address, vector)
@@ -282,6 +304,17 @@ export class GraphAccess {
 /** Slots to check and lists to repair between two calls of `isOver`: a few tenths of a millisecond. */
 const slotsPerLook = 1024
 const listsPerLook = 4
+
+/** What a walk is limited to. */
+export interface WalkFilter {
+  /** The address of the bitmap of the slots that it wants. */
+  readonly bitmap: number
+  /** It gives up when it has compared more slots. */
+  readonly comparedMax: number
+}
+
+/** An i32. */
+const comparedLimit = 0x7fff_ffff
 
 interface GraphQuery {
   readonly metric: number

@@ -4,6 +4,7 @@ import { GraphAccess, type Route } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import type { Hit } from './hit.ts'
 import { efMax, type SegmentHandle } from './segment.ts'
+import { countBits, LaneFilter, type SlotBits } from './slot-filter.ts'
 
 /** Slots [from, to) of a segment, numbered within it. */
 export interface SlotRange {
@@ -19,6 +20,28 @@ export interface IndexQuery extends ScanQuery {
   readonly route: Route | undefined
   /** For a query with a route: a slot that the search ignores. */
   readonly hidden?: number | undefined
+  /** The slots that it wants; undefined for all. */
+  readonly matching?: SlotBits | undefined
+  /** For a query with a route and a filter: a walk that has compared more slots gives way to a scan of the matching ones. */
+  readonly comparedMax?: number | undefined
+  /** What was done for the query is added to it. */
+  readonly work?: SearchWork | undefined
+}
+
+/** What was done for a query, by all threads that had a part in it. */
+export interface SearchWork {
+  /** Slots whose distance was computed, be it from codes. */
+  compared: number
+  /** Of these, by their vectors. */
+  measured: number
+  microseconds: number
+  /** Whether a walk ended in a scan of the matching slots. */
+  hasGivenUp: boolean
+}
+
+/** The work for a query that nothing was done for yet. */
+export function noWork(): SearchWork {
+  return { compared: 0, measured: 0, microseconds: 0, hasGivenUp: false }
 }
 
 /** Searches for one thread: for each segment a scanner and its graphs, over the thread's own lane of scratch. */
@@ -28,6 +51,7 @@ export class Searcher {
   readonly #segments: SegmentHandle[] = []
   readonly #scanners: FlatScanner[] = []
   readonly #graphs: GraphAccess[][] = []
+  readonly #filters: LaneFilter[] = []
 
   constructor(kernels: KernelModule, lane: number) {
     this.#kernels = kernels
@@ -38,6 +62,7 @@ export class Searcher {
     const { ordinal, layout } = segment
     this.#segments[ordinal] = segment
     this.#scanners[ordinal] = new FlatScanner(segment, this.#kernels, this.#lane)
+    this.#filters[ordinal] = new LaneFilter(segment, this.#lane)
     this.#graphs[ordinal] = layout.graphs.map(
       (_, graph) => new GraphAccess(segment, this.#kernels, this.#lane, graph),
     )
@@ -61,7 +86,7 @@ export class Searcher {
 
   /**
    * The nearest of the live slots for each query, ascending by (distance, sequence): those in `ranges` for a
-   * query without a route, those of whole segments for one with a route.
+   * query without a route, those of whole segments for one with a route. Queries without a route have the same filter.
    *
    * @param isCancelled called every few milliseconds; once it returns true, the hits found so far are returned
    */
@@ -75,19 +100,44 @@ export class Searcher {
     let next = 0
     return queries.map((query) => {
       if (query.route === undefined) return exact[next++]!
-      return isCancelled() ? [] : this.#walk(query, query.route, isCancelled)
+      return isCancelled() ? [] : this.#timed([query], () => this.#walk(query, query.route!, isCancelled))
     })
   }
 
   /**
    * Searches a graph; scans if the walk found fewer than `k` points. That happens after removals, until the graph is
-   * repaired, or among points that are all alike. `k` never exceeds the number of points, so a scan finds the rest.
+   * repaired, or among points that are all alike. `k` never exceeds the number of points that are wanted, so a scan finds
+   * the rest. A walk with a filter also gives way to a scan that is the better plan.
    */
   #walk(query: IndexQuery, { graph, measure, widening }: Route, isCancelled: () => boolean): readonly Hit[] {
     const ef = Math.min(efMax, query.ef * widening)
-    const lists = this.#graphs.map((graphs) => graphs[graph]!.search(query, ef, measure, query.hidden))
-    const hits = mergeHits(lists, query.k)
-    return hits.length < query.k ? this.#scan([query], this.#allSlots(), isCancelled)[0]! : hits
+    const { matching, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
+    let left = comparedMax
+    let hasGivenUp = false
+    const lists = this.#graphs.map((graphs, ordinal) => {
+      const each = graphs[graph]!
+      if (hasGivenUp) return []
+      const bitmap = matching && this.#filters[ordinal]!.place(matching)
+      const limits = bitmap === undefined ? undefined : { bitmap, comparedMax: left }
+      const hits = each.search(query, ef, measure, query.hidden, limits)
+      if (limits !== undefined) hasGivenUp = each.hasGivenUp
+      if (work !== undefined || limits !== undefined) left -= countWork(work, each.work)
+      return hits
+    })
+    const hits = hasGivenUp ? [] : mergeHits(lists, query.k)
+    if (hits.length === query.k) return hits
+    if (work !== undefined) work.hasGivenUp = true
+    return this.#scanSlots([query], this.#allSlots(), isCancelled)[0]!
+  }
+
+  /** Adds the time that a search takes to the work for its queries. */
+  #timed<Found>(queries: readonly IndexQuery[], search: () => Found): Found {
+    if (!queries.some(({ work }) => work !== undefined)) return search()
+    const startMs = performance.now()
+    const found = search()
+    const microseconds = ((performance.now() - startMs) * 1000) / queries.length
+    for (const { work } of queries) if (work !== undefined) work.microseconds += microseconds
+    return found
   }
 
   #allSlots(): SlotRange[] {
@@ -98,13 +148,23 @@ export class Searcher {
   }
 
   #scan(
-    queries: readonly ScanQuery[],
+    queries: readonly IndexQuery[],
     ranges: readonly SlotRange[],
     isCancelled: () => boolean,
   ): readonly (readonly Hit[])[] {
+    return this.#timed(queries, () => this.#scanSlots(queries, ranges, isCancelled))
+  }
+
+  #scanSlots(
+    queries: readonly IndexQuery[],
+    ranges: readonly SlotRange[],
+    isCancelled: () => boolean,
+  ): readonly (readonly Hit[])[] {
+    const { matching } = queries[0]!
+    countScan(queries, ranges, this.#segments)
     const parts = ranges.map(({ ordinal, from, to }) => {
       const scanner = this.#scanners[ordinal]!
-      scanner.begin(queries)
+      scanner.begin(queries, matching && this.#filters[ordinal]!.place(matching))
       for (let at = from; at < to && !isCancelled(); at += rowsBetweenChecks) {
         scanner.scanRange(at, Math.min(at + rowsBetweenChecks, to))
       }
@@ -117,6 +177,36 @@ export class Searcher {
         k,
       ),
     )
+  }
+}
+
+/** Adds what a walk has done to the work for its query; returns how many slots it has compared. */
+function countWork(
+  work: SearchWork | undefined,
+  { compared, measured }: Pick<SearchWork, 'compared' | 'measured'>,
+): number {
+  if (work !== undefined) {
+    work.compared += compared
+    work.measured += measured
+  }
+  return compared
+}
+
+/** Adds the slots of a scan to the work for its queries. */
+function countScan(
+  queries: readonly IndexQuery[],
+  ranges: readonly SlotRange[],
+  segments: readonly SegmentHandle[],
+): void {
+  for (const { work, matching } of queries) {
+    if (work === undefined) continue
+    for (const { ordinal, from, to } of ranges) {
+      const { firstSlot } = segments[ordinal]!
+      const slots =
+        matching === undefined ? to - from : countBits(matching.words, firstSlot + from, firstSlot + to)
+      work.compared += slots
+      work.measured += slots
+    }
   }
 }
 

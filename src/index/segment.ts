@@ -12,7 +12,7 @@ import { CODE_HEADER_BYTES, EF_MAX, GRAPH_SCRATCH_BYTES } from '../kernels/memor
  *   │        │ graphs  │ one a      │ norms      │ levels,      │ half or one  │ dimension a slot, │
  *   │        │         │ thread     │ (squared)  │ lists, ring  │ byte each    │ 64-byte aligned   │
  *   └────────┴─────────┴────────────┴────────────┴──────────────┴──────────────┴───────────────────┘
- *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks
+ *                       lane: query rows, pool of nearest slots, graph scratch, beam, visited marks, filter
  *
  * Rows can also stay on disk, in the store's row file (row-reader.ts): codes are then the last column.
  *
@@ -69,6 +69,8 @@ export interface LaneLayout {
   readonly graph: number
   readonly beam: number
   readonly visited: number
+  /** A bit a slot: those that the filter of a search matches. */
+  readonly filter: number
   /** A block of rows that are read from disk. */
   readonly block: number
 }
@@ -198,13 +200,15 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
       : CODE_HEADER_BYTES + (codeBits === 4 ? codeWidth / 2 : codeWidth)
 
   const laneAllocator = new AddressAllocator(queriesPerScanMax * rowBytes)
-  const poolBytes = roundUp(options.maxLimit * poolEntryBytes, rowAlignment)
+  // One more than a caller can ask for: a search near a stored point also finds that.
+  const poolBytes = roundUp((options.maxLimit + 1) * poolEntryBytes, rowAlignment)
   const lane = {
     pool: laneAllocator.allocate(poolBytes),
     poolBytes,
     graph: laneAllocator.allocate(GRAPH_SCRATCH_BYTES + codeWidth),
     beam: laneAllocator.allocate((efMax + 8) * 8),
     visited: laneAllocator.allocate(capacity),
+    filter: laneAllocator.allocate(Math.ceil(capacity / 64) * 8),
     block: laneAllocator.allocate(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),
   }
   const laneBytes = laneAllocator.end

@@ -57,6 +57,7 @@ export class VectorIndex implements MemoryUser {
   #reservedSlots = 0
   #liveCount = 0
   #removals = 0
+  #replacements = 0
 
   constructor(options: VectorIndexOptions) {
     indexesMade += 1
@@ -201,6 +202,21 @@ export class VectorIndex implements MemoryUser {
   /** Points ever removed: while it does not change, every filled slot keeps its point. */
   get removals(): number {
     return this.#removals
+  }
+
+  /**
+   * Fills a slot with the new vector of a point and empties the one that it leaves: no search that starts afterwards sees
+   * both or neither.
+   */
+  replace(from: number, to: number, vector: Float32Array, sequence: number): void {
+    this.place(to, vector, sequence)
+    this.remove(from)
+    this.#replacements += 1
+  }
+
+  /** Points that ever got another vector: while it does not change, no point moves to another slot. */
+  get replacements(): number {
+    return this.#replacements
   }
 
   isLive(slot: number): boolean {

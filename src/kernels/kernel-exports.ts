@@ -35,6 +35,27 @@ export interface KernelExports {
     k: number,
     count: number,
   ): number
+  /** As `scan`, of the slots that match the filter alone. */
+  scanMatching(
+    metric: number,
+    query: number,
+    queryNorm: number,
+    rows: number,
+    from: number,
+    to: number,
+    pool: number,
+    k: number,
+    count: number,
+  ): number
+  /**
+   * Limits searches and scans to the slots whose bits are set, until it is called again; 0 for no limit.
+   *
+   * @param bitmap a multiple of 8
+   * @param walkMax a walk that has compared more slots gives up
+   */
+  setFilter(bitmap: number, walkMax: number): void
+  /** How many bits of slots [from, to) are set in the filter. */
+  countMatching(from: number, to: number): number
   sortPool(pool: number, k: number, count: number): void
   encodeStored(row: number, n: number, width: number, code: number): void
   encodeQuery(row: number, n: number, width: number, code: number): void
@@ -72,6 +93,12 @@ export interface KernelExports {
     k: number,
     hidden: number,
   ): void
+  /** Slots that the last walk has compared. */
+  comparedCount(): number
+  /** Slots that the last search has measured exactly, those that waited to be linked not counted. */
+  measuredCount(): number
+  /** 1 if the last walk, one with a filter, ended because scanning the matching slots is the better plan. */
+  hasGivenUp(): number
   /** A slot, or -1. */
   nextToRerank(nearest: number, k: number, count: number): number
   /** Writes the code of a slot whose row is in memory. */

@@ -14,7 +14,7 @@ import type { HnswSettings } from '../base/collection.ts'
  *   payloads, live, meta: as in points.mdb, under keys of number u32 | key u32, both big-endian. So the entries of a
  *   collection are neighbours, and thousands of collections are one environment, one file and one transaction.
  *
- * Meta records here are of format version 2 or 3 as in points.mdb.
+ * Meta records here are of format version 2, 3 or 5 as in points.mdb, one a collection.
  *
  * DATA_DIR/collections/NUMBER/vectors.rows is the row file of a collection, DATA_DIR/collections/NUMBER/index/ its index.
  *

@@ -1,8 +1,9 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { assert } from '../base/assert.ts'
 import type { DatabaseError } from '../base/errors.ts'
+import { partsOf } from './group-parts.ts'
 import type { WriteGroup } from './store.ts'
-import { partsOf, type StoredState, type ToWriter } from './writer-messages.ts'
+import type { StoredState, ToWriter } from './writer-messages.ts'
 
 /** The part of `Writer`, which owns the thread, that the writer of one collection uses. */
 export interface WriterBackend {
@@ -49,12 +50,13 @@ export class CollectionWriter {
   async commit(group: WriteGroup): Promise<void> {
     this.checkTrusted()
     assert(this.#outcome === undefined, 'one group is committed at a time')
+    const parts = partsOf(this.#number, group)
     const outcome = Promise.withResolvers<void>()
     this.#outcome = outcome
     // It can fail while later parts are still being packed; the await below reports that.
     outcome.promise.catch(() => {})
     try {
-      for (const part of partsOf(this.#number, group)) {
+      for (const part of parts) {
         this.#all.post(part, [part.rows.buffer])
         if (!part.isLast) await nextTurn()
       }
@@ -63,7 +65,7 @@ export class CollectionWriter {
       this.#all.fail('the storage writer failed', error)
     }
     await outcome.promise
-    if (group.changes.some(({ kind }) => kind === 'insert')) this.#all.noteSpace()
+    if (group.changes.some(({ kind }) => kind !== 'delete')) this.#all.noteSpace()
   }
 
   /** Resolves when no group is in progress. */

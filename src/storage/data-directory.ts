@@ -81,10 +81,11 @@ export function syncDirectory(path: string): void {
 }
 
 /** An error that says which file is damaged, how, and what to do: damage that a repair can set aside. */
-export function damaged(path: string, fault: string): DatabaseError {
+export function damaged(path: string, fault: string, cause?: unknown): DatabaseError {
   return new DatabaseError(
     'internal',
     `${path} cannot be used: ${fault}. \`vicinal doctor\` lists all damage, \`vicinal doctor --repair\` sets damaged points aside so that the rest can be served. Or restore a snapshot.`,
+    { cause },
   )
 }
 

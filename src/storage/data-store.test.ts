@@ -87,7 +87,7 @@ describe('named collections', () => {
       assert.deepEqual([...(await contentsOf(store))], asLoaded(docs))
       assert.deepEqual([store.sequence, store.slotCount, store.dimension], [2000, 2000, 5])
       await store.commit(groupOf([{ kind: 'delete', slot: 3, id: docs[3]!.id, sequence: 2001 }]))
-      assert.equal(store.payload(3, docs[3]!.id), undefined)
+      assert.equal(store.record(3, docs[3]!.id), undefined)
       await store.close()
       const again = await data.open(numberOf(data, 'docs'))
       assert.equal((await contentsOf(again)).size, 1999)
@@ -301,14 +301,16 @@ describe('the format of a data directory', () => {
       { meta: { ...state, keyedRequests }, version: 3, bytes: 44 },
       { meta: { ...state, keyedRequests: undefined, hasCollections: true }, version: 4, bytes: 36 },
       { meta: { ...state, keyedRequests, hasCollections: true }, version: 4, bytes: 44 },
+      { meta: { ...state, keyedRequests, hasExtendedRecords: true }, version: 5, bytes: 48 },
+      { meta: { ...state, keyedRequests, hasCollections: true, hasOutcomes: true }, version: 5, bytes: 48 },
     ]
     for (const { meta, version, bytes } of cases) {
       const value = encodeMeta(meta)
       assert.deepEqual([value.readUInt32LE(0), value.length], [version, bytes])
       assert.deepEqual(decodeMeta(value), meta)
-      value.writeUInt32LE(5, 0)
+      value.writeUInt32LE(6, 0)
       assert.deepEqual(decodeMeta(value), {
-        fault: 'it has format version 5, this program reads 2, 3, 4',
+        fault: 'it has format version 6, this program reads 2, 3, 4, 5',
         isOtherVersion: true,
       })
     }
@@ -378,7 +380,7 @@ describe('a disk that fails', () => {
         await assert.rejects(other.commit(groupOf([insertion(1, 2)])), refusal)
         await assert.rejects(data.create({ name: 'third' }), refusal)
         await data.main.commit(groupOf([insertion(0, 1)]))
-        assert.deepEqual(one.payload(0, points[0]!.id), points[0]!.point.payload)
+        assert.deepEqual(one.record(0, points[0]!.id)?.payload, points[0]!.point.payload)
         assert.deepEqual(told, ['disk_failed'])
       },
       { writerExecArgv: disk.execArgv, onWritesBlocked: (reason) => told.push(reason) },

@@ -53,7 +53,7 @@ export class GroupCommit {
     try {
       this.#transaction([group])
     } catch (error) {
-      const canTryAgain = !group.hasInsertions && isDiskFull(error, this.#path) && this.#reserve.giveUp()
+      const canTryAgain = !group.needsSpace && isDiskFull(error, this.#path) && this.#reserve.giveUp()
       if (!canTryAgain) throw error
       this.#transaction([group])
     }

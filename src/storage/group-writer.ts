@@ -3,19 +3,18 @@ import { assert } from '../base/assert.ts'
 import { idBytes, newId } from '../base/ids.ts'
 import { isDiskFull } from './disk-full.ts'
 import {
-  emptyBlock,
   emptyMeta,
   encodeBlock,
   encodeDatabaseId,
   encodeMeta,
-  encodePayload,
   type Meta,
   metaKeys,
   type RequestQueue,
-  rowBytesOf,
-  slotsPerBlock,
 } from './key-layout.ts'
 import { addRequests, type RequestBounds } from './keyed-requests.ts'
+import { LiveDraft } from './live-draft.ts'
+import { encodeRecord } from './payload-record.ts'
+import { hasOutcome, unpackRequests } from './request-record.ts'
 import type { RowFile } from './row-file.ts'
 import type { RowFiles } from './row-files.ts'
 import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
@@ -76,9 +75,9 @@ export class GroupWriter {
     return { meta: this.#meta, rowFileBytes: this.#rowFileBytes, databaseId: this.#databaseId }
   }
 
-  /** Whether the group stores points. */
-  get hasInsertions(): boolean {
-    return this.#parts.some(({ slots }) => slots.length > 0)
+  /** Whether the group stores anything; otherwise it only removes points. */
+  get needsSpace(): boolean {
+    return this.#parts.some(({ records, keyedRequests }) => records.slots.length + keyedRequests.length > 0)
   }
 
   /** Writes the rows of one part of the group that the next transaction makes durable. */
@@ -90,9 +89,9 @@ export class GroupWriter {
     rows.write(bufferOf(part.rows), part.slots)
   }
 
-  /** Returns when the rows of the group are on the disk. */
+  /** Returns when the rows of the group are on the disk; a group that changes payloads alone has none. */
   syncRows(): void {
-    if (this.hasInsertions) this.#rowFiles.sync(this.#tables.files.rows)
+    if (this.#parts.some(({ slots }) => slots.length > 0)) this.#rowFiles.sync(this.#tables.files.rows)
   }
 
   /** Writes everything else of the group; to be called within a transaction. */
@@ -100,10 +99,10 @@ export class GroupWriter {
     const parts = this.#parts
     const { payloads, live } = this.#tables
     const { meta, blocks } = this.#after(parts)
-    for (const part of parts) this.#putPayloads(part)
-    for (const { deletedSlots } of parts) for (const slot of deletedSlots) payloads.removeSync(slot)
+    for (const part of parts) this.#putRecords(part)
+    for (const { leftSlots } of parts) for (const slot of leftSlots) payloads.removeSync(slot)
     for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
-    const next = { meta: { ...meta, keyedRequests: this.#changeRequests(parts) }, blocks }
+    const next = { meta: { ...meta, ...this.#changeRequests(parts) }, blocks }
     this.#putMetaRecords(next.meta)
     this.#next = next
   }
@@ -177,46 +176,42 @@ export class GroupWriter {
     if (!this.#isIdStored) table.putSync(metaKeys.databaseId, encodeDatabaseId(this.#databaseId))
   }
 
-  /** Only together with insertions: removing old requests takes space, and deletions must not need any. */
-  #changeRequests(parts: readonly GroupPart[]): RequestQueue | undefined {
-    const { keyedRequests: queue } = this.#meta
-    const encoded = bufferOf(parts.at(-1)!.keyedRequests)
-    if (!this.hasInsertions || (queue === undefined && encoded.length === 0)) return queue
-    return addRequests(this.#tables.meta, encoded, queue ?? emptyQueue, this.#requestBounds)
+  /** Not if points are only removed: removing old requests takes space, and deletions must not need any. */
+  #changeRequests(parts: readonly GroupPart[]): Pick<Meta, 'keyedRequests' | 'hasOutcomes'> {
+    const { keyedRequests: queue, hasOutcomes } = this.#meta
+    const records = unpackRequests(parts.at(-1)!.keyedRequests)
+    if (!this.needsSpace || (queue === undefined && records.length === 0)) return {}
+    const keyedRequests = addRequests(this.#tables.meta, records, queue ?? emptyQueue, this.#requestBounds)
+    return { keyedRequests, ...(hasOutcomes || records.some(hasOutcome) ? { hasOutcomes: true } : {}) }
   }
 
-  #putPayloads({ dimension, slots, rows, contentTypes, contents }: GroupPart): void {
-    const rowBytes = rowBytesOf(dimension)
+  #putRecords({ records }: GroupPart): void {
+    const { slots, ids, contentTypes, contents, extras } = records
     for (const [index, slot] of slots.entries()) {
-      const id = rows.subarray(index * rowBytes, index * rowBytes + idBytes)
-      this.#tables.payloads.putSync(slot, encodePayload(id, contentTypes[index]!, contents[index]!))
+      const id = ids.subarray(index * idBytes, (index + 1) * idBytes)
+      const value = encodeRecord(id, contentTypes[index]!, contents[index]!, extras[index])
+      this.#tables.payloads.putSync(slot, value)
     }
   }
 
   /** The meta record and the changed blocks of live bits after these parts. */
   #after(parts: readonly GroupPart[]): NextState {
-    const blocks = new Map<number, Buffer>()
-    const setBit = (slot: number, on: boolean): void => {
-      const block = Math.floor(slot / slotsPerBlock)
-      const bits = blocks.get(block) ?? Buffer.from(this.#live.get(block) ?? emptyBlock)
-      blocks.set(block, bits)
-      const at = (slot % slotsPerBlock) >> 3
-      const bit = 1 << (slot & 7)
-      if (((bits[at]! & bit) !== 0) === on) return
-      bits[at]! ^= bit
-      pointCount += on ? 1 : -1
-    }
-    let { dimension, sequence, slotCount, pointCount } = this.#meta
-    for (const part of parts) {
-      for (const slot of part.slots) {
-        setBit(slot, true)
+    const live = new LiveDraft(this.#live)
+    let { dimension, sequence, slotCount, pointCount, hasExtendedRecords } = this.#meta
+    for (const { slots, records, leftSlots, ...part } of parts) {
+      for (const slot of slots) {
+        live.set(slot, true)
         slotCount = Math.max(slotCount, slot + 1)
       }
-      for (const slot of part.deletedSlots) setBit(slot, false)
+      for (const slot of records.slots) assert(live.has(slot), 'a payload is that of a stored point')
+      for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
-      if (part.slots.length > 0) dimension ??= part.dimension
+      if (slots.length > 0) dimension ??= part.dimension
+      if (records.extras.length > 0) hasExtendedRecords = true
     }
-    return { meta: { ...this.#meta, dimension, sequence, slotCount, pointCount }, blocks }
+    pointCount += live.added
+    const meta = { ...this.#meta, dimension, sequence, slotCount, pointCount, hasExtendedRecords }
+    return { meta, blocks: live.blocks }
   }
 }
 

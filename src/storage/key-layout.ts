@@ -1,7 +1,5 @@
 import { crc32 } from 'node:zlib'
-import { idBytes, idFromBytes, idSeedBytes, writeIdBytes } from '../base/ids.ts'
-import { contentTypes, type Payload } from '../base/point.ts'
-import type { KeyedRequest } from './store.ts'
+import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
 
 /**
  * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
@@ -25,15 +23,15 @@ import type { KeyedRequest } from './store.ts'
  *
  * DATA_DIR/points.mdb, LMDB with u32 keys in three tables:
  *
- *   payloads   slot          ->  id 16 | content type u8 | crc of the rest u32 | content, UTF-8
+ *   payloads   slot          ->  id and payload, and what the row does not know: see payload-record.ts
  *   live       slot >> 12    ->  512 bytes: bit (slot & 7) of byte (slot & 4095) >> 3 is set for a live slot;
  *                               crc of the key and of these
  *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
  *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
- *                               crc of all before
+ *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
+ *                               4: keyed requests with outcomes) | crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
- *              2 + number    ->  a keyed request: hash of its key 16 | hash of its body 16 | seed of its ids 16 |
- *                               points u32 | accepted, ms since 1970, f64 | crc of all before
+ *              2 + number    ->  a keyed request: see request-record.ts
  *              2^31 + first 31 bits of a key's hash
  *                            ->  numbers of the requests whose keys' hashes begin so, u32 each | crc of the key and of these
  *
@@ -46,6 +44,10 @@ import type { KeyedRequest } from './store.ts'
  * Before the first named collection is created, the database changes to version 4, with or without keyed requests, and
  * keeps it: a program that does not know collections must not serve, copy or repair a part of the data as if it were
  * all. catalog-layout.ts has the bytes of named collections.
+ *
+ * The first extended record of a point, and the first keyed request with outcomes, change a database to version 5, in the
+ * commit that stores them; it keeps it. So a database that nobody has stored attributes in remains one that earlier programs
+ * can open.
  */
 
 /** The version of the row file, and of a database without keyed requests. */
@@ -56,6 +58,9 @@ export const keyedFormatVersion = 3
 
 /** The version of a database whose directory has had named collections. */
 export const collectionsFormatVersion = 4
+
+/** The version of a database that has had extended records, or keyed requests with outcomes. */
+export const extendedFormatVersion = 5
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -145,50 +150,6 @@ export function rowViews(source: Buffer, dimension: number): RowView[] {
   return Array.from({ length: count }, (_, index) => new RowView(source, index * rowBytes, dimension))
 }
 
-const payloadHeadBytes = idBytes + 1 + 4
-
-/**
- * @param id its 16 bytes
- * @param contentType position in `contentTypes`
- */
-export function encodePayload(id: Uint8Array, contentType: number, content: string): Buffer {
-  const value = Buffer.alloc(payloadHeadBytes + Buffer.byteLength(content))
-  value.set(id)
-  value[idBytes] = contentType
-  value.write(content, payloadHeadBytes)
-  value.writeUInt32LE(payloadChecksum(value), idBytes + 1)
-  return value
-}
-
-/** The id and payload of a value, or undefined when its checksum does not match. */
-export function decodePayload(value: Buffer): { id: string; payload: Payload } | undefined {
-  const parts = splitPayload(value)
-  const contentType = parts && contentTypes[parts.contentType]
-  if (contentType === undefined) return undefined
-  return {
-    id: idFromBytes(value),
-    payload: { contentType, content: value.toString('utf8', payloadHeadBytes) },
-  }
-}
-
-/** The parts of a value as views of it, or undefined when its checksum does not match. */
-export function splitPayload(
-  value: Buffer,
-): { readonly id: Buffer; readonly contentType: number; readonly content: Buffer } | undefined {
-  if (value.length < payloadHeadBytes || value.readUInt32LE(idBytes + 1) !== payloadChecksum(value)) {
-    return undefined
-  }
-  return {
-    id: value.subarray(0, idBytes),
-    contentType: value[idBytes]!,
-    content: value.subarray(payloadHeadBytes),
-  }
-}
-
-function payloadChecksum(value: Buffer): number {
-  return crc32(value.subarray(payloadHeadBytes), crc32(value.subarray(0, idBytes + 1)))
-}
-
 /** Slots in one value of the table `live`. */
 export const slotsPerBlock = 4096
 
@@ -230,6 +191,10 @@ export interface Meta {
   readonly keyedRequests?: RequestQueue | undefined
   /** Of the default collection: whether there have been others. */
   readonly hasCollections?: boolean
+  /** Whether there have been extended records of points. */
+  readonly hasExtendedRecords?: boolean | undefined
+  /** Whether there have been keyed requests with outcomes. */
+  readonly hasOutcomes?: boolean | undefined
 }
 
 /** The numbers of the keyed requests: from the oldest on. */
@@ -241,9 +206,14 @@ export interface RequestQueue {
 export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
 
 export function encodeMeta(meta: Meta): Buffer {
-  const { dimension, sequence, slotCount, pointCount, keyedRequests } = meta
-  const value = Buffer.alloc(keyedRequests === undefined ? metaBytes : keyedMetaBytes)
-  value.writeUInt32LE(versionOf(meta), 0)
+  const { dimension, sequence, slotCount, pointCount } = meta
+  const version = versionOf(meta)
+  const isExtended = version === extendedFormatVersion
+  const keyedRequests = meta.keyedRequests ?? (isExtended ? { first: 0, count: 0 } : undefined)
+  const value = Buffer.alloc(
+    isExtended ? extendedMetaBytes : keyedRequests === undefined ? metaBytes : keyedMetaBytes,
+  )
+  value.writeUInt32LE(version, 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
   value.writeDoubleLE(slotCount, 16)
@@ -252,25 +222,46 @@ export function encodeMeta(meta: Meta): Buffer {
     value.writeUInt32LE(keyedRequests.first, 32)
     value.writeUInt32LE(keyedRequests.count, 36)
   }
+  if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
 }
 
 /** The oldest version that can say it. */
-function versionOf({ keyedRequests, hasCollections }: Meta): number {
+function versionOf({ keyedRequests, hasCollections, hasExtendedRecords, hasOutcomes }: Meta): number {
+  if (hasExtendedRecords === true || hasOutcomes === true) return extendedFormatVersion
   if (hasCollections === true) return collectionsFormatVersion
   return keyedRequests === undefined ? formatVersion : keyedFormatVersion
 }
 
+const metaFlags = { hasCollections: 1, hasExtendedRecords: 2, hasOutcomes: 4 } as const
+
+type MetaFlags = Pick<Meta, keyof typeof metaFlags>
+
+const flagNames = Object.keys(metaFlags) as (keyof MetaFlags)[]
+
+function flagsOf(meta: MetaFlags): number {
+  return flagNames.reduce((flags, name) => (meta[name] === true ? flags | metaFlags[name] : flags), 0)
+}
+
+function fromFlags(flags: number): MetaFlags {
+  return Object.fromEntries(
+    flagNames.filter((name) => (flags & metaFlags[name]) !== 0).map((name) => [name, true]),
+  )
+}
+
 const metaBytes = 36
 const keyedMetaBytes: number = metaBytes + 8
+const flagsAt = 40
+const extendedMetaBytes: number = keyedMetaBytes + 4
 
 /** By format version: the lengths of a meta record, which tells whether it has keyed requests. */
 const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
   [formatVersion, [metaBytes]],
   [keyedFormatVersion, [keyedMetaBytes]],
   [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
+  [extendedFormatVersion, [extendedMetaBytes]],
 ])
 
 /** Keys of the table `meta`. */
@@ -310,7 +301,7 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
   if (!lengths.includes(value.length) || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
     return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
-  const isKeyed = value.length === keyedMetaBytes
+  const isKeyed = value.length >= keyedMetaBytes
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
@@ -318,13 +309,9 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
     pointCount: value.readDoubleLE(24),
     keyedRequests: isKeyed ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36) } : undefined,
     ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
+    ...(version === extendedFormatVersion ? fromFlags(value.readUInt32LE(flagsAt)) : {}),
   }
 }
-
-/** Bytes of the hashes of keys and bodies. */
-export const requestHashBytes = 16
-
-export const keyedRequestBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8 + 4
 
 /** The range of numbers of keyed requests, which then wrap around: far more than can exist at once. */
 export const requestNumbers: number = 2 ** 31 - 2
@@ -345,32 +332,6 @@ export function isKeyOfRequest(key: number): boolean {
 export function keyOfHash(hash: Uint8Array): number {
   const first = (hash[0]! << 24) | (hash[1]! << 16) | (hash[2]! << 8) | hash[3]!
   return 2 ** 31 + (first >>> 1)
-}
-
-/** Writes a keyed request to `target` at `offset`. */
-export function encodeKeyedRequest(target: Buffer, offset: number, request: KeyedRequest): void {
-  target.set(request.keyHash, offset)
-  target.set(request.bodyHash, offset + requestHashBytes)
-  target.set(request.idSeed, offset + 2 * requestHashBytes)
-  let at = target.writeUInt32LE(request.points, offset + 2 * requestHashBytes + idSeedBytes)
-  at = target.writeDoubleLE(request.acceptedMs, at)
-  target.writeUInt32LE(crc32(target.subarray(offset, at)), at)
-}
-
-/** A keyed request, its hashes and its seed as views; undefined when it does not match its checksum. */
-export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
-  const end = keyedRequestBytes - 4
-  if (value.length !== keyedRequestBytes || value.readUInt32LE(end) !== crc32(value.subarray(0, end))) {
-    return undefined
-  }
-  const seedAt = 2 * requestHashBytes
-  return {
-    keyHash: value.subarray(0, requestHashBytes),
-    bodyHash: value.subarray(requestHashBytes, seedAt),
-    idSeed: value.subarray(seedAt, seedAt + idSeedBytes),
-    points: value.readUInt32LE(seedAt + idSeedBytes),
-    acceptedMs: value.readDoubleLE(seedAt + idSeedBytes + 4),
-  }
 }
 
 export function encodeRequestNumbers(key: number, numbers: readonly number[]): Buffer {

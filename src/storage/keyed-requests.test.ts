@@ -3,21 +3,16 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
+import { crc32 } from 'node:zlib'
 import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { databasePath } from './data-directory.ts'
 import { faultOfDatabase } from './database-check.ts'
-import {
-  encodeKeyedRequest,
-  keyedRequestBytes,
-  keyOfHash,
-  keyOfRequest,
-  type RequestQueue,
-  requestNumbers,
-} from './key-layout.ts'
+import { keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
 import { addRequests, faultsOfRequests, findRequest, type RequestBounds } from './keyed-requests.ts'
 import { openStore } from './lmdb-store.ts'
-import type { Insertion, KeyedRequest } from './store.ts'
+import { checkOutcome, decodeKeyedRequest, encodeKeyedRequest } from './request-record.ts'
+import type { Insertion, ItemOutcome, KeyedRequest } from './store.ts'
 import { openDatabase, openTables, readMeta, type Tables } from './tables.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -47,9 +42,8 @@ function add(
   queue: RequestQueue,
   bounds: RequestBounds = day,
 ): RequestQueue {
-  const encoded = Buffer.alloc(requests.length * keyedRequestBytes)
-  for (const [index, each] of requests.entries()) encodeKeyedRequest(encoded, index * keyedRequestBytes, each)
-  return tables.root.transactionSync(() => addRequests(tables.meta, encoded, queue, bounds))
+  const records = requests.map(encodeKeyedRequest)
+  return tables.root.transactionSync(() => addRequests(tables.meta, records, queue, bounds))
 }
 
 function found(key: number): number | undefined {
@@ -128,6 +122,105 @@ describe('keyed requests', () => {
     )
     assert.deepEqual(queue, { first: 3, count: 10 })
     assert.deepEqual(range(400, 410).map(found), range(400, 410))
+  })
+})
+
+describe('the outcome of a keyed request', () => {
+  const own = 'abcdef00-1122-4344-8566-778899aabbcc'
+  const mixed: KeyedRequest = {
+    ...request(1),
+    points: 5,
+    outcome: [
+      null,
+      own,
+      { reason: 'already_exists', message: 'vectors[2]: a point with the id ü🦊 exists' },
+      null,
+      { reason: 'memory_full', message: '' },
+    ],
+  }
+  const outcomeOf = (key: number): KeyedRequest['outcome'] =>
+    findRequest(tables.meta, request(key).keyHash)?.outcome
+
+  it('is kept with it, and goes with it', () => {
+    let queue = add([request(0), mixed, request(2)], { first: 0, count: 0 })
+    assert.deepEqual(outcomeOf(1), mixed.outcome)
+    assert.equal(outcomeOf(0), undefined)
+    assert.deepEqual([0, 1, 2].map(found), [0, 5, 2])
+    assert.deepEqual([...faultsOfRequests(tables.meta)], [])
+    queue = add([request(3)], queue, { ...day, maxKeys: 2 })
+    assert.deepEqual([0, 1, 2, 3].map(found), [undefined, undefined, 2, 3])
+    assert.equal(entries(), queue.count + 1)
+  })
+
+  it('is what it was, however many points and of whichever kind', () => {
+    const outcomes: readonly (readonly ItemOutcome[])[] = [
+      Array<null>(10_000).fill(null),
+      Array<string>(10_000).fill(own),
+      range(0, 3000).map((index) => ({ reason: 'invalid_argument', message: `vectors[${index}] is wrong` })),
+      range(0, 100).map((index) => (index % 2 === 0 ? null : own)),
+      [{ reason: 'internal', message: 'x'.repeat(100_000) }],
+    ]
+    for (const outcome of outcomes) {
+      const kept = { ...request(7), points: outcome.length, outcome }
+      assert.deepEqual(decodeKeyedRequest(encodeKeyedRequest(kept)), kept)
+    }
+  })
+
+  it('is not read when any byte of the record is changed, nor one that nobody could have written', () => {
+    const sound = encodeKeyedRequest(mixed)
+    for (let at = 0; at < sound.length; at += 1) {
+      const damaged = Buffer.from(sound)
+      damaged[at]! ^= 4
+      assert.equal(decodeKeyedRequest(damaged), undefined, `byte ${at}`)
+      assert.equal(decodeKeyedRequest(sound.subarray(0, at)), undefined, `${at} bytes`)
+    }
+    const forgeries: readonly ((record: Buffer) => void)[] = [
+      (record) => record.writeUInt32LE(4, 48),
+      (record) => record.writeUInt32LE(6, 48),
+      (record) => record.writeUInt8(3, 60),
+      (record) => record.writeUInt8(200, 60 + 1 + 17 + 1),
+      (record) => record.writeUInt32LE(2 ** 31, 60 + 1 + 17 + 2),
+      (record) => record.write('x', 60 + 1 + 17 + 6),
+    ]
+    for (const [index, forge] of forgeries.entries()) {
+      const forged = Buffer.from(sound)
+      forge(forged)
+      forged.writeUInt32LE(crc32(forged.subarray(0, forged.length - 4)), forged.length - 4)
+      assert.equal(decodeKeyedRequest(forged), undefined, `forgery ${index}`)
+    }
+  })
+
+  it('that is too large for a record is refused before anything is stored', async () => {
+    await tables.root.close()
+    const store = await openStore({ dataDir, logger })
+    const outcome = Array<string>(61_682).fill(own)
+    const tooLarge = { ...request(1), points: outcome.length, outcome }
+    const refusal = { reason: 'request_too_large', message: /takes 1048594 bytes .* the most is 1048512/ }
+    assert.throws(() => checkOutcome(outcome), refusal)
+    await assert.rejects(store.commit(groupOf([], [tooLarge])), refusal)
+    const largest = { ...tooLarge, points: outcome.length - 5, outcome: outcome.slice(5) }
+    await store.commit(groupOf([], [largest]))
+    assert.deepEqual(store.keyedRequest(largest.keyHash)?.outcome, largest.outcome)
+    await store.close()
+    tables = await openDatabase(dataDir)
+  })
+
+  it('is stored without any point too, in a database of a format that earlier programs refuse', async () => {
+    await tables.root.close()
+    let store = await openStore({ dataDir, logger })
+    const refused = { ...mixed, points: 1, outcome: mixed.outcome!.slice(2, 3) }
+    await store.commit(groupOf([], [request(0)]))
+    await store.commit(groupOf([], [refused]))
+    assert.deepEqual([store.sequence, store.slotCount, store.keyedRequestCount], [0, 0, 2])
+    assert.equal(store.hasExtendedRecords, false)
+    await store.close()
+    store = await openStore({ dataDir, logger })
+    assert.deepEqual(store.keyedRequest(refused.keyHash)?.outcome, refused.outcome)
+    assert.equal(store.keyedRequest(request(0).keyHash)?.outcome, undefined)
+    await store.close()
+    tables = await openDatabase(dataDir)
+    assert.equal(tables.meta.getBinary(0)!.readUInt32LE(0), 5)
+    assert.deepEqual([...faultsOfRequests(tables.meta)], [])
   })
 })
 

@@ -1,21 +1,20 @@
 import {
-  decodeKeyedRequest,
   decodeRequestNumbers,
   encodeRequestNumbers,
   firstRequestKey,
   isKeyOfRequest,
-  keyedRequestBytes,
   keyOfHash,
   keyOfRequest,
   type RequestQueue,
   requestNumbers,
 } from './key-layout.ts'
+import { decodeKeyedRequest } from './request-record.ts'
 import type { KeyedRequest } from './store.ts'
 import type { Table } from './table.ts'
 
 /**
- * Requests that are recognized by their keys, in the table `meta` (key-layout.ts has the bytes): a queue of records in
- * the order of their commits, and by hash of the key the places of its records in the queue.
+ * Requests that are recognized by their keys, in the table `meta` (key-layout.ts and request-record.ts have the bytes): a
+ * queue of records in the order of their commits, and by hash of the key the places of its records in the queue.
  *
  *   hash of a key ──> numbers of requests ──> requests   oldest ├──┼──┼──┼──┤ newest
  *                                                        removed ┘         └ added
@@ -48,21 +47,19 @@ export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | u
 }
 
 /**
- * Adds encoded requests to the queue, and removes those that are too old or too many: a few more than were added, so that
+ * Adds records of requests to the queue, and removes those that are too old or too many: a few more than were added, so that
  * the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
  *
  * @throws RequestFault if a record to be changed is damaged
  */
 export function addRequests(
   table: Table,
-  encoded: Buffer,
+  records: readonly Buffer[],
   queue: RequestQueue,
   { maxKeys, keyLifeMs }: RequestBounds,
 ): RequestQueue {
   let { first, count } = queue
-  const added = encoded.length / keyedRequestBytes
-  for (let index = 0; index < added; index += 1) {
-    const value = encoded.subarray(index * keyedRequestBytes, (index + 1) * keyedRequestBytes)
+  for (const value of records) {
     const number = (first + count) % requestNumbers
     const key = keyOfHash(value)
     table.putSync(keyOfRequest(number), value)
@@ -70,7 +67,7 @@ export function addRequests(
     count += 1
   }
   const expiredBeforeMs = Date.now() - keyLifeMs
-  for (let left = 2 * added + extraRemovals; left > 0 && count > 0; left -= 1) {
+  for (let left = 2 * records.length + extraRemovals; left > 0 && count > 0; left -= 1) {
     const value = table.getBinary(keyOfRequest(first))
     const oldest = value && decodeKeyedRequest(value)
     // The age of a damaged request is unknown: it stays until there are too many.

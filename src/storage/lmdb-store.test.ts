@@ -20,10 +20,10 @@ import {
 } from '../../test/support/stored-points.ts'
 import { newId } from '../base/ids.ts'
 import { createLogger } from '../base/log.ts'
+import { partsOf } from './group-parts.ts'
 import { rowBytesOf, rowsHeaderBytes } from './key-layout.ts'
 import { openStore } from './lmdb-store.ts'
 import type { Insertion, Store } from './store.ts'
-import { partsOf } from './writer-messages.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string
@@ -64,8 +64,8 @@ describe('the store', () => {
       assert.equal(store.sequence, 5001)
       assert.equal(store.slotCount, 5001)
       assert.deepEqual([...(await contentsOf(store))], asLoaded([exact, ...others]))
-      assert.deepEqual(store.payload(0, exact.id), exact.point.payload)
-      assert.equal(store.payload(0, newId()), undefined)
+      assert.deepEqual(store.record(0, exact.id)?.payload, exact.point.payload)
+      assert.equal(store.record(0, newId()), undefined)
     })
   })
 
@@ -75,7 +75,7 @@ describe('the store', () => {
     await withStore(async (store) => {
       await store.commit(groupOf(points))
       await store.commit(groupOf([{ kind: 'delete', slot: 3, id: points[3]!.id, sequence: 11 }]))
-      assert.equal(store.payload(3, points[3]!.id), undefined)
+      assert.equal(store.record(3, points[3]!.id), undefined)
     })
     await withStore(async (store) => {
       assert.ok(!(await contentsOf(store)).has(3))
@@ -94,9 +94,7 @@ describe('the store', () => {
       gone.set(after, { kind: 'delete', slot, id: old[slot]!.id, sequence: 5000 + slot })
     }
     const mixed = added.flatMap((each, index) => [each, ...(gone.has(index) ? [gone.get(index)!] : [])])
-    assert.ok(
-      [...partsOf(0, groupOf(mixed))].filter(({ deletedSlots }) => deletedSlots.length > 0).length > 2,
-    )
+    assert.ok([...partsOf(0, groupOf(mixed))].filter(({ leftSlots }) => leftSlots.length > 0).length > 2)
     await withStore(async (store) => {
       await store.commit(groupOf(old))
       await store.commit(groupOf(mixed))
@@ -104,7 +102,7 @@ describe('the store', () => {
     await withStore(async (store) => {
       assert.equal(store.sequence, 5003)
       assert.deepEqual([...(await contentsOf(store))], asLoaded([...old.slice(4), ...added]))
-      for (const { slot, id } of old.slice(0, 4)) assert.equal(store.payload(slot, id), undefined)
+      for (const { slot, id } of old.slice(0, 4)) assert.equal(store.record(slot, id), undefined)
     })
   })
 
@@ -236,7 +234,7 @@ describe('a failing disk', () => {
       await assert.rejects(store.commit(groupOf(large)), { reason: 'disk_full' })
       assert.equal(disk.left, 0)
       assert.equal(store.slotCount, 3)
-      assert.equal(store.payload(3, large[0]!.id), undefined)
+      assert.equal(store.record(3, large[0]!.id), undefined)
       await store.commit(groupOf([last]))
     }, disk)
     await withStore(async (store) =>
@@ -279,7 +277,7 @@ describe('a failing disk', () => {
         await assert.rejects(store.commit(groupOf([insertion(3, 4)])), refusal)
         await assert.rejects(store.commit(groupOf([insertion(3, 5)])), refusal)
         assert.equal(disk.left, 0)
-        assert.deepEqual(store.payload(0, first[0]!.id), first[0]!.point.payload)
+        assert.deepEqual(store.record(0, first[0]!.id)?.payload, first[0]!.point.payload)
       }, disk)
       await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(first)))
     })

@@ -6,6 +6,7 @@ import { mainNumber } from './catalog-layout.ts'
 import { checkWritable, makeDirectory, syncDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import { databaseBytes } from './environment.ts'
+import { HeldReads } from './held-reads.ts'
 import type { RequestBounds } from './keyed-requests.ts'
 import { PointStore } from './point-store.ts'
 import type { Store } from './store.ts'
@@ -82,7 +83,7 @@ async function openPoints(
   /** After some failed writes LMDB refuses to read too, until its environment is opened anew: by then the writer has closed its side. */
   const reopen = async (): Promise<void> => {
     if (store === undefined || store.isClosed) return
-    store.closeSnapshots()
+    store.endReads()
     await tables.root.close()
     tables = await openDatabase(dataDir)
     store.useTables(tables)
@@ -100,6 +101,7 @@ async function openPoints(
   const made = new PointStore({
     tables,
     writer: points,
+    heldReads: new HeldReads(),
     onCommit,
     databaseBytes: () => databaseBytes(tables.root),
     onClose: async () => {

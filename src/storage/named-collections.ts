@@ -16,6 +16,7 @@ import {
 import { collectionDirectory, collectionsPath, damaged } from './data-directory.ts'
 import { isDiskFull } from './disk-full.ts'
 import { databaseBytes } from './environment.ts'
+import { HeldReads } from './held-reads.ts'
 import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.ts'
 import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
 import { PointStore } from './point-store.ts'
@@ -41,6 +42,7 @@ export class NamedCollections {
   #opened: CheckedCollections | undefined
   #writer: Writer | undefined
   readonly #stores = new Map<number, PointStore>()
+  readonly #heldReads = new HeldReads()
   /** By number, of stores that are not open. */
   readonly #rowFileBytes = new Map<number, number>()
   /** The last change of the catalog: changes run one at a time. */
@@ -140,6 +142,7 @@ export class NamedCollections {
     const store = new PointStore({
       tables: this.#opened.tables.of(number, name),
       writer,
+      heldReads: this.#heldReads,
       onCommit: this.#options.onCommit,
       // All collections share one file, whose pages cannot be attributed to one of them.
       databaseBytes: () => 0,
@@ -216,7 +219,7 @@ export class NamedCollections {
   /** As that of the default collection, for all at once. */
   async #reopen(): Promise<void> {
     if (this.#isClosing || this.#opened === undefined) return
-    for (const store of this.#stores.values()) store.closeSnapshots()
+    for (const store of this.#stores.values()) store.endReads()
     await this.#opened.tables.root.close()
     this.#opened = openCheckedCollections(this.#options.dataDir)
     const { tables } = this.#opened as { readonly tables: CollectionTables }

@@ -1,23 +1,31 @@
+import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
-import type { Payload } from '../base/point.ts'
+import { idToBytes } from '../base/ids.ts'
 import type { CollectionWriter } from './collection-writer.ts'
 import { damaged } from './data-directory.ts'
-import {
-  blockBytes,
-  decodePayload,
-  rowBytesOf,
-  rowHeadBytes,
-  rowsHeaderBytes,
-  slotsPerBlock,
-} from './key-layout.ts'
+import { currentRead, type HeldReads } from './held-reads.ts'
+import { blockBytes, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
 import { findRequest, RequestFault } from './keyed-requests.ts'
+import { payloadOf, type RecordParts, splitRecord } from './payload-record.ts'
+import { recordBatches } from './record-batches.ts'
 import { StoreSnapshot } from './snapshot-source.ts'
-import type { KeyedRequest, Snapshot, Store, StoredRows, VectorsOnDisk, WriteGroup } from './store.ts'
+import type {
+  KeyedRequest,
+  PointRecord,
+  RecordBatch,
+  Snapshot,
+  Store,
+  StoredRows,
+  VectorsOnDisk,
+  WriteGroup,
+} from './store.ts'
 import { faultIn, readLive, type Tables } from './tables.ts'
 
 export interface PointStoreParts {
   readonly tables: Tables
   readonly writer: CollectionWriter
+  /** Of the environment. */
+  readonly heldReads: HeldReads
   /** Called with the seconds that each commit took. */
   readonly onCommit?: ((seconds: number) => void) | undefined
   /** Bytes of LMDB's file that are this collection's. */
@@ -36,6 +44,8 @@ export class PointStore implements Store {
   readonly #writer: CollectionWriter
   readonly #snapshots = new Set<Snapshot>()
   #tables: Tables
+  /** While a commit is under way: what was committed before. */
+  #before: Transaction | undefined
   #isClosed = false
   /** After a failed write: see `useTables`. */
   #isReopened = false
@@ -87,8 +97,30 @@ export class PointStore implements Store {
 
   async commit(group: WriteGroup): Promise<void> {
     const started = performance.now()
-    await this.#writer.commit(group)
+    // Readers do not know of the points that insertions store before they are acknowledged.
+    if (group.changes.every(({ kind }) => kind === 'insert')) await this.#writer.commit(group)
+    else await this.#commitUnseen(group)
     this.#parts.onCommit?.((performance.now() - started) / 1000)
+  }
+
+  /** Commits changes of stored points: until that is acknowledged, reads see what was before. */
+  async #commitUnseen(group: WriteGroup): Promise<void> {
+    const { heldReads } = this.#parts
+    await heldReads.enter()
+    try {
+      this.#before = currentRead(this.#tables.root)
+      await this.#writer.commit(group)
+    } finally {
+      this.#endBefore()
+      heldReads.leave()
+    }
+  }
+
+  #endBefore(): void {
+    if (this.#before === undefined) return
+    this.#before.done()
+    this.#before = undefined
+    this.#tables.root.resetReadTxn()
   }
 
   get keyedRequestCount(): number {
@@ -109,9 +141,19 @@ export class PointStore implements Store {
     }
   }
 
-  payload(slot: number, id: string): Payload | undefined {
+  get hasExtendedRecords(): boolean {
+    return this.#writer.state.meta.hasExtendedRecords === true
+  }
+
+  records(): Generator<RecordBatch, void> {
+    // The read transaction can be older than the last commit.
+    this.#tables.root.resetReadTxn()
+    return recordBatches(this.#tables.payloads)
+  }
+
+  record(slot: number, id: string): PointRecord | undefined {
     try {
-      return this.#payload(slot, id)
+      return this.#record(slot, idToBytes(id))
     } catch (error) {
       if (this.#writer.isBroken && !this.#isReopened) {
         throw new DatabaseError('not_ready', 'the disk failed, and payloads are being opened anew: try again')
@@ -120,13 +162,14 @@ export class PointStore implements Store {
     }
   }
 
-  #payload(slot: number, id: string): Payload | undefined {
-    const record = this.#readPayload(slot)
-    if (record?.id === id) return record.payload
+  #record(slot: number, id: Uint8Array): PointRecord | undefined {
+    const parts = this.#readRecord(slot)
+    if (parts?.id.equals(id)) return this.#recordOf(slot, parts)
+    if (this.#before !== undefined) return undefined
     // The read transaction can be older than the last commit: try again with a new one.
     this.#tables.root.resetReadTxn()
-    const fresh = this.#readPayload(slot)
-    return fresh?.id === id ? fresh.payload : undefined
+    const fresh = this.#readRecord(slot)
+    return fresh?.id.equals(id) ? this.#recordOf(slot, fresh) : undefined
   }
 
   snapshot(onClose: () => void): Snapshot {
@@ -141,7 +184,7 @@ export class PointStore implements Store {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.closeSnapshots()
+    for (const snapshot of this.#snapshots) snapshot.close()
     await this.#writer.close()
     await this.#parts.onClose()
   }
@@ -150,8 +193,10 @@ export class PointStore implements Store {
     return this.#isClosed
   }
 
-  closeSnapshots(): void {
+  /** Ends all reads that are under way, before the environment is closed. */
+  endReads(): void {
     for (const snapshot of this.#snapshots) snapshot.close()
+    this.#endBefore()
   }
 
   /** Replaces the tables after a failed write: the LMDB environment was opened anew, for reading. */
@@ -160,16 +205,25 @@ export class PointStore implements Store {
     this.#isReopened = true
   }
 
-  #readPayload(slot: number): { id: string; payload: Payload } | undefined {
-    const value = this.#tables.payloads.getBinary(slot)
+  #readRecord(slot: number): RecordParts | undefined {
+    const value = this.#tables.payloads.getBinary(slot, this.#before)
     if (value === undefined) return undefined
-    const record = decodePayload(value)
-    if (record !== undefined) return record
+    const parts = splitRecord(value)
+    if (parts !== undefined) return parts
     throw this.#damaged(`the payload of slot ${slot} does not match its checksum`)
   }
 
-  #damaged(fault: string): DatabaseError {
+  #recordOf(slot: number, parts: RecordParts): PointRecord {
+    const { version, order } = parts.extras ?? {}
+    try {
+      return { payload: payloadOf(parts), version, order }
+    } catch (cause) {
+      throw this.#damaged(`the attributes of slot ${slot} are not what was stored`, cause)
+    }
+  }
+
+  #damaged(fault: string, cause?: unknown): DatabaseError {
     const { files } = this.#tables
-    return damaged(files.database, faultIn(files, fault))
+    return damaged(files.database, faultIn(files, fault), cause)
   }
 }

@@ -1,8 +1,11 @@
 import { closeSync, fsyncSync, openSync, writeSync } from 'node:fs'
 import { join } from 'node:path'
+import { attributesToJson } from '../base/attribute-json.ts'
+import { DateTime } from '../base/attributes.ts'
+import { formatDateTime } from '../base/datetime.ts'
 import { newId } from '../base/ids.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
-import { contentTypes } from '../base/point.ts'
+import type { Payload } from '../base/point.ts'
 import { makeDirectory, setAsidePath } from './data-directory.ts'
 import {
   decodeBlock,
@@ -12,10 +15,10 @@ import {
   encodeMeta,
   metaKeys,
   rowsHeader,
-  splitPayload,
 } from './key-layout.ts'
 import { removeRequests } from './keyed-requests.ts'
-import type { DamagedPoint, Findings, Survey } from './survey.ts'
+import { splitRecord } from './payload-record.ts'
+import { type DamagedPoint, type Findings, payloadIn, type Survey } from './survey.ts'
 import { writeWholeFile } from './whole-file.ts'
 
 /**
@@ -56,19 +59,28 @@ async function keep(survey: Survey, damage: readonly DamagedPoint[]): Promise<st
 function lineOf(survey: Survey, { slot, id, fault }: DamagedPoint): string {
   const { row, payload } = survey.bytesOf(slot)
   const sequence = row?.verify()
-  const parts = payload && splitPayload(payload)
+  const record = payload && splitRecord(payload)
+  const whole = record && payloadIn(record)
   const fields = JSON.stringify({
     id,
     slot,
     fault,
     ...(sequence === undefined ? { damaged_row: row?.bytes.toString('base64') } : { sequence }),
-    ...(parts === undefined
-      ? { damaged_payload: payload?.toString('base64') }
-      : { content_type: contentTypes[parts.contentType], content: parts.content.toString('utf8') }),
+    ...(whole === undefined ? { damaged_payload: payload?.toString('base64') } : fieldsOf(whole)),
+    ...(record?.extras === undefined ? {} : { version: record.extras.version, order: record.extras.order }),
   })
   return sequence === undefined
     ? `${fields}\n`
     : `${fields.slice(0, -1)},"vector":${jsonNumbers(row!.vector)}}\n`
+}
+
+function fieldsOf({ contentType, content, attributes, expiresAtUs }: Payload): object {
+  return {
+    content_type: contentType,
+    content,
+    ...(attributes === undefined ? {} : { attributes: JSON.parse(attributesToJson(attributes)) as object }),
+    ...(expiresAtUs === undefined ? {} : { expires_at: formatDateTime(new DateTime(expiresAtUs)) }),
+  }
 }
 
 function writeHeader(path: string, dimension: number): void {

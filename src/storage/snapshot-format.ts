@@ -8,8 +8,10 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  *   header    ├ VICNSNAP 8 │ version u32 │ dimension u32 (0: none yet) │ sequence f64 │ points f64 │
  *             │ database id 16 │ crc u32 ┤
  *
- *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │ crc u32 ┤
- *             ├ vector f32 x dimension │ content, UTF-8 │ crc u32 ┤
+ *   a point   ├ id 16 │ sequence f64 │ content bytes u32 │ content type u32 │
+ *             │ in version 3: version f64 │ order f64 │ expires, µs since 1970, f64 (NaN: never) │ attributes bytes u32 │
+ *             │ crc u32 ┤
+ *             ├ vector f32 x dimension │ content, UTF-8 │ in version 3: attributes, canonical JSON │ crc u32 ┤
  *
  *   trailer   ├ VICNDONE 8 │ points f64 │ crc u32 ┤  and nothing after it
  *
@@ -19,17 +21,27 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  * always the same number: it would no longer depend on what came before.) A point's head has a crc of its own, so
  * that a reader never waits for a content whose length is damaged.
  *
- * The order of the points has no meaning: their sequence numbers define the order of insertion.
+ * The points are in no particular order: their own numbers tell in which order they were inserted. `sequence` is that of
+ * the change that wrote the vector, as in the row of a point.
  *
- * Version 1, which is still read, had no database id.
+ * Version 1, which is still read, had no database id. A snapshot of a database that never had extended records
+ * (payload-record.ts) is of version 2, so that earlier programs can read it: version and order of its points are their
+ * sequence numbers.
  */
 
-export const snapshotVersion = 2
+export const snapshotVersion = 3
+/** Of a database without extended records. */
+export const plainSnapshotVersion = 2
 export const snapshotHeaderBytes = 52
-const headerBytesOf: Readonly<Record<number, number>> = { 1: 36, [snapshotVersion]: snapshotHeaderBytes }
+const headerBytesOf: Readonly<Record<number, number>> = {
+  1: 36,
+  [plainSnapshotVersion]: snapshotHeaderBytes,
+  [snapshotVersion]: snapshotHeaderBytes,
+}
 /** The bytes that tell how long the header is. */
 export const snapshotStartBytes = 12
-export const pointHeadBytes: number = idBytes + 20
+const plainHeadBytes: number = idBytes + 20
+const extraHeadBytes: number = 3 * 8 + 4
 export const checksumBytes = 4
 export const snapshotTrailerBytes = 20
 
@@ -37,6 +49,8 @@ const headerMagic = Buffer.from('VICNSNAP')
 const trailerMagic = Buffer.from('VICNDONE')
 
 export interface SnapshotHeader {
+  /** Whether points have attributes, expiry, version and order of their own. */
+  readonly isExtended: boolean
   /** Of the history that `sequence` counts; undefined in a snapshot of version 1. */
   readonly databaseId: string | undefined
   /** Undefined when nothing was ever inserted. */
@@ -50,11 +64,26 @@ export interface SnapshotHeader {
 export interface PointHead {
   /** 16 bytes. */
   readonly id: Uint8Array
-  /** Of the insertion. */
+  /** Of its row. */
   readonly sequence: number
   readonly contentBytes: number
   /** Position in `contentTypes`. */
   readonly contentType: number
+  /** `sequence` in a plain snapshot. */
+  readonly version: number
+  /** `sequence` in a plain snapshot. */
+  readonly order: number
+  /** NaN: never. */
+  readonly expiresAtUs: number
+  readonly attributeBytes: number
+}
+
+/** A point and its bytes. */
+export interface SnapshotPointBytes extends PointHead {
+  readonly vector: Uint8Array
+  readonly content: Uint8Array
+  /** Canonical JSON; empty in a plain snapshot. */
+  readonly attributes: Uint8Array
 }
 
 /** The running checksum of one stream, on either side of it. */
@@ -81,7 +110,7 @@ export function encodeHeader(
 ): Buffer {
   const bytes = Buffer.alloc(snapshotHeaderBytes)
   headerMagic.copy(bytes)
-  bytes.writeUInt32LE(snapshotVersion, 8)
+  bytes.writeUInt32LE(header.isExtended ? snapshotVersion : plainSnapshotVersion, 8)
   bytes.writeUInt32LE(header.dimension ?? 0, 12)
   bytes.writeDoubleLE(header.sequence, 16)
   bytes.writeDoubleLE(header.points, 24)
@@ -111,6 +140,7 @@ export function decodeHeader(
 ): SnapshotHeader | { readonly fault: string } {
   if (!checksum.matches(bytes)) return { fault: 'its header does not match its checksum' }
   return {
+    isExtended: bytes.readUInt32LE(8) === snapshotVersion,
     databaseId:
       bytes.length < snapshotHeaderBytes ? undefined : idFromBytes(bytes.subarray(32, 32 + idBytes)),
     dimension: bytes.readUInt32LE(12) || undefined,
@@ -119,38 +149,65 @@ export function decodeHeader(
   }
 }
 
-export function pointBytes(dimension: number, contentBytes: number): number {
-  return pointHeadBytes + dimension * 4 + contentBytes + checksumBytes
+/** Bytes of a point up to its vector. */
+export function pointHeadBytes(isExtended: boolean): number {
+  return isExtended ? plainHeadBytes + extraHeadBytes : plainHeadBytes
 }
 
-/**
- * Writes a point at `offset`, where there is room for `pointBytes`. Returns the offset after it.
- *
- * @param vector its bytes
- */
+/** Bytes of a point after its head. */
+export function pointBodyBytes(
+  dimension: number,
+  { contentBytes, attributeBytes }: Pick<PointHead, 'contentBytes' | 'attributeBytes'>,
+): number {
+  return dimension * 4 + contentBytes + attributeBytes + checksumBytes
+}
+
+/** Writes a point at `offset`, where there is room for it. Returns the offset after it. */
 export function encodePoint(
   target: Buffer,
   offset: number,
-  point: PointHead & { readonly vector: Uint8Array; readonly content: Uint8Array },
+  point: SnapshotPointBytes,
+  isExtended: boolean,
   checksum: SnapshotChecksum,
 ): number {
   target.set(point.id, offset)
   let at = target.writeDoubleLE(point.sequence, offset + idBytes)
   at = target.writeUInt32LE(point.contentBytes, at)
   at = target.writeUInt32LE(point.contentType, at)
+  if (isExtended) {
+    at = target.writeDoubleLE(point.version, at)
+    at = target.writeDoubleLE(point.order, at)
+    at = target.writeDoubleLE(point.expiresAtUs, at)
+    at = target.writeUInt32LE(point.attributeBytes, at)
+  }
   const body = checksum.seal(target, offset, at)
-  target.set(point.vector, body)
-  target.set(point.content, body + point.vector.length)
-  return checksum.seal(target, body, body + point.vector.length + point.content.length)
+  let end = body
+  for (const bytes of [point.vector, point.content, point.attributes]) {
+    target.set(bytes, end)
+    end += bytes.length
+  }
+  return checksum.seal(target, body, end)
 }
 
 /** Reads a point's head whose checksum has been seen to match; `id` is a view. */
 export function decodePointHead(bytes: Buffer): PointHead {
-  return {
+  const sequence = bytes.readDoubleLE(idBytes)
+  const head = {
     id: bytes.subarray(0, idBytes),
-    sequence: bytes.readDoubleLE(idBytes),
+    sequence,
     contentBytes: bytes.readUInt32LE(idBytes + 8),
     contentType: bytes.readUInt32LE(idBytes + 12),
+  }
+  if (bytes.length === plainHeadBytes) {
+    return { ...head, version: sequence, order: sequence, expiresAtUs: Number.NaN, attributeBytes: 0 }
+  }
+  const extrasAt = idBytes + 16
+  return {
+    ...head,
+    version: bytes.readDoubleLE(extrasAt),
+    order: bytes.readDoubleLE(extrasAt + 8),
+    expiresAtUs: bytes.readDoubleLE(extrasAt + 16),
+    attributeBytes: bytes.readUInt32LE(extrasAt + 24),
   }
 }
 

@@ -1,13 +1,15 @@
 import { DatabaseError } from '../base/errors.ts'
 import { idFromBytes } from '../base/ids.ts'
-import { contentTypes, dimensionMax, type Point } from '../base/point.ts'
+import { contentTypes, dimensionMax, type Payload, type Point } from '../base/point.ts'
+import { areNumbersOfPoint, payloadOf } from './payload-record.ts'
 import {
   checksumBytes,
   decodeHeader,
   decodePointHead,
   faultOfTrailer,
   headerLength,
-  pointBytes,
+  type PointHead,
+  pointBodyBytes,
   pointHeadBytes,
   SnapshotChecksum,
   type SnapshotHeader,
@@ -15,9 +17,12 @@ import {
   snapshotTrailerBytes,
 } from './snapshot-format.ts'
 
-/** A point of a snapshot, with the sequence number of its insertion. */
+/** A point of a snapshot. */
 export interface SnapshotPoint extends Point {
+  /** Of the change that wrote its vector. */
   readonly sequence: number
+  /** Sequence number of its insertion. */
+  readonly order: number
 }
 
 /**
@@ -73,22 +78,45 @@ export class SnapshotReader {
   }
 
   async #point(index: number): Promise<SnapshotPoint> {
-    const { dimension = 0, sequence: last, points } = this.header
+    const { isExtended, dimension = 0, points } = this.header
     const where = `point ${index + 1} of ${points}, at byte ${this.#source.position},`
-    const headBytes = await this.#source.take(pointHeadBytes)
+    const headBytes = await this.#source.take(pointHeadBytes(isExtended))
     if (!this.#checksum.matches(headBytes)) throw refused(`${where} does not match its checksum`)
-    const { id, sequence, contentBytes, contentType: kind } = decodePointHead(headBytes)
-    const body = await this.#source.take(pointBytes(dimension, contentBytes) - pointHeadBytes)
+    const head = decodePointHead(headBytes)
+    const body = await this.#source.take(pointBodyBytes(dimension, head))
     if (!this.#checksum.matches(body)) throw refused(`${where} does not match its checksum`)
-    const contentType = contentTypes[kind]
     const vector = new Float32Array(dimension)
     new Uint8Array(vector.buffer).set(body.subarray(0, vector.byteLength))
+    const payload = this.#areNumbersPossible(head)
+      ? payloadIn(head, body.subarray(vector.byteLength, body.length - checksumBytes))
+      : undefined
     // This program never writes such a point.
-    if (contentType === undefined || !(sequence >= 1 && sequence <= last) || !vector.every(Number.isFinite)) {
+    if (payload === undefined || !vector.every(Number.isFinite)) {
       throw refused(`${where} is none that could have been stored`)
     }
-    const content = body.toString('utf8', vector.byteLength, body.length - checksumBytes)
-    return { id: idFromBytes(id), sequence, version: sequence, vector, payload: { contentType, content } }
+    const { id, sequence, version, order } = head
+    return { id: idFromBytes(id), sequence, version, order, vector, payload }
+  }
+
+  #areNumbersPossible({ sequence, version, order, expiresAtUs }: PointHead): boolean {
+    const isInTime = order <= sequence && sequence <= version && version <= this.header.sequence
+    return isInTime && areNumbersOfPoint(version, order, expiresAtUs)
+  }
+}
+
+/** Undefined when this is none that could have been stored. */
+function payloadIn(
+  { contentType: kind, contentBytes, expiresAtUs, version, order }: PointHead,
+  body: Buffer,
+): Payload | undefined {
+  const contentType = contentTypes[kind]
+  if (contentType === undefined) return undefined
+  const extras = { version, order, expiresAtUs, attributes: body.subarray(contentBytes) }
+  try {
+    return payloadOf({ contentType, content: body.subarray(0, contentBytes), extras })
+  } catch {
+    // Attributes that cannot be read.
+    return undefined
   }
 }
 

@@ -9,8 +9,8 @@ import type { SnapshotReader } from './snapshot-reader.ts'
 import type { Change, Store } from './store.ts'
 
 /**
- * Creates a data directory from a snapshot: the same points with the same ids, vectors, payloads and sequence
- * numbers, and so the same order among equal distances. It is written to a directory beside `dataDir`, by the
+ * Creates a data directory from a snapshot: the same points with the same ids, vectors, payloads, versions and sequence
+ * numbers, and so the same order in lists and among equal distances. It is written to a directory beside `dataDir`, by the
  * same writer as every insertion, and renamed when it is complete and durable: whatever happens, `dataDir` is
  * either unchanged or the complete snapshot.
  *
@@ -69,10 +69,10 @@ async function fill(store: Store, reader: SnapshotReader): Promise<void> {
   let changes: Change[] = []
   let bytes = 0
   let newest = 0
-  for await (const { id, sequence, ...point } of reader.points()) {
-    changes.push({ kind: 'insert', id, sequence, point })
-    bytes += point.vector.byteLength + point.payload.content.length + pointWorkBytes
-    newest = Math.max(newest, sequence)
+  for await (const { id, sequence, version, order, vector, payload } of reader.points()) {
+    changes.push({ kind: 'insert', id, sequence, version, order, point: { vector, payload } })
+    bytes += vector.byteLength + payload.content.length + pointWorkBytes
+    newest = Math.max(newest, version)
     if (bytes < groupBytes) continue
     await append(store, changes)
     changes = []
@@ -98,5 +98,5 @@ const nobody = '00000000-0000-0000-0000-000000000000'
 
 /** Large, so that there are few syncs, and little compared to the memory of a running service. */
 const groupBytes = 16 * 1024 * 1024
-/** What a point takes besides its vector and content. */
+/** What a point takes besides its vector and content, without much in the way of attributes. */
 const pointWorkBytes = 256

@@ -2,6 +2,7 @@ import { type FileHandle, open } from 'node:fs/promises'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
+import { contentTypes } from '../base/point.ts'
 import { damaged } from './data-directory.ts'
 import {
   emptyMeta,
@@ -11,15 +12,16 @@ import {
   rowsHeaderBytes,
   rowViews,
   slotsPerBlock,
-  splitPayload,
 } from './key-layout.ts'
+import { type RecordParts, splitRecord } from './payload-record.ts'
 import {
   encodeHeader,
   encodePoint,
   encodeTrailer,
-  type PointHead,
-  pointBytes,
+  pointBodyBytes,
+  pointHeadBytes,
   SnapshotChecksum,
+  type SnapshotPointBytes,
 } from './snapshot-format.ts'
 import type { Snapshot } from './store.ts'
 import { faultIn, readLive, readMeta, type Tables } from './tables.ts'
@@ -68,8 +70,9 @@ export class StoreSnapshot implements Snapshot {
   async *chunks(): AsyncGenerator<Buffer> {
     const checksum = new SnapshotChecksum()
     const { dimension, sequence } = this.#meta
+    const isExtended = this.#meta.hasExtendedRecords === true
     const { databaseId } = this
-    yield encodeHeader({ databaseId, dimension, sequence, points: this.points }, checksum)
+    yield encodeHeader({ isExtended, databaseId, dimension, sequence, points: this.points }, checksum)
     let points = 0
     if (dimension !== undefined && this.points > 0) {
       await using file = await open(this.#tables.files.rows, 'r')
@@ -77,10 +80,10 @@ export class StoreSnapshot implements Snapshot {
       let turnEndMs = performance.now() + turnMs
       for await (const block of this.#blocks(file, dimension)) {
         for (const row of this.#rowsOf(block)) {
-          const point = { ...row, ...this.#payloadOf(row) }
-          const bytes = pointBytes(dimension, point.contentBytes)
+          const point = this.#pointOf(row)
+          const bytes = pointHeadBytes(isExtended) + pointBodyBytes(dimension, point)
           if (!chunk.hasRoomFor(bytes)) yield chunk.take()
-          chunk.append(bytes, (target, offset) => encodePoint(target, offset, point, checksum))
+          chunk.append(bytes, (target, offset) => encodePoint(target, offset, point, isExtended, checksum))
           points += 1
           if (performance.now() < turnEndMs) continue
           await nextTurn()
@@ -133,19 +136,34 @@ export class StoreSnapshot implements Snapshot {
     }
   }
 
-  #payloadOf({
-    slot,
-    id,
-  }: Row): Pick<PointHead, 'contentBytes' | 'contentType'> & { readonly content: Buffer } {
+  #pointOf(row: Row): SnapshotPointBytes {
+    const { contentType, content, extras } = this.#recordOf(row)
+    const { id, sequence, vector } = row
+    const { version = sequence, order = sequence, expiresAtUs = Number.NaN } = extras ?? {}
+    const attributes = extras?.attributes ?? noBytes
+    return {
+      id,
+      sequence,
+      vector,
+      contentType: contentTypes.indexOf(contentType),
+      contentBytes: content.length,
+      content,
+      version,
+      order,
+      expiresAtUs,
+      attributeBytes: attributes.length,
+      attributes,
+    }
+  }
+
+  #recordOf({ slot, id }: Row): RecordParts {
     const transaction = this.#transaction
     if (transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was given up')
     const value = this.#tables.payloads.getBinary(slot, transaction)
-    const parts = value && splitPayload(value)
-    if (parts === undefined || !parts.id.equals(id)) {
-      const fault = value === undefined ? 'missing' : 'not what was stored there'
-      throw this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
-    }
-    return { contentBytes: parts.content.length, contentType: parts.contentType, content: parts.content }
+    const parts = value && splitRecord(value)
+    if (parts?.id.equals(id)) return parts
+    const fault = value === undefined ? 'missing' : 'not what was stored there'
+    throw this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
   }
 
   #damaged(file: 'database' | 'rows', fault: string): DatabaseError {
@@ -210,6 +228,8 @@ function bitsOf(block: Buffer): number {
   for (const byte of block) for (let bits = byte; bits !== 0; bits &= bits - 1) count += 1
   return count
 }
+
+const noBytes: Buffer = Buffer.alloc(0)
 
 /** Long enough to be worth a read and a write, short enough that a slow reader holds little memory. */
 const blockBytes = 256 * 1024

@@ -1,12 +1,13 @@
 import type { CollectionSettings, HnswSettings } from '../base/collection.ts'
+import type { Reason } from '../base/errors.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
 
 /**
  * What the engine asks of durable storage. A point lives in a slot: a small dense integer that the engine
- * assigns and reuses after a delete. `sequence` numbers are the engine's only notion of time: every insert
- * and delete gets a higher one than the change before it, and a point keeps the one of its insertion as its
- * place in that order. Numbers of changes that were refused are missing: nothing may count on the next one
- * being one higher.
+ * assigns and reuses when the point has left it. `sequence` numbers are the engine's only notion of time: every
+ * change gets a higher one than the change before it. Three of them belong to a point: the sequence number of its
+ * row, of the change that wrote its vector; its version, of its last change; and its order, of its insertion. Numbers
+ * of changes that were refused are missing: nothing may count on the next one being one higher.
  */
 export interface Store {
   /** Fixed by the first insertion ever committed; undefined before. */
@@ -50,8 +51,22 @@ export interface Store {
   /** Keyed requests on disk, expired ones included. */
   readonly keyedRequestCount: number
 
-  /** The payload in `slot` if the point that lives there has this id; read synchronously. */
-  payload(slot: number, id: string): Payload | undefined
+  /**
+   * The record of the point with this id if it lives in `slot`; read synchronously. While a commit that changes or removes
+   * points is under way, as it was before; from the moment when `commit` resolves, as it is then.
+   *
+   * @throws DatabaseError `internal` when it is damaged
+   */
+  record(slot: number, id: string): PointRecord | undefined
+
+  /** Whether any point has ever had more than a content: if not, no record has attributes, expiry, version or order. */
+  readonly hasExtendedRecords: boolean
+
+  /**
+   * What the records of all points have besides contents, in the order of slots, a bounded number at each step; for a
+   * store that nothing is committed to meanwhile. A batch is overwritten by the next one.
+   */
+  records(): Generator<RecordBatch, void>
 
   /**
    * Opens a snapshot of what is committed now. While it is open, no slot that it shows may be given to another
@@ -100,11 +115,41 @@ export interface StoredRows {
   readonly live: Uint8Array
 }
 
+/** What is stored of a point besides its row. */
+export interface PointRecord {
+  readonly payload: Payload
+  /** Undefined if it is the sequence number of the row. */
+  readonly version: number | undefined
+  /** Undefined if it is the sequence number of the row. */
+  readonly order: number | undefined
+}
+
+/** Some of the records of a store, by column: entry n of each is that of the same point. */
+export interface RecordBatch {
+  readonly count: number
+  readonly slots: Uint32Array
+  /** 16 bytes each. */
+  readonly ids: Uint8Array
+  /**
+   * Positions in `contentTypes`; `damagedType` of payload-record.ts for a record of which nothing else is
+   * known: reading it names the damage.
+   */
+  readonly contentTypes: Uint8Array
+  /** NaN where it is the sequence number of the row. */
+  readonly versions: Float64Array
+  /** NaN where it is the sequence number of the row. */
+  readonly orders: Float64Array
+  /** In microseconds since 1970; NaN where a point does not expire. */
+  readonly expiresAtUs: Float64Array
+  /** Canonical JSON in UTF-8, which `attributesFromJson` reads; undefined where a point has none. */
+  readonly attributes: readonly (Uint8Array | undefined)[]
+}
+
 export interface StoredRow {
   readonly slot: number
   /** 16 bytes. */
   readonly id: Uint8Array
-  /** Sequence number of the insertion. */
+  /** Sequence number of the change that wrote the vector. */
   readonly sequence: number
   readonly vector: Float32Array
 }
@@ -113,14 +158,32 @@ export interface StoredRow {
  * What happens to one point, and when: decided once, and the same wherever it is carried out. Where the point is kept
  * is not part of it: that is its slot, which is chosen anew each time the change is tried.
  */
-export type Change = Insertion | Deletion
+export type Change = Insertion | Update | Deletion
 
+/** `change.id` counts, whatever id the point asks for. */
 export interface Insertion {
   readonly kind: 'insert'
   /** Lower-case UUID. */
   readonly id: string
   readonly sequence: number
   readonly point: NewPoint
+  /** Of a point that is restored: the number of its last change; absent: `sequence`. */
+  readonly version?: number
+  /** Of a point that is restored: the number of its first insertion; absent: `sequence`. */
+  readonly order?: number
+}
+
+/** A change of a stored point; its version is `sequence`. */
+export interface Update {
+  readonly kind: 'update'
+  readonly id: string
+  readonly sequence: number
+  /** Which the point keeps. */
+  readonly order: number
+  /** All of it, what stays as it was too. */
+  readonly payload: Payload
+  /** With a vector, the point gets another slot; without one, it keeps its own. */
+  readonly vector: Float32Array | undefined
 }
 
 export interface Deletion {
@@ -142,16 +205,26 @@ export interface KeyedRequest {
   readonly points: number
   /** By the clock, in milliseconds since 1970. */
   readonly acceptedMs: number
+  /** How each of its points ended; absent when all were stored under ids from the seed. */
+  readonly outcome?: readonly ItemOutcome[]
 }
 
-/** Changes that become durable together, at least one. */
+/**
+ * How one point of a keyed request ended: null when it was stored under the id from the seed at its position; the id
+ * that its caller chose, in lower case; or why it was refused.
+ */
+export type ItemOutcome = null | string | { readonly reason: Reason; readonly message: string }
+
+/** Changes that become durable together: at least one, or a keyed request without any. */
 export interface WriteGroup {
   readonly changes: readonly Change[]
-  /**
-   * The placement of each change: the slot that its point gets, or leaves. The row of a point follows from its slot. No
-   * slot occurs twice.
-   */
+  /** The placement of each change: the slot that its point gets, keeps or leaves. The row of a point follows from its slot. */
   readonly slots: readonly number[]
+  /**
+   * By change: the slot that a point leaves which gets another one, as an update with a vector does. No slot occurs twice
+   * in a group, those that are left included.
+   */
+  readonly leaving?: readonly (number | undefined)[]
   /** Of those requests whose insertions have a key. */
   readonly keyedRequests?: readonly KeyedRequest[]
 }

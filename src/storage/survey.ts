@@ -1,7 +1,7 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { basename } from 'node:path'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import { contentTypes } from '../base/point.ts'
+import type { Payload } from '../base/point.ts'
 import { beyondRepair } from './data-directory.ts'
 import { damagedBlock } from './database-check.ts'
 import {
@@ -17,9 +17,9 @@ import {
   rowsHeaderBytes,
   rowViews,
   slotsPerBlock,
-  splitPayload,
 } from './key-layout.ts'
 import { faultsOfRequests } from './keyed-requests.ts'
+import { payloadOf, type RecordParts, splitRecord } from './payload-record.ts'
 import type { StoredRow } from './store.ts'
 import { readDatabaseId, readMeta, type Tables } from './tables.ts'
 
@@ -39,7 +39,7 @@ export interface Findings {
   readonly damage: readonly DamagedPoint[]
   /** Damage that does not belong to one point. */
   readonly faults: readonly string[]
-  /** The largest sequence number of a row that is as it was written. */
+  /** The largest sequence number of a row or record that is as it was written. */
   readonly newest: number
   /** The bits of whole points, by block. */
   readonly live: ReadonlyMap<number, Buffer>
@@ -97,9 +97,12 @@ export class Survey implements Disposable {
       found += 1
       const row = this.#rows?.row(slot)
       const sequence = row?.verify()
-      newest = Math.max(newest, sequence ?? 0)
+      const record = payload && splitRecord(payload)
+      newest = Math.max(newest, sequence ?? 0, record?.extras?.version ?? 0)
       const id = idOf(row, sequence, payload)
-      const faults = this.#faultsOf(slot, row, sequence, payload)
+      const faults = [...this.#faultsOfRow(slot, row, sequence)]
+      if (payload === undefined) faults.push(`its payload in ${this.#database} is missing`)
+      else faults.push(...this.#faultsOfRecord(record, row, sequence))
       // If a block of live bits is lost, the payloads tell which slots were live.
       if (!isLive && !damagedBlocks.has(Math.floor(slot / slotsPerBlock))) faults.push('its slot is not live')
       if (faults.length === 0 && ids.has(id!)) faults.push('its id is that of another point')
@@ -151,27 +154,34 @@ export class Survey implements Disposable {
     return { blocks, damagedBlocks }
   }
 
-  #faultsOf(
-    slot: number,
+  get #database(): string {
+    return basename(this.tables.files.database)
+  }
+
+  *#faultsOfRow(slot: number, row: RowView | undefined, sequence: number | undefined): Generator<string> {
+    if (slot >= this.meta.slotCount) yield 'its slot is beyond the last one'
+    if (row === undefined) yield 'its row in vectors.rows is cut off'
+    else if (sequence === undefined) yield 'its row in vectors.rows does not match its checksum'
+    else if (sequence > this.meta.sequence) yield 'its row in vectors.rows is newer than the last change'
+  }
+
+  *#faultsOfRecord(
+    record: RecordParts | undefined,
     row: RowView | undefined,
     sequence: number | undefined,
-    payload: Buffer | undefined,
-  ): string[] {
-    const faults: string[] = []
-    const database = basename(this.tables.files.database)
-    if (slot >= this.meta.slotCount) faults.push('its slot is beyond the last one')
-    if (row === undefined) faults.push('its row in vectors.rows is cut off')
-    else if (sequence === undefined) faults.push('its row in vectors.rows does not match its checksum')
-    else if (sequence > this.meta.sequence)
-      faults.push('its row in vectors.rows is newer than the last change')
-    const parts = payload && splitPayload(payload)
-    if (payload === undefined) faults.push(`its payload in ${database} is missing`)
-    else if (parts === undefined || contentTypes[parts.contentType] === undefined) {
-      faults.push(`its payload in ${database} does not match its checksum`)
-    } else if (sequence !== undefined && !parts.id.equals(row!.id)) {
-      faults.push(`its payload in ${database} is that of another point`)
+  ): Generator<string> {
+    const its = `its payload in ${this.#database}`
+    if (record === undefined) {
+      yield `${its} does not match its checksum`
+      return
     }
-    return faults
+    if (payloadIn(record) === undefined) yield `${its} has attributes that cannot be read`
+    if (sequence === undefined) return
+    if (!record.id.equals(row!.id)) yield `${its} is that of another point`
+    if (record.extras === undefined) return
+    const { version, order } = record.extras
+    if (version > this.meta.sequence) yield `${its} is newer than the last change`
+    else if (order > sequence || version < sequence) yield `${its} does not fit its row in vectors.rows`
   }
 
   #faultsBeside(): string[] {
@@ -268,6 +278,16 @@ function* liveSlotsOf(blocks: ReadonlyMap<number, Buffer>): Generator<number, un
   }
 }
 
+/** The payload in a record; undefined when its attributes cannot be read. */
+export function payloadIn(record: RecordParts): Payload | undefined {
+  try {
+    return payloadOf(record)
+  } catch {
+    // What is wrong with them matters to nobody: the bytes are kept.
+    return undefined
+  }
+}
+
 /** The id of a point from whatever is undamaged; if nothing is, the id on which row and payload agree. */
 function idOf(
   row: RowView | undefined,
@@ -277,7 +297,7 @@ function idOf(
   if (sequence !== undefined) return idFromBytes(row!.id)
   const stated = payload?.subarray(0, idBytes)
   if (stated === undefined || stated.length < idBytes) return undefined
-  return splitPayload(payload!) !== undefined || row?.id.equals(stated) ? idFromBytes(stated) : undefined
+  return splitRecord(payload!) !== undefined || row?.id.equals(stated) ? idFromBytes(stated) : undefined
 }
 
 function setBit(blocks: Map<number, Buffer>, slot: number): void {

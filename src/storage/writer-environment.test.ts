@@ -8,12 +8,12 @@ import { createLogger } from '../base/log.ts'
 import { openCollectionTables } from './collection-tables.ts'
 import { collectionsPath } from './data-directory.ts'
 import { openDataStore } from './data-store.ts'
+import { partsOf } from './group-parts.ts'
 import type { GroupWriter } from './group-writer.ts'
 import { keyOfHash } from './key-layout.ts'
 import { readMeta } from './lmdb-pages.ts'
 import type { KeyedRequest } from './store.ts'
 import { WriterEnvironment } from './writer-environment.ts'
-import { partsOf } from './writer-messages.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 let dataDir: string

@@ -1,8 +1,6 @@
-import { assert } from '../base/assert.ts'
-import { contentTypes } from '../base/point.ts'
-import { encodeKeyedRequest, keyedRequestBytes, type Meta, packRow, rowBytesOf } from './key-layout.ts'
+import type { Meta } from './key-layout.ts'
 import type { RequestBounds } from './keyed-requests.ts'
-import type { Change, Insertion, KeyedRequest, WriteGroup } from './store.ts'
+import type { RecordExtras } from './payload-record.ts'
 
 /**
  * The messages between the main thread and a writer thread. One thread writes the default collection, another one all
@@ -48,20 +46,32 @@ export interface OpenMessage {
 export interface GroupPart {
   readonly kind: 'part'
   readonly collection: number
-  /** Length of each vector; 0 when the part has no insertions. */
+  /** Length of each vector; 0 when the part has no rows. */
   readonly dimension: number
+  /** Of the rows. */
   readonly slots: Uint32Array
-  /** By insertion: a row as key-layout.ts describes it, without its checksum. */
+  /** Of points with new vectors: each as key-layout.ts describes it, without its checksum. */
   readonly rows: Uint8Array<ArrayBuffer>
-  /** By insertion: position in `contentTypes`. */
-  readonly contentTypes: Uint8Array
-  readonly contents: readonly string[]
-  readonly deletedSlots: Uint32Array
-  /** Of the whole group, with its last part: as key-layout.ts has them, one after the other. */
+  readonly records: PackedRecords
+  /** Of deleted points, and those that points with new vectors leave. */
+  readonly leftSlots: Uint32Array
+  /** Of the whole group, with its last part: as `packRequests` packs them. */
   readonly keyedRequests: Uint8Array<ArrayBuffer>
   /** Largest sequence number of the part. */
   readonly sequence: number
   readonly isLast: boolean
+}
+
+/** Payload records to store, by column: see payload-record.ts. */
+export interface PackedRecords {
+  readonly slots: Uint32Array
+  /** 16 bytes each. */
+  readonly ids: Uint8Array
+  /** Positions in `contentTypes`. */
+  readonly contentTypes: Uint8Array
+  readonly contents: readonly string[]
+  /** Undefined for a plain record; empty if all are plain. */
+  readonly extras: readonly (RecordExtras | undefined)[]
 }
 
 export interface ShutMessage {
@@ -182,91 +192,3 @@ export type FromWriter =
   | NotChangedMessage
   | ShutDoneMessage
   | ReleasedMessage
-
-/** Cuts a group into parts of about `partBytesMax`, packing each only when the iteration reaches it. */
-export function* partsOf(collection: number, group: WriteGroup): Generator<GroupPart> {
-  const { changes, slots } = group
-  assert(changes.length > 0, 'a group has changes')
-  assert(changes.length === slots.length, 'every change of a group has a slot')
-  for (let first = 0; first < changes.length; ) {
-    const end = endOfPart(changes, first)
-    yield pack(collection, group, first, end)
-    first = end
-  }
-}
-
-function endOfPart(changes: readonly Change[], first: number): number {
-  let bytes = 0
-  let end = first
-  while (end < changes.length && bytes < partBytesMax) {
-    const change = changes[end]!
-    // A deletion is a number to the writer thread.
-    if (change.kind === 'insert') {
-      const { vector, payload } = change.point
-      bytes += vector.byteLength + payload.content.length + pointWorkBytes
-    }
-    end += 1
-  }
-  return end
-}
-
-/** The changes from `first` up to `end`, and what goes with the last of the group. */
-function pack(
-  collection: number,
-  { changes, slots, keyedRequests = [] }: WriteGroup,
-  first: number,
-  end: number,
-): GroupPart {
-  const insertions: Insertion[] = []
-  const insertedSlots: number[] = []
-  const deletedSlots: number[] = []
-  let sequence = 0
-  for (let at = first; at < end; at += 1) {
-    const change = changes[at]!
-    sequence = Math.max(sequence, change.sequence)
-    if (change.kind === 'insert') {
-      insertions.push(change)
-      insertedSlots.push(slots[at]!)
-    } else deletedSlots.push(slots[at]!)
-  }
-  const isLast = end === changes.length
-  const dimension = insertions[0]?.point.vector.length ?? 0
-  return {
-    kind: 'part',
-    collection,
-    dimension,
-    slots: Uint32Array.from(insertedSlots),
-    rows: packRows(insertions, dimension),
-    contentTypes: Uint8Array.from(insertions, ({ point }) => contentTypes.indexOf(point.payload.contentType)),
-    contents: insertions.map(({ point }) => point.payload.content),
-    deletedSlots: Uint32Array.from(deletedSlots),
-    keyedRequests: packRequests(isLast ? keyedRequests : []),
-    sequence,
-    isLast,
-  }
-}
-
-function packRows(insertions: readonly Insertion[], dimension: number): Uint8Array<ArrayBuffer> {
-  const rowBytes = rowBytesOf(dimension)
-  // Not from the pool: the buffer is transferred. Not zeroed: every byte is written here or by the writer.
-  const rows = Buffer.allocUnsafeSlow(insertions.length * rowBytes)
-  for (const [index, { id, sequence, point }] of insertions.entries()) {
-    assert(point.vector.length === dimension, 'the vectors of a group have one dimension')
-    packRow(rows, index * rowBytes, { id, sequence, vector: point.vector })
-  }
-  return rows
-}
-
-function packRequests(requests: readonly KeyedRequest[]): Uint8Array<ArrayBuffer> {
-  const packed = Buffer.allocUnsafeSlow(requests.length * keyedRequestBytes)
-  for (const [index, request] of requests.entries()) {
-    encodeKeyedRequest(packed, index * keyedRequestBytes, request)
-  }
-  return packed
-}
-
-/** What a point costs besides copying it, in bytes that could be copied meanwhile. */
-const pointWorkBytes = 512
-
-/** Packing this much takes under a millisecond; then the event loop has its turn. */
-const partBytesMax = 1024 * 1024

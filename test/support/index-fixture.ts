@@ -171,6 +171,12 @@ export class IndexFixture implements AsyncDisposable {
     return rowHead + slot * (rowHead + byteLength)
   }
 
+  /** The number of a change that the caller makes by itself. */
+  nextSequence(): number {
+    this.#sequence += 1
+    return this.#sequence
+  }
+
   remove(slot: number): void {
     this.index.remove(slot)
     this.points.delete(slot)

@@ -3,7 +3,7 @@ import type { Database, InsertOptions } from '../../src/engine/database.ts'
 
 /** Inserts points that are all stored, and resolves with their ids. */
 export async function insertIds(
-  database: Database,
+  database: Pick<Database, 'insert'>,
   points: readonly NewPoint[],
   options?: InsertOptions,
 ): Promise<readonly string[]> {

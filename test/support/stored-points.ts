@@ -6,13 +6,21 @@ import type { Change, Insertion, KeyedRequest, Store, WriteGroup } from '../../s
 export const dimension = 5
 
 /** A change and its placement. */
-export type PlacedChange<Kind extends Change = Change> = Kind & { readonly slot: number }
+export type PlacedChange<Kind extends Change = Change> = Kind & {
+  readonly slot: number
+  readonly leaving?: number
+}
 
 export function groupOf(
   placed: readonly PlacedChange[],
   keyedRequests: readonly KeyedRequest[] = [],
 ): WriteGroup {
-  return { changes: placed, slots: placed.map(({ slot }) => slot), keyedRequests }
+  return {
+    changes: placed,
+    slots: placed.map(({ slot }) => slot),
+    leaving: placed.map(({ leaving }) => leaving),
+    keyedRequests,
+  }
 }
 
 /** A point that is like no other. */
@@ -49,7 +57,7 @@ export async function contentsOf(
     )
   }
   return new Map(
-    [...rows].map(([slot, row]) => [slot, { ...row, content: store.payload(slot, row.id)?.content }]),
+    [...rows].map(([slot, row]) => [slot, { ...row, content: store.record(slot, row.id)?.payload.content }]),
   )
 }
 

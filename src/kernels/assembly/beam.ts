@@ -1,5 +1,4 @@
 import * as format from '../memory-format'
-import { isLive } from './columns'
 import {
   epoch,
   FRESH,
@@ -15,6 +14,7 @@ import {
   visited,
 } from './graph-memory'
 import { areCopies, CACHE_LINE, score1, score4, prefetchCodes } from './measure'
+import { comparedMax, filter, isWanted } from './slot-filter'
 
 /**
  * The pool that a walk through the graph fills: keys in ascending order.
@@ -23,11 +23,16 @@ import { areCopies, CACHE_LINE, score1, score4, prefetchCodes } from './measure'
  * its way out of a neighbourhood that has just been emptied. Copies of an entry take no place either: where every vector
  * is stored twenty times, the beam would otherwise be a twentieth as wide. Copies beyond what the search can want are
  * rejected; the first one has the links to other points.
+ *
+ * With a filter, slots that do not match are like removed ones. They are no exception then but may be most of the pool: so
+ * it is kept to exactly `ef` slots that match and those that do not and are nearer than the last of these, as if the walk
+ * were one without a filter and with an `ef` so large that `ef` of its points match. Without a filter, the few removed
+ * points are only counted, which is cheaper.
  */
 
 export let poolCount: i32 = 0
 
-/** Slots in the pool whose point was removed. */
+/** Slots in the pool whose point was removed, or does not match the filter. */
 let poolDead: i32 = 0
 
 /** Entries of the pool that are copies of another entry. */
@@ -35,6 +40,28 @@ let poolCopies: i32 = 0
 
 /** The keys that a lane has room for. */
 const POOL_MAX: i32 = format.EF_MAX
+
+/** Slots that the walk has computed the distance of. */
+let compared: i32 = 0
+
+/** With a filter: whether the walk has ended because a scan of the matching slots is the better plan. */
+let gaveUp: bool = false
+
+/** At this many compared, the walk looks again whether the filter's slots are elsewhere. */
+let nextLook: i32 = 0
+
+/** With a filter: the place of the k-th slot that matches, if that is known, and its distance. */
+let kthPlace: i32 = -1
+let kthDistance: f32 = Infinity
+
+export function comparedCount(): i32 {
+  return compared
+}
+
+/** Whether the last walk, one with a filter, has left its task to a scan of the matching slots. */
+export function hasGivenUp(): bool {
+  return gaveUp
+}
 
 /** A pool entry: the distance's bits, which sort as the distance does, the slot, and whether it was expanded. */
 // @ts-ignore: decorator
@@ -179,7 +206,47 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
     prefetchCodes(scratch + FRESH, count)
     prefetchLists(next, level)
     next = min(offerPrefetched(count, ef, copies, near), next)
+    if (filter != 0 && isBetterScanned(ef)) return
   }
+  // The pool had no room for as many as were wanted.
+  if (filter != 0) gaveUp = poolCount == POOL_MAX && wantedCount() < ef
+}
+
+/**
+ * Whether to scan the matching slots instead: the walk has cost as much as that would, or the slots around it show that it
+ * will, because the filter's slots are elsewhere.
+ */
+function isBetterScanned(ef: i32): bool {
+  if (compared > comparedMax) gaveUp = true
+  else if (compared >= nextLook) {
+    nextLook <<= 1
+    gaveUp = isElsewhere(ef)
+  }
+  return gaveUp
+}
+
+/** Whether so few of the nearest slots match that the walk would need a larger pool, or cost more than a scan. */
+function isElsewhere(ef: i32): bool {
+  if (poolCount < NEAREST) return false
+  let matching = 0
+  for (let place = 0; place < NEAREST; place++) matching += i32(isWanted(slotOf(load<u64>(pool + (<usize>place << 3)))))
+  const places = (<f64>ef * <f64>NEAREST) / <f64>max(matching, 1)
+  return places > <f64>POOL_MAX || places * COMPARED_A_PLACE > <f64>comparedMax
+}
+
+/** Compared before the walk looks first whether the filter's slots are elsewhere. */
+const FIRST_LOOK: i32 = 512
+
+/** The nearest slots that are looked at for that. */
+const NEAREST: i32 = 256
+
+/** A walk compares at least this many slots for each place of its pool. */
+const COMPARED_A_PLACE: f64 = 6
+
+// @ts-ignore: decorator
+@inline
+function wantedCount(): i32 {
+  return poolCount - poolDead - poolCopies
 }
 
 /** The lowest bit of a key. */
@@ -216,8 +283,28 @@ function gatherFresh(node: u32, level: i32, count: i32): i32 {
 // @ts-ignore: decorator
 @inline
 function isBeyond(distance: f32, k: i32, reach: f32): bool {
+  if (filter != 0) return distance > reach * distanceOfKth(k)
   const place = k + poolDead + poolCopies
   return place <= poolCount && distance > reach * distanceOf(load<u64>(pool + (<usize>(place - 1) << 3)))
+}
+
+/**
+ * With a filter: the distance of the k-th slot that matches, copies not counted; infinite while there are fewer. Most slots
+ * are inserted behind it, so it is rarely looked for.
+ */
+function distanceOfKth(k: i32): f32 {
+  if (kthPlace >= 0) return kthDistance
+  kthPlace = i32.MAX_VALUE
+  kthDistance = Infinity
+  let left = k + poolCopies
+  for (let place = 0; place < poolCount; place++) {
+    const key = load<u64>(pool + (<usize>place << 3))
+    if (!isWanted(slotOf(key)) || --left > 0) continue
+    kthPlace = place
+    kthDistance = distanceOf(key)
+    break
+  }
+  return kthDistance
 }
 
 /** Scores the first `count` slots of FRESH and offers them to the pool; see `beam` for the other parameters. */
@@ -233,6 +320,7 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
   const fresh = scratch + FRESH
   let lowest: i32 = i32.MAX_VALUE
   if (count == 0) return lowest
+  compared += count
   // The last quartet is filled with repeats of the last slot; their scores are ignored.
   const filler = load<u32>(fresh + (<usize>(count - 1) << 2))
   store<u32>(fresh + (<usize>count << 2), filler)
@@ -249,16 +337,39 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
       const places = min(ef + poolDead + poolCopies, POOL_MAX)
       const at = placeOf(key, places)
       if (at < 0) continue
-      const isDead = !isLive(slot)
+      const isDead = !isWanted(slot)
       const others = isDead ? 0 : copiesBeside(at, key, copies)
       if (others > 0 && others > (at < near + poolDead + poolCopies ? copies : 0)) continue
-      insertAt(at, key, places)
+      if (filter != 0 && poolCount == POOL_MAX) dropLast()
+      insertAt(at, key, filter == 0 ? places : POOL_MAX)
       if (at < lowest) lowest = at
       poolDead += i32(isDead)
       poolCopies += i32(others > 0)
+      if (filter != 0) keepWanted(at, ef, others > 0)
     }
   }
   return lowest
+}
+
+/** With a filter, after an insertion at a place: drops what is behind the last of `ef` slots that match. */
+function keepWanted(at: i32, ef: i32, isCopy: bool): void {
+  if (at <= kthPlace || isCopy) kthPlace = -1
+  while (wantedCount() > ef) dropLast()
+  if (wantedCount() < ef) return
+  while (poolDead > 0 && !isWanted(lastSlot())) dropLast()
+}
+
+/** Drops the last entry of the pool, which is not empty. */
+function dropLast(): void {
+  // A slot that was removed during the walk was counted as wanted.
+  if (poolDead > 0 && !isWanted(lastSlot())) poolDead--
+  poolCount--
+}
+
+// @ts-ignore: decorator
+@inline
+function lastSlot(): u32 {
+  return slotOf(load<u64>(pool + (<usize>(poolCount - 1) << 3)))
 }
 
 /**
@@ -279,7 +390,7 @@ function copiesFrom(place: i32, step: i32, key: u64, most: i32): i32 {
   for (; place >= 0 && place < poolCount && others < TIES_MAX; place += step) {
     const other = load<u64>(pool + (<usize>place << 3))
     if (!isAsFar(key, other)) break
-    if (!isLive(slotOf(other)) || !areCopies(slotOf(key), slotOf(other))) others++
+    if (!isWanted(slotOf(other)) || !areCopies(slotOf(key), slotOf(other))) others++
     else if (++copies > most) break
   }
   return copies
@@ -306,7 +417,7 @@ export function startPool(slot: u32): void {
   emptyPool()
   store<u64>(pool, keyOf(score1(slot), slot))
   poolCount = 1
-  poolDead = i32(!isLive(slot))
+  poolDead = i32(!isWanted(slot))
   visit(slot)
 }
 
@@ -314,4 +425,8 @@ export function emptyPool(): void {
   poolCount = 0
   poolDead = 0
   poolCopies = 0
+  compared = 0
+  gaveUp = false
+  nextLook = FIRST_LOOK
+  kthPlace = -1
 }

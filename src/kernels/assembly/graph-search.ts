@@ -1,14 +1,14 @@
 import { beam, descendTo, emptyPool, offerFresh, startPool } from './beam'
-import { isLive } from './columns'
 import { resetVisited, FRESH, header, isVisited, LINKED, m0, NONE, ring, ringLength, scratch, stateOf, visit } from './graph-memory'
 import * as words from '../graph-header'
 import { setQuery } from './measure'
 import { beginRerank, exclude, nextToRerank } from './rerank'
 import { offerSlot } from './scan'
+import { isWanted } from './slot-filter'
 
 /**
  * Searches the graph and the slots that wait to be linked, and fills the query's pool of its k nearest (scan.ts) by
- * exact distance.
+ * exact distance. With a filter, only slots that match count: see beam.ts.
  *
  * The waiting slots come first: so a slot that is linked during the search has been seen already, and the graph finds
  * those that were linked before.
@@ -71,7 +71,7 @@ export function walkGraph(
   let count = 0
   for (let place = head; place < tail; place++) {
     const slot = waitingAt(place)
-    if (isVisited(slot) || !isLive(slot)) continue
+    if (isVisited(slot) || !isWanted(slot)) continue
     visit(slot)
     store<u32>(scratch + FRESH + (<usize>count << 2), slot)
     count++

@@ -1,8 +1,8 @@
 import { distanceOf, isCopyOf, poolCount, slotOf } from './beam'
-import { isLive } from './columns'
 import { NONE, pool } from './graph-memory'
 import { estimatesMetric } from './measure'
 import { clearLastDistance, lastDistance } from './scan'
+import { isWanted } from './slot-filter'
 
 /**
  * Reranking: which entries of a walk's pool are compared by their exact distance, and when that ends.
@@ -22,6 +22,8 @@ let lastKey: u64 = u64.MAX_VALUE
 let isEstimated: bool = false
 /** The walk's distance of the current entry; NaN where it is no estimate of the metric's. */
 let estimate: f64 = NaN
+/** Entries that were reranked. */
+let reranked: i32 = 0
 /** How many estimates, from `first` on, were compared with the exact distance, and the sum of their squared errors. */
 let compared: i32 = 0
 let squares: f64 = 0
@@ -39,9 +41,15 @@ export function beginRerank(metric: i32, measure: i32, rerank: i32): void {
   lastKey = u64.MAX_VALUE
   isEstimated = estimatesMetric(measure, metric)
   estimate = NaN
+  reranked = 0
   compared = 0
   squares = 0
   first = 0
+}
+
+/** How many slots the last search has compared by their exact distance, but for those that waited to be linked. */
+export function measuredCount(): i32 {
+  return reranked
 }
 
 /** Excludes a slot from this search's reranking. */
@@ -62,13 +70,14 @@ export function nextToRerank(nearest: usize, k: i32, count: i32): u32 {
     const key = load<u64>(pool + (<usize>nextPlace << 3))
     nextPlace++
     const slot = slotOf(key)
-    if (slot == excluded || !isLive(slot)) continue
+    if (slot == excluded || !isWanted(slot)) continue
     const distance = <f64>distanceOf(key)
     if (isEstimated && count == k && compared >= COMPARED_MIN) {
       const beyond = distance - load<f64>(nearest)
       if (beyond > 0 && beyond * beyond * <f64>compared > ERRORS * ERRORS * squares) return NONE
     }
     if (!isCopyOf(key, lastKey)) remaining--
+    reranked++
     lastKey = key
     if (isEstimated) estimate = distance
     // If the slot is emptied before its exact distance is computed, there is no error to count.

@@ -1,4 +1,4 @@
-import { isLive, live, normOf, norms, rowLength, rowOf, sequenceOf, sequences } from './columns'
+import { live, normOf, norms, rowLength, rowOf, sequenceOf, sequences } from './columns'
 import {
   cosineOf,
   dot32,
@@ -12,6 +12,7 @@ import {
   manhattan32,
   manhattan64,
 } from './distances'
+import { isWanted } from './slot-filter'
 
 /**
  * The exact scan, and the pool of nearest slots that it fills.
@@ -73,7 +74,7 @@ export function scan(
   return count
 }
 
-/** Offers one slot whose row is in memory, if it is live; parameters and result as of `scan`. */
+/** Offers one slot whose row is in memory, if the search wants it; parameters and result as of `scan`. */
 // @ts-ignore: decorator
 @inline
 export function offerSlot(
@@ -85,7 +86,7 @@ export function offerSlot(
   k: i32,
   count: i32,
 ): i32 {
-  if (!isLive(slot)) return count
+  if (!isWanted(slot)) return count
   return offerRow(metric, query, queryNorm, rowOf(slot), sequenceOf(slot), slot, pool, k, count)
 }
 

@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type AttributeValue, DateTime, GeoPoint, type Scalar } from '../../src/base/attributes.ts'
+import type { Filter } from '../../src/base/filter.ts'
+import { idFromBytes, writeIdBytes } from '../../src/base/ids.ts'
+import type { Payload } from '../../src/base/point.ts'
+import { matches, valuesAt } from '../../test/support/plain-filter.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { RandomDocuments } from '../../test/support/random-documents.ts'
+import { AttributeIndex, type AttributeIndexOptions } from './attribute-index.ts'
+
+interface Held {
+  readonly id: string
+  readonly payload: Payload
+  readonly version: number
+}
+
+/** An index, and what its slots hold. */
+class Subject {
+  readonly held = new Map<number, Held>()
+  readonly #slots = new Map<string, number>()
+  readonly index: AttributeIndex
+  #version = 0
+
+  constructor(options: Partial<AttributeIndexOptions> = {}) {
+    this.index = new AttributeIndex({
+      findSlot: (bytes, at) => this.#slots.get(idFromBytes(bytes, at)) ?? -1,
+      copyId: (slot, target, at) => writeIdBytes(this.held.get(slot)!.id, target, at),
+      ...options,
+    })
+  }
+
+  set(slot: number, payload: Payload): void {
+    this.#version += 1
+    this.#forget(slot)
+    const id = `00000000-0000-4000-8000-${String(this.#version).padStart(12, '0')}`
+    this.held.set(slot, { id, payload, version: this.#version })
+    this.#slots.set(id, slot)
+    this.index.set(slot, { payload, version: this.#version })
+  }
+
+  delete(slot: number): void {
+    this.#forget(slot)
+    this.index.delete(slot)
+  }
+
+  slots(filter: Filter): number[] {
+    return [...this.held]
+      .filter(([, each]) => matches(filter, each))
+      .map(([slot]) => slot)
+      .sort((a, b) => a - b)
+  }
+
+  get ids(): string[] {
+    return [...this.held.values()].map(({ id }) => id)
+  }
+
+  #forget(slot: number): void {
+    const old = this.held.get(slot)
+    if (old === undefined) return
+    this.#slots.delete(old.id)
+    this.held.delete(slot)
+  }
+}
+
+function run<Result>(work: Iterator<void, Result>, between: () => void = () => {}): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+    between()
+  }
+}
+
+/** By value as JSON-like text: how many documents have it at a path. */
+function plainFacet(path: string, documents: Iterable<Held>): Map<string, number> {
+  const counts = new Map<string, number>()
+  for (const document of documents) {
+    const scalars = valuesAt(path, document).filter(
+      (value) => !Array.isArray(value) && !(value instanceof Map),
+    )
+    for (const key of new Set(scalars.map((value) => keyOf(value))))
+      counts.set(key, (counts.get(key) ?? 0) + 1)
+  }
+  return counts
+}
+
+function keyOf(value: AttributeValue | Scalar): string {
+  if (value instanceof DateTime) return `moment ${value.us}`
+  if (value instanceof GeoPoint) return `place ${value.lat} ${value.lon}`
+  return `${typeof value} ${String(value)}`
+}
+
+/** Slots near each other, far apart, and on both sides of the bounds of chunks. */
+const slotRanges = [
+  { from: 0, count: 40 },
+  { from: 65_500, count: 60 },
+  { from: 3_000_000, count: 10 },
+]
+
+function randomSlot(documents: RandomDocuments): number {
+  const { from, count } = slotRanges[documents.below(slotRanges.length)]!
+  return from + documents.below(count)
+}
+
+function change(subject: Subject, documents: RandomDocuments): void {
+  const slot = randomSlot(documents)
+  if (documents.below(4) === 0) subject.delete(slot)
+  else subject.set(slot, documents.payload())
+}
+
+for (const seed of [1, 2, 3, 4, 5, 6]) {
+  describe(`an index of random documents, seed ${seed}`, () => {
+    const documents = new RandomDocuments(seededRandom(seed))
+
+    it('finds what a plain reading of the documents finds', () => {
+      const subject = new Subject()
+      for (let round = 0; round < 150; round += 1) {
+        for (let count = documents.below(20); count > 0; count -= 1) change(subject, documents)
+        const filter = documents.filter(subject.ids)
+        const expected = subject.slots(filter)
+        const where = `round ${round}: ${JSON.stringify(filter)}`
+        const found = run(subject.index.evaluate(filter))
+        assert.deepEqual([...found], expected, where)
+        assert.equal(found.count, expected.length, where)
+        assert.deepEqual([...run(subject.index.matching(filter))], expected, where)
+        const tested = [...subject.held.keys()].filter((slot) => subject.index.matches(filter, slot))
+        assert.deepEqual(
+          tested.sort((a, b) => a - b),
+          expected,
+          where,
+        )
+        assert.equal(subject.index.count, subject.held.size)
+      }
+    })
+
+    it('keeps results of filters up to date', () => {
+      const subject = new Subject()
+      const filters: Filter[] = Array.from({ length: 30 }, () => documents.filter([]))
+      for (let round = 0; round < 25; round += 1) {
+        for (let count = documents.below(10); count > 0; count -= 1) change(subject, documents)
+        for (const filter of filters) {
+          const found = run(subject.index.matching(structuredCopy(filter)))
+          assert.deepEqual([...found], subject.slots(filter), `round ${round}: ${JSON.stringify(filter)}`)
+          assert.equal(found.count, [...found].length)
+        }
+      }
+    })
+
+    it('finds what is there when it returns, whatever changes meanwhile', () => {
+      const subject = new Subject({ journalLength: 8 })
+      for (let round = 0; round < 60; round += 1) {
+        for (let count = documents.below(40); count > 0; count -= 1) change(subject, documents)
+        const filter = documents.filter(subject.ids)
+        const between = (): void => {
+          for (let count = documents.below(6); count > 0; count -= 1) change(subject, documents)
+        }
+        const work =
+          documents.below(2) === 0 ? subject.index.evaluate(filter) : subject.index.matching(filter)
+        const found = run(work, between)
+        assert.deepEqual([...found], subject.slots(filter), `round ${round}: ${JSON.stringify(filter)}`)
+      }
+    })
+
+    it('counts values as they were when it began', () => {
+      const subject = new Subject()
+      for (let round = 0; round < 80; round += 1) {
+        for (let count = documents.below(30); count > 0; count -= 1) change(subject, documents)
+        const path = documents.path()
+        const filter = documents.filter(subject.ids, 1)
+        const within = documents.below(2) === 0 ? undefined : run(subject.index.evaluate(filter))
+        const counted = [...subject.held]
+          .filter(([slot]) => within?.has(slot) ?? true)
+          .map(([, each]) => each)
+        const expected = plainFacet(path, counted)
+        const found = run(subject.index.facet(path, within, 1000), () => change(subject, documents))
+        assert.deepEqual(new Map(found.map(({ value, count }) => [keyOf(value), count])), expected, path)
+        assert.deepEqual(
+          found.map(({ count }) => count),
+          found.map(({ count }) => count).sort((a, b) => b - a),
+        )
+        const two = run(subject.index.facet(path, undefined, 2))
+        assert.deepEqual(two, run(subject.index.facet(path, undefined, 1000)).slice(0, 2))
+      }
+    })
+
+    it('takes no memory for points that are gone', () => {
+      const subject = new Subject()
+      const slots = Array.from({ length: 500 }, () => randomSlot(documents))
+      for (const slot of slots) subject.set(slot, documents.payload())
+      for (const slot of slots) subject.delete(slot)
+      const empty = subject.index.memoryBytes
+      assert.equal(subject.index.pathCount, 0)
+      for (let round = 0; round < 10; round += 1) {
+        for (const slot of slots) subject.set(slot, documents.payload())
+        for (const slot of slots) subject.delete(slot)
+      }
+      assert.ok(subject.index.memoryBytes <= empty * 1.5, `${subject.index.memoryBytes} of ${empty} bytes`)
+    })
+  })
+}
+
+/** An equal filter that is another object. */
+function structuredCopy(filter: Filter): Filter {
+  if (filter.kind === 'not') return { kind: 'not', of: structuredCopy(filter.of) }
+  if (filter.kind === 'all' || filter.kind === 'any')
+    return { kind: filter.kind, of: filter.of.map(structuredCopy).reverse() }
+  return { ...filter }
+}

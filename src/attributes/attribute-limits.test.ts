@@ -1,0 +1,246 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type Attributes, type AttributeValue, DateTime, GeoPoint } from '../../src/base/attributes.ts'
+import { DatabaseError } from '../../src/base/errors.ts'
+import type { Filter } from '../../src/base/filter.ts'
+import type { Payload } from '../../src/base/point.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { AttributeIndex, type AttributeIndexOptions } from './attribute-index.ts'
+
+function indexWith(options: Partial<AttributeIndexOptions> = {}): AttributeIndex {
+  return new AttributeIndex({ findSlot: () => -1, copyId: () => {}, ...options })
+}
+
+function payloadWith(entries: readonly (readonly [string, AttributeValue])[]): Payload {
+  return { contentType: 'Text', content: '', attributes: new Map(entries) }
+}
+
+function isOneOf(path: string, values: string | readonly string[]): Filter {
+  return {
+    kind: 'condition',
+    path,
+    test: { op: 'in', values: typeof values === 'string' ? [values] : values },
+  }
+}
+
+/** The slots that match, and how many steps it took. */
+function found(index: AttributeIndex, filter: Filter): { readonly slots: number[]; readonly steps: number } {
+  const work = index.evaluate(filter)
+  for (let steps = 1; ; steps += 1) {
+    const step = work.next()
+    if (step.done) return { slots: [...step.value], steps }
+  }
+}
+
+describe('a check for room', () => {
+  it('refuses more paths than the limit, names path and limit, and changes nothing', () => {
+    const index = indexWith({ pathsMax: 3 })
+    index.set(0, { payload: payloadWith([['a', new Map([['b', 1]])]]), version: 1 })
+    const [last, tooMany] = [payloadWith([['c', 1]]), payloadWith([['d', 1]])]
+    index.checkRoom([last, last])
+    assert.throws(
+      () => index.checkRoom([last, tooMany]),
+      (error) =>
+        error instanceof DatabaseError &&
+        error.reason === 'invalid_argument' &&
+        /"d".* 3 /.test(error.message),
+    )
+    assert.deepEqual([...index.paths], ['a', 'a.b'])
+    index.checkRoom([tooMany])
+    index.delete(0)
+    index.checkRoom([last, tooMany])
+  })
+
+  it('finds known paths through lists of maps, and names new ones below them', () => {
+    const index = indexWith({ pathsMax: 2 })
+    const known = payloadWith([['a', [new Map([['b', 1]]), [new Map([['b', 'x']])]]]])
+    index.set(0, { payload: known, version: 1 })
+    index.checkRoom([known])
+    const deeper = payloadWith([['a', [new Map([['b', new Map([['c', 1]])]])]]])
+    assert.throws(() => index.checkRoom([deeper]), /"a\.b\.c"/)
+  })
+
+  it('asks whether the memory that points will take is allowed', () => {
+    const index = indexWith({
+      checkMemory: (bytes) => {
+        if (bytes > 1_000_000) throw new DatabaseError('memory_full', `${bytes} bytes`)
+      },
+    })
+    const small = payloadWith([['a', 'x']])
+    index.checkRoom(Array.from({ length: 100 }, () => small))
+    const large = payloadWith([['a', 'x'.repeat(60_000)]])
+    assert.throws(() => index.checkRoom(Array.from({ length: 20 }, () => large)), /bytes/)
+  })
+
+  it('counts about the memory that points then take', () => {
+    const claims: number[] = []
+    const index = indexWith({ checkMemory: (bytes) => claims.push(bytes) })
+    const payloads = Array.from({ length: 20_000 }, (_, number) =>
+      payloadWith([
+        ['id', `unique value ${number}`],
+        ['kind', `kind ${number % 7}`],
+        ['price', number / 3],
+      ]),
+    )
+    index.checkRoom(payloads)
+    for (const [slot, payload] of payloads.entries()) index.set(slot, { payload, version: slot })
+    const ratio = index.memoryBytes / claims.at(-1)!
+    assert.ok(ratio > 0.5 && ratio < 1.5, `${index.memoryBytes} bytes, ${claims.at(-1)} claimed`)
+  })
+})
+
+describe('memory of the index', () => {
+  it('does not grow when a million unique values come and go', () => {
+    const index = indexWith()
+    let number = 0
+    const write = (count: number): void => {
+      for (const end = number + count; number < end; number += 1) {
+        const payload = payloadWith([
+          ['id', `value ${number}`],
+          ['tags', [`tag ${number}`, `tag ${number + 1}`]],
+          ['at', new DateTime(number)],
+          ['where', new GeoPoint(number % 90, number % 180)],
+        ])
+        index.set(number % 1000, { payload, version: number })
+      }
+    }
+    write(20_000)
+    const before = index.memoryBytes
+    write(230_000)
+    assert.ok(index.memoryBytes < before * 1.5, `${before} bytes, then ${index.memoryBytes}`)
+    assert.equal(found(index, isOneOf('id', `value ${number - 1}`)).slots.length, 1)
+    assert.equal(found(index, isOneOf('id', 'value 0')).slots.length, 0)
+  })
+
+  it('does not grow when paths come and go', () => {
+    const index = indexWith()
+    const write = (from: number, to: number): void => {
+      for (let number = from; number < to; number += 1) {
+        index.set(number % 50, { payload: payloadWith([[`path ${number}`, number]]), version: number })
+      }
+    }
+    write(0, 1000)
+    const before = index.memoryBytes
+    write(1000, 20_000)
+    assert.equal(index.pathCount, 50)
+    assert.ok(index.memoryBytes < before * 1.5, `${before} bytes, then ${index.memoryBytes}`)
+  })
+
+  it('is at most 60 bytes for a point with six typical attributes', () => {
+    const index = indexWith({ journalLength: 1 })
+    const count = 100_000
+    const random = seededRandom(3)
+    for (let slot = 0; slot < count; slot += 1) {
+      const payload = payloadWith([
+        ['shop', `shop ${Math.floor(random() * 20)}`],
+        ['brand', `brand ${Math.floor(random() * 300)}`],
+        ['country', `country ${Math.floor(random() * 50)}`],
+        ['price', random() * 100],
+        ['year', 1900 + Math.floor(random() * 120)],
+        ['sold', random() < 0.5],
+      ])
+      index.set(slot, { payload, version: slot })
+    }
+    assert.ok(index.memoryBytes / count <= 60, `${index.memoryBytes / count} bytes a point`)
+  })
+
+  it('holds no more cached results than their bound, and still answers', () => {
+    const index = indexWith({ cacheBytes: 10_000 })
+    for (let slot = 0; slot < 100; slot += 1) {
+      index.set(slot, { payload: payloadWith([['a', `${slot}`]]), version: slot })
+    }
+    const before = index.memoryBytes
+    for (let value = 0; value < 100; value += 1) {
+      const step = index.matching(isOneOf('a', `${value}`)).next()
+      assert.ok(step.done && step.value.count === 1)
+    }
+    assert.ok(index.memoryBytes <= before + 10_000)
+  })
+})
+
+describe('hostile attributes', () => {
+  it('can have names that objects have', () => {
+    const index = indexWith()
+    const names = ['__proto__', 'constructor', 'toString', 'hasOwnProperty']
+    index.set(0, { payload: payloadWith(names.map((name) => [name, new Map([['x', name]])])), version: 1 })
+    for (const name of names) assert.deepEqual(found(index, isOneOf(`${name}.x`, name)).slots, [0])
+    assert.deepEqual(found(index, isOneOf('valueOf', 'x')).slots, [])
+    index.delete(0)
+    assert.equal(index.pathCount, 0)
+  })
+
+  it('can have texts of 64 KiB, many of them', () => {
+    const index = indexWith()
+    const texts = Array.from({ length: 40 }, (_, number) => `${'é'.repeat(32_000)}${number}`)
+    for (const [slot, text] of texts.entries()) {
+      index.set(slot, { payload: payloadWith([['a', text]]), version: slot })
+    }
+    for (const [slot, text] of texts.entries())
+      assert.deepEqual(found(index, isOneOf('a', text)).slots, [slot])
+    for (let slot = 0; slot < 39; slot += 1) index.delete(slot)
+    assert.deepEqual(found(index, isOneOf('a', texts[39]!)).slots, [39])
+    assert.deepEqual(found(index, isOneOf('a', texts[0]!)).slots, [])
+  })
+
+  it('can be lists of thousands of values', () => {
+    const index = indexWith()
+    const values = Array.from({ length: 12_000 }, (_, number) => `${number}`)
+    index.set(7, { payload: payloadWith([['a', [...values, ...values, 1, 2, 3, true]]]), version: 1 })
+    assert.deepEqual(
+      found(index, { kind: 'condition', path: 'a', test: { op: 'contains', values } }).slots,
+      [7],
+    )
+    index.delete(7)
+    assert.deepEqual(found(index, isOneOf('a', '5')).slots, [])
+  })
+})
+
+describe('filters with very many values', () => {
+  const index = indexWith()
+  const count = 150_000
+  for (let slot = 0; slot < count; slot += 1) {
+    index.set(slot, { payload: payloadWith([['id', `id ${slot}`]]), version: slot + 1 })
+  }
+
+  it('are evaluated in many steps', () => {
+    const values = Array.from({ length: 300_000 }, (_, number) => `id ${number * 2}`)
+    const { slots, steps } = found(index, isOneOf('id', values))
+    assert.equal(slots.length, count / 2)
+    assert.ok(steps > 300, `${steps} steps`)
+  })
+
+  it('are tested by the slot without a look at each value', () => {
+    const values = new Set(Array.from({ length: 300_000 }, (_, number) => number))
+    const filter: Filter = { kind: 'condition', path: '$version', test: { op: 'in', values: [...values] } }
+    for (let slot = 0; slot < count; slot += 1) assert.equal(index.matches(filter, slot), true)
+  })
+
+  it('facets of unique values are exact, and the lowest come first', () => {
+    const work = index.facet('id', undefined, 3)
+    let steps = 1
+    let step = work.next()
+    for (; !step.done; step = work.next()) steps += 1
+    assert.deepEqual(
+      step.value,
+      ['id 0', 'id 1', 'id 10'].map((value) => ({ value, count: 1 })),
+    )
+    assert.ok(steps > 100, `${steps} steps`)
+  })
+})
+
+describe('slots that threads read', () => {
+  it('are in shared memory, and stay with their reader when the index outgrows them', () => {
+    const index = indexWith()
+    const all: Filter = { kind: 'all', of: [] }
+    const attributes: Attributes = new Map()
+    const set = (slot: number): void =>
+      index.set(slot, { payload: { contentType: 'Text', content: '', attributes }, version: 1 })
+    set(0)
+    const first = index.matching(all).next().value!
+    assert.ok(first.words.buffer instanceof SharedArrayBuffer)
+    set(100_000)
+    const second = index.matching(all).next().value!
+    assert.deepEqual([...second], [0, 100_000])
+    assert.deepEqual([...first], [0])
+  })
+})

@@ -1,0 +1,140 @@
+import type { FilterNode, FilterSource } from './filter-node.ts'
+import { andNotWords, andWords, clearBit, countWords, orWords, slotsOf } from './slot-words.ts'
+
+/** Matches if all of the nodes do. */
+export class AllNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #of: readonly FilterNode[]
+  readonly matchCost: number
+
+  constructor(source: FilterSource, of: readonly FilterNode[]) {
+    this.#source = source
+    this.#of = of
+    this.matchCost = sumOf(of, (node) => node.matchCost)
+  }
+
+  matches(slot: number): boolean {
+    for (const node of this.#of) if (!node.matches(slot)) return false
+    return true
+  }
+
+  estimate(): number {
+    return this.#of.reduce((least, node) => Math.min(least, node.estimate()), this.#source.live.count)
+  }
+
+  fillCost(): number {
+    return sumOf(this.#of, (node) => node.fillCost())
+  }
+
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
+    const [first, ...others] = this.#fewestFirst()
+    if (first === undefined) return this.#source.live.orInto(words)
+    const found = new Uint32Array(words.length)
+    yield* first.fill(found, within)
+    const next = others.length === 0 ? found : new Uint32Array(words.length)
+    for (const node of others) {
+      const count = countWords(found)
+      if (count === 0) return
+      if (count * node.matchCost < node.fillCost()) yield* keepMatching(found, node)
+      else {
+        next.fill(0)
+        yield* node.fill(next, found)
+        andWords(found, next)
+      }
+      yield
+    }
+    orWords(words, found)
+  }
+
+  #fewestFirst(): FilterNode[] {
+    const estimated = this.#of.map((node) => ({ node, estimate: node.estimate() }))
+    return estimated.sort((one, other) => one.estimate - other.estimate).map(({ node }) => node)
+  }
+}
+
+/** Matches if one of the nodes does. */
+export class AnyNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #of: readonly FilterNode[]
+  readonly matchCost: number
+
+  constructor(source: FilterSource, of: readonly FilterNode[]) {
+    this.#source = source
+    this.#of = of
+    this.matchCost = sumOf(of, (node) => node.matchCost)
+  }
+
+  matches(slot: number): boolean {
+    for (const node of this.#of) if (node.matches(slot)) return true
+    return false
+  }
+
+  estimate(): number {
+    return Math.min(
+      this.#source.live.count,
+      sumOf(this.#of, (node) => node.estimate()),
+    )
+  }
+
+  fillCost(): number {
+    return sumOf(this.#of, (node) => node.fillCost())
+  }
+
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
+    for (const node of this.#of) {
+      yield* node.fill(words, within)
+      yield
+    }
+  }
+}
+
+/** Matches every point that another node does not. */
+export class NotNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #of: FilterNode
+
+  constructor(source: FilterSource, of: FilterNode) {
+    this.#source = source
+    this.#of = of
+  }
+
+  get matchCost(): number {
+    return this.#of.matchCost
+  }
+
+  matches(slot: number): boolean {
+    return !this.#of.matches(slot)
+  }
+
+  estimate(): number {
+    return this.#source.live.count - this.#of.estimate()
+  }
+
+  fillCost(): number {
+    return this.#of.fillCost() + this.#source.live.count / 32
+  }
+
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
+    const others = new Uint32Array(words.length)
+    yield* this.#of.fill(others, within)
+    const rest = new Uint32Array(words.length)
+    this.#source.live.orInto(rest)
+    andNotWords(rest, others)
+    orWords(words, rest)
+  }
+}
+
+function sumOf(nodes: readonly FilterNode[], value: (node: FilterNode) => number): number {
+  return nodes.reduce((sum, node) => sum + value(node), 0)
+}
+
+function* keepMatching(found: Uint32Array, node: FilterNode): Generator<void, void> {
+  let tested = 0
+  for (const slot of slotsOf(found)) {
+    if (!node.matches(slot)) clearBit(found, slot)
+    tested += 1
+    if (tested % testsPerStep === 0) yield
+  }
+}
+
+const testsPerStep = 1024

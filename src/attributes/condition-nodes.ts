@@ -1,0 +1,323 @@
+import { idBytes } from '../base/ids.ts'
+import type { FilterNode, FilterSource } from './filter-node.ts'
+import type { FlagField } from './flag-field.ts'
+import type { GeoTest } from './geo.ts'
+import type { GeoField } from './geo-field.ts'
+import type { NumberField, NumberTest } from './number-field.ts'
+import type { SlotGroup } from './slot-group.ts'
+import { andNotWords, andWords, orWords, setBit } from './slot-words.ts'
+import type { TextField, TextTest } from './text-field.ts'
+import { OneOfTexts, SameText } from './text-tests.ts'
+
+/** Matches where a text passes. */
+export class TextNode implements FilterNode {
+  readonly #field: () => TextField | undefined
+  readonly #test: TextTest
+  readonly matchCost = 60
+
+  /** @param field fields come and go with their slots */
+  constructor(field: () => TextField | undefined, test: TextTest) {
+    this.#field = field
+    this.#test = test
+  }
+
+  matches(slot: number): boolean {
+    return this.#field()?.some(slot, this.#test) ?? false
+  }
+
+  estimate(): number {
+    const field = this.#field()
+    if (field === undefined) return 0
+    if (this.#test instanceof SameText) return countOf(field, this.#test.bytes, this.#test.hash)
+    if (!(this.#test instanceof OneOfTexts) || this.#test.texts.count > estimatedMax) return field.count
+    const { texts } = this.#test
+    let sum = 0
+    for (let wanted = 0; wanted < texts.end; wanted += 1) {
+      sum += countOf(field, texts.read(wanted), texts.hashOf(wanted))
+    }
+    return Math.min(sum, field.count)
+  }
+
+  fillCost(): number {
+    if (this.#test instanceof SameText) return this.estimate()
+    const values = this.#field()?.dictionary.count ?? 0
+    const tested = this.#test instanceof OneOfTexts ? Math.min(this.#test.texts.count, values) : values
+    return tested * this.matchCost + this.estimate()
+  }
+
+  *fill(words: Uint32Array): Generator<void, void> {
+    const field = this.#field()
+    if (field === undefined) return
+    const test = this.#test
+    if (test instanceof SameText) fillValue(field, test.bytes, test.hash, words)
+    else if (test instanceof OneOfTexts && test.texts.count < field.dictionary.count) {
+      yield* fillValues(field, test.texts, words)
+    } else yield* fillPassing(field, test, words)
+  }
+}
+
+function countOf(field: TextField, bytes: Uint8Array, hash: number): number {
+  const ordinal = field.dictionary.find(bytes, hash)
+  return ordinal === -1 ? 0 : field.countOf(ordinal)
+}
+
+/** Returns how many slots have the text. */
+function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uint32Array): number {
+  const ordinal = field.dictionary.find(bytes, hash)
+  if (ordinal === -1) return 0
+  field.orSlots(ordinal, words)
+  return field.countOf(ordinal)
+}
+
+function* fillValues(
+  field: TextField,
+  texts: OneOfTexts['texts'],
+  words: Uint32Array,
+): Generator<void, void> {
+  let work = 0
+  for (let wanted = 0; wanted < texts.end; wanted += 1) {
+    work += workPerValue + fillValue(field, texts.read(wanted), texts.hashOf(wanted), words)
+    if (work < workPerStep) continue
+    work = 0
+    yield
+  }
+}
+
+/** Ordinals of slots that nobody touches keep their meaning between the steps. */
+function* fillPassing(field: TextField, test: TextTest, words: Uint32Array): Generator<void, void> {
+  const { dictionary } = field
+  let work = 0
+  for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
+    work += workPerValue
+    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) {
+      field.orSlots(ordinal, words)
+      work += field.countOf(ordinal)
+    }
+    if (work < workPerStep) continue
+    work = 0
+    yield
+  }
+}
+
+/** Matches where a number passes, or a moment. */
+export class NumberNode implements FilterNode {
+  readonly #field: () => NumberField | undefined
+  readonly #test: NumberTest
+  readonly matchCost = 30
+
+  constructor(field: () => NumberField | undefined, test: NumberTest) {
+    this.#field = field
+    this.#test = test
+  }
+
+  matches(slot: number): boolean {
+    return this.#field()?.some(slot, this.#test) ?? false
+  }
+
+  estimate(): number {
+    return this.#field()?.count ?? 0
+  }
+
+  fillCost(): number {
+    return this.estimate() * (this.#test.isInterval ? 1 : 10)
+  }
+
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
+    yield* this.#field()?.fill(words, this.#test, within) ?? []
+  }
+}
+
+/** Matches where there is one of some booleans. */
+export class FlagNode implements FilterNode {
+  readonly #field: () => FlagField | undefined
+  readonly #values: ReadonlySet<boolean>
+  readonly matchCost = 30
+
+  constructor(field: () => FlagField | undefined, values: ReadonlySet<boolean>) {
+    this.#field = field
+    this.#values = values
+  }
+
+  matches(slot: number): boolean {
+    return this.#groups().some((group) => group.has(slot))
+  }
+
+  estimate(): number {
+    return this.#groups().reduce((sum, { count }) => sum + count, 0)
+  }
+
+  fillCost(): number {
+    return this.estimate() / 8
+  }
+
+  fill(words: Uint32Array): Iterable<void, void> {
+    for (const group of this.#groups()) group.orInto(words)
+    return []
+  }
+
+  #groups(): readonly SlotGroup[] {
+    const field = this.#field()
+    if (field === undefined) return []
+    return [...this.#values].map((value) => (value ? field.yes : field.no))
+  }
+}
+
+/** Matches where a place passes. */
+export class GeoNode implements FilterNode {
+  readonly #field: () => GeoField | undefined
+  readonly #test: GeoTest
+  readonly matchCost = 150
+
+  constructor(field: () => GeoField | undefined, test: GeoTest) {
+    this.#field = field
+    this.#test = test
+  }
+
+  matches(slot: number): boolean {
+    return this.#field()?.some(slot, this.#test) ?? false
+  }
+
+  estimate(): number {
+    return this.#field()?.count ?? 0
+  }
+
+  fillCost(): number {
+    return this.estimate() * 10
+  }
+
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
+    yield* this.#field()?.fill(words, this.#test, within) ?? []
+  }
+}
+
+/** Matches the slots of a group. */
+export class GroupNode implements FilterNode {
+  readonly #group: () => SlotGroup | undefined
+  readonly matchCost = 30
+
+  constructor(group: () => SlotGroup | undefined) {
+    this.#group = group
+  }
+
+  matches(slot: number): boolean {
+    return this.#group()?.has(slot) ?? false
+  }
+
+  estimate(): number {
+    return this.#group()?.count ?? 0
+  }
+
+  fillCost(): number {
+    return this.estimate() / 8
+  }
+
+  fill(words: Uint32Array): Iterable<void, void> {
+    this.#group()?.orInto(words)
+    return []
+  }
+}
+
+/** Matches points of some kinds of content. */
+export class ContentTypeNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #isImageWanted: boolean
+  readonly #isTextWanted: boolean
+  readonly matchCost = 30
+
+  constructor(source: FilterSource, isImageWanted: boolean, isTextWanted: boolean) {
+    this.#source = source
+    this.#isImageWanted = isImageWanted
+    this.#isTextWanted = isTextWanted
+  }
+
+  matches(slot: number): boolean {
+    return this.#source.images.has(slot) ? this.#isImageWanted : this.#isTextWanted
+  }
+
+  estimate(): number {
+    const { live, images } = this.#source
+    return (this.#isImageWanted ? images.count : 0) + (this.#isTextWanted ? live.count - images.count : 0)
+  }
+
+  fillCost(): number {
+    return this.#source.live.count / 8
+  }
+
+  fill(words: Uint32Array): Iterable<void, void> {
+    const { live, images } = this.#source
+    const ofImages = new Uint32Array(words.length)
+    images.orInto(ofImages)
+    if (this.#isImageWanted) orWords(words, ofImages)
+    if (!this.#isTextWanted) return []
+    const others = new Uint32Array(words.length)
+    live.orInto(others)
+    andNotWords(others, ofImages)
+    orWords(words, others)
+    return []
+  }
+}
+
+/** Matches points by their ids. */
+export class IdsNode implements FilterNode {
+  readonly #source: FilterSource
+  readonly #ids: Uint8Array
+  readonly #id = new Uint8Array(idBytes)
+  readonly matchCost = 200
+
+  /** @param ids 16 bytes each, ascending */
+  constructor(source: FilterSource, ids: Uint8Array) {
+    this.#source = source
+    this.#ids = ids
+  }
+
+  matches(slot: number): boolean {
+    this.#source.copyId(slot, this.#id, 0)
+    let low = 0
+    let high = this.estimate()
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      const order = compareIds(this.#ids, middle * idBytes, this.#id)
+      if (order === 0) return true
+      if (order < 0) low = middle + 1
+      else high = middle
+    }
+    return false
+  }
+
+  estimate(): number {
+    return this.#ids.length / idBytes
+  }
+
+  fillCost(): number {
+    return this.estimate() * this.matchCost
+  }
+
+  *fill(words: Uint32Array): Generator<void, void> {
+    const found = new Uint32Array(words.length)
+    for (let index = 0; index < this.estimate(); index += 1) {
+      const slot = this.#source.findSlot(this.#ids, index * idBytes)
+      if (slot !== -1) setBit(found, slot)
+      if (index % idsPerStep === idsPerStep - 1) yield
+    }
+    const live = new Uint32Array(words.length)
+    this.#source.live.orInto(live)
+    andWords(found, live)
+    orWords(words, found)
+  }
+}
+
+function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
+  for (let index = 0; index < idBytes; index += 1) {
+    const difference = ids[at + index]! - id[index]!
+    if (difference !== 0) return difference
+  }
+  return 0
+}
+
+/** Slots whose bits are set between two pauses: well under a millisecond. Looking at a value takes as long as some of them. */
+const workPerStep = 100_000
+const workPerValue = 64
+/** Values that are looked up for an estimate. */
+const estimatedMax = 64
+/** Well under a millisecond of looking up ids. */
+const idsPerStep = 1024

@@ -1,0 +1,115 @@
+import type { Scalar } from '../base/attributes.ts'
+import { countersOf, type FacetCounter, type FacetEntry } from './facet-counters.ts'
+import type { FilterSource } from './filter-node.ts'
+import type { SlotSet } from './slot-set.ts'
+import { clearBit, hasBit, slotsOf, wordsFor } from './slot-words.ts'
+
+export interface FacetCount {
+  readonly value: Scalar
+  readonly count: number
+}
+
+/**
+ * Counts the values of a set of slots in steps, as of the moment when it is made: a slot that is about to change, and is not yet
+ * counted, is counted before it changes.
+ */
+export class FacetRun {
+  /** Slots that are not yet counted. */
+  readonly #left: Uint32Array
+  readonly #counters: ReadonlyMap<string, readonly FacetCounter[]>
+
+  /** @param within absent: all points */
+  constructor(source: FilterSource, paths: readonly string[], within: SlotSet | undefined, slotEnd: number) {
+    this.#left = new Uint32Array(wordsFor(slotEnd))
+    if (within === undefined) source.live.orInto(this.#left)
+    else this.#left.set(within.words.subarray(0, this.#left.length))
+    this.#counters = new Map(paths.map((path) => [path, countersOf(source, path)]))
+  }
+
+  /** Call it before a slot changes. */
+  willChange(slot: number): void {
+    if (!hasBit(this.#left, slot)) return
+    clearBit(this.#left, slot)
+    this.#add(slot)
+  }
+
+  *count(): Generator<void, void> {
+    let counted = 0
+    for (const slot of slotsOf(this.#left)) {
+      // It may have been counted since its word was read.
+      if (hasBit(this.#left, slot)) this.willChange(slot)
+      counted += 1
+      if (counted % slotsPerStep === 0) yield
+    }
+  }
+
+  *mostFrequent(limit: number): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
+    const facets = new Map<string, readonly FacetCount[]>()
+    for (const [path, counters] of this.#counters) {
+      const best = new BestEntries(limit)
+      for (const counter of counters) yield* best.addAll(counter.entries())
+      facets.set(path, best.counts())
+    }
+    return facets
+  }
+
+  /** Idempotent. */
+  close(): void {
+    for (const counters of this.#counters.values()) for (const counter of counters) counter.close()
+  }
+
+  #add(slot: number): void {
+    for (const counters of this.#counters.values()) for (const counter of counters) counter.add(slot)
+  }
+}
+
+/** The entries with the highest counts, those with equal counts by value: sorted when twice as many have come. */
+class BestEntries {
+  readonly #limit: number
+  #entries: FacetEntry[] = []
+  #worst: FacetEntry | undefined
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  *addAll(entries: Iterable<FacetEntry | undefined>): Generator<void, void> {
+    let seen = 0
+    for (const entry of entries) {
+      if (entry !== undefined) this.#add(entry)
+      seen += 1
+      if (seen % entriesPerStep === 0) yield
+    }
+  }
+
+  counts(): FacetCount[] {
+    this.#cut()
+    return this.#entries.map(({ value, count }) => ({ value: value(), count }))
+  }
+
+  #add(entry: FacetEntry): void {
+    if (this.#worst !== undefined && compareEntries(entry, this.#worst) > 0) return
+    this.#entries.push(entry)
+    if (this.#entries.length > this.#limit * 2 + entriesPerStep) this.#cut()
+  }
+
+  #cut(): void {
+    this.#entries = this.#entries.sort(compareEntries).slice(0, this.#limit)
+    if (this.#entries.length === this.#limit) this.#worst = this.#entries.at(-1)
+  }
+}
+
+function compareEntries(one: FacetEntry, other: FacetEntry): number {
+  return other.count - one.count || one.rank - other.rank || compareOrders(one, other)
+}
+
+function compareOrders({ order }: FacetEntry, { order: otherOrder }: FacetEntry): number {
+  if (typeof order === 'number') return order - (otherOrder as number)
+  if (order instanceof Uint8Array) return Buffer.compare(order, otherOrder as Uint8Array)
+  const [lat, lon] = otherOrder as readonly [number, number]
+  return order[0] - lat || order[1] - lon
+}
+
+/** About 0.1 ms. */
+const slotsPerStep = 1024
+const entriesPerStep = 512

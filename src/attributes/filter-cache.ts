@@ -1,0 +1,65 @@
+import type { PreparedFilter } from './prepare-filter.ts'
+import type { SlotSet } from './slot-set.ts'
+
+/** The slots that match a filter, as of a position of the journal. */
+export interface CachedFilter {
+  readonly prepared: PreparedFilter
+  set: SlotSet
+  position: number
+}
+
+/** The filters that were used last, by key, as many as fit into some bytes. */
+export class FilterCache {
+  readonly #maxBytes: number
+  readonly #entries = new Map<string, { readonly filter: CachedFilter; readonly bytes: number }>()
+  #bytes = 0
+
+  /** @param maxBytes 0 to keep none */
+  constructor(maxBytes: number) {
+    this.#maxBytes = maxBytes
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get count(): number {
+    return this.#entries.size
+  }
+
+  /** The filter is then the last that is dropped. */
+  get(key: string): CachedFilter | undefined {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return undefined
+    this.#entries.delete(key)
+    this.#entries.set(key, entry)
+    return entry.filter
+  }
+
+  /** Replaces what the key had; drops the filters not used for longest. */
+  set(key: string, filter: CachedFilter): void {
+    this.#delete(key)
+    const bytes = bytesOf(filter)
+    if (bytes > this.#maxBytes) return
+    this.#entries.set(key, { filter, bytes })
+    this.#bytes += bytes
+    for (const oldest of this.#entries.keys()) {
+      if (this.#bytes <= this.#maxBytes) break
+      this.#delete(oldest)
+    }
+  }
+
+  #delete(key: string): void {
+    const entry = this.#entries.get(key)
+    if (entry === undefined) return
+    this.#entries.delete(key)
+    this.#bytes -= entry.bytes
+  }
+}
+
+function bytesOf({ prepared, set }: CachedFilter): number {
+  return entryBytes + prepared.memoryBytes + set.words.byteLength
+}
+
+/** Of the objects and the key, as V8 allocates them. */
+const entryBytes = 800

@@ -1,0 +1,86 @@
+import type { GeoPoint } from '../base/attributes.ts'
+
+/** A test of one place. None outside of the latitudes and longitudes passes. */
+export interface GeoTest {
+  readonly latMin: number
+  readonly latMax: number
+  readonly lonRanges: readonly (readonly [min: number, max: number])[]
+  /** Whether all places within them pass. */
+  readonly isBox: boolean
+  accepts(lat: number, lon: number): boolean
+}
+
+/** Between two corners, edges included; across the 180th meridian when west is greater than east. */
+export function boxTest(southWest: GeoPoint, northEast: GeoPoint): GeoTest {
+  const [latMin, latMax] = [southWest.lat, northEast.lat]
+  const [west, east] = [southWest.lon, northEast.lon]
+  const crosses = west > east
+  return {
+    latMin,
+    latMax,
+    lonRanges: crosses
+      ? [
+          [west, 180],
+          [-180, east],
+        ]
+      : [[west, east]],
+    isBox: true,
+    accepts: (lat, lon) =>
+      lat >= latMin && lat <= latMax && (crosses ? lon >= west || lon <= east : lon >= west && lon <= east),
+  }
+}
+
+/** At most `radiusM` metres from a place. */
+export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
+  // A little more than the angle, so that rounding never excludes a place that the distance includes.
+  const angle = (radiusM / earthRadiusM) * degreesPerRadian * 1.000_001 + 1e-9
+  const latMin = center.lat - angle
+  const latMax = center.lat + angle
+  return {
+    latMin,
+    latMax,
+    lonRanges: lonRangesAround(center, angle),
+    isBox: false,
+    accepts: (lat, lon) => lat >= latMin && lat <= latMax && distanceM(center, lat, lon) <= radiusM,
+  }
+}
+
+/** Exactly one of these places. */
+export function placesTest(places: readonly GeoPoint[]): GeoTest {
+  const byLat = Map.groupBy(places, ({ lat }) => lat + 0)
+  return {
+    latMin: places.reduce((min, { lat }) => Math.min(min, lat), 90),
+    latMax: places.reduce((max, { lat }) => Math.max(max, lat), -90),
+    lonRanges: [[-180, 180]],
+    isBox: false,
+    accepts: (lat, lon) => byLat.get(lat)?.some((place) => place.lon === lon) ?? false,
+  }
+}
+
+/** The great-circle distance (haversine). */
+export function distanceM(from: GeoPoint, lat: number, lon: number): number {
+  const latHalf = Math.sin((lat - from.lat) / degreesPerRadian / 2)
+  const lonHalf = Math.sin((lon - from.lon) / degreesPerRadian / 2)
+  const cosines = Math.cos(from.lat / degreesPerRadian) * Math.cos(lat / degreesPerRadian)
+  const square = latHalf * latHalf + cosines * lonHalf * lonHalf
+  return 2 * earthRadiusM * Math.asin(Math.min(1, Math.sqrt(square)))
+}
+
+/** The longitudes that a circle reaches: all of them when it has a pole in it. */
+function lonRangesAround({ lat, lon }: GeoPoint, angle: number): GeoTest['lonRanges'] {
+  if (Math.abs(lat) + angle >= 90) return [[-180, 180]]
+  const ratio = Math.sin(angle / degreesPerRadian) / Math.cos(lat / degreesPerRadian)
+  const reach = Math.asin(Math.min(1, ratio)) * degreesPerRadian * 1.000_001 + 1e-9
+  const [west, east] = [lon - reach, lon + reach]
+  if (reach >= 180) return [[-180, 180]]
+  // One range more where it crosses the 180th meridian; both -180 and 180 stand for it.
+  return [
+    [west, east],
+    [west + 360, 180],
+    [-180, east - 360],
+  ]
+}
+
+/** The mean radius (IUGG). */
+const earthRadiusM = 6_371_008.8
+const degreesPerRadian = 180 / Math.PI

@@ -1,0 +1,94 @@
+import { assert } from '../base/assert.ts'
+import type { MemoryCount } from './memory-count.ts'
+import { Uint32Pages } from './uint32-pages.ts'
+
+/**
+ * Many short lists of 32-bit numbers in one piece of memory. A list takes a block of 2^n words: its length with n,
+ * then its numbers. Freed blocks are reused for lists of the same size.
+ */
+export class ListArena {
+  readonly #words: Uint32Pages
+  /** By n: the first free block, which has the place of the next one in its second word; 0 for none. */
+  readonly #free = new Uint32Array(sizeBitsMax + 1)
+  /** Word 0 is not used, so that no block has the place 0. */
+  #end = 1
+
+  constructor(memory: MemoryCount) {
+    this.#words = new Uint32Pages(memory)
+  }
+
+  lengthOf(list: number): number {
+    return this.#words.get(list) & lengthMask
+  }
+
+  at(list: number, rank: number): number {
+    return this.#words.get(list + 1 + rank)
+  }
+
+  /** @param numbers ascending if any are to be inserted */
+  create(numbers: readonly number[]): number {
+    const list = this.#allocate(Math.max(1, Math.ceil(Math.log2(numbers.length + 1))), numbers.length)
+    for (let rank = 0; rank < numbers.length; rank += 1) this.#words.set(list + 1 + rank, numbers[rank]!)
+    return list
+  }
+
+  /** Adds a number that is not in the list, which ascends. Returns the list, which may have moved. */
+  insert(list: number, value: number): number {
+    const length = this.lengthOf(list)
+    const sizeBits = this.#words.get(list) >>> lengthBits
+    const target = length + 1 < 1 << sizeBits ? list : this.#allocate(sizeBits + 1, length)
+    let rank = length
+    for (; rank > 0 && this.at(list, rank - 1) > value; rank -= 1) {
+      this.#words.set(target + 1 + rank, this.at(list, rank - 1))
+    }
+    this.#words.set(target + 1 + rank, value)
+    if (target !== list) {
+      for (let index = 0; index < rank; index += 1) this.#words.set(target + 1 + index, this.at(list, index))
+      this.free(list)
+    }
+    this.#words.set(target, this.#words.get(target) + 1)
+    return target
+  }
+
+  /** Removes a number that is in the list. */
+  remove(list: number, value: number): void {
+    const length = this.lengthOf(list)
+    let rank = 0
+    while (this.at(list, rank) !== value) rank += 1
+    for (; rank < length - 1; rank += 1) this.#words.set(list + 1 + rank, this.at(list, rank + 1))
+    this.#words.set(list, this.#words.get(list) - 1)
+  }
+
+  free(list: number): void {
+    this.#release(list, this.#words.get(list) >>> lengthBits)
+  }
+
+  #allocate(sizeBits: number, length: number): number {
+    assert(sizeBits <= sizeBitsMax, `a list of ${length} numbers`)
+    const free = this.#free[sizeBits]!
+    if (free !== 0) this.#free[sizeBits] = this.#words.get(free + 1)
+    const list = free === 0 ? this.#append(1 << sizeBits) : free
+    this.#words.set(list, (sizeBits << lengthBits) | length)
+    return list
+  }
+
+  #append(size: number): number {
+    const list = this.#end
+    assert(list + size < placesMax, 'the lists of a collection are full')
+    this.#end += size
+    this.#words.reserve(this.#end)
+    return list
+  }
+
+  #release(block: number, sizeBits: number): void {
+    this.#words.set(block + 1, this.#free[sizeBits]!)
+    this.#free[sizeBits] = block
+  }
+}
+
+/** The attributes of one point have no more than 65,536 values: each takes two bytes of JSON. */
+const sizeBitsMax = 16
+const lengthBits = 20
+const lengthMask = (1 << lengthBits) - 1
+/** Places have 30 bits where they are kept. */
+const placesMax = 2 ** 30

@@ -1,0 +1,175 @@
+import { type ColumnPart, partLength, zoneBits, zoneLength } from './column-part.ts'
+import type { MemoryCount } from './memory-count.ts'
+import type { NumberCounts } from './number-counts.ts'
+import { partBits, SlotColumn } from './slot-column.ts'
+import { countBits, setBit } from './slot-words.ts'
+
+/** A test of one number. None outside of [min, max] passes. */
+export interface NumberTest {
+  readonly min: number
+  readonly max: number
+  /** Whether all numbers in [min, max] pass. */
+  readonly isInterval: boolean
+  accepts(value: number): boolean
+}
+
+/** The numbers at a path, or its moments in microseconds. */
+export class NumberField {
+  readonly column: SlotColumn
+  #staged: number[] = []
+
+  constructor(memory: MemoryCount) {
+    this.column = new SlotColumn(memory, 'numbers')
+  }
+
+  /** Slots with a number. */
+  get count(): number {
+    return this.column.count
+  }
+
+  /** Returns whether it is the first value of the next `commit`. */
+  stage(value: number): boolean {
+    // Adding 0 makes 0 of -0.
+    return this.#staged.push(value + 0) === 1
+  }
+
+  /** The slot, which has no number, has what was staged. */
+  commit(slot: number): void {
+    if (this.#staged.length === 1) this.column.set(slot, this.#staged[0]!)
+    else this.assign(slot, [...new Set(this.#staged)])
+    this.#staged = []
+  }
+
+  /** The slot, which has no number, has these different ones. */
+  assign(slot: number, values: readonly number[]): void {
+    this.column.set(slot, values[0]!, values.slice(1))
+  }
+
+  /** The slot must have a number. */
+  remove(slot: number): void {
+    this.column.delete(slot)
+  }
+
+  /** Adds 1 to the count of each number of a slot. */
+  countInto(slot: number, counts: NumberCounts): void {
+    const first = this.column.get(slot)
+    if (Number.isNaN(first)) return
+    counts.add(first)
+    const further = this.column.further(slot)
+    if (further !== undefined) for (const value of further) counts.add(value)
+  }
+
+  /** The numbers of a slot. */
+  valuesOf(slot: number): readonly number[] {
+    const first = this.column.get(slot)
+    return Number.isNaN(first) ? [] : [first, ...(this.column.further(slot) ?? [])]
+  }
+
+  /** Whether a number of the slot passes. */
+  some(slot: number, test: NumberTest): boolean {
+    if (test.accepts(this.column.get(slot))) return true
+    const further = this.column.further(slot)
+    return further?.some((value) => test.accepts(value)) ?? false
+  }
+
+  /**
+   * Sets the bits of the slots that have a number which passes.
+   *
+   * @param within other slots need not be considered
+   */
+  *fill(words: Uint32Array, test: NumberTest, within?: Uint32Array): Generator<void, void> {
+    const { sparse } = this.column
+    if (sparse !== undefined) {
+      fillFromTable(sparse, 0, words, test)
+      this.#fillFurther(0, words, test, true)
+      return
+    }
+    for (let index = 0; index < this.column.parts.length; index += 1) {
+      const part = this.column.parts[index]
+      if (part === undefined) continue
+      const further = this.column.moreOf(index)
+      if (part.table !== undefined) fillFromTable(part.table, index * partLength, words, test)
+      else fillFromArray({ part, further }, index << (partBits - 5), words, test, within)
+      this.#fillFurther(index, words, test, false)
+      yield
+    }
+  }
+
+  #fillFurther(index: number, words: Uint32Array, test: NumberTest, isEverything: boolean): void {
+    const parts = isEverything ? Math.ceil(this.column.end / partLength) : index + 1
+    for (let part = index; part < parts; part += 1) {
+      for (const [slot, values] of this.column.moreOf(part) ?? []) {
+        if (values.some((value) => test.accepts(value))) setBit(words, slot)
+      }
+    }
+  }
+}
+
+function fillFromTable(
+  { keys, values }: { readonly keys: Float64Array; readonly values: Float64Array },
+  firstSlot: number,
+  words: Uint32Array,
+  test: NumberTest,
+): void {
+  for (let index = 0; index < keys.length; index += 1) {
+    if (!Number.isNaN(keys[index]!) && test.accepts(values[index]!)) setBit(words, firstSlot + keys[index]!)
+  }
+}
+
+function fillFromArray(
+  {
+    part,
+    further,
+  }: { readonly part: ColumnPart; readonly further: ReadonlyMap<number, readonly number[]> | undefined },
+  firstWord: number,
+  words: Uint32Array,
+  test: NumberTest,
+  within: Uint32Array | undefined,
+): void {
+  const values = part.values!
+  for (let zone = 0; zone << zoneBits < values.length; zone += 1) {
+    if (part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min) continue
+    const start = (zone << zoneBits) >>> 5
+    const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
+    let found = 0
+    for (let word = start; word < end; word += 1) {
+      const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
+      if (wanted === 0) continue
+      const bits = test.isInterval
+        ? bitsWithin(values as Float64Array, word << 5, wanted, test.min, test.max)
+        : bitsAccepted(values as Float64Array, word << 5, wanted, test)
+      words[firstWord + word]! |= bits
+      found |= bits
+    }
+    if (found === 0 && within === undefined) part.tighten(zone, further)
+  }
+}
+
+/** One bit for each of 32 numbers: NaN, which stands for none, is in no interval. */
+function bitsWithin(values: Float64Array, at: number, wanted: number, min: number, max: number): number {
+  let bits = 0
+  if (countBits(wanted) > 16) {
+    for (let index = 0; index < 32; index += 1) {
+      const value = values[at + index]!
+      if (value >= min && value <= max) bits |= 1 << index
+    }
+    return bits
+  }
+  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
+    const bit = rest & -rest
+    const value = values[at + 31 - Math.clz32(bit)]!
+    if (value >= min && value <= max) bits |= bit
+  }
+  return bits
+}
+
+function bitsAccepted(values: Float64Array, at: number, wanted: number, test: NumberTest): number {
+  let bits = 0
+  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
+    const bit = rest & -rest
+    if (test.accepts(values[at + 31 - Math.clz32(bit)]!)) bits |= bit
+  }
+  return bits
+}
+
+const allBits = -1

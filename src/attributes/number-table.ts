@@ -1,0 +1,144 @@
+import type { MemoryCount } from './memory-count.ts'
+
+/**
+ * A hash table from number to number in typed arrays: open addressing with linear probing, and no tombstones. A `Map`
+ * takes three times the memory and gives the garbage collector work. Keys are never NaN: that marks an empty position.
+ */
+export class NumberTable {
+  readonly #memory: MemoryCount
+  readonly #absent: number
+  #keys = emptyKeys(sizeMin)
+  #values = new Float64Array(sizeMin)
+  #count = 0
+
+  /** @param absent what `get` returns for keys that are not there */
+  constructor(memory: MemoryCount, absent: number) {
+    this.#memory = memory
+    this.#absent = absent
+    memory.add(sizeMin * bytesPerPosition)
+  }
+
+  get count(): number {
+    return this.#count
+  }
+
+  /** By position; NaN where it is empty. Valid until the next change. */
+  get keys(): Float64Array {
+    return this.#keys
+  }
+
+  /** By position, as `keys`. */
+  get values(): Float64Array {
+    return this.#values
+  }
+
+  get(key: number): number {
+    const position = this.#position(key)
+    return this.#keys[position] === key ? this.#values[position]! : this.#absent
+  }
+
+  set(key: number, value: number): void {
+    // Entering can replace the arrays.
+    const position = this.#enter(key)
+    this.#values[position] = value
+  }
+
+  /** Adds to the value of a key, which is 0 at first. */
+  increase(key: number, by: number): void {
+    const position = this.#enter(key)
+    this.#values[position]! += by
+  }
+
+  delete(key: number): void {
+    const position = this.#position(key)
+    if (this.#keys[position] !== key) return
+    this.#close(position)
+    this.#count -= 1
+    if (this.#keys.length > sizeMin && this.#count < this.#keys.length * minLoad) {
+      this.#resize(this.#keys.length / 2)
+    }
+  }
+
+  /** The table is not used any more. */
+  release(): void {
+    this.#memory.add(-this.#keys.length * bytesPerPosition)
+  }
+
+  /** The position of a key, which is entered with the value 0 if it is not there. */
+  #enter(key: number): number {
+    const found = this.#position(key)
+    if (this.#keys[found] === key) return found
+    if (this.#count + 1 > this.#keys.length * maxLoad) this.#resize(this.#keys.length * 2)
+    const position = this.#position(key)
+    this.#keys[position] = key
+    this.#values[position] = 0
+    this.#count += 1
+    return position
+  }
+
+  /** Of the key, or else the empty one where it belongs. */
+  #position(key: number): number {
+    const keys = this.#keys
+    const mask = keys.length - 1
+    let position = hashNumber(key) & mask
+    for (let at = keys[position]!; at !== key && !Number.isNaN(at); at = keys[position]!) {
+      position = (position + 1) & mask
+    }
+    return position
+  }
+
+  /** Moves later entries of the run back into the hole (Knuth 6.4, algorithm R). */
+  #close(emptied: number): void {
+    const keys = this.#keys
+    const mask = keys.length - 1
+    let hole = emptied
+    let position = (hole + 1) & mask
+    while (!Number.isNaN(keys[position]!)) {
+      const home = hashNumber(keys[position]!) & mask
+      if (((position - home) & mask) >= ((position - hole) & mask)) {
+        keys[hole] = keys[position]!
+        this.#values[hole] = this.#values[position]!
+        hole = position
+      }
+      position = (position + 1) & mask
+    }
+    keys[hole] = Number.NaN
+  }
+
+  #resize(size: number): void {
+    const [keys, values] = [this.#keys, this.#values]
+    this.#memory.add((size - keys.length) * bytesPerPosition)
+    this.#keys = emptyKeys(size)
+    this.#values = new Float64Array(size)
+    for (let index = 0; index < keys.length; index += 1) {
+      const key = keys[index]!
+      if (Number.isNaN(key)) continue
+      const position = this.#position(key)
+      this.#keys[position] = key
+      this.#values[position] = values[index]!
+    }
+  }
+}
+
+const sizeMin = 4
+const maxLoad = 0.7
+const minLoad = 0.15
+const bytesPerPosition = 16
+
+function emptyKeys(size: number): Float64Array<ArrayBuffer> {
+  return new Float64Array(size).fill(Number.NaN)
+}
+
+const asNumber = new Float64Array(1)
+const asWords = new Uint32Array(asNumber.buffer)
+
+/** 32 bits. Random per process, so that callers cannot choose values that collide. */
+export function hashNumber(value: number): number {
+  asNumber[0] = value
+  let mixed = Math.imul(asWords[0]! ^ seed, 0x9e3779b1) ^ Math.imul(asWords[1]! ^ (seed >>> 7), 0x85ebca6b)
+  mixed = Math.imul(mixed ^ (mixed >>> 15), 0x2c1b3c6d)
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0x297a2d39)
+  return (mixed ^ (mixed >>> 16)) >>> 0
+}
+
+const seed = Math.floor(Math.random() * 2 ** 32)

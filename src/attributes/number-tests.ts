@@ -1,0 +1,47 @@
+import type { NumberTest } from './number-field.ts'
+
+/** All numbers of [min, max]; none when min is greater. */
+export function numberRange(min: number, max: number): NumberTest {
+  return { min, max, isInterval: true, accepts: (value) => value >= min && value <= max }
+}
+
+/** Exactly these numbers, of which there is at least one. */
+export function numbersTest(values: ReadonlySet<number>): NumberTest {
+  let min = Number.POSITIVE_INFINITY
+  let max = Number.NEGATIVE_INFINITY
+  for (const value of values) {
+    if (value < min) min = value
+    if (value > max) max = value
+  }
+  if (min === max) return numberRange(min, max)
+  return {
+    min,
+    max,
+    isInterval: false,
+    accepts: (value) => value >= min && value <= max && values.has(value),
+  }
+}
+
+/** The numbers between bounds, of which each may be absent. */
+export function boundsTest(bounds: {
+  readonly gt?: number | undefined
+  readonly gte?: number | undefined
+  readonly lt?: number | undefined
+  readonly lte?: number | undefined
+}): NumberTest {
+  const { gt, gte = Number.NEGATIVE_INFINITY, lt, lte = Number.POSITIVE_INFINITY } = bounds
+  const min = gt === undefined ? gte : Math.max(gte, nextAbove(gt))
+  const max = lt === undefined ? lte : Math.min(lte, -nextAbove(-lt))
+  return numberRange(min, max)
+}
+
+const asNumber = new Float64Array(1)
+const asBits = new BigInt64Array(asNumber.buffer)
+
+/** The least number above this one. */
+function nextAbove(value: number): number {
+  if (value === 0) return Number.MIN_VALUE
+  asNumber[0] = value
+  asBits[0]! += value > 0 ? 1n : -1n
+  return asNumber[0]
+}

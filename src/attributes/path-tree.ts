@@ -1,0 +1,179 @@
+import { FlagField } from './flag-field.ts'
+import { GeoField } from './geo-field.ts'
+import { ListArena } from './list-arena.ts'
+import { MemoryCount } from './memory-count.ts'
+import { NumberField } from './number-field.ts'
+import { SlotGroup } from './slot-group.ts'
+import { TextField } from './text-field.ts'
+
+/** What can be at a path; a kind's position is its number in shapes and files. */
+export const fieldKinds = ['present', 'text', 'number', 'moment', 'flag', 'place'] as const
+export type FieldKind = (typeof fieldKinds)[number]
+
+/** One path of attributes, and what slots have there. */
+export class PathNode {
+  readonly id: number
+  readonly path: string
+  readonly parent: PathNode | undefined
+  readonly name: string
+  readonly children: Map<string, PathNode> = new Map()
+  readonly memory: MemoryCount
+  /** Slots with a value, a list or a map there. */
+  readonly present: SlotGroup
+  /** Whether the point that is being set has something there. */
+  isStaged = false
+  readonly #lists: ListArena
+  #text: TextField | undefined
+  #numbers: NumberField | undefined
+  #moments: NumberField | undefined
+  #flags: FlagField | undefined
+  #places: GeoField | undefined
+
+  constructor(id: number, name: string, parent: PathNode | undefined, memory: MemoryCount, lists: ListArena) {
+    this.id = id
+    this.name = name
+    this.parent = parent
+    this.path = parent === undefined || parent.parent === undefined ? name : `${parent.path}.${name}`
+    this.memory = new MemoryCount(memory)
+    this.memory.add(nodeBytes + this.path.length * 4)
+    this.present = new SlotGroup(this.memory)
+    this.#lists = lists
+  }
+
+  get text(): TextField | undefined {
+    return this.#text
+  }
+
+  get numbers(): NumberField | undefined {
+    return this.#numbers
+  }
+
+  get moments(): NumberField | undefined {
+    return this.#moments
+  }
+
+  get flags(): FlagField | undefined {
+    return this.#flags
+  }
+
+  get places(): GeoField | undefined {
+    return this.#places
+  }
+
+  textField(): TextField {
+    this.#text ??= new TextField(this.memory, this.#lists)
+    return this.#text
+  }
+
+  numberField(): NumberField {
+    this.#numbers ??= new NumberField(this.memory)
+    return this.#numbers
+  }
+
+  momentField(): NumberField {
+    this.#moments ??= new NumberField(this.memory)
+    return this.#moments
+  }
+
+  flagField(): FlagField {
+    this.#flags ??= new FlagField(this.memory)
+    return this.#flags
+  }
+
+  placeField(): GeoField {
+    this.#places ??= new GeoField(this.memory)
+    return this.#places
+  }
+
+  /** Gives a slot what was staged for a kind. */
+  commit(kind: FieldKind, slot: number): void {
+    if (kind === 'present') this.present.add(slot)
+    else this.#field(kind).commit(slot)
+  }
+
+  /** Takes from a slot what it has of a kind. */
+  remove(kind: FieldKind, slot: number): void {
+    if (kind === 'present') this.present.delete(slot)
+    else this.#field(kind).remove(slot)
+  }
+
+  #field(kind: Exclude<FieldKind, 'present'>): TextField | NumberField | FlagField | GeoField {
+    switch (kind) {
+      case 'text':
+        return this.textField()
+      case 'number':
+        return this.numberField()
+      case 'moment':
+        return this.momentField()
+      case 'flag':
+        return this.flagField()
+      case 'place':
+        return this.placeField()
+    }
+  }
+}
+
+/** All paths that slots have something at. A path without slots is removed, and its id is reused. */
+export class PathTree {
+  readonly root: PathNode
+  readonly #memory: MemoryCount
+  readonly #lists: ListArena
+  readonly #byPath = new Map<string, PathNode>()
+  readonly #byId: (PathNode | undefined)[] = []
+  readonly #freeIds: number[] = []
+
+  constructor(memory: MemoryCount) {
+    this.#memory = memory
+    this.#lists = new ListArena(memory)
+    this.root = new PathNode(-1, '', undefined, memory, this.#lists)
+  }
+
+  get count(): number {
+    return this.#byPath.size
+  }
+
+  get paths(): Iterable<string> {
+    return this.#byPath.keys()
+  }
+
+  get nodes(): readonly (PathNode | undefined)[] {
+    return this.#byId
+  }
+
+  find(path: string): PathNode | undefined {
+    return this.#byPath.get(path)
+  }
+
+  byId(id: number): PathNode {
+    return this.#byId[id]!
+  }
+
+  /** The path of a name below another one, which is made if there is none. */
+  child(parent: PathNode, name: string): PathNode {
+    return parent.children.get(name) ?? this.add(parent, name, this.#freeIds.pop() ?? this.#byId.length)
+  }
+
+  /** Makes a path with an id that is not in use: to read paths from a file, ids ascending. */
+  add(parent: PathNode, name: string, id: number): PathNode {
+    while (this.#byId.length < id) this.#freeIds.push(this.#byId.push(undefined) - 1)
+    const node = new PathNode(id, name, parent, this.#memory, this.#lists)
+    parent.children.set(name, node)
+    this.#byPath.set(node.path, node)
+    this.#byId[id] = node
+    return node
+  }
+
+  /** Removes a path that no slot has anything at. Idempotent. */
+  dropIfEmpty(id: number): void {
+    const node = this.#byId[id]
+    if (node === undefined || node.present.count > 0) return
+    node.parent?.children.delete(node.name)
+    this.#byPath.delete(node.path)
+    this.#byId[id] = undefined
+    this.#freeIds.push(id)
+    node.memory.release()
+  }
+}
+
+/** Of the objects and maps, as V8 allocates them. */
+const nodeBytes = 700

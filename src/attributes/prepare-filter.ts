@@ -1,0 +1,183 @@
+import { attributeLimits, DateTime, type GeoPoint, type Scalar } from '../base/attributes.ts'
+import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
+import { ByteDictionary } from './byte-dictionary.ts'
+import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
+import {
+  ContentTypeNode,
+  FlagNode,
+  GeoNode,
+  GroupNode,
+  IdsNode,
+  NumberNode,
+  TextNode,
+} from './condition-nodes.ts'
+import type { FilterNode, FilterSource } from './filter-node.ts'
+import { boxTest, nearTest, placesTest } from './geo.ts'
+import { MemoryCount } from './memory-count.ts'
+import { boundsTest, numbersTest } from './number-tests.ts'
+import type { TextTest } from './text-field.ts'
+import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
+
+/** A filter that can be tested often. It stays valid while points change. */
+export interface PreparedFilter {
+  readonly node: FilterNode
+  /** That its values take. */
+  readonly memoryBytes: number
+}
+
+/** Prepares a filter, in steps: it can have a million values. */
+export function* prepareFilter(source: FilterSource, filter: Filter): Generator<void, PreparedFilter> {
+  const memory = new MemoryCount()
+  const node = yield* new Preparation(source, memory).node(filter)
+  return { node, memoryBytes: memory.bytes }
+}
+
+class Preparation {
+  readonly #source: FilterSource
+  readonly #memory: MemoryCount
+
+  constructor(source: FilterSource, memory: MemoryCount) {
+    this.#source = source
+    this.#memory = memory
+  }
+
+  *node(filter: Filter): Generator<void, FilterNode> {
+    this.#memory.add(nodeBytes)
+    switch (filter.kind) {
+      case 'all':
+        return new AllNode(this.#source, yield* this.#nodes(filter.of))
+      case 'any':
+        return new AnyNode(this.#source, yield* this.#nodes(filter.of))
+      case 'not':
+        return new NotNode(this.#source, yield* this.node(filter.of))
+      case 'ids':
+        this.#memory.add(filter.ids.length)
+        return new IdsNode(this.#source, filter.ids)
+      case 'condition':
+        return yield* this.#condition(filter.path, filter.test)
+    }
+  }
+
+  *#nodes(filters: readonly Filter[]): Generator<void, FilterNode[]> {
+    const nodes: FilterNode[] = []
+    for (const filter of filters) nodes.push(yield* this.node(filter))
+    return nodes
+  }
+
+  *#condition(path: string, test: Test): Generator<void, FilterNode> {
+    switch (test.op) {
+      case 'in':
+        return yield* this.#oneOf(path, test.values)
+      case 'contains':
+        return yield* this.#containsAll(path, test.values)
+      case 'range':
+        return this.#range(path, test.bounds)
+      case 'exists':
+        return this.#exists(path)
+      case 'prefix':
+        return this.#text(path, new TextPrefix(test.prefix))
+      case 'near':
+        return this.#place(path, nearTest(test.center, test.radiusM))
+      case 'box':
+        return this.#place(path, boxTest(test.southWest, test.northEast))
+    }
+  }
+
+  *#oneOf(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
+    const texts = new OneOfTexts(this.#memory)
+    const [numbers, moments, flags] = [new Set<number>(), new Set<number>(), new Set<boolean>()]
+    const places: GeoPoint[] = []
+    for (const [index, value] of values.entries()) {
+      if (typeof value === 'string') texts.texts.add(Buffer.from(value))
+      else if (typeof value === 'number') numbers.add(value + 0)
+      else if (typeof value === 'boolean') flags.add(value)
+      else if (value instanceof DateTime) moments.add(value.us)
+      else places.push(value)
+      if (index % valuesPerStep === valuesPerStep - 1) yield
+    }
+    this.#memory.add((numbers.size + moments.size + places.length) * valueBytes)
+    const nodes: FilterNode[] = []
+    if (texts.texts.count === 1) nodes.push(this.#text(path, new SameText(texts.texts.read(0).slice())))
+    if (texts.texts.count > 1) nodes.push(this.#text(path, texts))
+    if (numbers.size > 0) nodes.push(this.#numbers(path, numbersTest(numbers)))
+    if (moments.size > 0) nodes.push(this.#moments(path, numbersTest(moments)))
+    if (flags.size > 0) nodes.push(new FlagNode(() => this.#source.tree.find(path)?.flags, flags))
+    if (places.length > 0) nodes.push(this.#place(path, placesTest(places)))
+    return nodes.length === 1 ? nodes[0]! : new AnyNode(this.#source, nodes)
+  }
+
+  *#containsAll(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
+    const different = new Set(values)
+    const simple = values.every((value) => typeof value !== 'object')
+    // A value takes two bytes of JSON at least: no point has so many.
+    if (simple && different.size > attributeLimits.bytes / 2) return new AnyNode(this.#source, [])
+    const nodes: FilterNode[] = []
+    for (const value of different) {
+      this.#memory.add(nodeBytes)
+      nodes.push(yield* this.#oneOf(path, [value]))
+      if (nodes.length % valuesPerStep === 0) yield
+    }
+    return new AllNode(this.#source, nodes)
+  }
+
+  #range(path: string, bounds: Bounds): FilterNode {
+    const { gt, gte, lt, lte } = bounds
+    const given = gt ?? gte ?? lt ?? lte
+    if (given === undefined) return new AnyNode(this.#source, [])
+    if (typeof given === 'string') {
+      return this.#text(
+        path,
+        new TextRange({ gt: textOf(gt), gte: textOf(gte), lt: textOf(lt), lte: textOf(lte) }),
+      )
+    }
+    const test = boundsTest({ gt: numberOf(gt), gte: numberOf(gte), lt: numberOf(lt), lte: numberOf(lte) })
+    return given instanceof DateTime ? this.#moments(path, test) : this.#numbers(path, test)
+  }
+
+  #exists(path: string): FilterNode {
+    const { tree, live, expiries } = this.#source
+    if (path === '$content_type' || path === '$version') return new GroupNode(() => live)
+    if (path === '$expires_at') return new NumberNode(() => expiries, boundsTest({}))
+    return new GroupNode(() => tree.find(path)?.present)
+  }
+
+  #text(path: string, test: TextTest): FilterNode {
+    if (path === '$content_type') {
+      return new ContentTypeNode(this.#source, acceptsText(test, 'Image'), acceptsText(test, 'Text'))
+    }
+    return new TextNode(() => this.#source.tree.find(path)?.text, test)
+  }
+
+  #numbers(path: string, test: ReturnType<typeof boundsTest>): FilterNode {
+    if (path === '$version') return new NumberNode(() => this.#source.versions, test)
+    return new NumberNode(() => this.#source.tree.find(path)?.numbers, test)
+  }
+
+  #moments(path: string, test: ReturnType<typeof boundsTest>): FilterNode {
+    if (path === '$expires_at') return new NumberNode(() => this.#source.expiries, test)
+    return new NumberNode(() => this.#source.tree.find(path)?.moments, test)
+  }
+
+  #place(path: string, test: ReturnType<typeof boxTest>): FilterNode {
+    return new GeoNode(() => this.#source.tree.find(path)?.places, test)
+  }
+}
+
+function acceptsText(test: TextTest, text: string): boolean {
+  const dictionary = new ByteDictionary(new MemoryCount())
+  return test.accepts(dictionary, dictionary.add(Buffer.from(text)))
+}
+
+function textOf(bound: Ordered | undefined): string | undefined {
+  return typeof bound === 'string' ? bound : undefined
+}
+
+function numberOf(bound: Ordered | undefined): number | undefined {
+  if (bound instanceof DateTime) return bound.us
+  return typeof bound === 'number' ? bound : undefined
+}
+
+const valuesPerStep = 1024
+/** Of the objects, as V8 allocates them. */
+const nodeBytes = 300
+const valueBytes = 40

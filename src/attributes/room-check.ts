@@ -1,0 +1,83 @@
+import type { Attributes, AttributeValue } from '../base/attributes.ts'
+import { DateTime, GeoPoint } from '../base/attributes.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Payload } from '../base/point.ts'
+import type { PathNode, PathTree } from './path-tree.ts'
+
+export interface RoomCheckOptions {
+  readonly tree: PathTree
+  readonly pathsMax: number
+  /** Bytes that the index takes now. */
+  readonly memoryBytes: number
+  /** @throws DatabaseError `memory_full` if the index must not take so many bytes */
+  readonly checkMemory: (bytes: number) => void
+}
+
+/** Checks that points fit into the index before any of them is stored: one after the other, all of them together. */
+export class RoomCheck {
+  readonly #options: RoomCheckOptions
+  readonly #newPaths = new Set<string>()
+  #bytes = 0
+
+  constructor(options: RoomCheckOptions) {
+    this.#options = options
+  }
+
+  /**
+   * What the points that were added before take, and this one.
+   *
+   * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
+   */
+  add({ attributes }: Payload): void {
+    this.#bytes += pointBytes
+    if (attributes !== undefined) this.#addMap(this.#options.tree.root, '', attributes)
+    const { memoryBytes, checkMemory } = this.#options
+    checkMemory(memoryBytes + this.#bytes + this.#newPaths.size * pathBytes)
+  }
+
+  /** @param node undefined where the path is new */
+  #addMap(node: PathNode | undefined, prefix: string, attributes: Attributes): void {
+    for (const [name, value] of attributes) {
+      const child = node?.children.get(name)
+      const path = `${prefix}${name}`
+      if (child === undefined) this.#addPath(path)
+      this.#addValue(child, path, value)
+    }
+  }
+
+  #addPath(path: string): void {
+    if (this.#newPaths.has(path)) return
+    const { tree, pathsMax } = this.#options
+    if (tree.count + this.#newPaths.size >= pathsMax) {
+      throw new DatabaseError(
+        'invalid_argument',
+        `attribute path ${quoted(path)} is new, and the collection has ${pathsMax} different paths already, the most`,
+      )
+    }
+    this.#newPaths.add(path)
+  }
+
+  #addValue(node: PathNode | undefined, path: string, value: AttributeValue): void {
+    this.#bytes += valueBytes
+    if (typeof value === 'string') this.#bytes += value.length
+    else if (isNested(value)) {
+      if (value instanceof Map) this.#addMap(node, `${path}.`, value)
+      else for (const element of value as readonly AttributeValue[]) this.#addValue(node, path, element)
+    }
+  }
+}
+
+function isNested(value: AttributeValue): value is readonly AttributeValue[] | Attributes {
+  return typeof value === 'object' && !(value instanceof DateTime) && !(value instanceof GeoPoint)
+}
+
+function quoted(path: string): string {
+  return JSON.stringify(path.length > shownMax ? `${path.slice(0, shownMax)}...` : path)
+}
+
+const shownMax = 100
+/** Version, shape and set of live slots. */
+const pointBytes = 16
+/** What a value takes usually: with its slot in a group, and in a table or column. */
+const valueBytes = 24
+const pathBytes = 2500

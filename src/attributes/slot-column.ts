@@ -1,0 +1,139 @@
+import { type ColumnKind, ColumnPart, partLength } from './column-part.ts'
+import type { MemoryCount } from './memory-count.ts'
+import { NumberTable } from './number-table.ts'
+
+/**
+ * A number for some of the slots: a hash table while they are few or far between, then a part for each 65,536 slots. A slot
+ * with several numbers has its first one here and the others in a `Map` of its part, which is meant for few slots.
+ */
+export class SlotColumn {
+  readonly #memory: MemoryCount
+  readonly #kind: ColumnKind
+  readonly #absent: number
+  /** Undefined when there are parts. */
+  #sparse: NumberTable | undefined
+  #parts: (ColumnPart | undefined)[] = []
+  /** By part, by slot. */
+  readonly #more = new Map<number, Map<number, readonly number[]>>()
+  #count = 0
+  #end = 0
+
+  /** @param kind `ordinals` are whole, from 1 to 2^32 - 1, and 0 where there is none; `numbers` are NaN where there is none */
+  constructor(memory: MemoryCount, kind: ColumnKind) {
+    this.#memory = memory
+    this.#kind = kind
+    this.#absent = kind === 'numbers' ? Number.NaN : 0
+    this.#sparse = new NumberTable(memory, this.#absent)
+    memory.add(columnBytes)
+  }
+
+  /** Slots with a number. */
+  get count(): number {
+    return this.#count
+  }
+
+  /** Above all slots that ever had a number. */
+  get end(): number {
+    return this.#end
+  }
+
+  /** The table of all slots while there are no parts. */
+  get sparse(): NumberTable | undefined {
+    return this.#sparse
+  }
+
+  get parts(): readonly (ColumnPart | undefined)[] {
+    return this.#parts
+  }
+
+  /** Further numbers of the slots of a part. */
+  moreOf(part: number): ReadonlyMap<number, readonly number[]> | undefined {
+    return this.#more.get(part)
+  }
+
+  /** The first number of a slot. */
+  get(slot: number): number {
+    if (this.#sparse !== undefined) return this.#sparse.get(slot)
+    return this.#parts[slot >>> partBits]?.get(slot & partMask) ?? this.#absent
+  }
+
+  /** The other numbers of a slot; undefined for none. */
+  further(slot: number): readonly number[] | undefined {
+    return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
+  }
+
+  /** The slot must not have a number. */
+  set(slot: number, value: number, further: readonly number[] = []): void {
+    this.#count += 1
+    this.#end = Math.max(this.#end, slot + 1)
+    if (this.#sparse !== undefined && this.#isTooDense()) this.#divide(this.#sparse)
+    if (this.#sparse !== undefined) this.#sparse.set(slot, value)
+    else this.#partFor(slot).set(slot & partMask, value)
+    if (further.length > 0) this.#setFurther(slot, further)
+  }
+
+  /** The slot must have a number. */
+  delete(slot: number): void {
+    this.#count -= 1
+    if (this.#sparse !== undefined) this.#sparse.delete(slot)
+    else this.#deleteFromPart(slot)
+    if (this.#more.size > 0) this.#deleteFurther(slot)
+  }
+
+  #isTooDense(): boolean {
+    return this.#count > sparseMax || (this.#count >= denseMin && this.#count * denseShare > this.#end)
+  }
+
+  #divide(sparse: NumberTable): void {
+    this.#sparse = undefined
+    for (let index = 0; index < sparse.keys.length; index += 1) {
+      const slot = sparse.keys[index]!
+      if (!Number.isNaN(slot)) this.#partFor(slot).set(slot & partMask, sparse.values[index]!)
+    }
+    sparse.release()
+  }
+
+  #partFor(slot: number): ColumnPart {
+    const index = slot >>> partBits
+    while (this.#parts.length <= index) this.#parts.push(undefined)
+    this.#parts[index] ??= new ColumnPart(this.#memory, this.#kind)
+    return this.#parts[index]
+  }
+
+  #deleteFromPart(slot: number): void {
+    const index = slot >>> partBits
+    const part = this.#parts[index]!
+    part.delete(slot & partMask)
+    if (part.count > 0) return
+    part.release()
+    this.#parts[index] = undefined
+  }
+
+  #setFurther(slot: number, further: readonly number[]): void {
+    const part = slot >>> partBits
+    const ofPart = this.#more.get(part) ?? new Map<number, readonly number[]>()
+    this.#more.set(part, ofPart.set(slot, further))
+    this.#parts[part]?.widen(slot & partMask, further)
+    this.#memory.add(furtherBytes + further.length * 8)
+  }
+
+  #deleteFurther(slot: number): void {
+    const ofPart = this.#more.get(slot >>> partBits)
+    const further = ofPart?.get(slot)
+    if (ofPart === undefined || further === undefined) return
+    ofPart.delete(slot)
+    if (ofPart.size === 0) this.#more.delete(slot >>> partBits)
+    this.#memory.add(-furtherBytes - further.length * 8)
+  }
+}
+
+export const partBits = 16
+const partMask = partLength - 1
+/** Dividing so many takes about 0.2 ms. */
+const sparseMax = 4096
+const denseMin = 16
+/** A position of the table takes 16 bytes, and at least a third of them is empty; of a part 8 or less. */
+const denseShare = 3
+/** Of the objects, as V8 allocates them. */
+const columnBytes = 250
+const furtherBytes = 120

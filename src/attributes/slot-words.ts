@@ -1,0 +1,68 @@
+/** Bitmaps over slots as bare words: bit (slot & 31) of word slot >>> 5. Of two that differ in length, the rest counts as empty. */
+
+/** Words of a bitmap that has room for this many slots: a multiple of 32, so that growing is rare. */
+export function wordsFor(slots: number): number {
+  return Math.ceil(slots / slotStep) * (slotStep / 32)
+}
+
+const slotStep = 1024
+
+/** How many bits are set in a word. */
+export function countBits(word: number): number {
+  const pairs = word - ((word >>> 1) & 0x55555555)
+  const nibbles = (pairs & 0x33333333) + ((pairs >>> 2) & 0x33333333)
+  return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
+}
+
+export function countWords(words: Uint32Array): number {
+  let count = 0
+  for (let index = 0; index < words.length; index += 1) {
+    const word = words[index]!
+    if (word !== 0) count += countBits(word)
+  }
+  return count
+}
+
+/** target |= other, from word `at` of the target on. */
+export function orWords(target: Uint32Array, other: Uint32Array, at = 0): void {
+  const end = Math.min(other.length, target.length - at)
+  for (let index = 0; index < end; index += 1) target[at + index]! |= other[index]!
+}
+
+/** target &= other */
+export function andWords(target: Uint32Array, other: Uint32Array): void {
+  const end = Math.min(target.length, other.length)
+  for (let index = 0; index < end; index += 1) target[index]! &= other[index]!
+  target.fill(0, end)
+}
+
+/** target &= ~other */
+export function andNotWords(target: Uint32Array, other: Uint32Array): void {
+  const end = Math.min(target.length, other.length)
+  for (let index = 0; index < end; index += 1) target[index]! &= ~other[index]!
+}
+
+/** The slots of a bitmap, ascending. */
+export function* slotsOf(words: Uint32Array): Generator<number, void> {
+  for (let index = 0; index < words.length; index += 1) {
+    for (let word = words[index]!; word !== 0; word &= word - 1) {
+      yield index * 32 + 31 - Math.clz32(word & -word)
+    }
+  }
+}
+
+export function hasBit(words: Uint32Array, slot: number): boolean {
+  const word = words[slot >>> 5]
+  return word !== undefined && ((word >>> (slot & 31)) & 1) === 1
+}
+
+/** Ignores slots for which there is no room. */
+export function setBit(words: Uint32Array, slot: number): void {
+  const at = slot >>> 5
+  if (at < words.length) words[at]! |= 1 << (slot & 31)
+}
+
+export function clearBit(words: Uint32Array, slot: number): void {
+  const at = slot >>> 5
+  if (at < words.length) words[at]! &= ~(1 << (slot & 31))
+}

@@ -1,0 +1,206 @@
+import { ByteDictionary } from './byte-dictionary.ts'
+import type { ListArena } from './list-arena.ts'
+import type { MemoryCount } from './memory-count.ts'
+import { SlotColumn } from './slot-column.ts'
+import { SlotGroup } from './slot-group.ts'
+import { setBit } from './slot-words.ts'
+import { Uint32Pages } from './uint32-pages.ts'
+
+/** A test of one text, which is in a dictionary. */
+export interface TextTest {
+  accepts(dictionary: ByteDictionary, ordinal: number): boolean
+}
+
+/**
+ * The texts at a path: a dictionary of the different ones, the slots of each, and by slot which it has. A value without slots
+ * is removed, so its ordinal may stand for another one later; not while the field is pinned.
+ */
+export class TextField {
+  readonly dictionary: ByteDictionary
+  /** Of all fields of the index: lists of slots and of ordinals. */
+  readonly #lists: ListArena
+  readonly #memory: MemoryCount
+  /** By ordinal: 0, or a kind of posting in the highest two bits and what that says in the others. */
+  readonly #postings: Uint32Pages
+  readonly #groups: SlotGroup[] = []
+  readonly #freeGroups: number[] = []
+  /** An ordinal plus one, or `isList` plus a list of ordinals. */
+  readonly #column: SlotColumn
+  #staged: string[] = []
+  #pins = 0
+  #unposted: number[] = []
+
+  constructor(memory: MemoryCount, lists: ListArena) {
+    this.#memory = memory
+    this.#lists = lists
+    this.dictionary = new ByteDictionary(memory)
+    this.#postings = new Uint32Pages(memory)
+    this.#column = new SlotColumn(memory, 'ordinals')
+    memory.add(fieldBytes)
+  }
+
+  /** Slots with a text. */
+  get count(): number {
+    return this.#column.count
+  }
+
+  /** Returns whether it is the first value of the next `commit`. */
+  stage(value: string): boolean {
+    return this.#staged.push(value) === 1
+  }
+
+  /** The slot, which has no text, has what was staged. */
+  commit(slot: number): void {
+    const ordinals = this.#staged.map((text) => this.dictionary.add(Buffer.from(text)))
+    this.#staged = []
+    this.assign(slot, ordinals.length === 1 ? ordinals : [...new Set(ordinals)])
+  }
+
+  /** The slot, which has no text, has these, which must be in the dictionary. */
+  assign(slot: number, ordinals: readonly number[]): void {
+    this.#postings.reserve(this.dictionary.end)
+    const entry = ordinals.length === 1 ? ordinals[0]! + 1 : isList + this.#lists.create(ordinals)
+    this.#column.set(slot, entry)
+    for (const ordinal of ordinals) this.#post(ordinal, slot)
+  }
+
+  /** The slot must have a text. */
+  remove(slot: number): void {
+    const ordinals = this.ordinalsOf(slot)
+    const entry = this.#column.get(slot)
+    this.#column.delete(slot)
+    if (entry >= isList) this.#lists.free(entry - isList)
+    for (const ordinal of ordinals) this.#unpost(ordinal, slot)
+  }
+
+  /** Of the texts of a slot. */
+  ordinalsOf(slot: number): number[] {
+    const entry = this.#column.get(slot)
+    if (entry < isList) return entry === 0 ? [] : [entry - 1]
+    const list = entry - isList
+    return Array.from({ length: this.#lists.lengthOf(list) }, (_, rank) => this.#lists.at(list, rank))
+  }
+
+  /** Adds 1 to the count of each text of a slot. */
+  countInto(slot: number, counts: Uint32Pages): void {
+    const entry = this.#column.get(slot)
+    if (entry === 0) return
+    if (entry < isList) counts.set(entry - 1, counts.get(entry - 1) + 1)
+    else for (const ordinal of this.ordinalsOf(slot)) counts.set(ordinal, counts.get(ordinal) + 1)
+  }
+
+  /** Whether a text of the slot passes. */
+  some(slot: number, test: TextTest): boolean {
+    const entry = this.#column.get(slot)
+    if (entry === 0) return false
+    if (entry < isList) return test.accepts(this.dictionary, entry - 1)
+    const list = entry - isList
+    const length = this.#lists.lengthOf(list)
+    for (let rank = 0; rank < length; rank += 1) {
+      if (test.accepts(this.dictionary, this.#lists.at(list, rank))) return true
+    }
+    return false
+  }
+
+  /** How many slots have the text of an ordinal. */
+  countOf(ordinal: number): number {
+    const posting = this.#postings.get(ordinal)
+    const content = posting & contentMask
+    switch (posting >>> contentBits) {
+      case postingKinds.slot:
+        return 1
+      case postingKinds.list:
+        return this.#lists.lengthOf(content)
+      case postingKinds.group:
+        return this.#groups[content]!.count
+      default:
+        return 0
+    }
+  }
+
+  /** Sets the bits of the slots that have the text of an ordinal. */
+  orSlots(ordinal: number, words: Uint32Array): void {
+    const posting = this.#postings.get(ordinal)
+    const content = posting & contentMask
+    const kind = posting >>> contentBits
+    if (kind === postingKinds.slot) setBit(words, content)
+    if (kind === postingKinds.group) this.#groups[content]!.orInto(words)
+    if (kind !== postingKinds.list) return
+    const length = this.#lists.lengthOf(content)
+    for (let rank = 0; rank < length; rank += 1) setBit(words, this.#lists.at(content, rank))
+  }
+
+  /** Ordinals keep their values until `unpin`, also when the last slot goes. */
+  pin(): void {
+    this.#pins += 1
+  }
+
+  unpin(): void {
+    this.#pins -= 1
+    if (this.#pins > 0) return
+    for (const ordinal of this.#unposted) {
+      if (this.dictionary.isUsed(ordinal) && this.countOf(ordinal) === 0) this.dictionary.delete(ordinal)
+    }
+    this.#unposted = []
+  }
+
+  #post(ordinal: number, slot: number): void {
+    const posting = this.#postings.get(ordinal)
+    const content = posting & contentMask
+    const kind = posting >>> contentBits
+    if (kind === postingKinds.group) this.#groups[content]!.add(slot)
+    else if (kind === postingKinds.list) this.#postToList(ordinal, content, slot)
+    else if (kind === postingKinds.slot) {
+      const slots = content < slot ? [content, slot] : [slot, content]
+      this.#setPosting(ordinal, postingKinds.list, this.#lists.create(slots))
+    } else this.#setPosting(ordinal, postingKinds.slot, slot)
+  }
+
+  #postToList(ordinal: number, list: number, slot: number): void {
+    if (this.#lists.lengthOf(list) === listMax) this.#toGroup(ordinal, list, slot)
+    else this.#setPosting(ordinal, postingKinds.list, this.#lists.insert(list, slot))
+  }
+
+  #unpost(ordinal: number, slot: number): void {
+    const posting = this.#postings.get(ordinal)
+    const content = posting & contentMask
+    const kind = posting >>> contentBits
+    if (kind === postingKinds.list) this.#lists.remove(content, slot)
+    if (kind === postingKinds.group) this.#groups[content]!.delete(slot)
+    if (kind !== postingKinds.slot && this.countOf(ordinal) > 0) return
+    if (kind === postingKinds.list) this.#lists.free(content)
+    if (kind === postingKinds.group) this.#freeGroup(content)
+    this.#postings.set(ordinal, 0)
+    if (this.#pins > 0) this.#unposted.push(ordinal)
+    else this.dictionary.delete(ordinal)
+  }
+
+  #toGroup(ordinal: number, list: number, slot: number): void {
+    const group = new SlotGroup(this.#memory)
+    for (let rank = 0; rank < listMax; rank += 1) group.add(this.#lists.at(list, rank))
+    group.add(slot)
+    this.#lists.free(list)
+    const index = this.#freeGroups.pop() ?? this.#groups.length
+    this.#groups[index] = group
+    this.#setPosting(ordinal, postingKinds.group, index)
+  }
+
+  #freeGroup(index: number): void {
+    this.#groups[index]!.release()
+    this.#freeGroups.push(index)
+  }
+
+  #setPosting(ordinal: number, kind: number, content: number): void {
+    this.#postings.set(ordinal, ((kind << contentBits) | content) >>> 0)
+  }
+}
+
+/** A slot, a list of them, or a group for many. */
+const postingKinds = { slot: 1, list: 2, group: 3 } as const
+const contentBits = 30
+const contentMask = 2 ** contentBits - 1
+/** A list and its length fill a block of 64 words. */
+const listMax = 63
+const isList = 2 ** 31
+/** Of the objects, as V8 allocates them. */
+const fieldBytes = 500

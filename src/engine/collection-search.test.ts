@@ -1,0 +1,262 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { below, type HeldPoint, SearchedPointsFixture } from '../../test/support/searched-points.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import { newId } from '../base/ids.ts'
+import { metrics, type SearchQuery } from '../base/point.ts'
+import type { SearchResults } from '../base/search-results.ts'
+
+const seed = 20_261_123
+const dimension = 24
+const include = { distance: true, payload: false, vector: false, version: false }
+
+function numberAt({ payload }: HeldPoint, name: string): number {
+  return payload.attributes!.get(name) as number
+}
+
+/** Points with a random share `lot` in [0, 1) and a number `place` that tells them apart. */
+function filled(
+  count: number,
+  options: ConstructorParameters<typeof SearchedPointsFixture>[1] = {},
+): { points: SearchedPointsFixture; queries: Float32Array[]; random: () => number } {
+  const random = seededRandom(seed)
+  const vectors = clusteredVectors(random, count + 20, dimension)
+  const queries = vectors.splice(count)
+  const points = new SearchedPointsFixture(dimension, { segmentSlots: 700, ...options })
+  for (const [place, vector] of vectors.entries()) points.insert(vector, { lot: random(), place })
+  return { points, queries, random }
+}
+
+/** The same points in the same order, and the same distances but for the order in which components are added. */
+function assertSame(
+  { ids, distances }: SearchResults,
+  expected: readonly (readonly { readonly id: string; readonly distance: number }[])[],
+): void {
+  assert.deepEqual(
+    ids.strings(),
+    expected.map((list) => list.map(({ id }) => id)),
+  )
+  for (const [at, { distance }] of expected.flat().entries()) {
+    assert.ok(
+      Math.abs(distances[at]! - distance) <= 1e-6 * Math.max(1, distance),
+      `${distances[at]}, not ${distance}`,
+    )
+  }
+}
+
+describe(`a search of a collection, seed ${seed}`, () => {
+  it('returns exactly the nearest points that match, whatever the metric and however many match', async () => {
+    const { points, queries } = filled(2000)
+    await using _ = points
+    for (const share of [0, 0.003, 0.05, 0.4, 1]) {
+      const filter = below('lot', share)
+      const batch = metrics.flatMap((metric) =>
+        queries.slice(0, 3).map((vector): SearchQuery => ({ vector, metric, limit: 10, ef: 10, filter })),
+      )
+      const matches = (point: HeldPoint): boolean => numberAt(point, 'lot') < share
+      assertSame(
+        await points.search(batch),
+        batch.map((query) => points.expected(query, matches)),
+      )
+    }
+  })
+
+  it('answers queries with different filters in one batch, more of them than a thread keeps', async () => {
+    const { points, queries } = filled(2000)
+    await using _ = points
+    const batch = Array.from({ length: 150 }, (_, at): SearchQuery => {
+      const filter = at % 10 === 0 ? undefined : below('place', 20 + 13 * at)
+      return { vector: queries[at % 20]!, metric: metrics[at % 4]!, limit: 1 + (at % 30), ef: 30, filter }
+    })
+    for (let round = 0; round < 2; round += 1) {
+      assertSame(
+        await points.search(batch),
+        batch.map((query, at) =>
+          points.expected(query, (point) => at % 10 === 0 || numberAt(point, 'place') < 20 + 13 * at),
+        ),
+      )
+    }
+  })
+
+  it('searches near a stored point, which it leaves out', async () => {
+    const { points } = filled(1200)
+    await using _ = points
+    const ids = [...points.held.keys()]
+    const batch = [0, 500, 1199].flatMap((at): SearchQuery[] => {
+      const query = { vector: ids[at]!, metric: 'Cosine', limit: 5, ef: 5 } as const
+      return [query, { ...query, filter: below('lot', 0.3) }, { ...query, limit: 1000, ef: 1000 }]
+    })
+    assertSame(
+      await points.search(batch),
+      batch.map((query, at) =>
+        points.expected(query, (point) => at % 3 !== 1 || numberAt(point, 'lot') < 0.3),
+      ),
+    )
+    await assert.rejects(
+      points.search([{ vector: newId(), metric: 'Cosine', limit: 5, ef: 5 }]),
+      (error: unknown) => error instanceof DatabaseError && error.reason === 'not_found',
+    )
+  })
+
+  it('ends at a greatest distance, which still counts', async () => {
+    const { points, queries } = filled(1200)
+    await using _ = points
+    for (const metric of metrics) {
+      const query = { vector: queries[0]!, metric, limit: 50, ef: 50 }
+      const { distances } = await points.search([query])
+      const maxDistance = distances[20]!
+      const cut = await points.search([{ ...query, maxDistance }])
+      assert.deepEqual(
+        [...cut.distances],
+        [...distances].filter((distance) => distance <= maxDistance),
+      )
+    }
+  })
+
+  it('returns what is included of each point, and nothing else', async () => {
+    const { points, queries } = filled(1200)
+    await using _ = points
+    const query = { vector: queries[0]!, metric: 'Euclidean', limit: 4, ef: 4 } as const
+    const found = await points.search([
+      query,
+      { ...query, include },
+      { ...query, include: { ...include, payload: true, vector: true, version: true } },
+      { ...query, include: { ...include, attributes: ['place', 'nothing'] } },
+    ])
+    const held = found.ids.strings()[0]!.map((id) => points.held.get(id)!)
+    assert.equal(found.details[0], undefined)
+    assert.deepEqual(found.details[1], [{}, {}, {}, {}])
+    assert.deepEqual(
+      found.details[2],
+      held.map(({ payload, vector, slot }) => ({ payload, vector, version: points.versionOf(slot) })),
+    )
+    assert.deepEqual(
+      found.details[3]!.map(({ payload }) => payload!.attributes),
+      held.map((point) => new Map([['place', numberAt(point, 'place')]])),
+    )
+    assert.deepEqual(found.profiles, [undefined, undefined, undefined, undefined])
+  })
+
+  it('refuses details that together are too large, and names the limit', async () => {
+    const { points, queries } = filled(1200, { maxDetailBytes: 20_000 })
+    await using _ = points
+    const query = { vector: queries[0]!, metric: 'Euclidean', limit: 20, ef: 20 } as const
+    const vectors = { ...include, vector: true }
+    await points.search([{ ...query, include: vectors }])
+    await assert.rejects(points.search(Array.from({ length: 10 }, () => ({ ...query, include: vectors }))), {
+      message: /more than 20000 bytes.*MAX_BUFFERED_BYTES/,
+    })
+  })
+
+  it('finds nothing before the first point, and nothing when no point matches', async () => {
+    await using points = new SearchedPointsFixture(dimension)
+    const query = { vector: new Float32Array(dimension), metric: 'Euclidean', limit: 4, ef: 4 } as const
+    const queries = [query, { ...query, filter: below('lot', 1), profile: true, include }]
+    const found = await points.search(queries)
+    assert.deepEqual(found.ids.strings(), [[], []])
+    assert.deepEqual(found.details, [undefined, []])
+    assert.equal(found.profiles[1]!.plan, 'empty')
+  })
+
+  it('says how it was answered, if that is asked for', async () => {
+    const { points, queries } = filled(3000)
+    await using _ = points
+    await points.fixture.settled()
+    const query = { vector: queries[0]!, metric: 'Euclidean', limit: 4, ef: 16, profile: true } as const
+    const { profiles } = await points.search([
+      query,
+      { ...query, exact: true },
+      { ...query, filter: below('lot', 0.5), exact: true },
+      { ...query, filter: below('lot', 0) },
+    ])
+    assert.deepEqual(
+      profiles.map((profile) => profile!.plan),
+      ['graph', 'scan of all points', 'scan of matching points', 'empty'],
+    )
+    const [graph, all, matching] = profiles
+    const half = [...points.held.values()].filter((point) => numberAt(point, 'lot') < 0.5).length
+    assert.deepEqual([graph!.points, graph!.matching, matching!.matching], [3000, 3000, half])
+    assert.deepEqual([all!.compared, all!.measured, matching!.measured], [3000, 3000, half])
+    assert.ok(graph!.compared > graph!.measured && graph!.compared < 3000 && graph!.measured >= 4)
+  })
+})
+
+describe(`points that change while a search runs, seed ${seed}`, () => {
+  const kinds: Readonly<Record<string, { readonly journalLength?: number }>> = {
+    'all remembered': {},
+    'more than are remembered': { journalLength: 3 },
+  }
+  for (const [kind, options] of Object.entries(kinds)) {
+    it(`are found as they are when it is answered, ${kind}`, async () => {
+      const { points, queries, random } = filled(1500, options)
+      await using _ = points
+      const filter: Filter = below('lot', 0.5)
+      const matches = (point: HeldPoint): boolean => numberAt(point, 'lot') < 0.5
+      const changes: readonly ((id: string, near: Float32Array) => void)[] = [
+        (id) => points.patch(id, { lot: 0.9, place: -1 }),
+        (id) => points.remove(id),
+        (id) => points.due.push(id),
+        (id, near) =>
+          points.move(
+            id,
+            near.map((value) => value + 1),
+          ),
+        (_, near) => points.insert(near.slice(), { lot: 0.1, place: -2 }),
+        (_, near) => {
+          const [other] = [...points.held.values()].filter((point) => !matches(point))
+          points.patch(other!.id, { lot: 0.2, place: -3 })
+          points.move(
+            other!.id,
+            near.map((value) => value - 0.1),
+          )
+        },
+      ]
+      for (let round = 0; round < 30; round += 1) {
+        const vector = queries[round % queries.length]!
+        const query = {
+          vector,
+          metric: metrics[round % 4]!,
+          limit: 8,
+          ef: 8,
+          filter,
+          include: { ...include, payload: true },
+        }
+        const before = points.expected(query, matches)
+        const search = points.search([query])
+        // Threads search from the next turns on; what changes now is not in the bitmap that they have.
+        for (const [at, change] of changes.entries()) {
+          if (random() < 0.4) change(before[at]!.id, vector)
+        }
+        const found = await search
+        assertSame(found, [points.expected(query, matches)])
+        for (const { payload } of found.details[0]!)
+          assert.ok((payload!.attributes!.get('lot') as number) < 0.5)
+      }
+    })
+  }
+
+  it('are neither found twice nor missed when their vectors are replaced, without a filter too', async () => {
+    const { points, queries, random } = filled(1500)
+    await using _ = points
+    for (let round = 0; round < 30; round += 1) {
+      const vector = queries[round % queries.length]!
+      const query: SearchQuery = { vector, metric: 'Euclidean', limit: 10, ef: 10 }
+      const before = points.expected(query)
+      const search = points.search([query, { ...query, limit: 3, ef: 3 }])
+      const turns = Math.floor(random() * 3)
+      for (let turn = 0; turn < turns; turn += 1) await new Promise((resolve) => setImmediate(resolve))
+      for (const { id } of before.slice(0, 1 + (round % 5))) {
+        points.move(
+          id,
+          vector.map((value) => value + random() - 0.5),
+        )
+      }
+      const far = points.expected({ ...query, limit: 1500 }).at(-1)!
+      if (round % 2 === 0) points.move(far.id, vector.slice())
+      assertSame(await search, [points.expected(query), points.expected({ ...query, limit: 3 })])
+    }
+  })
+})

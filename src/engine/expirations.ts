@@ -1,0 +1,177 @@
+import { ExpiryQueue } from '../attributes/expiry-queue.ts'
+import type { Logger } from '../base/log.ts'
+import { inTurns } from '../base/turns.ts'
+import { SlotNumbers } from './slot-numbers.ts'
+
+export interface ExpirationOptions {
+  /** Microseconds since 1970. */
+  readonly clock: () => number
+  /** When a visible point expires, in microseconds since 1970; undefined if never. */
+  readonly expiryOf: (slot: number) => number | undefined
+  /** Takes a point out of sight. */
+  readonly hide: (slot: number) => void
+  /** Deletes some of the hidden points; resolves when that is durable. */
+  readonly deleteSome: () => Promise<void>
+  readonly logger: Logger
+}
+
+/**
+ * Points that expire.
+ *
+ *   waiting ──> due: hidden, by the next read or by a timer ──> deleted on disk in groups, the slot is free
+ *
+ * A hidden point keeps its slot until its deletion is durable. After a restart before that it is there again, and due.
+ *
+ * Time is that of the system's clock, but within a process it never goes back behind a moment at which points were hidden:
+ * what has expired stays so. Main thread only.
+ */
+export class Expirations {
+  readonly #options: ExpirationOptions
+  /** Visible points. */
+  readonly #queue = new ExpiryQueue()
+  /** By slot of a hidden point: when it expires, `never` where a later change has removed that. */
+  readonly #hidden = new SlotNumbers()
+  #hiddenCount = 0
+  /** Hidden slots that are to be deleted; those that have been since are passed over. */
+  #waiting: number[] = []
+  #hiding: Promise<void> | undefined
+  #isDeleting = false
+  /** Points were hidden at this time. */
+  #highestUs = 0
+  #timer: NodeJS.Timeout | undefined
+  /** When the timer ends. */
+  #timerUs = Number.POSITIVE_INFINITY
+  #isClosed = false
+
+  constructor(options: ExpirationOptions) {
+    this.#options = options
+  }
+
+  get hiddenCount(): number {
+    return this.#hiddenCount
+  }
+
+  get memoryBytes(): number {
+    return this.#queue.memoryBytes + this.#hidden.memoryBytes + this.#waiting.length * 8
+  }
+
+  get nowUs(): number {
+    return Math.max(this.#options.clock(), this.#highestUs)
+  }
+
+  isHidden(slot: number): boolean {
+    return this.#hiddenCount > 0 && this.#hidden.get(slot) !== undefined
+  }
+
+  /** When the point in a slot expires, in microseconds since 1970; undefined if never. */
+  expiryOf(slot: number): number | undefined {
+    const expiresAtUs = this.#hidden.get(slot) ?? this.#options.expiryOf(slot)
+    return expiresAtUs === never ? undefined : expiresAtUs
+  }
+
+  /** The point in a slot was placed or changed. */
+  set(slot: number, expiresAtUs: number | undefined): void {
+    if (this.isHidden(slot)) this.#hidden.set(slot, expiresAtUs ?? never)
+    else if (expiresAtUs === undefined) this.#queue.remove(slot)
+    else {
+      this.#queue.push(slot, expiresAtUs)
+      this.#wake()
+    }
+  }
+
+  /** The point has left its slot. */
+  clear(slot: number): void {
+    if (this.isHidden(slot)) {
+      this.#hidden.delete(slot)
+      this.#hiddenCount -= 1
+    } else this.#queue.remove(slot)
+  }
+
+  /** Hides what is due; undefined if that is done. */
+  hideDue(): Promise<void> | undefined {
+    if (!this.isDue) return undefined
+    if (this.#hiding !== undefined) return this.#hiding
+    const hiding = inTurns(this.#hideAll())
+    if (hiding instanceof Promise) {
+      this.#hiding = hiding.finally(() => {
+        this.#hiding = undefined
+      })
+    }
+    return this.#hiding
+  }
+
+  /** Whether there are points to be hidden. */
+  get isDue(): boolean {
+    const nextUs = this.#queue.next
+    return nextUs !== undefined && nextUs <= this.nowUs
+  }
+
+  *#hideAll(): Generator<void, void> {
+    for (;;) {
+      const nowUs = this.nowUs
+      const slot = this.#queue.popDue(nowUs)
+      if (slot === undefined) break
+      this.#highestUs = nowUs
+      this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
+      this.#hiddenCount += 1
+      this.#waiting.push(slot)
+      this.#options.hide(slot)
+      yield
+    }
+    this.#wake()
+    void this.#deleteAll()
+  }
+
+  /** Some of the hidden slots, each once: to be deleted in the next group. */
+  takeHidden(limit: number): number[] {
+    const taken = new Set<number>()
+    while (taken.size < limit && this.#waiting.length > 0) {
+      const slot = this.#waiting.pop()!
+      if (this.isHidden(slot)) taken.add(slot)
+    }
+    return [...taken]
+  }
+
+  /** Deletes what is hidden, group by group. What fails is tried again later: nobody sees it meanwhile. */
+  async #deleteAll(): Promise<void> {
+    if (this.#isDeleting) return
+    this.#isDeleting = true
+    try {
+      while (this.#waiting.length > 0 && !this.#isClosed) await this.#options.deleteSome()
+    } catch (error) {
+      if (!this.#isClosed) {
+        this.#options.logger.warn({ err: error }, 'expired points are not deleted on disk yet; trying again')
+      }
+      setTimeout(() => void this.#deleteAll(), retryMs).unref()
+    } finally {
+      this.#isDeleting = false
+    }
+  }
+
+  /** Sets the timer to when the next point is due. */
+  #wake(): void {
+    const nextUs = this.#queue.next
+    if (nextUs === undefined || nextUs >= this.#timerUs || this.#isClosed) return
+    clearTimeout(this.#timer)
+    this.#timerUs = nextUs
+    const ms = Math.ceil((nextUs - this.nowUs) / 1000)
+    this.#timer = setTimeout(() => this.#wakened(), Math.min(Math.max(ms, 1), timeoutMsMax)).unref()
+  }
+
+  #wakened(): void {
+    this.#timerUs = Number.POSITIVE_INFINITY
+    void this.hideDue()
+    this.#wake()
+  }
+
+  /** Nothing is hidden or deleted by itself any more. */
+  close(): void {
+    this.#isClosed = true
+    clearTimeout(this.#timer)
+  }
+}
+
+const never = Number.POSITIVE_INFINITY
+const retryMs = 5000
+/** The longest that a timer of Node can take. */
+const timeoutMsMax = 2 ** 31 - 1

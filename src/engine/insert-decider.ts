@@ -1,0 +1,147 @@
+import { randomBytes } from 'node:crypto'
+import { DatabaseError } from '../base/errors.ts'
+import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
+import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
+import type { NewPoint } from '../base/point.ts'
+import type { Turn } from '../base/turns.ts'
+import { checkOutcome } from '../storage/request-record.ts'
+import type { Change, ItemOutcome, KeyedRequest, Store } from '../storage/store.ts'
+import type { CurrentPoints, Decision } from './change-decider.ts'
+import type { Inserted, ItemError } from './database.ts'
+import type { InsertRequest, Keyed } from './write-request.ts'
+
+export interface InsertDeciderParts {
+  readonly store: Store
+  readonly points: CurrentPoints
+  /** The change that puts a point in the place of whatever has its id. */
+  readonly changeTo: (id: string, point: NewPoint) => Change
+}
+
+/** What becomes of each point of an insert: its id, what is stored under an existing one, and which ones are refused. */
+export class InsertDecider {
+  readonly #parts: InsertDeciderParts
+
+  constructor(parts: InsertDeciderParts) {
+    this.#parts = parts
+  }
+
+  /** See `ChangeDecider.decide`. */
+  async decide(request: InsertRequest, turn: Turn): Promise<Decision | undefined> {
+    const { keyed } = request
+    if (keyed !== undefined) {
+      const before = await this.#insertedBefore(keyed, turn)
+      if (before !== undefined) {
+        request.resolve(before)
+        return undefined
+      }
+    }
+    const idSeed = keyed && randomBytes(idSeedBytes)
+    const { changes, inserted } = await this.#decideItems(request, idSeed, turn)
+    if (changes.length === 0 && keyed === undefined) {
+      request.resolve(inserted)
+      return undefined
+    }
+    const keyedRequest = keyed && keyedRequestOf(request, keyed, idSeed!, inserted)
+    return { request, changes, keyedRequest, acknowledge: () => request.resolve(inserted) }
+  }
+
+  async #decideItems(
+    { points, onError }: InsertRequest,
+    idSeed: Uint8Array | undefined,
+    turn: Turn,
+  ): Promise<{ changes: Change[]; inserted: Inserted }> {
+    const seeded = idSeed && idsFromSeed(idSeed, points.length)
+    const given = new Map<string, number>()
+    const changes: Change[] = []
+    const ids: (string | null)[] = []
+    const errors: ItemError[] = []
+    for (const [index, point] of points.entries()) {
+      try {
+        checkOnce(points, index, given)
+        const id = point.id ?? (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
+        if (!this.#isSkipped(points, index)) changes.push(this.#parts.changeTo(id, point))
+        ids.push(id)
+      } catch (error) {
+        if (onError === 'abort' || !(error instanceof DatabaseError)) throw error
+        ids.push(null)
+        errors.push({ index, error })
+      }
+      if (turn.isOver) await turn.next()
+    }
+    return { changes, inserted: { ids, errors } }
+  }
+
+  /** @throws DatabaseError `already_exists` */
+  #isSkipped(points: readonly NewPoint[], index: number): boolean {
+    const { id, onConflict = 'error' } = points[index]!
+    if (id === undefined || onConflict === 'replace' || this.#parts.points.find(id) === -1) return false
+    if (onConflict === 'skip') return true
+    throw new DatabaseError(
+      'already_exists',
+      `${idPath(points, index)}: there is a point with the id ${id} already`,
+    )
+  }
+
+  /**
+   * The answer of a request that is stored already; undefined when it is new.
+   *
+   * @throws DatabaseError `key_reused`
+   */
+  async #insertedBefore({ identity }: Keyed, turn: Turn): Promise<Inserted | undefined> {
+    const stored = this.#parts.store.keyedRequest(identity.keyHash)
+    if (stored === undefined || Date.now() - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
+    if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
+    const seeded = idsFromSeed(stored.idSeed, stored.points)
+    const ids: (string | null)[] = []
+    const errors: ItemError[] = []
+    for (let index = 0; index < stored.points; index += 1) {
+      const outcome = stored.outcome?.[index] ?? idFromBytes(seeded, index * idBytes)
+      const isRefused = typeof outcome === 'object'
+      ids.push(isRefused ? null : outcome)
+      if (isRefused) errors.push({ index, error: new DatabaseError(outcome.reason, outcome.message) })
+      if (turn.isOver) await turn.next()
+    }
+    return { ids, errors }
+  }
+}
+
+/** Refuses an id that an earlier point of the request has. */
+function checkOnce(points: readonly NewPoint[], index: number, given: Map<string, number>): void {
+  const { id } = points[index]!
+  if (id === undefined) return
+  const first = given.get(id)
+  if (first === undefined) {
+    given.set(id, index)
+    return
+  }
+  throw new DatabaseError(
+    'invalid_argument',
+    `${idPath(points, index)} is that of ${idPath(points, first)}: a request stores one point under an id`,
+  )
+}
+
+function idPath(points: readonly NewPoint[], index: number): string {
+  return points.length === 1 ? 'id' : `vectors[${index}].id`
+}
+
+function keyedRequestOf(
+  { points }: InsertRequest,
+  { identity: { keyHash, bodyHash } }: Keyed,
+  idSeed: Uint8Array,
+  { ids, errors }: Inserted,
+): KeyedRequest {
+  const keyedRequest = { keyHash, bodyHash, idSeed, points: points.length, acceptedMs: Date.now() }
+  const isSeeded = errors.length === 0 && points.every(({ id }) => id === undefined)
+  if (isSeeded) return keyedRequest
+  const outcome: ItemOutcome[] = ids.map((id, index) => (points[index]!.id === undefined ? null : id))
+  for (const { index, error } of errors) outcome[index] = { reason: error.reason, message: error.message }
+  checkOutcome(outcome)
+  return { ...keyedRequest, outcome }
+}
+
+function keyReused(): DatabaseError {
+  return new DatabaseError(
+    'key_reused',
+    'another request was stored under this idempotency key: repeat a request unchanged, or give this one a key of its own',
+  )
+}

@@ -1,0 +1,265 @@
+import { AttributeIndex } from '../attributes/attribute-index.ts'
+import { assert } from '../base/assert.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import { inTurns } from '../base/turns.ts'
+import { VectorIndex } from '../index/vector-index.ts'
+import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
+import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import { Expirations } from './expirations.ts'
+import { idTableBytesPerSlot } from './id-table.ts'
+import type { IndexSearches } from './index-searches.ts'
+import type { Indexer } from './indexer.ts'
+import { inInsertionOrder } from './insertion-order.ts'
+import { PointTable } from './point-table.ts'
+import type { ChangeTarget } from './write-path.ts'
+
+export interface LivePointsOptions {
+  readonly parts: EngineParts
+  readonly store: Store
+  readonly options: CollectionOptions
+  readonly indexer: Indexer
+  /** Deletes some of the expired points; resolves when that is durable. */
+  readonly deleteExpired: () => Promise<void>
+}
+
+/**
+ * The points of a collection in memory: their slots, vectors, attributes and expiry. Once it has been filled from the
+ * disk, its state changes only in `apply`, and when points expire.
+ *
+ * Main thread only; search threads and index threads read the index's shared memory.
+ */
+export class LivePoints implements ChangeTarget {
+  readonly #options: LivePointsOptions
+  readonly #indexer: Indexer
+  readonly table: PointTable
+  readonly attributes: AttributeIndex
+  readonly expirations: Expirations
+  /** From the first point on: the threads know the index. */
+  searches: IndexSearches | undefined
+
+  constructor(options: LivePointsOptions) {
+    const { parts, store, indexer, deleteExpired } = options
+    this.#options = options
+    this.#indexer = indexer
+    this.table = new PointTable(store.slotCount)
+    this.attributes = new AttributeIndex({
+      findSlot: (bytes, at) => this.table.findBytes(bytes, at),
+      copyId: (slot, target, at) => this.table.ids.copyId(slot, target, at),
+      checkMemory: (bytes) => this.#checkAttributeMemory(bytes),
+    })
+    parts.memory.add(this.attributes)
+    this.expirations = new Expirations({
+      clock: parts.options.nowUs ?? systemClockUs,
+      expiryOf: (slot) => this.attributes.expiresAtUsOf(slot),
+      hide: (slot) => this.#hide(slot),
+      deleteSome: deleteExpired,
+      logger: parts.options.logger,
+    })
+  }
+
+  /** Returns its part of the budget and closes files. */
+  close(): void {
+    this.expirations.close()
+    this.table.index?.close()
+    this.#options.parts.memory.remove(this.attributes)
+  }
+
+  get dimension(): number | undefined {
+    return this.searches?.index.dimension
+  }
+
+  get nowUs(): number {
+    return this.expirations.nowUs
+  }
+
+  find(id: string): number {
+    return this.table.find(id)
+  }
+
+  slotOf(id: string): number {
+    return this.table.ids.find(id)
+  }
+
+  idOf(slot: number): string {
+    return this.table.ids.idOf(slot)
+  }
+
+  versionOf(slot: number): number {
+    return this.table.versionOf(slot)
+  }
+
+  orderOf(slot: number): number {
+    return this.table.orderOf(slot)
+  }
+
+  expiryOf(slot: number): number | undefined {
+    return this.expirations.expiryOf(slot)
+  }
+
+  /** Whether it is time to hide the point in a slot. */
+  hasExpired(slot: number): boolean {
+    const expiresAtUs = this.expiryOf(slot)
+    return expiresAtUs !== undefined && expiresAtUs <= this.nowUs
+  }
+
+  isVisible(slot: number): boolean {
+    return this.table.isVisible(slot)
+  }
+
+  vector(slot: number): Float32Array {
+    return this.table.index!.read(slot)
+  }
+
+  record(slot: number, id: string): PointRecord {
+    const record = this.#options.store.record(slot, id)
+    assert(record !== undefined, 'a point has a record')
+    return record
+  }
+
+  matches(slot: number, filter: Filter): boolean {
+    return this.attributes.matches(filter, slot)
+  }
+
+  async oldestMatching(
+    filter: Filter,
+    limit: number,
+  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }> {
+    const matching = await inTurns(this.attributes.evaluate(filter))
+    const found = await inInsertionOrder(this.table, matching, { after: 0, limit })
+    return { slots: found.map(({ slot }) => slot), matching: matching.count }
+  }
+
+  takeExpired(limit: number): readonly number[] {
+    return this.expirations.takeHidden(limit)
+  }
+
+  /** Whether points have expired that are not hidden yet. */
+  get isDue(): boolean {
+    return this.expirations.isDue
+  }
+
+  hideDue(): Promise<void> | undefined {
+    return this.expirations.hideDue()
+  }
+
+  reserve(slotCount: number, dimension: number): void {
+    const { table } = this
+    if (table.index?.dimension !== dimension) {
+      table.index?.close()
+      table.index = this.createIndex(dimension)
+    }
+    try {
+      table.index.reserve(slotCount)
+    } catch (error) {
+      // What was deleted makes room as soon as no graph leads to it any more: the next try may find some.
+      this.#indexer.freeSoon()
+      throw error
+    }
+  }
+
+  checkRoom(changes: readonly Change[]): void {
+    const check = this.attributes.roomCheck()
+    for (const change of changes) {
+      if (change.kind === 'insert') check.add(change.point.payload)
+      else if (change.kind === 'update') check.add(change.payload)
+    }
+  }
+
+  commitFailed(): void {
+    if (this.searches !== undefined) return
+    this.table.index?.close()
+    this.table.index = undefined
+  }
+
+  apply(change: Change, slot: number): void {
+    if (change.kind === 'insert') this.#insert(change, slot)
+    else if (change.kind === 'delete') this.#leave(slot)
+    else if (change.vector === undefined) this.#update(change, slot)
+    else this.#move(change, change.vector, slot)
+  }
+
+  #insert({ id, sequence, point, order = sequence }: Insertion, slot: number): void {
+    this.table.place(slot, id, point.vector, sequence, order)
+    this.#describe(slot, point.payload, sequence)
+    if (this.searches === undefined) {
+      this.attach()
+      this.#indexer.attach(this.table.index!)
+    }
+    this.#indexer.inserted(slot)
+  }
+
+  /** In one turn, so that nobody sees the point twice or not at all. */
+  #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
+    this.#leave(this.slotOf(id))
+    this.#insert({ kind: 'insert', id, sequence, order, point: { vector, payload } }, slot)
+  }
+
+  #update({ sequence, payload }: Update, slot: number): void {
+    this.table.setVersion(slot, sequence)
+    if (this.expirations.isHidden(slot)) this.expirations.set(slot, payload.expiresAtUs)
+    else this.#describe(slot, payload, sequence)
+  }
+
+  #describe(slot: number, payload: Insertion['point']['payload'], version: number): void {
+    this.attributes.set(slot, { payload, version })
+    this.expirations.set(slot, payload.expiresAtUs)
+  }
+
+  /** The point leaves its slot, which is free when nothing leads to it any more. */
+  #leave(slot: number): void {
+    if (!this.expirations.isHidden(slot)) this.#hide(slot)
+    this.expirations.clear(slot)
+    this.table.remove(slot)
+    this.#indexer.removed(slot)
+  }
+
+  #hide(slot: number): void {
+    this.table.hide(slot)
+    this.attributes.delete(slot)
+  }
+
+  get comingBytesMax(): number {
+    return this.#indexer.comingBytesMax
+  }
+
+  room(): Promise<boolean> | undefined {
+    return this.#indexer.room()
+  }
+
+  /** Lets the threads know the index. */
+  attach(): void {
+    const { executor } = this.#options.parts
+    this.searches = executor.attach(this.table.index!, (metric) => this.#indexer.route(metric))
+  }
+
+  createIndex(dimension: number): VectorIndex {
+    const { parts, store, options } = this.#options
+    return new VectorIndex({
+      dimension,
+      kernels: parts.kernels,
+      maxThreads: 1 + parts.options.searchThreads + parts.options.indexThreads,
+      maxLimit: parts.options.maxLimit,
+      m: options.hnswM,
+      efConstruction: options.hnswEfConstruction,
+      codeBits: parts.options.hnswCodeBits,
+      rowFile: parts.options.vectorsOnDisk ? store.vectorsOnDisk(dimension) : undefined,
+      memoryBudget: parts.memory,
+      outsideBytes: idTableBytesPerSlot,
+    })
+  }
+
+  #checkAttributeMemory(bytes: number): void {
+    const { memory } = this.#options.parts
+    const total = memory.totalWith(this.attributes, bytes)
+    if (memory.maxBytes === 0 || total <= memory.maxBytes || bytes <= this.attributes.memoryBytes) return
+    throw new DatabaseError(
+      'memory_full',
+      `the attributes of points would take ${bytes} bytes of memory, and all together ${total}, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+    )
+  }
+}
+
+function systemClockUs(): number {
+  return Date.now() * 1000
+}

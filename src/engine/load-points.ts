@@ -1,0 +1,76 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { attributesFromJson } from '../base/attribute-json.ts'
+import { contentTypes } from '../base/point.ts'
+import { Turn } from '../base/turns.ts'
+import type { RecordBatch, Store } from '../storage/store.ts'
+import type { LivePoints } from './live-points.ts'
+import type { SlotAllocator } from './slot-allocator.ts'
+
+/**
+ * What `apply` did for the points of a store besides their vectors, which index threads have filled in: afterwards every
+ * slot is live, and known by its id, or free. A start cannot call `apply`: the disk holds the points, not the changes that
+ * led to them.
+ *
+ * @throws the reason of `signal` when that aborts
+ */
+export async function enterIds(
+  { table }: LivePoints,
+  slots: SlotAllocator,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  for (let slot = 0; slot < table.slotCount; slot += 1) {
+    if (slot % idsPerTurn === 0) {
+      await nextTurn()
+      signal?.throwIfAborted()
+    }
+    if (table.isVisible(slot)) table.ids.enter(slot)
+    else slots.release(slot)
+  }
+}
+
+/**
+ * The versions, orders, attributes and expiries of all points, after their ids.
+ *
+ * @throws the reason of `signal` when that aborts
+ */
+export async function enterRecords(
+  points: LivePoints,
+  store: Store,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const turn = new Turn()
+  for (const batch of store.records()) {
+    for (let at = 0; at < batch.count; at += 1) {
+      enterRecord(points, batch, at)
+      if (turn.isOver) {
+        await turn.next()
+        signal?.throwIfAborted()
+      }
+    }
+  }
+}
+
+function enterRecord({ table, attributes, expirations }: LivePoints, batch: RecordBatch, at: number): void {
+  const slot = batch.slots[at]!
+  const version = batch.versions[at]!
+  const order = batch.orders[at]!
+  const sequence = table.index!.sequenceOf(slot)
+  if (!Number.isNaN(version) && version !== sequence) table.setVersion(slot, version)
+  if (!Number.isNaN(order) && order !== sequence) table.setOrder(slot, order)
+  const json = batch.attributes[at]
+  const expiresAtUs = Number.isNaN(batch.expiresAtUs[at]!) ? undefined : batch.expiresAtUs[at]!
+  const payload = {
+    // Of a damaged record nothing is known: whoever reads the point is told so.
+    contentType: contentTypes[batch.contentTypes[at]!] ?? 'Text',
+    content: '',
+    attributes: json && attributesFromJson(decoder.decode(json)),
+    expiresAtUs,
+  }
+  attributes.set(slot, { payload, version: table.versionOf(slot) })
+  if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
+}
+
+const decoder = new TextDecoder()
+
+/** Entering so many takes about two milliseconds. */
+const idsPerTurn = 8192

@@ -1,0 +1,122 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { seededRandom } from '../../test/support/random.ts'
+import { type OrderedPoints, OrderIndex } from './order-index.ts'
+import { SlotNumbers } from './slot-numbers.ts'
+
+/** Points in slots, changed as the engine does: orders only grow, slots are reused. */
+class Points implements OrderedPoints {
+  readonly index: OrderIndex = new OrderIndex(this)
+  readonly #orders = new SlotNumbers()
+  readonly #slots = new Map<number, number>()
+  readonly #free: number[] = []
+  readonly #random: () => number
+  slotCount = 0
+  /** Beyond 32 bits, as after billions of changes. */
+  #order = 2 ** 32 - 3000
+
+  constructor(random: () => number) {
+    this.#random = random
+  }
+
+  get size(): number {
+    return this.#slots.size
+  }
+
+  isVisible(slot: number): boolean {
+    return this.#orders.get(slot) !== undefined
+  }
+
+  orderOf(slot: number): number {
+    return this.#orders.get(slot)!
+  }
+
+  get orders(): number[] {
+    return [...this.#slots.keys()].sort((one, other) => one - other)
+  }
+
+  change(): void {
+    const kind = this.#random()
+    const chosen = this.orders.at(Math.floor(this.#random() * this.size))
+    if (kind < 0.5 || chosen === undefined) {
+      this.#order += 1 + Math.floor(this.#random() * 3)
+      this.#place(this.#order)
+    } else if (kind < 0.75) {
+      this.#place(chosen)
+    } else this.remove(chosen)
+  }
+
+  remove(order: number): void {
+    this.#leave(order)
+    this.#slots.delete(order)
+    this.index.removed()
+  }
+
+  #place(order: number): void {
+    const slot = this.#free.pop() ?? this.slotCount
+    this.slotCount = Math.max(this.slotCount, slot + 1)
+    if (this.#slots.has(order)) this.#leave(order)
+    this.#orders.set(slot, order)
+    this.#slots.set(order, slot)
+    this.index.placed(slot, order)
+  }
+
+  #leave(order: number): void {
+    const slot = this.#slots.get(order)!
+    this.#orders.delete(slot)
+    this.#free.splice(Math.floor(this.#random() * this.#free.length), 0, slot)
+  }
+
+  async check(): Promise<void> {
+    while (this.index.ready() !== undefined) await this.index.ready()
+    const { orders } = this
+    assert.deepEqual(this.#from(0), orders)
+    const cursor = orders[Math.floor(orders.length / 2)] ?? 0
+    const later = orders.filter((order) => order > cursor)
+    assert.deepEqual(this.#from(cursor), later, 'after a cursor come all points with a higher order')
+  }
+
+  #from(order: number): number[] {
+    return Array.from(this.index.from(order), (slot) => this.orderOf(slot))
+  }
+}
+
+describe('OrderIndex', () => {
+  for (const seed of [1, 2, 3]) {
+    it(`lists points by insertion through any changes, also while it is made: seed ${seed}`, async () => {
+      const points = new Points(seededRandom(seed))
+      for (let change = 0; change < 3000; change += 1) points.change()
+      await points.check()
+      for (let round = 0; round < 20; round += 1) {
+        for (let change = 0; change < 50; change += 1) points.change()
+        await points.check()
+      }
+    })
+
+    it(`takes in what changes while it is made: seed ${seed}`, async () => {
+      const points = new Points(seededRandom(seed))
+      for (let change = 0; change < 20_000; change += 1) points.change()
+      // Made in turns of a millisecond; whenever it is done, later changes reach it directly.
+      const making = points.index.ready()
+      for (let turn = 0; turn < 20; turn += 1) {
+        await nextTurn()
+        for (let change = 0; change < 10; change += 1) points.change()
+      }
+      await making
+      await points.check()
+    })
+  }
+
+  it('is made again when most of its points are gone', async () => {
+    const points = new Points(seededRandom(7))
+    for (let change = 0; change < 20_000; change += 1) points.change()
+    await points.check()
+    assert.ok(points.index.memoryBytes > 0)
+
+    for (const order of points.orders.slice(100)) points.remove(order)
+
+    assert.equal(points.index.memoryBytes, 0)
+    await points.check()
+  })
+})

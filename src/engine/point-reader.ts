@@ -1,0 +1,67 @@
+import { DatabaseError, internalMessage } from '../base/errors.ts'
+import type { Include, Point } from '../base/point.ts'
+import type { HitDetails } from '../base/search-results.ts'
+import type { PointRecord, Store } from '../storage/store.ts'
+import { detailsOf, wantsPayload } from './hit-details.ts'
+import type { LivePoints } from './live-points.ts'
+
+/**
+ * Reads points: vectors from memory, payloads from the store. From the moment when a group is committed until its changes have
+ * taken effect, the store is ahead of memory. Then the change of a point that is read takes effect at once, so that nobody
+ * sees a vector of one state with the payload of another.
+ */
+export class PointReader {
+  readonly #store: Store
+  readonly #points: LivePoints
+  readonly #settle: (id: string) => void
+
+  /** @param settle lets the change of a point take effect if it is committed */
+  constructor(store: Store, points: LivePoints, settle: (id: string) => void) {
+    this.#store = store
+    this.#points = points
+    this.#settle = settle
+  }
+
+  /** The point with this id, if it is visible. */
+  get(id: string): Point | undefined {
+    const found = this.#find(id)
+    if (found === undefined) return undefined
+    const { slot, record } = found
+    const { payload } = record
+    return { id, payload, vector: this.#points.vector(slot), version: this.#points.versionOf(slot) }
+  }
+
+  /**
+   * What `include` asks for of the visible point in a slot; undefined if a committed change of it takes effect here. Then the
+   * journal of attributes has its slot, and the caller has to see whether the point is still one for its answer.
+   */
+  details(slot: number, include: Include): HitDetails | undefined {
+    const points = this.#points
+    const version = points.versionOf(slot)
+    const found = wantsPayload(include) ? this.#find(points.idOf(slot)) : undefined
+    if (wantsPayload(include) && (found?.slot !== slot || points.versionOf(slot) !== version))
+      return undefined
+    return detailsOf(
+      { payload: () => found!.record.payload, vector: () => points.vector(slot), version: () => version },
+      include,
+    )
+  }
+
+  #find(id: string): { readonly slot: number; readonly record: PointRecord } | undefined {
+    const points = this.#points
+    // A second look after a committed change of the point has taken effect.
+    for (let look = 0; look < 2; look += 1) {
+      const slot = points.find(id)
+      if (slot === -1 || points.hasExpired(slot)) return undefined
+      const record = this.#store.record(slot, id)
+      if (record !== undefined) {
+        const version = record.version ?? points.table.index!.sequenceOf(slot)
+        if (version === points.versionOf(slot)) return { slot, record }
+      }
+      this.#settle(id)
+    }
+    throw new DatabaseError('internal', internalMessage, {
+      cause: new Error(`the record of point ${id} is not the one of its slot`),
+    })
+  }
+}

@@ -1,0 +1,48 @@
+import type { SearchQuery } from '../base/point.ts'
+import type { Profile } from '../base/search-results.ts'
+import type { SlotQuery } from './search-pieces.ts'
+
+/** How a query was answered, in words for an operator. */
+export function profileOf({
+  query: { filter, ef },
+  slots: { matching, report },
+  points,
+  filterUs,
+}: {
+  readonly query: SearchQuery
+  readonly slots: SlotQuery
+  readonly points: number
+  readonly filterUs: number
+}): Profile {
+  const work = report!.work
+  const count = matching?.count ?? points
+  const { plan, reason } = planOf(report!, count, filter !== undefined)
+  return {
+    plan,
+    reason,
+    points,
+    matching: count,
+    compared: work.compared,
+    measured: work.measured,
+    ef,
+    efMultiplier: plan === 'graph' ? report!.plan!.route!.widening : 1,
+    filterUs: filter === undefined ? 0 : Math.round(filterUs),
+    queueUs: Math.max(0, Math.round(report!.elapsedUs - work.microseconds)),
+    searchUs: Math.round(work.microseconds),
+    recallEstimate: plan === 'graph' ? report!.plan!.recall : 1,
+  }
+}
+
+function planOf(
+  { plan, work }: NonNullable<SlotQuery['report']>,
+  matching: number,
+  isFiltered: boolean,
+): Pick<Profile, 'plan' | 'reason'> {
+  if (matching === 0)
+    return { plan: 'empty', reason: isFiltered ? 'no point matches' : 'there are no points' }
+  const scan = isFiltered ? 'scan of matching points' : 'scan of all points'
+  if (plan?.route === undefined) return { plan: scan, reason: plan?.reason ?? 'the points are few' }
+  if (work.hasGivenUp)
+    return { plan: scan, reason: 'a walk through the graph found too few, or cost as much as the scan' }
+  return { plan: 'graph', reason: plan.reason }
+}

@@ -1,0 +1,55 @@
+/**
+ * A number for some slots: a column that exists only where it is needed, in pages. A `Map` would take five times as much for
+ * each entry, and holds at most 2^24.
+ */
+export class SlotNumbers {
+  readonly #pages: (Page | undefined)[] = []
+  #pageCount = 0
+
+  get memoryBytes(): number {
+    return this.#pageCount * slotsPerPage * 8
+  }
+
+  get(slot: number): number | undefined {
+    const number = this.#pages[Math.floor(slot / slotsPerPage)]?.numbers[slot % slotsPerPage]
+    return number === undefined || Number.isNaN(number) ? undefined : number
+  }
+
+  /** @param number not NaN */
+  set(slot: number, number: number): void {
+    const page = this.#pageOf(Math.floor(slot / slotsPerPage))
+    if (Number.isNaN(page.numbers[slot % slotsPerPage])) page.count += 1
+    page.numbers[slot % slotsPerPage] = number
+  }
+
+  delete(slot: number): void {
+    const at = Math.floor(slot / slotsPerPage)
+    const page = this.#pages[at]
+    if (page === undefined || Number.isNaN(page.numbers[slot % slotsPerPage])) return
+    page.numbers[slot % slotsPerPage] = Number.NaN
+    page.count -= 1
+    if (page.count > 0) return
+    this.#pages[at] = undefined
+    this.#pageCount -= 1
+  }
+
+  #pageOf(at: number): Page {
+    // Without holes, which would make the array a slow one.
+    while (this.#pages.length <= at) this.#pages.push(undefined)
+    const existing = this.#pages[at]
+    if (existing !== undefined) return existing
+    const page = { numbers: new Float64Array(slotsPerPage).fill(Number.NaN), count: 0 }
+    this.#pages[at] = page
+    this.#pageCount += 1
+    return page
+  }
+}
+
+interface Page {
+  /** NaN for none. */
+  readonly numbers: Float64Array
+  count: number
+}
+
+/** A page takes 8 KiB. */
+const slotsPerPage = 1024

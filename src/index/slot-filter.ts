@@ -1,0 +1,83 @@
+import { GraphState } from './graph-state.ts'
+import { laneAddress, type SegmentHandle } from './segment.ts'
+
+/**
+ * The slots that a search wants: a bitmap in memory that threads share. The main thread may change it while
+ * threads read it; whoever needs one moment compares the versions.
+ */
+export interface SlotBits {
+  /** Unique in the process. */
+  readonly id: number
+  /** Another number whenever the bitmap has changed. */
+  readonly version: number
+  /** Slot s has bit s % 32 of word s / 32; slots beyond the end do not match. */
+  readonly words: Uint32Array<SharedArrayBuffer>
+}
+
+/** A bitmap and the number of its bits that are set: live slots that match. */
+export interface SlotFilter extends SlotBits {
+  readonly count: number
+}
+
+/** A thread's copy of a filter in its lane of a segment, where the kernels can read it. */
+export class LaneFilter {
+  readonly #segment: SegmentHandle
+  readonly #address: number
+  readonly #state: GraphState
+  #id = 0
+  #version = 0
+
+  constructor(segment: SegmentHandle, thread: number) {
+    this.#segment = segment
+    this.#address = laneAddress(segment.layout, thread) + segment.layout.lane.filter
+    this.#state = new GraphState(segment, 0)
+  }
+
+  /** Copies the segment's part of a filter, unless it is there already. Returns its address. */
+  place(filter: SlotBits): number {
+    if (this.#id === filter.id && this.#version === filter.version) return this.#address
+    const { memory, firstSlot } = this.#segment
+    // Nothing was ever written beyond: slots that are filled later do not match.
+    const words = Math.ceil(this.#state.slotCount / 32)
+    copyBits(filter.words, firstSlot, new Uint32Array(memory.buffer, this.#address, words))
+    this.#id = filter.id
+    this.#version = filter.version
+    return this.#address
+  }
+}
+
+/** Copies the bits of a bitmap from bit `first` on to `target`; those beyond its end are 0. */
+export function copyBits(words: Uint32Array, first: number, target: Uint32Array): void {
+  const word = Math.floor(first / 32)
+  const shift = first % 32
+  if (shift === 0) {
+    const part = words.subarray(word, word + target.length)
+    target.set(part)
+    target.fill(0, part.length)
+    return
+  }
+  for (let at = 0; at < target.length; at += 1) {
+    const low = words[word + at] ?? 0
+    const high = words[word + at + 1] ?? 0
+    target[at] = (low >>> shift) | (high << (32 - shift))
+  }
+}
+
+/** How many bits in [from, to) of a bitmap are set. */
+export function countBits(words: Uint32Array, from: number, to: number): number {
+  let count = 0
+  for (let at = from >>> 5; at << 5 < to; at += 1) {
+    let word = words[at] ?? 0
+    const first = at * 32
+    if (first < from) word &= -1 << (from - first)
+    if (to - first < 32) word &= ~(-1 << (to - first))
+    count += bitsOf(word)
+  }
+  return count
+}
+
+function bitsOf(word: number): number {
+  const pairs = word - ((word >>> 1) & 0x5555_5555)
+  const fours = (pairs & 0x3333_3333) + ((pairs >>> 2) & 0x3333_3333)
+  return Math.imul((fours + (fours >>> 4)) & 0x0f0f_0f0f, 0x0101_0101) >>> 24
+}

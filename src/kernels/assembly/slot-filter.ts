@@ -1,0 +1,54 @@
+import { isLive } from './columns'
+
+/**
+ * Which slots a search wants: the live ones or, of a filtered search, those of them whose bit is set.
+ *
+ * The instance's filter is set before a filtered search and cleared after it, so that links and searches without a filter
+ * see every live slot. What is tested of it in hot code without a filter is one variable, constant for a search.
+ */
+
+/** Address of the bitmap, a bit a slot; 0 without a filter. */
+export let filter: usize = 0
+
+/** A walk that has compared more slots than this ends: a scan of the matching slots costs no more by then. */
+export let comparedMax: i32 = i32.MAX_VALUE
+
+/**
+ * Sets the filter of the next search; 0 clears it.
+ *
+ * @param bitmap a multiple of 8
+ */
+export function setFilter(bitmap: usize, walkMax: i32): void {
+  filter = bitmap
+  comparedMax = walkMax
+}
+
+// @ts-ignore: decorator
+@inline
+export function isWanted(slot: u32): bool {
+  return isLive(slot) && (filter == 0 || hasBit(slot))
+}
+
+// @ts-ignore: decorator
+@inline
+function hasBit(slot: u32): bool {
+  return ((load<u32>(filter + (<usize>(slot >>> 5) << 2)) >>> (slot & 31)) & 1) != 0
+}
+
+/** The bits of slots [from, to) in the word of 64 that `slot` is in. */
+// @ts-ignore: decorator
+@inline
+export function wordOf(slot: u32, from: u32, to: u32): u64 {
+  const first = slot & ~63
+  let word = load<u64>(filter + (<usize>(slot >>> 6) << 3))
+  if (first < from) word &= u64.MAX_VALUE << <u64>(from - first)
+  if (to - first < 64) word &= ~(u64.MAX_VALUE << <u64>(to - first))
+  return word
+}
+
+/** How many bits of slots [from, to) are set. */
+export function countMatching(from: u32, to: u32): i32 {
+  let count = 0
+  for (let slot = from & ~63; slot < to; slot += 64) count += <i32>popcnt<u64>(wordOf(slot, from, to))
+  return count
+}

@@ -1,0 +1,404 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { FailingDisk } from '../../test/support/failing-disk.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import {
+  asLoaded,
+  contentsOf,
+  dimension,
+  groupOf,
+  insertion,
+  insertionsOf,
+  type PlacedChange,
+} from '../../test/support/stored-points.ts'
+import { attributesFromJson } from '../base/attribute-json.ts'
+import type { Attributes } from '../base/attributes.ts'
+import { idFromBytes } from '../base/ids.ts'
+import { createLogger } from '../base/log.ts'
+import { contentTypes, type Payload } from '../base/point.ts'
+import { openCheckedCollections } from './collection-tables.ts'
+import { openDataStore } from './data-store.ts'
+import { HeldReads } from './held-reads.ts'
+import { encodeMeta, metaKeys } from './key-layout.ts'
+import { openStore } from './lmdb-store.ts'
+import { damagedType } from './payload-record.ts'
+import type { Insertion, Store, Update } from './store.ts'
+import { openDatabase, readMeta } from './tables.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+let dataDir: string
+
+beforeEach(() => {
+  dataDir = join(mkdtempSync(join(tmpdir(), 'vicinal-updates-')), 'data')
+})
+afterEach(() => rmSync(join(dataDir, '..'), { recursive: true, force: true }))
+
+async function withStore<Result>(
+  work: (store: Store) => Promise<Result>,
+  disk?: FailingDisk,
+): Promise<Result> {
+  const store = await openStore({ dataDir, logger, ...(disk ? { writerExecArgv: disk.execArgv } : {}) })
+  try {
+    return await work(store)
+  } finally {
+    await store.close()
+  }
+}
+
+const attributes: Attributes = new Map([['price', 9.5]])
+
+/** An insertion whose point carries more than a content. */
+function carrying(slot: number, sequence: number, more: Partial<Payload>): PlacedChange<Insertion> {
+  const plain = insertion(slot, sequence)
+  return { ...plain, point: { ...plain.point, payload: { ...plain.point.payload, ...more } } }
+}
+
+/** The payload of an inserted point becomes this one. */
+function update(
+  { id, slot, sequence: order }: PlacedChange<Insertion>,
+  sequence: number,
+  payload: Payload,
+): PlacedChange<Update> {
+  return { kind: 'update', id, sequence, order, payload, vector: undefined, slot }
+}
+
+/** The point gets another vector and another slot. */
+function move(
+  point: PlacedChange<Insertion>,
+  sequence: number,
+  payload: Payload,
+  slot: number,
+): PlacedChange<Update> {
+  const vector = new Float32Array(dimension).fill(sequence)
+  return { ...update(point, sequence, payload), vector, slot, leaving: point.slot }
+}
+
+const changed: Payload = { contentType: 'Text', content: 'changed', attributes, expiresAtUs: 1e15 }
+
+async function formatVersion(): Promise<number> {
+  const { meta, root } = await openDatabase(dataDir)
+  const version = meta.getBinary(metaKeys.state)!.readUInt32LE(0)
+  await root.close()
+  return version
+}
+
+describe('a stored point', () => {
+  it('keeps its attributes and its expiry', async () => {
+    const points = [
+      carrying(0, 1, { attributes }),
+      carrying(1, 2, { expiresAtUs: 1_900_000_000_000_000 }),
+      carrying(2, 3, { attributes, expiresAtUs: -1 }),
+      insertion(3, 4),
+    ]
+    await withStore((store) => store.commit(groupOf(points)))
+    await withStore(async (store) => {
+      assert.deepEqual([...(await contentsOf(store))], asLoaded(points))
+      for (const { slot, id, sequence, point } of points) {
+        const numbers = slot === 3 ? undefined : sequence
+        const expected = { payload: point.payload, version: numbers, order: numbers }
+        assert.deepEqual(store.record(slot, id), expected)
+      }
+    })
+  })
+
+  it('gets another payload in its slot, without a write of rows or a sync of them', async () => {
+    using disk = new FailingDisk()
+    const points = insertionsOf(5)
+    await withStore(async (store) => {
+      await store.commit(groupOf(points))
+      const rows = readFileSync(join(dataDir, 'vectors.rows'))
+      disk.fail({ operation: 'fdatasync', code: 'EIO' })
+      await store.commit(groupOf([update(points[2]!, 6, changed)]))
+      assert.equal(disk.left, 1, 'no call was there to fail')
+      assert.deepEqual(readFileSync(join(dataDir, 'vectors.rows')), rows)
+      assert.deepEqual(store.record(2, points[2]!.id), { payload: changed, version: 6, order: 3 })
+      assert.deepEqual([store.sequence, store.slotCount], [6, 5])
+    }, disk)
+    await withStore(async (store) => {
+      assert.deepEqual(store.record(2, points[2]!.id), { payload: changed, version: 6, order: 3 })
+      const { vector, sequence } = (await contentsOf(store)).get(2)!
+      assert.deepEqual([vector, sequence], [[...points[2]!.point.vector], 3])
+    })
+  })
+
+  it('gets another vector in another slot, and leaves its old one in the same commit', async () => {
+    const points = insertionsOf(5)
+    const moved = move(points[2]!, 6, { contentType: 'Text', content: 'moved' }, 5)
+    await withStore(async (store) => {
+      await store.commit(groupOf(points))
+      await store.commit(groupOf([moved]))
+      assert.equal(store.record(2, moved.id), undefined)
+    })
+    await withStore(async (store) => {
+      const contents = await contentsOf(store)
+      assert.deepEqual([...contents.keys()], [0, 1, 3, 4, 5])
+      const { id, sequence, vector, content } = contents.get(5)!
+      assert.deepEqual([id, sequence, content], [moved.id, 6, 'moved'])
+      assert.deepEqual(vector, [6, 6, 6, 6, 6])
+      assert.deepEqual(store.record(5, id), { payload: moved.payload, version: 6, order: 3 })
+      // The slot is free for another point.
+      await store.commit(groupOf([insertion(2, 7)]))
+    })
+    await withStore(async (store) => assert.equal((await contentsOf(store)).size, 6))
+  })
+
+  it('is changed wholly or not at all when the disk is full', async () => {
+    using disk = new FailingDisk()
+    const points = insertionsOf(3)
+    await withStore(async (store) => {
+      await store.commit(groupOf(points))
+      disk.fail({ operation: 'fdatasync', code: 'ENOSPC' })
+      const group = groupOf([update(points[0]!, 4, changed), move(points[1]!, 5, changed, 3)])
+      await assert.rejects(store.commit(group), { reason: 'disk_full' })
+      assert.equal(disk.left, 0)
+      assert.deepEqual(store.record(0, points[0]!.id)?.payload, points[0]!.point.payload)
+      assert.deepEqual(store.record(1, points[1]!.id)?.payload, points[1]!.point.payload)
+    }, disk)
+    assert.equal(await formatVersion(), 2)
+    await withStore(async (store) => assert.deepEqual([...(await contentsOf(store))], asLoaded(points)))
+  })
+
+  it('is read as it was until its change is acknowledged, and as it is from then on', async () => {
+    const points = insertionsOf(3000)
+    await withStore(async (store) => {
+      await store.commit(groupOf(points))
+      let sequence = 3000
+      for (let round = 0; round < 5; round += 1) {
+        const was = store.record(2999, points[2999]!.id)
+        const content = `round ${round}`
+        const group = points.slice(1).map((point) => {
+          sequence += 1
+          return update(point, sequence, { contentType: 'Text', content })
+        })
+        let isCommitted = false
+        const commit = store.commit(groupOf(group)).then(() => {
+          isCommitted = true
+        })
+        while (!isCommitted) {
+          assert.deepEqual(store.record(2999, points[2999]!.id), was)
+          await nextTurn()
+        }
+        await commit
+        assert.equal(store.record(2999, points[2999]!.id)?.payload.content, content)
+      }
+      // A point that is being deleted is there until its deletion is acknowledged.
+      const { id } = points[0]!
+      const deletion = store.commit(groupOf([{ kind: 'delete', slot: 0, id, sequence: sequence + 1 }]))
+      let isDeleted = false
+      deletion.then(() => {
+        isDeleted = true
+      })
+      while (!isDeleted) {
+        assert.ok(store.record(0, id))
+        await nextTurn()
+      }
+      assert.equal(store.record(0, id), undefined)
+    })
+  })
+
+  it('is changed together with the others of its commit, also when the process is killed', async () => {
+    const random = seededRandom(7)
+    const points = Array.from({ length: 20 }, (_, slot) => insertion(slot, slot + 1, 'first', 64))
+    await withStore((store) => store.commit(groupOf(points)))
+    const child = join(import.meta.dirname, '../../test/support/updating-child.ts')
+    for (let round = 0; round < 4; round += 1) {
+      const killed = spawn(process.execPath, [child, dataDir, String(round)], {
+        stdio: ['ignore', 'pipe', 'inherit'],
+      })
+      let output = ''
+      const wanted = 2 + Math.floor(random() * 30)
+      for await (const chunk of killed.stdout) {
+        output += chunk
+        if (output.split('\n').length > wanted) killed.kill('SIGKILL')
+      }
+      const acknowledged = Number(output.split('\n').at(-2)!.split('/')[1])
+      await withStore(async (store) => {
+        const contents = [...(await contentsOf(store)).entries()]
+        const names = new Set(contents.map(([, { content }]) => content))
+        assert.equal(names.size, 1, 'one commit changed all of them')
+        const [of, commit] = [...names][0]!.split('/').map(Number)
+        assert.equal(of, round)
+        assert.ok(commit === acknowledged || commit === acknowledged + 1, `${commit} after ${acknowledged}`)
+        assert.deepEqual(contents.map(([, { id }]) => id).sort(), points.map(({ id }) => id).sort())
+        for (const [slot, { id }] of contents) {
+          const { payload, order } = store.record(slot, id)!
+          assert.deepEqual(payload.attributes, new Map([['commit', `${round}/${commit}`]]))
+          assert.ok(order! >= 1 && order! <= 20)
+        }
+      })
+    }
+  })
+})
+
+describe('the format of a database', () => {
+  it('is what it was until a point carries more than a content', async () => {
+    await withStore(async (store) => {
+      const points = insertionsOf(10)
+      await store.commit(groupOf(points))
+      await store.commit(groupOf([{ kind: 'delete', slot: 3, id: points[3]!.id, sequence: 11 }]))
+      assert.equal(store.hasExtendedRecords, false)
+    })
+    assert.equal(await formatVersion(), 2)
+    await withStore((store) => store.commit(groupOf([carrying(3, 12, { attributes })])))
+    assert.equal(await formatVersion(), 5)
+    await withStore(async (store) => {
+      assert.equal(store.hasExtendedRecords, true)
+      assert.equal((await contentsOf(store)).size, 10)
+    })
+  })
+
+  it('changes with the first update too, whatever it leaves of the point', async () => {
+    const point = insertion(0, 1)
+    await withStore(async (store) => {
+      await store.commit(groupOf([point]))
+      await store.commit(groupOf([update(point, 2, point.point.payload)]))
+    })
+    assert.equal(await formatVersion(), 5)
+  })
+
+  it('of a later program is refused by its number, with requests under keys too', async () => {
+    const request = {
+      keyHash: Buffer.alloc(16, 1),
+      bodyHash: Buffer.alloc(16),
+      idSeed: Buffer.alloc(16),
+      points: 1,
+      acceptedMs: Date.now(),
+    }
+    await withStore((store) => store.commit(groupOf([carrying(0, 1, { attributes })], [request])))
+    const tables = await openDatabase(dataDir)
+    const value = encodeMeta(readMeta(tables)!)
+    value.writeUInt32LE(6, 0)
+    tables.root.transactionSync(() => tables.meta.putSync(metaKeys.state, value))
+    await tables.root.close()
+    await assert.rejects(
+      withStore(async () => {}),
+      /it has format version 6, this program reads 2, 3, 4, 5\. Nothing is damaged/,
+    )
+  })
+
+  it('is each named collection’s own', async () => {
+    const data = await openDataStore({ dataDir, logger })
+    const [one, other] = [await data.create({ name: 'one' }), await data.create({ name: 'other' })]
+    const points = [insertion(0, 1), carrying(0, 1, { attributes })] as const
+    for (const [index, { number }] of [one, other].entries()) {
+      const store = await data.open(number)
+      await store.commit(groupOf([points[index]!]))
+      assert.equal(store.hasExtendedRecords, index === 1)
+    }
+    await data.close()
+    assert.equal(await formatVersion(), 4)
+    const { tables } = openCheckedCollections(dataDir)!
+    const versionOf = (number: number): number =>
+      tables.of(number, '').meta.getBinary(metaKeys.state)!.readUInt32LE(0)
+    assert.deepEqual([versionOf(one.number), versionOf(other.number)], [2, 5])
+    await tables.root.close()
+    const again = await openDataStore({ dataDir, logger })
+    const store = await again.open(other.number)
+    assert.deepEqual(store.record(0, points[1].id)?.payload, points[1].point.payload)
+    await again.close()
+  })
+})
+
+describe('the records of a store', () => {
+  interface Found {
+    readonly slot: number
+    readonly id: string
+    readonly type: string | undefined
+    readonly version: number
+    readonly order: number
+    readonly expiresAtUs: number
+    readonly attributes: Attributes | undefined
+  }
+
+  function recordsOf(store: Store): Found[] {
+    const found: Found[] = []
+    for (const batch of store.records()) {
+      assert.ok(batch.count > 0)
+      for (let at = 0; at < batch.count; at += 1) {
+        const json = batch.attributes[at]
+        found.push({
+          slot: batch.slots[at]!,
+          id: idFromBytes(batch.ids, at * 16),
+          type: contentTypes[batch.contentTypes[at]!],
+          version: batch.versions[at]!,
+          order: batch.orders[at]!,
+          expiresAtUs: batch.expiresAtUs[at]!,
+          attributes: json && attributesFromJson(Buffer.from(json).toString()),
+        })
+      }
+    }
+    return found
+  }
+
+  const none = { version: Number.NaN, order: Number.NaN, expiresAtUs: Number.NaN, attributes: undefined }
+
+  it('are gone through in the order of slots, in batches, long contents too', async () => {
+    const points = Array.from({ length: 2000 }, (_, slot) => {
+      const content = slot % 400 === 0 ? 'x'.repeat(100_000) : 'short'
+      if (slot % 3 === 0) return carrying(slot, slot + 1, { content })
+      const type = { contentType: 'Text', content } as const
+      return carrying(slot, slot + 1, slot % 3 === 1 ? type : { ...type, attributes, expiresAtUs: slot })
+    })
+    const changes = [update(points[7]!, 2001, changed), move(points[8]!, 2002, changed, 2000)]
+    await withStore(async (store) => {
+      assert.deepEqual(recordsOf(store), [])
+      await store.commit(groupOf(points))
+      await store.commit(groupOf(changes))
+    })
+    const expected = points.map(({ slot, id, sequence, point: { payload } }): Found => {
+      const { contentType: type, expiresAtUs = Number.NaN } = payload
+      const isPlain = payload.attributes === undefined
+      const numbers = isPlain ? none : { version: sequence, order: sequence, expiresAtUs, attributes }
+      return { slot, id, type, ...numbers }
+    })
+    const after = { type: 'Text', expiresAtUs: 1e15, attributes }
+    expected[7] = { slot: 7, id: points[7]!.id, version: 2001, order: 8, ...after }
+    expected.push({ slot: 2000, id: points[8]!.id, version: 2002, order: 9, ...after })
+    expected.splice(8, 1)
+    await withStore(async (store) => assert.deepEqual(recordsOf(store), expected))
+  })
+
+  it('that are damaged are told from others, and named when they are read', async () => {
+    const points = [insertion(0, 1), carrying(1, 2, { attributes }), insertion(2, 3)]
+    await withStore((store) => store.commit(groupOf(points)))
+    const tables = await openDatabase(dataDir)
+    for (const slot of [0, 1]) {
+      const value = tables.payloads.getBinary(slot)!
+      value[value.length - 1]! ^= 1
+      tables.root.transactionSync(() => tables.payloads.putSync(slot, value))
+    }
+    await tables.root.close()
+    await withStore(async (store) => {
+      const batch = store.records().next().value!
+      assert.deepEqual([...batch.contentTypes.subarray(0, 3)], [damagedType, damagedType, 0])
+      assert.deepEqual([...batch.attributes], [undefined, undefined, undefined])
+      for (const slot of [0, 1]) {
+        const message = new RegExp(`payload of slot ${slot} does not match`)
+        assert.throws(() => store.record(slot, points[slot]!.id), message)
+      }
+    })
+  })
+})
+
+describe('reads that are held', () => {
+  it('are at most as many as LMDB has room for: the next waits until one ends', async () => {
+    const held = new HeldReads()
+    for (let count = 0; count < 64; count += 1) await held.enter()
+    const entered: number[] = []
+    const waiting = [1, 2].map((name) => held.enter().then(() => entered.push(name)))
+    await nextTurn()
+    assert.deepEqual(entered, [])
+    held.leave()
+    await waiting[0]
+    assert.deepEqual(entered, [1])
+    held.leave()
+    await waiting[1]
+    for (let count = 0; count < 64; count += 1) held.leave()
+    await held.enter()
+  })
+})

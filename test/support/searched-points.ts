@@ -1,0 +1,163 @@
+import { AttributeIndex } from '../../src/attributes/attribute-index.ts'
+import type { AttributeValue } from '../../src/base/attributes.ts'
+import type { Filter } from '../../src/base/filter.ts'
+import { idBytes, idFromBytes, newId, writeIdBytes } from '../../src/base/ids.ts'
+import type { Payload, SearchQuery } from '../../src/base/point.ts'
+import type { SearchResults } from '../../src/base/search-results.ts'
+import { CollectionSearch, type SearchedPoints } from '../../src/engine/collection-search.ts'
+import { IdTable } from '../../src/engine/id-table.ts'
+import type { IndexSearches } from '../../src/engine/index-searches.ts'
+import { SharedBudget } from '../../src/engine/shared-budget.ts'
+import { scalarDistance } from '../../src/kernels/scalar.ts'
+import { IndexFixture } from './index-fixture.ts'
+
+/** A point as a test holds it too. */
+export interface HeldPoint {
+  readonly id: string
+  readonly slot: number
+  readonly vector: Float32Array
+  readonly payload: Payload
+  readonly sequence: number
+}
+
+/** A collection without a disk: everything that searches ask of one, over points that the test holds too. */
+export class SearchedPointsFixture implements SearchedPoints, AsyncDisposable {
+  readonly fixture: IndexFixture
+  readonly ids: IdTable = new IdTable()
+  readonly attributes: AttributeIndex
+  readonly search: (queries: readonly SearchQuery[], signal?: AbortSignal) => Promise<SearchResults>
+  /** By id. */
+  readonly held: Map<string, HeldPoint> = new Map()
+  /** Ids of points that expire as soon as somebody looks. */
+  readonly due: string[] = []
+  #version = 0
+
+  constructor(
+    dimension: number,
+    options: ConstructorParameters<typeof IndexFixture>[1] & {
+      readonly journalLength?: number
+      readonly maxDetailBytes?: number
+    } = {},
+  ) {
+    const { journalLength, maxDetailBytes = 1_000_000, ...rest } = options
+    this.fixture = new IndexFixture(dimension, rest)
+    this.attributes = new AttributeIndex({
+      findSlot: (bytes, at) => this.ids.find(idFromBytes(bytes, at)),
+      copyId: (slot, target, at) => this.ids.copyId(slot, target, at),
+      journalLength,
+    })
+    const maxResults = 100_000
+    const results = new SharedBudget({
+      max: maxResults,
+      setting: 'MAX_QUEUED_RESULTS',
+      inWords: String,
+    }).share()
+    const searcher = new CollectionSearch({ points: this, results, maxResults, maxDetailBytes })
+    this.search = (queries, signal) => searcher.search(queries, signal)
+  }
+
+  get searches(): IndexSearches | undefined {
+    return this.held.size === 0 && this.#version === 0 ? undefined : this.fixture.searches
+  }
+
+  hideExpired(): void {
+    for (const id of this.due.splice(0)) this.remove(id)
+  }
+
+  payload(slot: number, id: string): Payload | undefined {
+    const point = this.held.get(id)
+    return point?.slot === slot ? point.payload : undefined
+  }
+
+  versionOf(slot: number): number {
+    return this.attributes.versionOf(slot)
+  }
+
+  insert(vector: Float32Array, attributes: Readonly<Record<string, AttributeValue>>): string {
+    const id = newId()
+    this.#version += 1
+    const slot = this.fixture.insert(vector)
+    const bytes = new Uint8Array(idBytes)
+    writeIdBytes(id, bytes, 0)
+    this.ids.set(slot, bytes)
+    this.#hold(id, slot, vector, attributes)
+    return id
+  }
+
+  /** Changes what a point has besides its vector. */
+  patch(id: string, attributes: Readonly<Record<string, AttributeValue>>): void {
+    const { slot, vector } = this.held.get(id)!
+    this.#hold(id, slot, vector, attributes)
+  }
+
+  /** Gives a point another vector, in another slot. */
+  move(id: string, vector: Float32Array): void {
+    const point = this.held.get(id)!
+    const { indexer, index, points } = this.fixture
+    const to = this.fixture.free.pop() ?? index.slotCount
+    this.#version += 1
+    this.ids.delete(point.slot)
+    this.attributes.delete(point.slot)
+    index.replace(point.slot, to, vector, this.fixture.nextSequence())
+    points.delete(point.slot)
+    points.set(to, vector)
+    indexer.removed(point.slot)
+    indexer.inserted(to)
+    const bytes = new Uint8Array(idBytes)
+    writeIdBytes(id, bytes, 0)
+    this.ids.set(to, bytes)
+    this.#hold(id, to, vector, Object.fromEntries(point.payload.attributes ?? []))
+  }
+
+  remove(id: string): void {
+    const { slot } = this.held.get(id)!
+    this.held.delete(id)
+    this.attributes.delete(slot)
+    this.ids.delete(slot)
+    this.fixture.remove(slot)
+  }
+
+  #hold(
+    id: string,
+    slot: number,
+    vector: Float32Array,
+    attributes: Readonly<Record<string, AttributeValue>>,
+  ): void {
+    const payload: Payload = {
+      contentType: 'Text',
+      content: `content of ${id}`,
+      attributes: new Map(Object.entries(attributes)),
+    }
+    this.#version += 1
+    this.attributes.set(slot, { payload, version: this.#version })
+    const sequence = this.fixture.index.sequenceOf(slot)
+    this.held.set(id, { id, slot, vector, payload, sequence })
+  }
+
+  /** The points that a query finds, by the definition of the distance. */
+  expected(
+    { vector, metric, limit, maxDistance = Number.POSITIVE_INFINITY }: SearchQuery,
+    matches: (point: HeldPoint) => boolean = () => true,
+  ): { readonly id: string; readonly distance: number }[] {
+    const near = typeof vector === 'string' ? this.held.get(vector)!.vector : vector
+    const distanceOf = (stored: Float32Array): number => {
+      const distance = scalarDistance(metric, near, stored)
+      return metric === 'Euclidean' ? Math.sqrt(distance) : distance
+    }
+    return [...this.held.values()]
+      .filter((point) => point.id !== vector && matches(point))
+      .map((point) => ({ ...point, distance: distanceOf(point.vector) }))
+      .filter(({ distance }) => distance <= maxDistance)
+      .sort((a, b) => a.distance - b.distance || a.sequence - b.sequence)
+      .slice(0, limit)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.fixture.close()
+  }
+}
+
+/** Points whose number at a path is below a bound. */
+export function below(path: string, bound: number): Filter {
+  return { kind: 'condition', path, test: { op: 'range', bounds: { lt: bound } } }
+}
