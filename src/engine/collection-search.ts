@@ -21,7 +21,7 @@ import { type SlotAttributes, SlotFilters } from './slot-filters.ts'
 export interface SearchedPoints {
   /** Undefined before the first point. */
   readonly searches: IndexSearches | undefined
-  readonly ids: IdTable
+  readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
   readonly attributes: SlotAttributes
   /** Removes from memory what has expired by now. */
   hideExpired(): void

@@ -1,11 +1,11 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Metric, NewPoint, Point, SearchQuery, VectorQuery } from '../base/point.ts'
+import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import { inTurns } from '../base/turns.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { countPoints, facetsOf } from './collection-reads.ts'
+import { CollectionSearch } from './collection-search.ts'
 import type {
   ChangeByFilter,
   Database,
@@ -16,16 +16,14 @@ import type {
   ListQuery,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
-import { foundIds } from './found-ids.ts'
 import type { GraphMeasure } from './graph-measures.ts'
-import { HitLists } from './hit-lists.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { enterIds, enterRecords } from './load-points.ts'
 import { PointReader } from './point-reader.ts'
 import type { MetricPlan } from './recall-plans.ts'
-import type { BudgetShare } from './shared-budget.ts'
+import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
 
@@ -80,7 +78,7 @@ export class Collection implements Database, AsyncDisposable {
   readonly #writePath: WritePath
   readonly #reader: PointReader
   readonly #lists: ListReader
-  readonly #results: BudgetShare
+  readonly #search: CollectionSearch
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
   #refusal: DatabaseError | undefined
@@ -91,7 +89,6 @@ export class Collection implements Database, AsyncDisposable {
     this.#parts = parts
     this.#store = store
     this.#slots = new SlotAllocator(store.slotCount)
-    this.#results = parts.results.share()
     this.#indexer = new Indexer({
       ...parts.options,
       maxUnindexedBytes: parts.options.maxUnindexedBytes ?? unindexedBytesMax,
@@ -111,6 +108,12 @@ export class Collection implements Database, AsyncDisposable {
     })
     this.#reader = new PointReader(store, this.livePoints, (id) => this.#writePath.settle(id))
     this.#lists = new ListReader(this.livePoints, this.#reader)
+    this.#search = new CollectionSearch({
+      points: new SearchablePoints(this.livePoints, this.#reader),
+      results: parts.results.share(),
+      maxResults: parts.results.max,
+      maxDetailBytes: parts.options.maxBufferedBytes,
+    })
   }
 
   /** Reads the store into memory, before anything else is asked: see `Engine.openCollection`. */
@@ -236,24 +239,15 @@ export class Collection implements Database, AsyncDisposable {
     return await facetsOf(this.livePoints, query, signal)
   }
 
-  async search(given: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
-    if (this.#refusal !== undefined) throw this.#refusal
-    if (signal?.aborted) throw cancellation(signal)
-    const queries = given as readonly VectorQuery[]
-    const results = this.#admitResults(queries)
-    this.#results.hold(results)
-    const { table, searches } = this.livePoints
-    await this.livePoints.hideDue()
-    const removals = table.index?.removals ?? 0
-    try {
-      const hits = (await searches?.search(queries, signal)) ?? new HitLists(queries.length)
-      return {
-        ...(await inTurns(foundIds(hits, queries, table.ids, table.index, removals))),
-        details: queries.map(() => undefined),
-        profiles: queries.map(() => undefined),
-      }
-    } finally {
-      this.#results.release(results)
+  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+    for (let attempt = 1; ; attempt += 1) {
+      if (this.#refusal !== undefined) throw this.#refusal
+      if (signal?.aborted) throw cancellation(signal)
+      const hiding = this.livePoints.hideDue()
+      if (hiding !== undefined) await hiding
+      const results = await this.#search.search(queries, signal)
+      // So much has expired meanwhile that not all of it is hidden.
+      if (!this.livePoints.isDue || attempt === searchesMax) return results
     }
   }
 
@@ -329,22 +323,6 @@ export class Collection implements Database, AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     await this.close()
   }
-
-  /** How many ids the queries can bring, if there is room for them. */
-  #admitResults(queries: readonly SearchQuery[]): number {
-    const points = this.livePoints.table.size
-    const { max } = this.#parts.results
-    const results = queries.reduce((sum, { limit }) => sum + Math.min(limit, points), 0)
-    if (results > max) {
-      throw new DatabaseError(
-        'request_too_large',
-        `the queries ask for ${results} ids together, the most is ${max} (MAX_QUEUED_RESULTS): ask for fewer at a time`,
-      )
-    }
-    const refusal = this.#results.refusal(results)
-    if (refusal !== undefined) throw refusal
-    return results
-  }
 }
 
 /**
@@ -352,3 +330,6 @@ export class Collection implements Database, AsyncDisposable {
  * a half times as long, and the load itself took no less time.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
+
+/** Searches of a request whose points expire by the thousand while it is answered. */
+const searchesMax = 3

@@ -1,6 +1,6 @@
 import { ExpiryQueue } from '../attributes/expiry-queue.ts'
 import type { Logger } from '../base/log.ts'
-import { inTurns } from '../base/turns.ts'
+import { Turn } from '../base/turns.ts'
 import { SlotNumbers } from './slot-numbers.ts'
 
 export interface ExpirationOptions {
@@ -89,15 +89,29 @@ export class Expirations {
 
   /** Hides what is due; undefined if that is done. */
   hideDue(): Promise<void> | undefined {
+    this.hideNow()
     if (!this.isDue) return undefined
-    if (this.#hiding !== undefined) return this.#hiding
-    const hiding = inTurns(this.#hideAll())
-    if (hiding instanceof Promise) {
-      this.#hiding = hiding.finally(() => {
-        this.#hiding = undefined
-      })
-    }
+    this.#hiding ??= this.#hideRest()
     return this.#hiding
+  }
+
+  /** Hides what is due, as far as that takes no longer than some milliseconds. */
+  hideNow(): void {
+    if (!this.isDue) return
+    for (let hidden = 0; hidden < hiddenPerCall && this.#hideNext(); hidden += 1);
+    this.#wake()
+    void this.#deleteAll()
+  }
+
+  async #hideRest(): Promise<void> {
+    const turn = new Turn()
+    try {
+      while (this.#hideNext()) if (turn.isOver) await turn.next()
+    } finally {
+      this.#hiding = undefined
+    }
+    this.#wake()
+    void this.#deleteAll()
   }
 
   /** Whether there are points to be hidden. */
@@ -106,20 +120,17 @@ export class Expirations {
     return nextUs !== undefined && nextUs <= this.nowUs
   }
 
-  *#hideAll(): Generator<void, void> {
-    for (;;) {
-      const nowUs = this.nowUs
-      const slot = this.#queue.popDue(nowUs)
-      if (slot === undefined) break
-      this.#highestUs = nowUs
-      this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
-      this.#hiddenCount += 1
-      this.#waiting.push(slot)
-      this.#options.hide(slot)
-      yield
-    }
-    this.#wake()
-    void this.#deleteAll()
+  /** Hides one point that is due; false if there is none. */
+  #hideNext(): boolean {
+    const nowUs = this.nowUs
+    const slot = this.#queue.popDue(nowUs)
+    if (slot === undefined) return false
+    this.#highestUs = nowUs
+    this.#hidden.set(slot, this.#options.expiryOf(slot) ?? never)
+    this.#hiddenCount += 1
+    this.#waiting.push(slot)
+    this.#options.hide(slot)
+    return true
   }
 
   /** Some of the hidden slots, each once: to be deleted in the next group. */
@@ -173,5 +184,7 @@ export class Expirations {
 
 const never = Number.POSITIVE_INFINITY
 const retryMs = 5000
+/** Some milliseconds of hiding. */
+const hiddenPerCall = 1024
 /** The longest that a timer of Node can take. */
 const timeoutMsMax = 2 ** 31 - 1

@@ -23,7 +23,7 @@ export interface FoundIds {
 export function* foundIds(
   hits: HitLists,
   queries: readonly { readonly metric: Metric }[],
-  ids: IdTable,
+  ids: Pick<IdTable, 'copyId'>,
   index: VectorIndex | undefined,
   removals: number,
 ): Generator<void, FoundIds> {

@@ -4,6 +4,7 @@ import type { Include } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { cursorAfter, orderOfCursor } from './cursor.ts'
 import type { ListPage, ListQuery } from './database.ts'
+import { detailBytes } from './hit-details.ts'
 import { inInsertionOrder, type OrderedSlot } from './insertion-order.ts'
 import type { LivePoints } from './live-points.ts'
 import type { PointReader } from './point-reader.ts'
@@ -68,9 +69,12 @@ class Draft {
   readonly #options: DraftOptions
   readonly #entries = new Map<number, Entry>()
   readonly #orders = new Map<number, number>()
+  #last: number
+  #bytes = 0
 
   constructor(options: DraftOptions) {
     this.#options = options
+    this.#last = options.last
   }
 
   *read(found: readonly OrderedSlot[]): Generator<void, void> {
@@ -78,6 +82,10 @@ class Draft {
     for (const { slot, order } of found) {
       // Otherwise the point has left the slot: the journal says so.
       if (table.isVisible(slot) && table.orderOf(slot) === order) this.#add(slot, order)
+      if (this.#bytes > pageBytesMax) {
+        this.#last = order
+        return
+      }
       yield
     }
   }
@@ -95,13 +103,13 @@ class Draft {
 
   /** Looks at a slot that was touched. */
   #look(slot: number): void {
-    const { points, filter, after, last } = this.#options
+    const { points, filter, after } = this.#options
     const before = this.#orders.get(slot)
     if (before !== undefined) this.#entries.delete(before)
     this.#orders.delete(slot)
     if (!points.table.isVisible(slot)) return
     const order = points.orderOf(slot)
-    const isInRange = order > after && order <= last
+    const isInRange = order > after && order <= this.#last
     if (isInRange && (filter === undefined || points.matches(slot, filter))) this.#add(slot, order)
   }
 
@@ -110,17 +118,18 @@ class Draft {
     const details = reader.details(slot, include)
     // Otherwise the journal has the slot now.
     if (details === undefined) return
+    this.#bytes += detailBytes(details)
     this.#entries.set(order, { slot, order, point: { id: points.idOf(slot), ...details } })
     this.#orders.set(slot, order)
   }
 
   #page(limit: number): ListPage {
-    const { points, last } = this.#options
+    const { points } = this.#options
     const entries = [...this.#entries.values()]
       .filter(({ slot }) => !points.hasExpired(slot))
       .sort((one, other) => one.order - other.order)
     // Fewer than the limit when points have been removed meanwhile: the next page goes on behind all of them.
-    const next = entries.length > limit ? entries[limit - 1]!.order : last
+    const next = entries.length > limit ? entries[limit - 1]!.order : this.#last
     return {
       points: entries.slice(0, limit).map(({ point }) => point),
       nextCursor: next === Number.POSITIVE_INFINITY ? undefined : cursorAfter(next),
@@ -133,5 +142,7 @@ interface Entry extends OrderedSlot {
 }
 
 const attemptsMax = 5
+/** A page with more is shorter than its limit. */
+const pageBytesMax = 16 * 1024 * 1024
 /** About a tenth of a millisecond. */
 const looksPerStep = 256

@@ -2,6 +2,7 @@ import { AttributeIndex } from '../attributes/attribute-index.ts'
 import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
+import type { Payload } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
@@ -45,7 +46,7 @@ export class LivePoints implements ChangeTarget {
     this.table = new PointTable(store.slotCount)
     this.attributes = new AttributeIndex({
       findSlot: (bytes, at) => this.table.findBytes(bytes, at),
-      copyId: (slot, target, at) => this.table.ids.copyId(slot, target, at),
+      copyId: (slot, target, at) => this.table.copyId(slot, target, at),
       checkMemory: (bytes) => this.#checkAttributeMemory(bytes),
     })
     parts.memory.add(this.attributes)
@@ -181,18 +182,31 @@ export class LivePoints implements ChangeTarget {
 
   #insert({ id, sequence, point, order = sequence }: Insertion, slot: number): void {
     this.table.place(slot, id, point.vector, sequence, order)
-    this.#describe(slot, point.payload, sequence)
+    this.#placed(slot, point.payload, sequence)
+  }
+
+  /** In one turn, so that nobody sees the point twice or not at all. */
+  #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
+    const from = this.slotOf(id)
+    if (this.expirations.isHidden(from)) {
+      this.#leave(from)
+      this.#insert({ kind: 'insert', id, sequence, order, point: { vector, payload } }, slot)
+      return
+    }
+    this.expirations.clear(from)
+    this.attributes.delete(from)
+    this.table.move(from, slot, vector, sequence)
+    this.#indexer.removed(from)
+    this.#placed(slot, payload, sequence)
+  }
+
+  #placed(slot: number, payload: Payload, version: number): void {
+    this.#describe(slot, payload, version)
     if (this.searches === undefined) {
       this.attach()
       this.#indexer.attach(this.table.index!)
     }
     this.#indexer.inserted(slot)
-  }
-
-  /** In one turn, so that nobody sees the point twice or not at all. */
-  #move({ id, sequence, order, payload }: Update, vector: Float32Array, slot: number): void {
-    this.#leave(this.slotOf(id))
-    this.#insert({ kind: 'insert', id, sequence, order, point: { vector, payload } }, slot)
   }
 
   #update({ sequence, payload }: Update, slot: number): void {
@@ -201,7 +215,7 @@ export class LivePoints implements ChangeTarget {
     else this.#describe(slot, payload, sequence)
   }
 
-  #describe(slot: number, payload: Insertion['point']['payload'], version: number): void {
+  #describe(slot: number, payload: Payload, version: number): void {
     this.attributes.set(slot, { payload, version })
     this.expirations.set(slot, payload.expiresAtUs)
   }

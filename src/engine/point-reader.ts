@@ -1,5 +1,5 @@
 import { DatabaseError, internalMessage } from '../base/errors.ts'
-import type { Include, Point } from '../base/point.ts'
+import type { Include, Payload, Point } from '../base/point.ts'
 import type { HitDetails } from '../base/search-results.ts'
 import type { PointRecord, Store } from '../storage/store.ts'
 import { detailsOf, wantsPayload } from './hit-details.ts'
@@ -31,6 +31,12 @@ export class PointReader {
     return { id, payload, vector: this.#points.vector(slot), version: this.#points.versionOf(slot) }
   }
 
+  /** The payload of a point if it is visible in this slot. A change of it that is committed takes effect first. */
+  payload(slot: number, id: string): Payload | undefined {
+    const found = this.#find(id)
+    return found?.slot === slot ? found.record.payload : undefined
+  }
+
   /**
    * What `include` asks for of the visible point in a slot; undefined if a committed change of it takes effect here. Then the
    * journal of attributes has its slot, and the caller has to see whether the point is still one for its answer.
@@ -38,11 +44,11 @@ export class PointReader {
   details(slot: number, include: Include): HitDetails | undefined {
     const points = this.#points
     const version = points.versionOf(slot)
-    const found = wantsPayload(include) ? this.#find(points.idOf(slot)) : undefined
-    if (wantsPayload(include) && (found?.slot !== slot || points.versionOf(slot) !== version))
+    const payload = wantsPayload(include) ? this.payload(slot, points.idOf(slot)) : undefined
+    if (wantsPayload(include) && (payload === undefined || points.versionOf(slot) !== version))
       return undefined
     return detailsOf(
-      { payload: () => found!.record.payload, vector: () => points.vector(slot), version: () => version },
+      { payload: () => payload, vector: () => points.vector(slot), version: () => version },
       include,
     )
   }

@@ -58,6 +58,11 @@ export class PointTable implements OrderedPoints {
     return slot !== -1 && this.isVisible(slot) ? slot : -1
   }
 
+  /** Writes the 16 bytes of the id of a point to `target` at `at`. */
+  copyId(slot: number, target: Uint8Array, at: number): void {
+    this.ids.copyId(slot, target, at)
+  }
+
   isVisible(slot: number): boolean {
     return this.index!.isLive(slot)
   }
@@ -81,10 +86,23 @@ export class PointTable implements OrderedPoints {
 
   /** Puts a point into an empty slot. */
   place(slot: number, id: string, vector: Float32Array, sequence: number, order: number): void {
-    writeIdBytes(id, idScratch, 0)
-    if (order !== sequence) this.setOrder(slot, order)
     this.index!.place(slot, vector, sequence)
+    this.#enter(slot, id, sequence, order)
+  }
+
+  /** Puts a visible point with another vector into an empty slot, and takes it out of its own. */
+  move(from: number, slot: number, vector: Float32Array, sequence: number): void {
+    const id = this.ids.idOf(from)
+    const order = this.orderOf(from)
+    this.index!.replace(from, slot, vector, sequence)
+    this.remove(from)
+    this.#enter(slot, id, sequence, order)
+  }
+
+  #enter(slot: number, id: string, sequence: number, order: number): void {
+    writeIdBytes(id, idScratch, 0)
     this.ids.set(slot, idScratch)
+    if (order !== sequence) this.setOrder(slot, order)
     this.order.placed(slot, order)
   }
 

@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { attributesFromJson, attributesToJson } from '../base/attribute-json.ts'
+import type { Attributes } from '../base/attributes.ts'
 import { dateTimeOf } from '../base/datetime.ts'
 import { idBytes } from '../base/ids.ts'
 import { type ContentType, contentTypes, type Payload } from '../base/point.ts'
@@ -129,11 +130,27 @@ export function areNumbersOfPoint(version: number, order: number, expiresAtUs: n
 export function payloadOf({ contentType, content, extras }: Omit<RecordParts, 'id'>): Payload {
   const payload = { contentType, content: content.toString('utf8') }
   if (extras === undefined) return payload
-  const { attributes, expiresAtUs } = extras
+  const attributes = attributesOf(extras)
+  const { expiresAtUs } = extras
   return {
     ...payload,
-    ...(attributes.length === 0 ? {} : { attributes: attributesFromJson(attributes.toString('utf8')) }),
+    ...(attributes === undefined ? {} : { attributes }),
     ...(Number.isNaN(expiresAtUs) ? {} : { expiresAtUs }),
+  }
+}
+
+function attributesOf({ attributes }: ExtraParts): Attributes | undefined {
+  return attributes.length === 0 ? undefined : attributesFromJson(attributes.toString('utf8'))
+}
+
+/** Whether the attributes in a record, if any, can be read. */
+export function hasSoundAttributes({ extras }: RecordParts): boolean {
+  try {
+    if (extras !== undefined) attributesOf(extras)
+    return true
+  } catch {
+    // What is wrong with them is of no use to anybody.
+    return false
   }
 }
 

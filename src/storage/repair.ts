@@ -17,8 +17,8 @@ import {
   rowsHeader,
 } from './key-layout.ts'
 import { removeRequests } from './keyed-requests.ts'
-import { splitRecord } from './payload-record.ts'
-import { type DamagedPoint, type Findings, payloadIn, type Survey } from './survey.ts'
+import { hasSoundAttributes, payloadOf, splitRecord } from './payload-record.ts'
+import type { DamagedPoint, Findings, Survey } from './survey.ts'
 import { writeWholeFile } from './whole-file.ts'
 
 /**
@@ -60,7 +60,7 @@ function lineOf(survey: Survey, { slot, id, fault }: DamagedPoint): string {
   const { row, payload } = survey.bytesOf(slot)
   const sequence = row?.verify()
   const record = payload && splitRecord(payload)
-  const whole = record && payloadIn(record)
+  const whole = record && hasSoundAttributes(record) ? payloadOf(record) : undefined
   const fields = JSON.stringify({
     id,
     slot,

@@ -23,6 +23,8 @@ export interface SnapshotPoint extends Point {
   readonly sequence: number
   /** Sequence number of its insertion. */
   readonly order: number
+  /** Of its attributes as JSON. */
+  readonly attributeBytes: number
 }
 
 /**
@@ -94,8 +96,8 @@ export class SnapshotReader {
     if (payload === undefined || !vector.every(Number.isFinite)) {
       throw refused(`${where} is none that could have been stored`)
     }
-    const { id, sequence, version, order } = head
-    return { id: idFromBytes(id), sequence, version, order, vector, payload }
+    const { id, sequence, version, order, attributeBytes } = head
+    return { id: idFromBytes(id), sequence, version, order, attributeBytes, vector, payload }
   }
 
   #areNumbersPossible({ sequence, version, order, expiresAtUs }: PointHead): boolean {

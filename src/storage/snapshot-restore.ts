@@ -69,9 +69,11 @@ async function fill(store: Store, reader: SnapshotReader): Promise<void> {
   let changes: Change[] = []
   let bytes = 0
   let newest = 0
-  for await (const { id, sequence, version, order, vector, payload } of reader.points()) {
+  for await (const point of reader.points()) {
+    const { id, sequence, version, order, vector, payload } = point
     changes.push({ kind: 'insert', id, sequence, version, order, point: { vector, payload } })
     bytes += vector.byteLength + payload.content.length + pointWorkBytes
+    bytes += point.attributeBytes * memoryOfAttributes
     newest = Math.max(newest, version)
     if (bytes < groupBytes) continue
     await append(store, changes)
@@ -98,5 +100,7 @@ const nobody = '00000000-0000-0000-0000-000000000000'
 
 /** Large, so that there are few syncs, and little compared to the memory of a running service. */
 const groupBytes = 16 * 1024 * 1024
-/** What a point takes besides its vector and content, without much in the way of attributes. */
+/** What a point takes besides its vector, content and attributes. */
 const pointWorkBytes = 256
+/** Attributes take several times as much in memory as they do as JSON. */
+const memoryOfAttributes = 8

@@ -197,7 +197,7 @@ describe('a snapshot of points with a content alone', () => {
     const { header, points } = await readSnapshot(pieces(bytes))
     assert.equal(header.isExtended, false)
     const { id, sequence, point: stored } = point
-    assert.deepEqual(points.get(id), { id, sequence, version: 1, order: 1, ...stored })
+    assert.deepEqual(points.get(id), { id, sequence, version: 1, order: 1, attributeBytes: 0, ...stored })
     await restoreSnapshot(await SnapshotReader.open(pieces(bytes)), join(directory, 'to'), logger)
     await withStore('to', async (store) => {
       assert.equal(store.hasExtendedRecords, false)

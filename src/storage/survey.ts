@@ -1,7 +1,6 @@
 import { closeSync, existsSync, openSync, readSync } from 'node:fs'
 import { basename } from 'node:path'
 import { idBytes, idFromBytes } from '../base/ids.ts'
-import type { Payload } from '../base/point.ts'
 import { beyondRepair } from './data-directory.ts'
 import { damagedBlock } from './database-check.ts'
 import {
@@ -19,7 +18,7 @@ import {
   slotsPerBlock,
 } from './key-layout.ts'
 import { faultsOfRequests } from './keyed-requests.ts'
-import { payloadOf, type RecordParts, splitRecord } from './payload-record.ts'
+import { hasSoundAttributes, type RecordParts, splitRecord } from './payload-record.ts'
 import type { StoredRow } from './store.ts'
 import { readDatabaseId, readMeta, type Tables } from './tables.ts'
 
@@ -175,7 +174,7 @@ export class Survey implements Disposable {
       yield `${its} does not match its checksum`
       return
     }
-    if (payloadIn(record) === undefined) yield `${its} has attributes that cannot be read`
+    if (!hasSoundAttributes(record)) yield `${its} has attributes that cannot be read`
     if (sequence === undefined) return
     if (!record.id.equals(row!.id)) yield `${its} is that of another point`
     if (record.extras === undefined) return
@@ -275,16 +274,6 @@ function* liveSlotsOf(blocks: ReadonlyMap<number, Buffer>): Generator<number, un
     for (let slot = 0; slot < slotsPerBlock; slot += 1) {
       if ((bits[slot >> 3]! & (1 << (slot & 7))) !== 0) yield block * slotsPerBlock + slot
     }
-  }
-}
-
-/** The payload in a record; undefined when its attributes cannot be read. */
-export function payloadIn(record: RecordParts): Payload | undefined {
-  try {
-    return payloadOf(record)
-  } catch {
-    // What is wrong with them matters to nobody: the bytes are kept.
-    return undefined
   }
 }
 

@@ -300,6 +300,14 @@ describe('the format of a database', () => {
     const again = await openDataStore({ dataDir, logger })
     const store = await again.open(other.number)
     assert.deepEqual(store.record(0, points[1].id)?.payload, points[1].point.payload)
+    const more = Array.from({ length: 600 }, (_, index) => insertion(index + 1, index + 2, 'x'.repeat(2000)))
+    await store.commit(groupOf(more))
+    const slots: number[] = []
+    for (const { count, slots: some } of store.records()) slots.push(...some.subarray(0, count))
+    assert.deepEqual(
+      slots,
+      Array.from({ length: 601 }, (_, slot) => slot),
+    )
     await again.close()
   })
 })
