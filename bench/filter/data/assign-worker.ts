@@ -12,5 +12,7 @@ export interface AssignShare {
 
 const { rows, centres, dimension, from, to }: AssignShare = workerData
 parentPort!.postMessage(
-  Uint16Array.from({ length: to - from }, (_, place) => nearestCentre(rows, from + place, centres, dimension)),
+  Uint16Array.from({ length: to - from }, (_, place) =>
+    nearestCentre(rows, from + place, centres, dimension),
+  ),
 )

@@ -1,7 +1,7 @@
 import type { Bounds, Filter } from '../../../src/base/filter.ts'
 import type { DataSet } from '../../shared/data/data-set.ts'
 import { readRows } from '../../shared/data/matrix-file.ts'
-import { type Clusters } from './clusters.ts'
+import type { Clusters } from './clusters.ts'
 import { centresByDistance } from './k-means.ts'
 import { bucketCount, clusterName, type SetAttributes, tierWord } from './make-attributes.ts'
 import { tiersOf } from './tiers.ts'

@@ -62,5 +62,11 @@ export async function exactAnswers(
   const parts = await runParallel<CaseAnswers[]>(url, queryCount, (from, to): ExactShare => {
     return { base, queries, dimension, attributesPath, cases: filters, depth, from, to }
   })
-  return cases.map((_, at) => new ExactAnswers(parts.map((part) => part[at]!), depth))
+  return cases.map(
+    (_, at) =>
+      new ExactAnswers(
+        parts.map((part) => part[at]!),
+        depth,
+      ),
+  )
 }

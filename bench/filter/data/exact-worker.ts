@@ -29,9 +29,7 @@ parentPort!.postMessage(answersOf(workerData))
 function answersOf(share: ExactShare): CaseAnswers[] {
   const { base, queries, dimension, attributesPath, cases, depth, from, to } = share
   const table = readTable(attributesPath)
-  const fixed = cases.map((filters) =>
-    filters.length === 1 ? matchingRows(table, filters[0]!) : undefined,
-  )
+  const fixed = cases.map((filters) => (filters.length === 1 ? matchingRows(table, filters[0]!) : undefined))
   const answers = cases.map((): CaseAnswers => emptyAnswers(to - from, depth))
   const distances = new Float64Array(table.count)
   for (let query = from; query < to; query += 1) {

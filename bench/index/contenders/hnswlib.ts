@@ -10,6 +10,7 @@ import {
   type SearchRequest,
   timed,
 } from './contender.ts'
+import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 import { HnswlibThreads } from './hnswlib-threads.ts'
 import { searchHnswlib } from './hnswlib-worker.ts'
 import { versionOf } from './package-version.ts'
@@ -27,6 +28,7 @@ export const hnswlibNode: ContenderVariant = {
     buildThreads: 'one',
     searchThreads: 'a worker thread a core, each with its own copy of the index: the binding has no threads',
     metrics: ['Euclidean'],
+    filterModes: [{ name: 'callback', hasEf: true }],
   },
   create: (folder) => new HnswlibNode(folder),
 }
@@ -63,6 +65,23 @@ class HnswlibNode implements Contender {
     await this.save()
     this.#threads ??= new HnswlibThreads(threads, this.#path, this.#dimension)
     return this.#threads.search(queries, k, ef)
+  }
+
+  /** Its walk asks a function of ours for each point; the answers are prepared, so that the function costs as little as it can. */
+  async searchFiltered({ queries, matching, k, ef }: FilteredRequest): Promise<FilteredAnswer> {
+    const points = rowsOf(queries, this.#dimension).map((row) => Array.from(row))
+    const filters = matching.map(
+      ({ isMatching }) =>
+        (label: number): boolean =>
+          isMatching[label] === 1,
+    )
+    this.#index.setEf(ef)
+    return await timedQueries(
+      points.length,
+      k,
+      (query) => this.#index.searchKnn(points[query]!, k, filters[query]!),
+      ({ neighbors }) => neighbors,
+    )
   }
 
   async save(): Promise<void> {

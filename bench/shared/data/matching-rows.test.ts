@@ -38,9 +38,7 @@ describe('the rows that match', () => {
   it('are those that the definition of filters names, and are counted', () => {
     for (const filter of filters) {
       const { isMatching, count } = matchingRows(table, filter)
-      const expected = Array.from({ length: table.count }, (_, row) =>
-        Number(plainlyMatches(filter, row)),
-      )
+      const expected = Array.from({ length: table.count }, (_, row) => Number(plainlyMatches(filter, row)))
       assert.deepEqual([...isMatching], expected, JSON.stringify(filter))
       assert.equal(count, expected.filter((each) => each === 1).length)
     }

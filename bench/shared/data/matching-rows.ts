@@ -64,7 +64,8 @@ function columnOf({ columns }: AttributeTable, path: string): Column {
 }
 
 function meeting(column: Column, test: Test): Uint8Array {
-  if (test.op === 'in') return column.kind === 'text' ? wordsIn(column, test.values) : numbersIn(column, test.values)
+  if (test.op === 'in')
+    return column.kind === 'text' ? wordsIn(column, test.values) : numbersIn(column, test.values)
   if (test.op === 'range' && column.kind === 'number') return numbersWithin(column.values, test.bounds)
   throw new Error(`${test.op} of ${column.kind} ${column.name} is not evaluated`)
 }
