@@ -1,11 +1,13 @@
 import { assert } from '../base/assert.ts'
 import type { Filter } from '../base/filter.ts'
 import type { Payload } from '../base/point.ts'
+import { BlockLoader } from './block-loader.ts'
 import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
 import { type CachedFilter, FilterCache } from './filter-cache.ts'
 import { filterKey } from './filter-key.ts'
 import type { FilterSource } from './filter-node.ts'
+import { type Block, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
 import { PathTree } from './path-tree.ts'
@@ -56,7 +58,6 @@ export class AttributeIndex {
   readonly #cache: FilterCache
   readonly #runs = new Set<FacetRun>()
   readonly #prepared = new WeakMap<Filter, PreparedFilter>()
-  #slotEnd = 0
 
   constructor(options: AttributeIndexOptions) {
     this.#options = options
@@ -82,7 +83,7 @@ export class AttributeIndex {
 
   /** Above all slots that ever held a point. */
   get slotEnd(): number {
-    return this.#slotEnd
+    return this.#source.versions.column.end
   }
 
   /** All paths that a point has something at. */
@@ -139,7 +140,6 @@ export class AttributeIndex {
     this.#source.versions.column.set(slot, version)
     if (payload.contentType === 'Image') this.#source.images.add(slot)
     if (payload.expiresAtUs !== undefined) this.#source.expiries.column.set(slot, payload.expiresAtUs)
-    this.#slotEnd = Math.max(this.#slotEnd, slot + 1)
     this.journal.add(slot)
   }
 
@@ -216,7 +216,7 @@ export class AttributeIndex {
     within: SlotSet | undefined,
     limit: number,
   ): Generator<void, ReadonlyMap<string, readonly FacetCount[]>> {
-    const run = new FacetRun(this.#source, paths, within, this.#slotEnd)
+    const run = new FacetRun(this.#source, paths, within, this.slotEnd)
     this.#runs.add(run)
     try {
       yield* run.count()
@@ -230,6 +230,21 @@ export class AttributeIndex {
   /** As `facets`, for one path. */
   *facet(path: string, within: SlotSet | undefined, limit: number): Generator<void, readonly FacetCount[]> {
     return (yield* this.facets([path], within, limit)).get(path)!
+  }
+
+  /** What a file of the index holds, in steps. Slots that are touched between them may be wrong. */
+  blocks(): Generator<Block, void> {
+    return indexBlocks(this.#source, this.#shapes)
+  }
+
+  /**
+   * Fills the index, which is empty, from the blocks of a file.
+   *
+   * @param leftOut slots that were touched while the file was written
+   */
+  loader(leftOut: ReadonlySet<number>): BlockLoader {
+    assert(this.count === 0, 'the index is empty')
+    return new BlockLoader(this.#source, this.#shapes, leftOut)
   }
 
   #willChange(slot: number): void {
@@ -250,12 +265,12 @@ export class AttributeIndex {
   *#evaluate(prepared: PreparedFilter): Generator<void, CachedFilter> {
     for (let attempt = 1; ; attempt += 1) {
       const { position } = this.journal
-      const words = new Uint32Array(wordsFor(this.#slotEnd))
+      const words = new Uint32Array(wordsFor(this.slotEnd))
       const work = prepared.node.fill(words)
       // So many changes that the journal runs over again and again: then without a pause.
       if (attempt === attemptsMax) finish(work[Symbol.iterator]())
       else yield* work
-      const entry: CachedFilter = { prepared, set: SlotSet.from(words, this.#slotEnd), position }
+      const entry: CachedFilter = { prepared, set: SlotSet.from(words, this.slotEnd), position }
       if (yield* this.#update(entry)) return entry
       assert(attempt < attemptsMax, 'the journal ran over without a pause')
     }
@@ -281,8 +296,8 @@ export class AttributeIndex {
 
   /** A set with less room stays with those who read it. */
   #makeRoom(entry: CachedFilter): void {
-    if (this.#slotEnd > entry.set.room)
-      entry.set = SlotSet.from(entry.set.words, this.#slotEnd + (this.#slotEnd >> 3))
+    if (this.slotEnd > entry.set.room)
+      entry.set = SlotSet.from(entry.set.words, this.slotEnd + (this.slotEnd >> 3))
   }
 
   /** Whether testing the touched slots costs less than evaluating the filter. */

@@ -1,4 +1,3 @@
-import { assert } from '../base/assert.ts'
 import { ByteArena } from './byte-arena.ts'
 import { hashBytes } from './hash-bytes.ts'
 import type { MemoryCount } from './memory-count.ts'
@@ -60,15 +59,6 @@ export class ByteDictionary {
     const ordinal = this.#takeOrdinal()
     this.#fill(ordinal, value, hash)
     return ordinal
-  }
-
-  /** Adds a new value under an ordinal at or above `end`: to read a dictionary from a file. */
-  restore(ordinal: number, value: Uint8Array): void {
-    assert(ordinal >= this.#end, 'ordinals ascend')
-    const first = this.#end
-    this.#extend(ordinal + 1)
-    for (let gap = first; gap < ordinal; gap += 1) this.#release(gap)
-    this.#fill(ordinal, value, hashBytes(value))
   }
 
   delete(ordinal: number): void {

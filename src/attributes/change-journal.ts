@@ -3,11 +3,15 @@
  * were touched since.
  */
 export class ChangeJournal {
-  readonly #slots: Uint32Array
+  readonly #length: number
+  /** As long as there were changes: there can be thousands of small collections. */
+  #slots: Uint32Array
   #position = 0
 
+  /** @param length changes that are kept */
   constructor(length: number) {
-    this.#slots = new Uint32Array(length)
+    this.#length = length
+    this.#slots = new Uint32Array(Math.min(length, lengthMin))
   }
 
   get memoryBytes(): number {
@@ -20,8 +24,16 @@ export class ChangeJournal {
   }
 
   add(slot: number): void {
+    if (this.#position === this.#slots.length && this.#position < this.#length) this.#grow()
     this.#slots[this.#position % this.#slots.length] = slot
     this.#position += 1
+  }
+
+  /** While nothing was overwritten. */
+  #grow(): void {
+    const grown = new Uint32Array(Math.min(this.#length, this.#slots.length * 2))
+    grown.set(this.#slots)
+    this.#slots = grown
   }
 
   /** Whether all changes since a position are still kept. */
@@ -40,3 +52,5 @@ export class ChangeJournal {
     return Array.from({ length: this.#position - position }, (_, index) => this.slotAt(position + index))
   }
 }
+
+const lengthMin = 64

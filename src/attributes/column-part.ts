@@ -45,6 +45,15 @@ export class ColumnPart {
     return this.#values === undefined ? this.#table!.get(local) : (this.#values[local] ?? this.#absent)
   }
 
+  /** Those with a number. The part may change between two of them. */
+  *locals(): Generator<number, void> {
+    if (this.#table !== undefined) return yield* this.#table.keys.filter((local) => !Number.isNaN(local))
+    const end = this.#values!.length
+    for (let local = 0; local < end; local += 1) {
+      if (!Object.is(this.get(local), this.#absent)) yield local
+    }
+  }
+
   /** The slot must not have a number. */
   set(local: number, value: number): void {
     this.count += 1

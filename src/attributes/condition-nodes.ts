@@ -45,15 +45,26 @@ export class TextNode implements FilterNode {
     return tested * this.matchCost + this.estimate()
   }
 
-  *fill(words: Uint32Array): Generator<void, void> {
+  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
     const field = this.#field()
     if (field === undefined) return
     const test = this.#test
     if (test instanceof SameText) fillValue(field, test.bytes, test.hash, words)
-    else if (test instanceof OneOfTexts && test.texts.count < field.dictionary.count) {
+    else if (within !== undefined && field.dictionary.end <= acceptedMax) {
+      yield* field.fillAccepted(words, within, acceptedBy(test, field))
+    } else if (test instanceof OneOfTexts && test.texts.count < field.dictionary.count) {
       yield* fillValues(field, test.texts, words)
     } else yield* fillPassing(field, test, words)
   }
+}
+
+/** By ordinal, whether a text passes. */
+function acceptedBy(test: TextTest, { dictionary }: TextField): Uint8Array {
+  const accepted = new Uint8Array(dictionary.end)
+  for (let ordinal = 0; ordinal < accepted.length; ordinal += 1) {
+    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) accepted[ordinal] = 1
+  }
+  return accepted
 }
 
 function countOf(field: TextField, bytes: Uint8Array, hash: number): number {
@@ -317,6 +328,8 @@ function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
 /** Slots whose bits are set between two pauses: well under a millisecond. Looking at a value takes as long as some of them. */
 const workPerStep = 100_000
 const workPerValue = 64
+/** Values that are tested at once: well under a millisecond. */
+const acceptedMax = 4096
 /** Values that are looked up for an estimate. */
 const estimatedMax = 64
 /** Well under a millisecond of looking up ids. */

@@ -53,7 +53,7 @@ class TextCounter implements FacetCounter {
 
   constructor(field: TextField) {
     this.#field = field
-    this.#counts.reserve(Math.max(1, field.dictionary.end))
+    this.#counts.reserve(field.dictionary.end)
     field.pin()
   }
 
@@ -65,7 +65,7 @@ class TextCounter implements FacetCounter {
   *entries(): Generator<FacetEntry | undefined, void> {
     // Values that came since have no count, and their ordinals may have no room.
     const { dictionary } = this.#field
-    this.#counts.reserve(Math.max(1, dictionary.end))
+    this.#counts.reserve(dictionary.end)
     const end = dictionary.end
     for (let ordinal = 0; ordinal < end; ordinal += 1) {
       const count = this.#counts.get(ordinal)

@@ -150,12 +150,9 @@ export class PathTree {
 
   /** The path of a name below another one, which is made if there is none. */
   child(parent: PathNode, name: string): PathNode {
-    return parent.children.get(name) ?? this.add(parent, name, this.#freeIds.pop() ?? this.#byId.length)
-  }
-
-  /** Makes a path with an id that is not in use: to read paths from a file, ids ascending. */
-  add(parent: PathNode, name: string, id: number): PathNode {
-    while (this.#byId.length < id) this.#freeIds.push(this.#byId.push(undefined) - 1)
+    const known = parent.children.get(name)
+    if (known !== undefined) return known
+    const id = this.#freeIds.pop() ?? this.#byId.length
     const node = new PathNode(id, name, parent, this.#memory, this.#lists)
     parent.children.set(name, node)
     this.#byPath.set(node.path, node)

@@ -24,6 +24,22 @@ export class Shapes {
     return this.#column.get(slot) !== 0
   }
 
+  /** The slots, as `SlotColumn.slots`. */
+  slots(): Iterable<number> {
+    return this.#column.slots()
+  }
+
+  /** The number of the list that a slot has; undefined for none. */
+  numberOf(slot: number): number | undefined {
+    const entry = this.#column.get(slot)
+    return entry === 0 ? undefined : entry - 1
+  }
+
+  /** The codes of a list, of which a slot has the number. */
+  codesOf(number: number): number[] {
+    return codesOf(this.#dictionary.read(number))
+  }
+
   /** @param codes ascending; the slot must not have any */
   set(slot: number, codes: readonly number[]): void {
     const ordinal = this.#dictionary.add(bytesOf(codes))

@@ -62,6 +62,14 @@ export class SlotColumn {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
   }
 
+  /** The slots with a number. The column may change between two of them: those that are not touched come exactly once. */
+  *slots(): Generator<number, void> {
+    if (this.#sparse !== undefined) return yield* this.#sparse.keys.filter((slot) => !Number.isNaN(slot))
+    for (let index = 0; index < this.#parts.length; index += 1) {
+      for (const local of this.#parts[index]?.locals() ?? []) yield index * partLength + local
+    }
+  }
+
   /** The slot must not have a number. */
   set(slot: number, value: number, further: readonly number[] = []): void {
     this.#count += 1

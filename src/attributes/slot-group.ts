@@ -54,6 +54,16 @@ export class SlotGroup {
     }
   }
 
+  /** Ascending. The group may change between two slots: those that are not touched come exactly once. */
+  *[Symbol.iterator](): Generator<number, void> {
+    if (this.#few !== undefined) return yield* this.#few.slice(0, this.#count)
+    for (let index = 0; index < this.#chunks.length; index += 1) {
+      const words = new Uint32Array(chunkLength / 32)
+      this.#chunks[index]?.orInto(words, 0)
+      for (const local of slotsOf(words)) yield index * chunkLength + local
+    }
+  }
+
   /** The group is not used any more. */
   release(): void {
     const few = (this.#few?.length ?? 0) * 4

@@ -12,8 +12,8 @@ export function stageAttributes(tree: PathTree, attributes: Attributes | undefin
   return codes.sort((one, other) => one - other)
 }
 
-export function codeOf(node: PathNode, kind: FieldKind): number {
-  return node.id * kindsPerPath + fieldKinds.indexOf(kind)
+export function codeOf(pathId: number, kind: FieldKind): number {
+  return pathId * kindsPerPath + fieldKinds.indexOf(kind)
 }
 
 /** The id of a code's path. */
@@ -30,7 +30,7 @@ const kindsPerPath = 8
 function stageMap(tree: PathTree, parent: PathNode, attributes: Attributes, codes: number[]): void {
   for (const [name, value] of attributes) {
     const node = tree.child(parent, name)
-    if (!node.isStaged) codes.push(codeOf(node, 'present'))
+    if (!node.isStaged) codes.push(codeOf(node.id, 'present'))
     node.isStaged = true
     stageValue(tree, node, value, codes)
   }
@@ -38,15 +38,15 @@ function stageMap(tree: PathTree, parent: PathNode, attributes: Attributes, code
 
 function stageValue(tree: PathTree, node: PathNode, value: AttributeValue, codes: number[]): void {
   if (typeof value === 'string') {
-    if (node.textField().stage(value)) codes.push(codeOf(node, 'text'))
+    if (node.textField().stage(value)) codes.push(codeOf(node.id, 'text'))
   } else if (typeof value === 'number') {
-    if (node.numberField().stage(value)) codes.push(codeOf(node, 'number'))
+    if (node.numberField().stage(value)) codes.push(codeOf(node.id, 'number'))
   } else if (typeof value === 'boolean') {
-    if (node.flagField().stage(value)) codes.push(codeOf(node, 'flag'))
+    if (node.flagField().stage(value)) codes.push(codeOf(node.id, 'flag'))
   } else if (value instanceof DateTime) {
-    if (node.momentField().stage(value.us)) codes.push(codeOf(node, 'moment'))
+    if (node.momentField().stage(value.us)) codes.push(codeOf(node.id, 'moment'))
   } else if (value instanceof GeoPoint) {
-    if (node.placeField().stage(value)) codes.push(codeOf(node, 'place'))
+    if (node.placeField().stage(value)) codes.push(codeOf(node.id, 'place'))
   } else if (isMap(value)) stageMap(tree, node, value, codes)
   else for (const element of value) stageValue(tree, node, element, codes)
 }

@@ -73,6 +73,19 @@ export class TextField {
     for (const ordinal of ordinals) this.#unpost(ordinal, slot)
   }
 
+  /** The slots with a text, as `SlotColumn.slots`. */
+  slots(): Iterable<number> {
+    return this.#column.slots()
+  }
+
+  /** Removes values that no slot has, after reading a file. */
+  dropUnused(): void {
+    this.#postings.reserve(this.dictionary.end)
+    for (let ordinal = 0; ordinal < this.dictionary.end; ordinal += 1) {
+      if (this.dictionary.isUsed(ordinal) && this.countOf(ordinal) === 0) this.dictionary.delete(ordinal)
+    }
+  }
+
   /** Of the texts of a slot. */
   ordinalsOf(slot: number): number[] {
     const entry = this.#column.get(slot)
@@ -99,6 +112,30 @@ export class TextField {
     for (let rank = 0; rank < length; rank += 1) {
       if (test.accepts(this.dictionary, this.#lists.at(list, rank))) return true
     }
+    return false
+  }
+
+  /**
+   * Sets the bits of those of some slots that have an accepted text.
+   *
+   * @param accepted by ordinal, 1 or 0; the ordinals of slots that nobody touches keep their meaning between the steps
+   */
+  *fillAccepted(words: Uint32Array, slots: Uint32Array, accepted: Uint8Array): Generator<void, void> {
+    for (let index = 0; index < slots.length; index += 1) {
+      for (let rest = slots[index]!; rest !== 0; rest &= rest - 1) {
+        const bit = rest & -rest
+        if (this.#isAccepted(index * 32 + 31 - Math.clz32(bit), accepted)) words[index]! |= bit
+      }
+      if (index % wordsPerStep === wordsPerStep - 1) yield
+    }
+  }
+
+  #isAccepted(slot: number, accepted: Uint8Array): boolean {
+    const entry = this.#column.get(slot)
+    if (entry < isList) return entry !== 0 && accepted[entry - 1] === 1
+    const list = entry - isList
+    const length = this.#lists.lengthOf(list)
+    for (let rank = 0; rank < length; rank += 1) if (accepted[this.#lists.at(list, rank)] === 1) return true
     return false
   }
 
@@ -202,5 +239,7 @@ const contentMask = 2 ** contentBits - 1
 /** A list and its length fill a block of 64 words. */
 const listMax = 63
 const isList = 2 ** 31
+/** Well under a millisecond of looking at slots. */
+const wordsPerStep = 1024
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500

@@ -19,6 +19,7 @@ export class Uint32Pages {
 
   /** Makes room for the indexes below `length`. */
   reserve(length: number): void {
+    if (length === 0) return
     const last = (length - 1) >>> pageBits
     while (this.#pages.length <= last) this.#pages.push(new Uint32Array(0))
     for (let page = last; page >= 0; page -= 1) {

@@ -5,6 +5,7 @@ import type { NewPoint, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Change, Insertion, KeyedRequest, PointRecord, Store, Update } from '../storage/store.ts'
+import type { CurrentPoints, Decision } from './decision.ts'
 import { InsertDecider } from './insert-decider.ts'
 import { checkPrecondition } from './precondition.ts'
 import {
@@ -17,47 +18,6 @@ import {
   type RemoveRequest,
   type WriteRequest,
 } from './write-request.ts'
-
-/** What decisions depend on: the points after the changes that have taken effect. */
-export interface CurrentPoints {
-  /** Fixed by the first insertion that took effect; undefined before. */
-  readonly dimension: number | undefined
-  /** The slot of a visible point, or -1. */
-  find(id: string): number
-  /** The slot of a visible point, or of one that has expired and is not deleted on disk yet; or -1. */
-  slotOf(id: string): number
-  idOf(slot: number): string
-  versionOf(slot: number): number
-  orderOf(slot: number): number
-  isVisible(slot: number): boolean
-  /** Microseconds since 1970; undefined where the point does not expire. */
-  expiryOf(slot: number): number | undefined
-  hasExpired(slot: number): boolean
-  /** Hides points that have expired; undefined if that is done. */
-  hideDue(): Promise<void> | undefined
-  vector(slot: number): Float32Array
-  record(slot: number, id: string): PointRecord
-  matches(slot: number, filter: Filter): boolean
-  /** Slots of visible points that match, at most so many, those inserted first; and how many match. */
-  oldestMatching(
-    filter: Filter,
-    limit: number,
-  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }>
-  /** Some of the slots of expired points, which are to be deleted, or moved if they were renewed. */
-  takeExpired(limit: number): readonly number[]
-  /** By the clock; does not go back. */
-  readonly nowUs: number
-}
-
-/** What a request changes. It stays the same however often its changes are tried. */
-export interface Decision {
-  readonly request: WriteRequest
-  /** In the order of their sequence numbers. */
-  readonly changes: readonly Change[]
-  readonly keyedRequest?: KeyedRequest | undefined
-  /** Answers the request when its changes have taken effect. */
-  readonly acknowledge: () => void
-}
 
 /**
  * Turns requests into changes: whether there is something to change, the ids of new points, and the sequence numbers.

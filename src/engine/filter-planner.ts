@@ -4,6 +4,8 @@ import type { SearchWork } from '../index/searcher.ts'
 import { efMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
+import { ROWS_MEASURE } from '../kernels/memory-format.ts'
+import type { RouteInForce } from './filtered-recall.ts'
 
 /** What the planner knows of a query with a filter. */
 export interface FilteredQuery {
@@ -36,20 +38,21 @@ export interface FilterPlan {
 export class FilterPlanner {
   readonly #index: VectorIndex
   readonly #costs = new Map<string, number>()
-  /** By filter: the share of its recent walks that were given up. */
-  readonly #givenUp = new Map<number, number>()
+  /** By filter whose last walk was given up: how many scans it gets before the next walk, and how many are left of them. */
+  readonly #givenUp = new Map<number, { readonly scans: number; left: number }>()
 
   constructor(index: VectorIndex) {
     this.#index = index
   }
 
   /** @param route of filtered searches of this metric and share of points; undefined if none is good enough */
-  plan({ metric, ef, isExact, matching }: FilteredQuery, route: Route | undefined): FilterPlan {
+  plan({ metric, ef, isExact, matching }: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
     const { count } = matching
     if (isExact) return scan('the query asks for exact results')
+    if (metric === 'Hamming') return scan('under Hamming, walks with a filter find too little')
     if (route === undefined) return scan('no graph serves this metric and share of points now')
     const scanCost = count * this.#costOf(rowKey(metric), this.#usualRowCost)
-    const comparison = this.#costOf(comparisonKey(route), usualComparisonCost)
+    const comparison = this.#costOf(comparisonKey(route), this.#usualComparisonCost(route))
     const places = (ef * route.widening * Math.max(this.#index.liveCount, 1)) / Math.max(count, 1)
     if (ef * route.widening > efMax || places > efMax)
       return scan('too few points match for a walk through the graph')
@@ -60,7 +63,12 @@ export class FilterPlanner {
     }
     if (this.#isElsewhere(matching.id)) return scan('the matching points are far from where queries are')
     const comparedMax = Math.max(comparedMin, Math.ceil(scanCost / comparison))
-    return { route, comparedMax, reason: `a walk costs less than comparing ${count} matching points` }
+    return {
+      route,
+      comparedMax,
+      recall: route.recall,
+      reason: `a walk costs less than comparing ${count} matching points`,
+    }
   }
 
   /** Learns from a search that was planned. */
@@ -78,22 +86,27 @@ export class FilterPlanner {
   }
 
   #isElsewhere(filter: number): boolean {
-    const share = this.#givenUp.get(filter) ?? 0
-    if (share <= 0.5) return false
-    this.#givenUp.set(filter, share * forgetting)
+    const known = this.#givenUp.get(filter)
+    if (known === undefined || known.left === 0) return false
+    known.left -= 1
     return true
   }
 
   #remember(filter: number, hasGivenUp: boolean): void {
-    const share = this.#givenUp.get(filter) ?? 0
+    const scans = Math.min(scansMax, 2 * (this.#givenUp.get(filter)?.scans ?? 1))
     this.#givenUp.delete(filter)
-    this.#givenUp.set(filter, share + (Number(hasGivenUp) - share) / 2 + (hasGivenUp ? 0.1 : 0))
+    if (!hasGivenUp) return
+    this.#givenUp.set(filter, { scans, left: scans })
     if (this.#givenUp.size > rememberedMax) this.#givenUp.delete(this.#givenUp.keys().next().value!)
   }
 
   get #usualRowCost(): number {
     const { rows, rowBytes } = this.#index.layout
     return rows === 0 ? diskRowMicroseconds : 0.03 + rowBytes / bytesPerMicrosecond
+  }
+
+  #usualComparisonCost({ measure }: Route): number {
+    return measure >= ROWS_MEASURE ? this.#usualRowCost : codeMicroseconds
   }
 
   #costOf(key: string, usual: number): number {
@@ -125,7 +138,7 @@ function placeKey({ graph, measure }: Route): string {
 }
 
 /** Microseconds for a comparison of codes of 512 components, until it is known. */
-const usualComparisonCost = 0.05
+const codeMicroseconds = 0.05
 /** Slots that a walk compares for a place of its pool, until it is known. */
 const usualComparedPerPlace = 12
 /** Of rows at any addresses. */
@@ -141,7 +154,7 @@ const learnMin = 1000
 /** A walk is not given up before this. */
 const comparedMin = 2000
 
-/** After a dozen scans a walk is tried again. */
-const forgetting = 0.95
+/** With each walk that is given up, twice as many scans follow; at most so many. */
+const scansMax = 64
 
 const rememberedMax = 1024

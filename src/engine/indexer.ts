@@ -1,12 +1,12 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
-import type { Route } from '../index/graph.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { StoredRows } from '../storage/store.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { DeadSlots } from './dead-slots.ts'
 import { fillHere, fillHereBytes, fillIndex } from './fill-index.ts'
+import { type FilteredAsk, FilteredRecall, type RouteInForce } from './filtered-recall.ts'
 import { GraphBuilds } from './graph-builds.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { GraphRepair } from './graph-repair.ts'
@@ -62,6 +62,7 @@ export class Indexer {
   readonly #options: IndexerOptions
   readonly #threads: IndexThreadPool
   readonly #plans: RecallPlans
+  readonly #filtered: FilteredRecall
   readonly #graphs: GraphSet
   readonly #links: LinkBatches
   readonly #scheduler: GraphScheduler
@@ -80,6 +81,7 @@ export class Indexer {
   constructor(options: IndexerOptions) {
     this.#options = options
     this.#plans = new RecallPlans(options)
+    this.#filtered = new FilteredRecall(options.recallTarget)
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     this.#links = new LinkBatches(this.#graphs, {
       onLinked: ({ graph }, count) => {
@@ -102,7 +104,12 @@ export class Indexer {
     this.#reachability = new Reachability(parts)
     this.#repair = new GraphRepair({ ...parts, dead: this.#dead, reachability: this.#reachability })
     this.#room = new WriterRoom(this.#graphs, options.maxUnindexedBytes)
-    const shared = { ...parts, plans: this.#plans, reachability: this.#reachability }
+    const shared = {
+      ...parts,
+      plans: this.#plans,
+      reachability: this.#reachability,
+      filtered: this.#filtered,
+    }
     const { directory, sequence } = options
     this.#checkpoints = new Checkpoints({ ...shared, directory, sequence })
     this.#routes = new SearchRoutes(shared)
@@ -200,9 +207,14 @@ export class Indexer {
     )
   }
 
-  /** The way that searches under a metric take now; undefined for the exact scan. */
-  route(metric: Metric): Route | undefined {
-    return this.#routes.route(metric)
+  /** The way that searches under a metric take now, or one with a filter; undefined for the exact scan. */
+  route(metric: Metric, ask?: FilteredAsk): RouteInForce | undefined {
+    return this.#routes.route(metric, ask)
+  }
+
+  /** By metric and bin of selectivity: the recall of searches with filters, where it was measured. */
+  get filteredRecalls(): FilteredRecall['recalls'] {
+    return this.#filtered.recalls
   }
 
   /**

@@ -6,8 +6,9 @@ import type { NewPoint } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { checkOutcome } from '../storage/request-record.ts'
 import type { Change, ItemOutcome, KeyedRequest, Store } from '../storage/store.ts'
-import type { CurrentPoints, Decision } from './change-decider.ts'
+
 import type { Inserted, ItemError } from './database.ts'
+import type { CurrentPoints, Decision } from './decision.ts'
 import type { InsertRequest, Keyed } from './write-request.ts'
 
 export interface InsertDeciderParts {

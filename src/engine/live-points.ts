@@ -244,7 +244,7 @@ export class LivePoints implements ChangeTarget {
   /** Lets the threads know the index. */
   attach(): void {
     const { executor } = this.#options.parts
-    this.searches = executor.attach(this.table.index!, (metric) => this.#indexer.route(metric))
+    this.searches = executor.attach(this.table.index!, (metric, ask) => this.#indexer.route(metric, ask))
   }
 
   createIndex(dimension: number): VectorIndex {

@@ -1,10 +1,12 @@
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
-import { auditRoutes } from '../index/audit.ts'
+import { type AuditSearch, auditRoutes } from '../index/audit.ts'
 import { graphMetrics } from '../index/graph.ts'
 import type { Hit } from '../index/hit.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { Checkpoints } from './checkpoints.ts'
+import { auditFilteredMetric } from './filtered-audits.ts'
+import type { FilteredRecall } from './filtered-recall.ts'
 import type { GraphBuilds } from './graph-builds.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
@@ -18,6 +20,7 @@ export interface RecallAuditsOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly plans: RecallPlans
+  readonly filtered: FilteredRecall
   readonly routes: SearchRoutes
   readonly room: WriterRoom
   readonly reachability: Reachability
@@ -58,7 +61,8 @@ export class RecallAudits {
     const { graphs, scheduler, plans } = this.#options
     if (!graphs.measures.isActive(0) || this.#isRunning || scheduler.isClosing) return
     const { index, waiting } = graphs
-    if (plans.due(index.liveCount, waiting, this.#isCalm(waiting)).length === 0) return
+    const due = [...plans.due(index.liveCount, waiting, this.#isCalm(waiting)), ...this.#dueFiltered(waiting)]
+    if (due.length === 0) return
     if (graphs.measures.active.some((on, graph) => on !== undefined && !graphs.isCaughtUp(graph))) return
     void this.#audit()
   }
@@ -68,17 +72,42 @@ export class RecallAudits {
     return waiting === 0 && (!this.#isPutOff || this.#options.isQuiet())
   }
 
+  /** Metrics whose searches with filters are to be measured now: only while there is time. */
+  #dueFiltered(waiting: number): readonly Metric[] {
+    return this.#isCalm(waiting) ? this.#options.filtered.due : []
+  }
+
   /** What was found of each route; undefined where it was broken off, as writers had to wait and nobody for the metric. */
   async #measure(
     metric: Metric,
     ready: readonly boolean[],
     waiting: number,
   ): Promise<readonly RouteRecall[] | undefined> {
-    const { plans, room, graphs, scheduler } = this.#options
+    const { plans, room, graphs } = this.#options
     this.#canWait = !plans.isAsked(metric)
     if (this.#canWait && !room.hasRoom) return undefined
+    const request = plans.request(graphs.index, metric, ready, waiting, graphs.measures.active)
+    return this.#searching((search) => auditRoutes(graphs.index, request, search))
+  }
+
+  /** Measures searches with filters; false where it was broken off, as writers had to wait. */
+  async #measureFiltered(metric: Metric, ready: readonly boolean[], waiting: number): Promise<boolean> {
+    const { plans, graphs, routes, filtered } = this.#options
+    const plain = routes.plans[metric].route
+    // Searches are exact, with filters too.
+    if (plain === undefined) return true
+    this.#canWait = true
     const { index } = graphs
-    const { slotCount } = index
+    const { slots, ef } = plans.request(index, metric, ready, waiting, graphs.measures.active)
+    return this.#searching((search) =>
+      auditFilteredMetric({ index, filtered, metric, plain, slots, ef, search }),
+    )
+  }
+
+  /** Runs an audit, whose searches `stop` ends. */
+  async #searching<Found>(audit: (search: AuditSearch) => Promise<Found>): Promise<Found> {
+    const { graphs, scheduler } = this.#options
+    const { slotCount } = graphs.index
     const stop = new Int32Array(new SharedArrayBuffer(Int32Array.BYTES_PER_ELEMENT))
     this.#stopWord = stop
     const search = async (
@@ -87,9 +116,8 @@ export class RecallAudits {
       const found = await scheduler.submit({ kind: 'search', queries, slotCount, stop })
       return stop[0] === 1 ? undefined : found
     }
-    const request = plans.request(index, metric, ready, waiting, graphs.measures.active)
     try {
-      return await auditRoutes(index, request, search)
+      return await audit(search)
     } finally {
       this.#stopWord = undefined
       this.#canWait = false
@@ -102,7 +130,8 @@ export class RecallAudits {
   }
 
   async #audit(): Promise<void> {
-    const { graphs, scheduler, reachability, builds, plans, checkpoints, routes, logger } = this.#options
+    const { graphs, scheduler, reachability, builds, plans, filtered, checkpoints, routes, logger } =
+      this.#options
     this.#isRunning = true
     const { index } = graphs
     try {
@@ -113,7 +142,8 @@ export class RecallAudits {
       const measured = plans.now(index.liveCount - waiting)
       const isCalm = this.#isCalm(waiting)
       const due = plans.due(index.liveCount, waiting, isCalm)
-      if (scheduler.hasFailed || scheduler.isClosing || due.length === 0) return
+      const hasDue = due.length + this.#dueFiltered(waiting).length > 0
+      if (scheduler.hasFailed || scheduler.isClosing || !hasDue) return
       if (isCalm) this.#isPutOff = false
       const ready = graphMetrics.map((_, graph) => graphs.isCaughtUp(graph))
       if (!ready[0]) return
@@ -126,6 +156,14 @@ export class RecallAudits {
         }
         // The next start should find another way, though no point has changed.
         if (plans.decide(metric, found, measured)) checkpoints.changed(1)
+        filtered.expire(metric)
+      }
+      for (const metric of this.#dueFiltered(waiting)) {
+        if (!(await this.#measureFiltered(metric, ready, waiting))) {
+          this.#isPutOff = !scheduler.isClosing
+          break
+        }
+        filtered.done(metric)
       }
       const found = plansInWords(routes.plans)
       logger.info({ plans: found, points: index.liveCount }, 'measured recall')

@@ -1,17 +1,15 @@
 import type { Metric } from '../base/point.ts'
-import { isCheaperThanScan, type Route } from '../index/graph.ts'
+import { isCheaperThanScan } from '../index/graph.ts'
 import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import { type FilterPlan, FilterPlanner } from './filter-planner.ts'
+import type { FilteredAsk, RouteInForce } from './filtered-recall.ts'
 import type { Piece } from './search-request.ts'
 
-/**
- * The current route of a metric's searches, those with a filter that this share of the points matches; undefined for the
- * exact scan.
- */
-export type RouteOf = (metric: Metric, share?: number) => Route | undefined
+/** The current route of a metric's searches, or of one with a filter; undefined for the exact scan. */
+export type RouteOf = (metric: Metric, ask?: FilteredAsk) => RouteInForce | undefined
 
 /** A query for the slots of an index. `limit` is at least 1, and `ef` at least `limit`. */
 export interface SlotQuery {
@@ -60,18 +58,19 @@ export class SearchPieces {
     const { vector, metric, limit, ef, exact, matching, report } = query
     if (matching !== undefined) return this.#filteredQuery(query, matching)
     const route = exact === true ? undefined : this.#routeOf(metric, Math.max(ef, limit))
-    if (report !== undefined) report.plan = { ...plainPlan(exact === true, route), route }
+    if (report !== undefined) report.plan = plainPlan(exact === true, route)
     const k = Math.min(limit, Math.max(1, this.#index.liveCount))
     return { vector, metric, ef, route, k, work: report?.work }
   }
 
   #filteredQuery({ vector, metric, limit, ef, exact, report }: SlotQuery, matching: SlotFilter): IndexQuery {
+    const k = Math.min(limit, Math.max(1, matching.count))
     const share = matching.count / Math.max(1, this.#index.liveCount)
     const query = { metric, ef, isExact: exact === true, matching }
-    const plan = this.#planner.plan(query, this.#options.routeOf(metric, share))
+    const usable = this.#options.routeOf(metric, { vector, k, matching, share })
+    const plan = this.#planner.plan(query, usable)
     if (report !== undefined) report.plan = plan
     const { route, comparedMax } = plan
-    const k = Math.min(limit, Math.max(1, matching.count))
     return { vector, metric, ef, route, k, matching, comparedMax, work: report?.work }
   }
 
@@ -84,7 +83,7 @@ export class SearchPieces {
   }
 
   /** The route of a query; undefined without a usable graph, or if the query is so wide that a scan costs less. */
-  #routeOf(metric: Metric, ef: number): Route | undefined {
+  #routeOf(metric: Metric, ef: number): RouteInForce | undefined {
     const route = this.#options.routeOf(metric)
     if (route === undefined || ef > efMax) return undefined
     return isCheaperThanScan(ef * route.widening, this.#index.liveCount) ? route : undefined
@@ -246,9 +245,9 @@ const bytesPerMicrosecond = 10_000
 const pieceBytes = 1024 * 1024 * 1024
 
 /** Why a query without a filter is searched for as it is, for an operator. */
-function plainPlan(isExact: boolean, route: Route | undefined): Pick<FilterPlan, 'comparedMax' | 'reason'> {
-  if (isExact) return { comparedMax: 0, reason: 'the query asks for exact results' }
-  return route === undefined
-    ? { comparedMax: 0, reason: 'a scan costs less, or no graph serves this metric now' }
-    : { comparedMax: 0, reason: 'the graph reaches the recall target' }
+function plainPlan(isExact: boolean, route: RouteInForce | undefined): FilterPlan {
+  const plan = { route, comparedMax: 0, recall: route?.recall }
+  if (isExact) return { ...plan, reason: 'the query asks for exact results' }
+  if (route !== undefined) return { ...plan, reason: 'the graph reaches the recall target' }
+  return { ...plan, reason: 'a scan costs less, or no graph serves this metric now' }
 }

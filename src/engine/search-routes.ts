@@ -1,5 +1,6 @@
 import { type Metric, metrics } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
+import type { FilteredAsk, FilteredRecall, RouteInForce } from './filtered-recall.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { MetricPlan, RecallPlans } from './recall-plans.ts'
@@ -8,6 +9,7 @@ export interface SearchRoutesOptions {
   readonly graphs: GraphSet
   readonly scheduler: GraphScheduler
   readonly plans: RecallPlans
+  readonly filtered: FilteredRecall
 }
 
 /** Which way searches take now: what was measured, as far as the graphs can be used. Main thread only. */
@@ -21,10 +23,13 @@ export class SearchRoutes {
     this.#options = options
   }
 
-  /** The way that searches under a metric take now; undefined for the exact scan. */
-  route(metric: Metric): Route | undefined {
+  /** The way that searches under a metric take now, or one with a filter; undefined for the exact scan. */
+  route(metric: Metric, ask?: FilteredAsk): RouteInForce | undefined {
+    const { plans, filtered } = this.#options
     this.#asked += 1
-    return this.#usable(this.#options.plans.routeFor(metric))
+    const route = this.#usable(plans.routeFor(metric))
+    if (ask !== undefined) return filtered.route(metric, ask, route)
+    return route && { ...route, recall: plans.of(metric).recall }
   }
 
   /** By metric: which way searches take now, and what was measured of it last. */

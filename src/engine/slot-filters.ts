@@ -1,5 +1,5 @@
 import type { Filter } from '../base/filter.ts'
-import type { SlotFilter } from '../index/slot-filter.ts'
+import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 
 /** What searches ask of an index of attributes. */
 export interface SlotAttributes {
@@ -46,11 +46,8 @@ export class SlotFilters {
   #idOf(buffer: SharedArrayBuffer): number {
     const known = this.#ids.get(buffer)
     if (known !== undefined) return known
-    idsGiven += 1
-    this.#ids.set(buffer, idsGiven)
-    return idsGiven
+    const id = newFilterId()
+    this.#ids.set(buffer, id)
+    return id
   }
 }
-
-/** Threads serve several collections: ids are unique in the process. */
-let idsGiven = 0

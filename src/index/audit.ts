@@ -58,6 +58,14 @@ export async function auditRoutes(
   return found
 }
 
+/** The vector of a query: that of a slot, every other one moved a little towards that of the next slot. */
+export function auditVector(index: VectorIndex, slots: readonly number[], place: number): Float32Array {
+  const vector = index.read(slots[place]!)
+  if (isPlain(undefined, place)) return vector
+  const other = index.read(slots[(place + 1) % slots.length]!)
+  return vector.map((component, at) => component + moved * (other[at]! - component))
+}
+
 /** The queries of an audit, a few at a time, and their true neighbours, which are searched for when needed. */
 class Sample {
   readonly #index: VectorIndex
@@ -114,18 +122,10 @@ class Sample {
 
   #queriesAt(at: number): readonly IndexQuery[] {
     const { slots, k, ef, metric } = this.#request
-    this.#queries[at / queriesPerScanMax] ??= slots
-      .slice(at, at + queriesPerScanMax)
-      .map((_, place) => ({ vector: this.#vectorAt(at + place), metric, k: k + 1, ef, route: undefined }))
+    this.#queries[at / queriesPerScanMax] ??= slots.slice(at, at + queriesPerScanMax).map((_, place) => {
+      return { vector: auditVector(this.#index, slots, at + place), metric, k: k + 1, ef, route: undefined }
+    })
     return this.#queries[at / queriesPerScanMax]!
-  }
-
-  #vectorAt(place: number): Float32Array {
-    const { slots } = this.#request
-    const vector = this.#index.read(slots[place]!)
-    if (isPlain(undefined, place)) return vector
-    const other = this.#index.read(slots[(place + 1) % slots.length]!)
-    return vector.map((component, at) => component + moved * (other[at]! - component))
   }
 
   async #truthAt(at: number): Promise<readonly (readonly Hit[])[] | undefined> {

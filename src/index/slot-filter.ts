@@ -14,6 +14,14 @@ export interface SlotBits {
   readonly words: Uint32Array<SharedArrayBuffer>
 }
 
+/** The id of a bitmap that no other has. Main thread only. */
+export function newFilterId(): number {
+  filterIds += 1
+  return filterIds
+}
+
+let filterIds = 0
+
 /** A bitmap and the number of its bits that are set: live slots that match. */
 export interface SlotFilter extends SlotBits {
   readonly count: number

@@ -186,6 +186,7 @@ export class PointStore implements Store {
     this.#isClosed = true
     for (const snapshot of this.#snapshots) snapshot.close()
     await this.#writer.close()
+    this.#endBefore()
     await this.#parts.onClose()
   }
 

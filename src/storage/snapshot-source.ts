@@ -4,6 +4,7 @@ import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
 import { contentTypes } from '../base/point.ts'
 import { damaged } from './data-directory.ts'
+import { currentRead } from './held-reads.ts'
 import {
   emptyMeta,
   type Meta,
@@ -49,9 +50,8 @@ export class StoreSnapshot implements Snapshot {
     this.#tables = tables
     this.databaseId = databaseId
     this.#onClose = onClose
-    // A read transaction that is already open may be older than the last acknowledged commit, and than the hold on slots.
-    tables.root.resetReadTxn()
-    this.#transaction = tables.root.useReadTransaction()
+    // One that is already open may be older than the hold on slots.
+    this.#transaction = currentRead(tables.root)
     try {
       // Until the next turn of the event loop, every read uses this transaction.
       this.#meta = readMeta(tables) ?? emptyMeta

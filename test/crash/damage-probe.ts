@@ -4,6 +4,7 @@
  */
 import { cpSync } from 'node:fs'
 import { createInterface } from 'node:readline'
+import { attributesToJson } from '../../src/base/attribute-json.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes, metrics } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
@@ -29,6 +30,9 @@ export interface ProbedPoint {
   readonly vector?: readonly number[]
   readonly contentType?: number
   readonly content?: string
+  /** As JSON. */
+  readonly attributes?: string | undefined
+  readonly expiresAtUs?: number | undefined
 }
 
 if (import.meta.main) {
@@ -70,6 +74,8 @@ async function readPoint(collection: Collection, id: string): Promise<ProbedPoin
       vector: [...vector],
       contentType: contentTypes.indexOf(payload.contentType),
       content: payload.content,
+      attributes: payload.attributes && attributesToJson(payload.attributes),
+      expiresAtUs: payload.expiresAtUs,
     }
   } catch (error) {
     return { fault: (error as Error).message }

@@ -5,6 +5,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import { attributesFromJson } from '../../src/base/attribute-json.ts'
 import { createLogger } from '../../src/base/log.ts'
 import { contentTypes } from '../../src/base/point.ts'
 import { faultOfDatabase } from '../../src/storage/database-check.ts'
@@ -147,7 +148,12 @@ export class DamagedDirectories implements AsyncDisposable {
       const read = points![id]
       if (read === undefined) return `the point ${id} is not there`
       if (read.fault !== undefined) continue
-      const payload = { contentType: contentTypes[read.contentType!]!, content: read.content! }
+      const payload = {
+        contentType: contentTypes[read.contentType!]!,
+        content: read.content!,
+        attributes: read.attributes === undefined ? undefined : attributesFromJson(read.attributes),
+        expiresAtUs: read.expiresAtUs,
+      }
       const difference = differenceOf({ vector: Float32Array.from(read.vector!), payload }, expected)
       if (difference !== undefined) return `the point ${id} has ${difference}`
     }

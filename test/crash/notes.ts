@@ -1,3 +1,4 @@
+import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
 import { contentTypes, type NewPoint } from '../../src/base/point.ts'
 import { seededRandom } from '../support/random.ts'
 import { contentOf } from './oracle.ts'
@@ -21,9 +22,21 @@ export function pointsOf({ number, count }: { readonly number: number; readonly 
       contentType: contentTypes[number % contentTypes.length]!,
       // Now and then longer than LMDB's page.
       content: contentOf(`#${number}`, index, '€ä'.repeat(Math.floor(random() ** 6 * 3000))),
+      // Of every second insert all points.
+      ...(number % 2 === 0 ? { attributes: attributesOf(number, index), expiresAtUs: endUs - number } : {}),
     },
   }))
 }
+
+function attributesOf(number: number, index: number): Attributes {
+  return new Map<string, AttributeValue>([
+    ['insert', number],
+    ['places', ['ä', index, new Map([['odd', index % 2 === 1]])]],
+  ])
+}
+
+/** In the year 2100. */
+const endUs = 4_102_444_800_000_000
 
 /** What the notes up to some time promise. */
 export interface Promised {

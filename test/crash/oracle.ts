@@ -1,3 +1,4 @@
+import { isDeepStrictEqual } from 'node:util'
 import type { Metric, Payload } from '../../src/base/point.ts'
 
 /** What a caller handed over, to the bit. */
@@ -101,6 +102,8 @@ export function originOf(content: string): { readonly marker: string; readonly i
 export function differenceOf(found: OraclePoint, expected: OraclePoint): string | undefined {
   if (found.payload.contentType !== expected.payload.contentType) return 'another content type'
   if (found.payload.content !== expected.payload.content) return 'another content'
+  if (found.payload.expiresAtUs !== expected.payload.expiresAtUs) return 'another expiry'
+  if (!isDeepStrictEqual(found.payload.attributes, expected.payload.attributes)) return 'other attributes'
   if (found.vector.length !== expected.vector.length) return `${found.vector.length} components`
   const at = expected.vector.findIndex((value, index) => !Object.is(value, found.vector[index]))
   return at === -1 ? undefined : `component ${at} is ${found.vector[at]}, not ${expected.vector[at]}`

@@ -96,7 +96,7 @@ export class IndexFixture implements AsyncDisposable {
       logger,
       inlineBytesMax: 0,
     })
-    this.searches = this.#executor.attach(this.index, (metric) => this.indexer.route(metric))
+    this.searches = this.#executor.attach(this.index, (metric, ask) => this.indexer.route(metric, ask))
     this.indexer.attach(this.index)
   }
 

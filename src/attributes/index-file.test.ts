@@ -1,0 +1,167 @@
+import assert from 'node:assert/strict'
+import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { after, describe, it } from 'node:test'
+import type { Payload } from '../../src/base/point.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { RandomDocuments } from '../../test/support/random-documents.ts'
+import { AttributeIndex } from './attribute-index.ts'
+import { loadIndex, saveIndex } from './index-file.ts'
+
+const seed = 8
+const directory = mkdtempSync(join(tmpdir(), 'vicinal-attributes-'))
+after(() => rmSync(directory, { recursive: true }))
+
+function emptyIndex(journalLength = 65_536): AttributeIndex {
+  return new AttributeIndex({ findSlot: () => -1, copyId: () => {}, journalLength })
+}
+
+/** What slots hold, and an index of it. */
+class Subject {
+  readonly held = new Map<number, { readonly payload: Payload; readonly version: number }>()
+  readonly index: AttributeIndex
+  version = 0
+
+  constructor(index = emptyIndex()) {
+    this.index = index
+  }
+
+  change(documents: RandomDocuments): void {
+    const slot = documents.below(2) === 0 ? documents.below(3000) : 65_000 + documents.below(3000)
+    this.version += 1
+    if (documents.below(4) === 0) {
+      this.held.delete(slot)
+      this.index.delete(slot)
+    } else this.set(slot, documents.payload())
+  }
+
+  set(slot: number, payload: Payload): void {
+    const point = { payload, version: this.version }
+    this.held.set(slot, point)
+    this.index.set(slot, point)
+  }
+}
+
+function run<Result>(work: Iterator<void, Result>): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
+/** As a start does with an index that it has read: sets and deletes what has changed. Returns how many slots. */
+function catchUp(index: AttributeIndex, { held }: Subject): number {
+  let changed = 0
+  for (const slot of run(index.evaluate({ kind: 'all', of: [] }))) {
+    if (held.has(slot)) continue
+    index.delete(slot)
+    changed += 1
+  }
+  for (const [slot, point] of held) {
+    if (index.has(slot) && index.versionOf(slot) === point.version) continue
+    index.set(slot, point)
+    changed += 1
+  }
+  return changed
+}
+
+function assertSame(index: AttributeIndex, other: AttributeIndex, documents: RandomDocuments): void {
+  assert.deepEqual([...index.paths].sort(), [...other.paths].sort())
+  assert.equal(index.count, other.count)
+  for (let round = 0; round < 300; round += 1) {
+    const filter = documents.filter([])
+    assert.deepEqual(
+      [...run(index.evaluate(filter))],
+      [...run(other.evaluate(filter))],
+      JSON.stringify(filter),
+    )
+    const path = documents.path()
+    assert.deepEqual(run(index.facet(path, undefined, 100)), run(other.facet(path, undefined, 100)), path)
+  }
+}
+
+describe(`the file of an attribute index, seed ${seed}`, () => {
+  const documents = new RandomDocuments(seededRandom(seed))
+  const subject = new Subject()
+  for (let count = 0; count < 6000; count += 1) subject.change(documents)
+
+  it('brings back everything', async () => {
+    const path = join(directory, 'whole.bin')
+    assert.equal(await saveIndex(subject.index, path, subject.version), true)
+    const index = emptyIndex()
+    assert.equal(await loadIndex(index, path), subject.version)
+    assert.equal(catchUp(index, subject), 0)
+    assertSame(index, subject.index, documents)
+    for (const [slot, { payload }] of subject.held)
+      assert.equal(index.expiresAtUsOf(slot), payload.expiresAtUs)
+    for (const slot of subject.held.keys()) index.delete(slot)
+    assert.equal(index.pathCount, 0)
+    assert.equal(index.count, 0)
+  })
+
+  it('leaves out what changes while it is written', async () => {
+    const path = join(directory, 'changing.bin')
+    const writing = saveIndex(subject.index, path, subject.version)
+    let isWritten = false
+    void writing.then(() => (isWritten = true))
+    let changes = 0
+    for (; !isWritten && changes < 20_000; changes += 20) {
+      for (let count = 0; count < 20; count += 1) subject.change(documents)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    assert.equal(await writing, true)
+    const index = emptyIndex()
+    await loadIndex(index, path)
+    const changed = catchUp(index, subject)
+    assert.ok(changed > 0 && changed <= changes, `${changed} of ${changes}`)
+    assertSame(index, subject.index, documents)
+  })
+
+  it('is not written when the journal runs over meanwhile, and the old one is left', async () => {
+    const path = join(directory, 'over.bin')
+    writeFileSync(path, 'old')
+    const small = new Subject(emptyIndex(4))
+    for (let count = 0; count < 1000; count += 1) small.change(documents)
+    const writing = saveIndex(small.index, path, small.version)
+    for (let count = 0; count < 10; count += 1) small.change(documents)
+    let isWritten = false
+    void writing.then(() => (isWritten = true))
+    while (!isWritten) {
+      for (let count = 0; count < 10; count += 1) small.change(documents)
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    assert.equal(await writing, false)
+    assert.equal(readFileSync(path, 'utf8'), 'old')
+  })
+
+  it('is not there before it is written', async () => {
+    assert.equal(await loadIndex(emptyIndex(), join(directory, 'none.bin')), undefined)
+  })
+
+  it('is refused wherever it is damaged or ends early', async () => {
+    const path = join(directory, 'damaged.bin')
+    const small = new Subject()
+    for (let count = 0; count < 60; count += 1) small.change(documents)
+    await saveIndex(small.index, path, small.version)
+    const whole = readFileSync(path)
+    for (let byte = 0; byte < whole.length; byte += 1 + Math.floor(whole.length / 400)) {
+      const damaged = Buffer.from(whole)
+      damaged[byte]! ^= 1 << (byte % 8)
+      writeFileSync(path, damaged)
+      await assert.rejects(loadIndex(emptyIndex(), path), `byte ${byte}`)
+      writeFileSync(path, whole.subarray(0, byte))
+      await assert.rejects(loadIndex(emptyIndex(), path), `the first ${byte} bytes`)
+    }
+    writeFileSync(path, whole)
+    assert.equal(await loadIndex(emptyIndex(), path), small.version)
+  })
+
+  it('leaves no unfinished file behind', () => {
+    assert.ok(readdirSync(directory).includes('whole.bin'))
+    assert.deepEqual(
+      readdirSync(directory).filter((name) => name.endsWith('.new')),
+      [],
+    )
+  })
+})

@@ -1,0 +1,65 @@
+import type { Metric } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
+import { type AuditSearch, auditVector } from '../index/audit.ts'
+import { auditFiltered, type FilteredBatch, type FilteredGroup, randomBits } from '../index/filtered-audit.ts'
+import type { Route } from '../index/graph.ts'
+import { queriesPerScanMax } from '../index/segment.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import { type FilteredRecall, type SelectivityBin, selectivityBins } from './filtered-recall.ts'
+
+export interface FilteredAudit {
+  readonly index: VectorIndex
+  readonly filtered: FilteredRecall
+  readonly metric: Metric
+  /** Of searches without a filter. */
+  readonly plain: Route
+  /** Slots whose vectors, or vectors near them, are the queries: a representative sample. */
+  readonly slots: readonly number[]
+  /** The ef at which recall is measured. */
+  readonly ef: number
+  readonly search: AuditSearch
+}
+
+/**
+ * Measures the searches of a metric with filters, bin by bin: on random sets of points, and on the last queries with their own
+ * filters where there are enough of them.
+ *
+ * @returns false if it was aborted
+ */
+export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean> {
+  const { filtered, metric, plain, search } = audit
+  for (const bin of selectivityBins) {
+    const groups = [await randomGroup(audit, bin), ...recentGroups(audit, bin)]
+    const tried = await auditFiltered(groups, filtered.routes(plain), filtered.target, search)
+    if (tried === undefined) return false
+    filtered.decide(metric, bin, tried)
+  }
+  return true
+}
+
+async function randomGroup(
+  { index, metric, slots, ef }: FilteredAudit,
+  { halvings }: SelectivityBin,
+): Promise<FilteredGroup> {
+  const matching = await inTurns(randomBits(index.slotCount, halvings))
+  const queries = slots.slice(0, queriesMax).map((_, place) => {
+    return { vector: auditVector(index, slots, place), metric, k, ef, route: undefined, matching }
+  })
+  const batches: FilteredBatch[] = []
+  for (let at = 0; at < queries.length; at += queriesPerScanMax) {
+    batches.push(queries.slice(at, at + queriesPerScanMax))
+  }
+  return batches
+}
+
+/** Each query has a filter of its own, so they are searched for one by one. */
+function recentGroups({ filtered, metric, ef }: FilteredAudit, bin: SelectivityBin): FilteredGroup[] {
+  const queries = filtered.recent(metric, bin, ef)
+  return queries.length < recentMin ? [] : [queries.map((query) => [query])]
+}
+
+/** Scans of half of all points are most of what an audit costs. */
+const queriesMax = 64
+const k = 10
+/** The recall of fewer queries tells nothing. */
+const recentMin = 8

@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { clusteredVectors } from '../../test/support/clusters.ts'
+import { IndexFixture } from '../../test/support/index-fixture.ts'
+import { seededRandom } from '../../test/support/random.ts'
+import { noWork } from '../index/searcher.ts'
+import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
+import { type FilteredAsk, FilteredRecall, selectivityBins } from './filtered-recall.ts'
+import type { SlotQuery } from './search-pieces.ts'
+
+const seed = 20_261_124
+const plain = { graph: 0, measure: 0, widening: 2 }
+const filter: SlotFilter = { id: 1, version: 0, words: new Uint32Array(new SharedArrayBuffer(4)), count: 1 }
+
+function ask(share: number): FilteredAsk {
+  return { vector: new Float32Array([share, 1]), k: 10, matching: filter, share }
+}
+
+describe('the route of searches with filters', () => {
+  it('is wider than without one until it was measured, and then what was measured of such filters', () => {
+    const recall = new FilteredRecall(0.98)
+    assert.deepEqual(recall.due, [])
+    for (const share of [0.01, 0.2, 0.9]) assert.equal(recall.route('Cosine', ask(share), plain)!.widening, 4)
+    assert.deepEqual(recall.due, ['Cosine'])
+    const [few, some, many] = selectivityBins
+    const routes = recall.routes(plain)
+    assert.deepEqual(
+      routes.map(({ widening }) => widening),
+      [2, 4, 8, 16],
+    )
+    recall.decide(
+      'Cosine',
+      few!,
+      routes.map((route) => ({ route, recall: 0.9 })),
+    )
+    recall.decide('Cosine', some!, [
+      { route: routes[0]!, recall: 0.97 },
+      { route: routes[1]!, recall: 0.99 },
+    ])
+    recall.decide('Cosine', many!, [{ route: routes[0]!, recall: 1 }])
+    recall.done('Cosine')
+    assert.equal(recall.route('Cosine', ask(0.01), plain), undefined, 'no route was good enough')
+    assert.deepEqual(recall.route('Cosine', ask(0.2), plain), { ...plain, widening: 4, recall: 0.99 })
+    assert.deepEqual(recall.route('Cosine', ask(0.9), plain), { ...plain, widening: 2, recall: 1 })
+    assert.equal(recall.route('Cosine', ask(0.9), { ...plain, widening: 8 })!.widening, 8, 'never narrower')
+    assert.deepEqual(
+      recall.recalls.map(({ bin, recall }) => [bin, recall]),
+      [
+        ['0-0.1', 1],
+        ['0.1-0.3', 0.99],
+        ['0.3-1', 1],
+      ],
+    )
+  })
+
+  it('is measured again when the graph has changed, and only if somebody asks', () => {
+    const recall = new FilteredRecall(0.98)
+    recall.route('Cosine', ask(0.5), plain)
+    recall.decide('Cosine', selectivityBins[2]!, [{ route: plain, recall: 1 }])
+    recall.done('Cosine')
+    recall.route('Cosine', ask(0.5), plain)
+    assert.deepEqual(recall.due, [])
+    recall.expire('Cosine')
+    assert.deepEqual(recall.due, ['Cosine'])
+    recall.done('Cosine')
+    recall.expire('Cosine')
+    assert.deepEqual(recall.due, [], 'nobody has asked since')
+    assert.equal(recall.route('Cosine', ask(0.5), undefined), undefined, 'an exact search needs no route')
+    assert.deepEqual(recall.due, [])
+  })
+
+  it('is measured on some of the last queries, a bounded number of them', () => {
+    const recall = new FilteredRecall(0.98)
+    for (let query = 0; query < 1000; query += 1) recall.route('Cosine', ask(0.3 + query / 2000), plain)
+    const recent = recall.recent('Cosine', selectivityBins[2]!, 64)
+    assert.equal(recent.length, 16)
+    assert.ok(recent.at(-1)!.vector[0]! > 0.75, 'the last ones')
+    assert.deepEqual(recall.recent('Euclidean', selectivityBins[2]!, 64), [])
+  })
+})
+
+describe(`searches with filters over a graph, seed ${seed}`, () => {
+  for (const segmentSlots of [undefined, 1700]) {
+    it(`are measured and find what they should, ${segmentSlots === undefined ? 'one segment' : 'several'}`, async () => {
+      const random = seededRandom(seed)
+      const vectors = clusteredVectors(random, 5040, 64)
+      const queries = vectors.splice(5000)
+      await using fixture = new IndexFixture(64, {
+        quietMs: 40,
+        ...(segmentSlots !== undefined && { segmentSlots }),
+      })
+      for (const vector of vectors) fixture.insert(vector)
+      await fixture.settled()
+      for (let slot = 0; slot < 5000; slot += 17) fixture.remove(slot)
+      const { index, indexer, searches } = fixture
+      const queryOf = (vector: Float32Array, share: number): SlotQuery => {
+        const words = new Uint32Array(new SharedArrayBuffer(4 * Math.ceil(index.slotCount / 32)))
+        let count = 0
+        for (let slot = 0; slot < index.slotCount; slot += 1) {
+          if (!index.isLive(slot) || random() >= share) continue
+          words[slot >>> 5]! |= 1 << (slot & 31)
+          count += 1
+        }
+        const matching = { id: newFilterId(), version: 0, words, count }
+        return {
+          vector,
+          metric: 'Euclidean',
+          limit: 10,
+          ef: 32,
+          matching,
+          report: { work: noWork(), elapsedUs: 0 },
+        }
+      }
+      while (indexer.filteredRecalls.length < selectivityBins.length) {
+        await searches.search([queryOf(queries[0]!, 0.5)])
+        await sleep(20)
+      }
+      for (const { metric, recall } of indexer.filteredRecalls) {
+        assert.equal(metric, 'Euclidean')
+        assert.ok(recall >= 0.98, `${recall}`)
+      }
+      for (const share of [0.15, 0.5, 0.9]) {
+        const batch = queries.map((vector) => queryOf(vector, share))
+        const truth = await searches.search(batch.map((query) => ({ ...query, exact: true })))
+        const found = await searches.search(batch)
+        let near = 0
+        for (let list = 0; list < batch.length; list += 1) {
+          assert.equal(found.lengthOf(list), 10)
+          const last = truth.distance(list, 9)
+          near += found.list(list).filter(({ distance }) => distance <= last).length
+        }
+        assert.ok(near >= 0.96 * 10 * batch.length, `${near / 10 / batch.length} at ${share}`)
+        if (share > 0.5)
+          assert.ok(
+            batch.some(({ report }) => report!.plan!.route !== undefined),
+            'some walk',
+          )
+      }
+    })
+  }
+})

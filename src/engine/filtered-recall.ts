@@ -1,0 +1,154 @@
+import type { Metric } from '../base/point.ts'
+import { type Route, wideningMax } from '../index/graph.ts'
+import type { IndexQuery } from '../index/searcher.ts'
+import type { SlotFilter } from '../index/slot-filter.ts'
+import type { RouteRecall } from './index-messages.ts'
+
+/** A route, and its recall as last measured. */
+export interface RouteInForce extends Route {
+  readonly recall?: number | undefined
+}
+
+/** A query with a filter, when it asks for its route. */
+export interface FilteredAsk {
+  readonly vector: Float32Array
+  readonly k: number
+  readonly matching: SlotFilter
+  /** Of the points, those that match. */
+  readonly share: number
+}
+
+/** Shares of points that filters match, which are measured apart: walks past many points that do not match lose most. */
+export interface SelectivityBin {
+  readonly name: string
+  /** Shares below this one, and not in the bin before. */
+  readonly below: number
+  /** It is measured where one point in 2^halvings matches, at the more difficult end. */
+  readonly halvings: number
+}
+
+export const selectivityBins: readonly SelectivityBin[] = [
+  { name: '0-0.1', below: 0.1, halvings: 4 },
+  { name: '0.1-0.3', below: 0.3, halvings: 3 },
+  { name: '0.3-1', below: Number.POSITIVE_INFINITY, halvings: 1 },
+]
+
+interface Measured {
+  /** Undefined where no route was good enough: searches scan. */
+  readonly widening: number | undefined
+  readonly recall: number
+}
+
+/**
+ * The routes of searches with filters, by metric and by the share of points that match, and what was measured of them. Until
+ * then such searches are twice as wide as those without a filter. Main thread only.
+ */
+export class FilteredRecall {
+  readonly #target: number
+  readonly #measured = new Map<string, Measured>()
+  /** Metrics that were searched with filters since they were measured. */
+  readonly #asked = new Set<Metric>()
+  /** Metrics that are to be measured again. */
+  readonly #expired = new Set<Metric>()
+  /** By metric and bin, some of the last queries. */
+  readonly #recent = new Map<string, FilteredAsk[]>()
+  #asks = 0
+
+  constructor(recallTarget: number) {
+    this.#target = recallTarget
+  }
+
+  /** @param plain the route of searches without a filter */
+  route(metric: Metric, ask: FilteredAsk, plain: Route | undefined): RouteInForce | undefined {
+    if (plain === undefined) return undefined
+    const bin = binOf(ask.share)
+    this.#note(metric, bin, ask)
+    const measured = this.#measured.get(keyOf(metric, bin))
+    if (measured === undefined) return { ...plain, widening: Math.min(wideningMax, 2 * plain.widening) }
+    if (measured.widening === undefined) return undefined
+    return { ...plain, widening: Math.max(plain.widening, measured.widening), recall: measured.recall }
+  }
+
+  /** Metrics to be measured, of recent searches with filters. */
+  get due(): Metric[] {
+    return [...this.#asked].filter((metric) => this.#expired.has(metric) || !this.#isMeasured(metric))
+  }
+
+  /** The last queries of a bin, with their own filters; without routes. */
+  recent(metric: Metric, bin: SelectivityBin, ef: number): IndexQuery[] {
+    const asks = this.#recent.get(keyOf(metric, bin)) ?? []
+    return asks.map(({ vector, k, matching }) => {
+      return { vector, metric, k, ef: Math.max(ef, k), route: undefined, matching }
+    })
+  }
+
+  /** The routes to try for a bin, the cheapest first. */
+  routes(plain: Route): Route[] {
+    const routes: Route[] = []
+    for (let widening = plain.widening; widening <= wideningMax; widening *= 2)
+      routes.push({ ...plain, widening })
+    return routes
+  }
+
+  get target(): number {
+    return this.#target
+  }
+
+  /** Decides by the measured recall: the last route tried is the first that was good enough. */
+  decide(metric: Metric, bin: SelectivityBin, tried: readonly RouteRecall[]): void {
+    const last = tried.at(-1)
+    if (last === undefined) return
+    const isEnough = last.recall >= this.#target
+    const best = Math.max(...tried.map(({ recall }) => recall))
+    const widening = isEnough ? last.route.widening : undefined
+    this.#measured.set(keyOf(metric, bin), { widening, recall: isEnough ? last.recall : best })
+  }
+
+  /** All bins of a metric have been measured, or cannot be now. */
+  done(metric: Metric): void {
+    this.#asked.delete(metric)
+    this.#expired.delete(metric)
+  }
+
+  /** The graph has changed so much that the metric was measured again without filters. */
+  expire(metric: Metric): void {
+    this.#expired.add(metric)
+  }
+
+  /** By metric and bin, the recall of searches at the default ef: 1 where they are exact; those that were measured. */
+  get recalls(): readonly { readonly metric: Metric; readonly bin: string; readonly recall: number }[] {
+    return [...this.#measured].map(([key, { widening, recall }]) => {
+      const [metric, bin] = key.split(' ') as [Metric, string]
+      return { metric, bin, recall: widening === undefined ? 1 : recall }
+    })
+  }
+
+  #isMeasured(metric: Metric): boolean {
+    return selectivityBins.some((bin) => this.#measured.has(keyOf(metric, bin)))
+  }
+
+  /** Keeps one query in some: their filters are kept with them. */
+  #note(metric: Metric, bin: SelectivityBin, ask: FilteredAsk): void {
+    this.#asked.add(metric)
+    this.#asks += 1
+    const key = keyOf(metric, bin)
+    const recent = this.#recent.get(key) ?? []
+    if (recent.length >= recentMax && this.#asks % notedEvery !== 0) return
+    // The caller's vector can be part of the bytes of a whole request.
+    recent.push({ ...ask, vector: ask.vector.slice() })
+    if (recent.length > recentMax) recent.shift()
+    this.#recent.set(key, recent)
+  }
+}
+
+function binOf(share: number): SelectivityBin {
+  return selectivityBins.find(({ below }) => share < below)!
+}
+
+function keyOf(metric: Metric, { name }: SelectivityBin): string {
+  return `${metric} ${name}`
+}
+
+/** Queries that are kept for a bin of a metric: with filters of ten million slots, 20 MB at most. */
+const recentMax = 16
+const notedEvery = 16
