@@ -76,15 +76,6 @@ export interface Description {
   readonly searchThreads: string
   /** Those that it can build for. */
   readonly metrics: readonly Metric[]
-  /** The ways in which it searches with filters; undefined if it does not. */
-  readonly filterModes?: readonly FilterMode[] | undefined
-}
-
-/** A way to search with filters. */
-export interface FilterMode {
-  readonly name: string
-  /** Whether it finds less with a smaller ef; what does not is always exact. */
-  readonly hasEf: boolean
 }
 
 /** A contender's file exports one of these for each of its variants. */

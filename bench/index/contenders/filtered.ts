@@ -9,10 +9,10 @@ export interface FilteredRequest {
   /** By query. */
   readonly filters: readonly Filter[]
   /** What the filters mean, by query: for contenders that do not evaluate filters themselves. */
-  readonly matching: readonly MatchingRows[]
+  readonly matching: (query: number) => MatchingRows
   readonly k: number
   readonly ef: number
-  /** One of the contender's `filterModes`. */
+  /** For contenders with several ways: which one. */
   readonly mode: string
 }
 

@@ -28,7 +28,6 @@ export const hnswlibNode: ContenderVariant = {
     buildThreads: 'one',
     searchThreads: 'a worker thread a core, each with its own copy of the index: the binding has no threads',
     metrics: ['Euclidean'],
-    filterModes: [{ name: 'callback', hasEf: true }],
   },
   create: (folder) => new HnswlibNode(folder),
 }
@@ -70,11 +69,10 @@ class HnswlibNode implements Contender {
   /** Its walk asks a function of ours for each point; the answers are prepared, so that the function costs as little as it can. */
   async searchFiltered({ queries, matching, k, ef }: FilteredRequest): Promise<FilteredAnswer> {
     const points = rowsOf(queries, this.#dimension).map((row) => Array.from(row))
-    const filters = matching.map(
-      ({ isMatching }) =>
-        (label: number): boolean =>
-          isMatching[label] === 1,
-    )
+    const filters = points.map((_, query) => {
+      const { isMatching } = matching(query)
+      return (label: number): boolean => isMatching[label] === 1
+    })
     this.#index.setEf(ef)
     return await timedQueries(
       points.length,

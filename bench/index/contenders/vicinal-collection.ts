@@ -30,10 +30,6 @@ export const vicinalCollection: ContenderVariant = {
     buildThreads: 'any',
     searchThreads: 'one search at a time, whatever the number of threads',
     metrics: ['Euclidean'],
-    filterModes: [
-      { name: 'planned', hasEf: false },
-      { name: 'exact', hasEf: false },
-    ],
   },
   create: (folder) => new VicinalCollection(folder),
 }

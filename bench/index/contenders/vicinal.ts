@@ -35,11 +35,6 @@ export const vicinal: ContenderVariant = {
     flags:
       'WebAssembly with relaxed SIMD, graph on codes of 4 or 7 bits as usual at the dimension, the best re-ranked with float32 and float64',
     buildThreads: 'any',
-    filterModes: [
-      { name: 'scan', hasEf: false },
-      { name: 'walk', hasEf: true },
-      { name: 'post', hasEf: true },
-    ],
   },
   create: () => new Vicinal('graph'),
 }
@@ -117,17 +112,19 @@ class Vicinal implements Contender {
   async searchFiltered({ queries, matching, k, ef, mode }: FilteredRequest): Promise<FilteredAnswer> {
     const { dimension, metric } = this.#request
     const route = mode === 'scan' ? undefined : this.#route()
-    const bits = matching.map((rows) => this.#bitsOf(rows))
-    const asked = rowsOf(queries, dimension).map((vector, query): IndexQuery & { work: SearchWork } => {
-      const limit = Math.max(1, Math.min(k, matching[query]!.count))
+    const rows = rowsOf(queries, dimension)
+    const wanted = rows.map((_, query) => matching(query))
+    const asked = rows.map((vector, query): IndexQuery & { readonly work: SearchWork } => {
       const common = { vector, metric, ef, route, work: noWork() }
-      return mode === 'post' ? { ...common, k: ef } : { ...common, k: limit, matching: bits[query]! }
+      if (mode === 'post') return { ...common, k: ef }
+      const limit = Math.max(1, Math.min(k, wanted[query]!.count))
+      return { ...common, k: limit, matching: this.#bitsOf(wanted[query]!) }
     })
     const { ranges } = this.#index
     const search = (query: number): Uint32Array => {
-      if (matching[query]!.count === 0) return new Uint32Array()
+      if (wanted[query]!.count === 0) return new Uint32Array()
       const [hits] = this.#searcher.search([asked[query]!], ranges, () => false)
-      return this.#matchingIds(hits!, mode === 'post' ? matching[query]! : undefined, k)
+      return this.#matchingIds(hits!, mode === 'post' ? wanted[query]! : undefined, k)
     }
     const found = await timedQueries(asked.length, k, search, (ids) => ids)
     const profiles = asked.map(({ work: { compared, hasGivenUp } }) => {

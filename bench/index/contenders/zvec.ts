@@ -42,7 +42,6 @@ function variant(kind: Kind): ContenderVariant {
       buildThreads: 'any',
       searchThreads: "its asynchronous query on Node's thread pool, a thread a core",
       metrics: ['Euclidean'],
-      filterModes: [{ name: 'filter', hasEf: true }],
     },
     create: (folder) => new Zvec(folder, kind),
   }
@@ -70,13 +69,11 @@ class Zvec implements Contender {
     const seconds = await timed(() => {
       this.#collection = ZVecCreateAndOpen(this.#path, this.#schema(request))
       for (let from = 0; from < rows.length; from += rowsAtOnce) {
-        const documents = rows
-          .slice(from, from + rowsAtOnce)
-          .map((row, place) => ({
-            id: String(from + place),
-            vectors: { [field]: row },
-            fields: fieldsOf(from + place),
-          }))
+        const documents = rows.slice(from, from + rowsAtOnce).map((row, place) => ({
+          id: String(from + place),
+          vectors: { [field]: row },
+          fields: fieldsOf(from + place),
+        }))
         if (this.#collection.insertSync(documents).some(({ ok }) => !ok))
           throw new Error('zvec refused a row')
       }

@@ -61,7 +61,7 @@ export class FilteredSearches {
     return this.#contender.searchFiltered!({
       queries: this.#queries.subarray(from * this.#dimension, to * this.#dimension),
       filters: numbers.map((query) => filterOf(filters, query)),
-      matching: numbers.map((query) => this.#rowsOf(filters, query)),
+      matching: (place) => this.#rowsOf(filters, from + place),
       ...{ k, ef, mode },
     })
   }
