@@ -43,7 +43,7 @@ export const usage: string = `npm run bench:filter -- [options]
   --k 10,100 --ef 128            neighbours of each query; ef is at least k
   --recall 0.98                  what the libraries, the forced walk and filtering afterwards are tuned for
   --rounds 1                     medians are shown
-  --seconds 0.5                  longest that a way spends on the queries of a cell (but for 20 queries)
+  --seconds 0.3                  longest that a way spends on the queries of a cell (but for 20 queries)
   --rows N --queries 200         fewer rows; queries of each cell
   --m 16 --ef-construction 200
   --reuse                        take indexes that an earlier run built, and keep those that this one builds
@@ -79,7 +79,7 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   const k = ks.at(-1)!
   if (k > exactMax) throw new Error(`--k is ${k}, exact answers go to ${exactMax}`)
   const queries = values.queries ?? (quick ? '30' : '200')
-  const maxSeconds = positiveNumber('seconds', values.seconds ?? (quick ? '0.05' : '0.5'))
+  const maxSeconds = positiveNumber('seconds', values.seconds ?? (quick ? '0.05' : '0.3'))
   const resultName = values.evaluate ? 'filter-evaluation' : 'filter'
   return {
     ...readCommon({ ...values, queries, k: String(k) }, { sets: ['wordnet'], quickRows: 2000, resultName }),

@@ -8,7 +8,7 @@ export interface Way {
   readonly description: string
 }
 
-export const wayNames = ['planned', 'exact', 'scan', 'walk', 'post', 'hnswlib', 'zvec'] as const
+export const wayNames = ['planned', 'served', 'exact', 'scan', 'walk', 'post', 'hnswlib', 'zvec'] as const
 export type WayName = (typeof wayNames)[number]
 
 export const ways: Readonly<Record<WayName, Way>> = {
@@ -17,6 +17,12 @@ export const ways: Readonly<Record<WayName, Way>> = {
     mode: 'planned',
     isTuned: false,
     description: 'the engine, which plans each search; default ef',
+  },
+  served: {
+    contender: 'vicinal-served',
+    mode: 'planned',
+    isTuned: false,
+    description: 'the same, handed to a search thread as in the service',
   },
   exact: {
     contender: 'vicinal-collection',
@@ -28,7 +34,7 @@ export const ways: Readonly<Record<WayName, Way>> = {
     contender: 'vicinal',
     mode: 'scan',
     isTuned: false,
-    description: 'the same without the engine: the index alone, filters evaluated beforehand',
+    description: 'as exact, without the engine: the index alone, filters evaluated beforehand',
   },
   walk: {
     contender: 'vicinal',
@@ -57,8 +63,8 @@ export const ways: Readonly<Record<WayName, Way>> = {
   },
 }
 
-/** `exact` is the scan that a service can offer; without the engine it is a few microseconds faster. */
-export const usualWays: readonly WayName[] = wayNames.filter((name) => name !== 'scan')
+/** The others show what the engine and its search threads add. */
+export const usualWays: readonly WayName[] = ['planned', 'exact', 'walk', 'post', 'hnswlib', 'zvec']
 
 /** Ways of other libraries. */
 export const libraryWays: readonly WayName[] = ['hnswlib', 'zvec']

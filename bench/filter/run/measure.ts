@@ -45,7 +45,7 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
     const found = await client.ask({
       kind: 'filtered',
       ...{ mode: ways[way].mode, filters, k, ef, queries: tuningQueries },
-      ...{ minSeconds: 0, maxSeconds: options.maxSeconds / 2 },
+      ...{ minSeconds: 0, maxSeconds: options.maxSeconds / 2, queriesMin: queriesMin / 2 },
     })
     const hasReached = qualityOf(found, exact, k).recall >= options.recall
     if (hasReached || 2 * ef > efMax) return { ef, hasReached }
@@ -57,7 +57,8 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
 export function search(task: Task, { ef }: Setting, options: MeasureOptions): Promise<FilteredFound> {
   const { way, client, filters, k } = task
   const { minSeconds, maxSeconds } = options
-  return client.ask({ kind: 'filtered', mode: ways[way].mode, filters, k, ef, minSeconds, maxSeconds })
+  const { mode } = ways[way]
+  return client.ask({ kind: 'filtered', mode, filters, k, ef, minSeconds, maxSeconds, queriesMin })
 }
 
 /** @param rounds at least one; what was found is the same in all */
@@ -109,3 +110,6 @@ function timesOf({ microseconds }: FilteredFound): RoundTimes {
 }
 
 const tuningQueries = 40
+
+/** Searched for however long they take; half of them when a way is tuned. */
+const queriesMin = 20

@@ -19,28 +19,40 @@ import {
 } from './contender.ts'
 import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 
-/**
- * The service's engine without transports: a collection over a store on disk, whose points have attributes. It plans each search itself.
- */
-export const vicinalCollection: ContenderVariant = {
-  description: {
-    version: 'this working tree',
-    flags:
-      'the engine: points with attributes on disk, default settings; searches on the calling thread, like those of the libraries',
-    buildThreads: 'any',
-    searchThreads: 'one search at a time, whatever the number of threads',
-    metrics: ['Euclidean'],
-  },
-  create: (folder) => new VicinalCollection(folder),
+/** Searches on the calling thread, like those of the libraries. */
+export const vicinalCollection: ContenderVariant = variant('calling thread')
+
+/** Searches handed to a search thread, as in the service. */
+export const vicinalServed: ContenderVariant = variant('search thread')
+
+type Place = 'calling thread' | 'search thread'
+
+function variant(place: Place): ContenderVariant {
+  return {
+    description: {
+      version: 'this working tree',
+      flags: `the engine, points with attributes on disk; searches on ${place === 'calling thread' ? 'the calling thread' : 'one search thread'}`,
+      buildThreads: 'any',
+      searchThreads: 'one search at a time, whatever the number of threads',
+      metrics: ['Euclidean'],
+    },
+    create: (folder) => new VicinalCollection(folder, place),
+  }
 }
 
+/**
+ * The service's engine without transports: a collection over a store on disk, whose points have attributes. It plans each
+ * search itself.
+ */
 class VicinalCollection implements Contender {
   readonly #folder: string
+  readonly #place: Place
   #dimension = 0
   #opened!: OpenedCollection
 
-  constructor(folder: string) {
+  constructor(folder: string, place: Place) {
     this.#folder = join(folder, 'collection')
+    this.#place = place
   }
 
   async build(request: BuildRequest): Promise<BuildAnswer> {
@@ -112,6 +124,7 @@ class VicinalCollection implements Contender {
     this.#dimension = dimension
     this.#opened = await openCollection(this.#folder, {
       ...settings,
+      inlineBytesMax: this.#place === 'calling thread' ? Number.POSITIVE_INFINITY : 0,
       indexThreads: threads,
       hnswM: m,
       hnswEfConstruction: efConstruction,
@@ -153,7 +166,6 @@ const settings = {
   maxLimit: 4096,
   hnswEf: 128,
   recallTarget: 0.98,
-  inlineBytesMax: Number.POSITIVE_INFINITY,
   maxQueuedQueries: 10_000,
   maxQueuedResults: 1_000_000,
   maxBufferedBytes: 256 * 1024 * 1024,

@@ -24,7 +24,7 @@ export class FilteredSearches {
   }
 
   async answer(question: FilteredQuestion): Promise<FilteredFound> {
-    const { filters, k, minSeconds, maxSeconds } = question
+    const { filters, k, minSeconds, maxSeconds, queriesMin } = question
     this.#useFilters(filters)
     const count = Math.min(
       question.queries ?? Number.POSITIVE_INFINITY,
@@ -109,10 +109,7 @@ function mean(values: readonly number[]): number | undefined {
 }
 
 /** The last of the queries: the filters of the others, where each has its own, are evaluated when they are timed. */
-const warmUpQueries = 5
+const warmUpQueries = 2
 
 /** Of a search that takes long, the time is looked at after so many queries. */
 const queriesAtOnce = 10
-
-/** Searched however long they take. */
-const queriesMin = 20

@@ -47,8 +47,9 @@ export interface FilteredQuestion {
   readonly queries?: number | undefined
   /** All queries are searched repeatedly for at least this long. */
   readonly minSeconds: number
-  /** After this long, queries that were not searched yet are left out, but for the first few. */
+  /** After this long, queries that were not searched yet are left out, but for so many. */
   readonly maxSeconds: number
+  readonly queriesMin: number
 }
 
 export interface Built {
