@@ -399,6 +399,12 @@ function registerGauges(
     'metric',
     () => plans().map(([metric, plan]) => [metric, recallInForce(plan)]),
   )
+  metrics.gaugesOf(
+    'vicinal_filtered_recall',
+    'Share of the ten nearest matching points that searches with a filter find at the default ef, by the share of points that match: 1 where they are exact. Absent where such searches walk through a graph and were not measured yet.',
+    ['metric', 'bin'],
+    () => collection.stats.filteredRecalls.map(({ metric, bin, recall }) => [{ metric, bin }, recall]),
+  )
   metrics.gauges(
     'vicinal_index_widening',
     'How many times the asked-for ef a search uses to reach the recall target; 0 for the exact scan.',

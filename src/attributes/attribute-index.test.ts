@@ -183,6 +183,24 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       }
     })
 
+    it('counts values at several paths as of one moment, and gives memory back when counting is given up', () => {
+      const subject = new Subject()
+      for (let count = 0; count < 2000; count += 1) change(subject, documents)
+      const paths = ['a', 'shop', 'a', '$content_type']
+      const before = [...subject.held.values()]
+      const found = run(subject.index.facets(paths, undefined, 1000), () => change(subject, documents))
+      assert.deepEqual([...found.keys()], ['a', 'shop', '$content_type'])
+      for (const [path, counts] of found) {
+        const expected = plainFacet(path, before)
+        assert.deepEqual(new Map(counts.map(({ value, count }) => [keyOf(value), count])), expected, path)
+      }
+      const givenUp = subject.index.facets(paths, undefined, 10)
+      givenUp.next()
+      givenUp.return(new Map())
+      for (const slot of subject.held.keys()) subject.index.delete(slot)
+      assert.equal(subject.index.pathCount, 0)
+    })
+
     it('takes no memory for points that are gone', () => {
       const subject = new Subject()
       const slots = Array.from({ length: 500 }, () => randomSlot(documents))

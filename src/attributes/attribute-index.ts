@@ -6,7 +6,7 @@ import { ChangeJournal } from './change-journal.ts'
 import { type FacetCount, FacetRun } from './facet-run.ts'
 import { type CachedFilter, FilterCache } from './filter-cache.ts'
 import { filterKey } from './filter-key.ts'
-import type { FilterSource } from './filter-node.ts'
+import { type FilterSource, testsPerStep } from './filter-node.ts'
 import { type Block, indexBlocks } from './index-blocks.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberField } from './number-field.ts'
@@ -42,11 +42,11 @@ export interface IndexedPoint {
 }
 
 /**
- * Which slots match a filter: everything about points but their vectors, by slot. Main thread only, except for `SlotSet`s,
- * which search threads read.
+ * Finds the slots whose points match a filter: attributes, content types, expiries and versions, by slot. Main thread only,
+ * except for `SlotSet`s, which search threads read.
  *
- * A point is in the index from `set` to `delete`; its id must be in the table of ids by then. Generators work in steps
- * of well under a millisecond, between which points may change.
+ * Every point is in the index, also one without attributes. Its id has to be in the table of ids as long as it is here.
+ * Generators work in steps of well under a millisecond, between which points may change.
  */
 export class AttributeIndex {
   readonly journal: ChangeJournal
@@ -128,7 +128,7 @@ export class AttributeIndex {
   /** What a slot holds from now on, in place of what it held. */
   set(slot: number, { payload, version }: IndexedPoint): void {
     this.#willChange(slot)
-    if (this.#shapes.has(slot)) this.#remove(slot)
+    const before = this.#shapes.has(slot) ? this.#take(slot) : []
     const codes = stageAttributes(this.#tree, payload.attributes)
     for (const code of codes) {
       const node = this.#tree.byId(pathIdOf(code))
@@ -140,6 +140,7 @@ export class AttributeIndex {
     this.#source.versions.column.set(slot, version)
     if (payload.contentType === 'Image') this.#source.images.add(slot)
     if (payload.expiresAtUs !== undefined) this.#source.expiries.column.set(slot, payload.expiresAtUs)
+    this.#dropEmpty(before)
     this.journal.add(slot)
   }
 
@@ -147,7 +148,7 @@ export class AttributeIndex {
   delete(slot: number): void {
     if (!this.#shapes.has(slot)) return
     this.#willChange(slot)
-    this.#remove(slot)
+    this.#dropEmpty(this.#take(slot))
     this.journal.add(slot)
   }
 
@@ -207,6 +208,8 @@ export class AttributeIndex {
 
   /**
    * The most frequent values at some paths, and how many points of a set have them: exact, as of the moment of the first step.
+   * Values with equal counts come by type (text, numbers, booleans, moments, places), then ascending. Work that is given up
+   * has to be ended with `return`.
    *
    * @param within absent: all points
    * @param limit values a path
@@ -251,15 +254,21 @@ export class AttributeIndex {
     for (const run of this.#runs) run.willChange(slot)
   }
 
-  #remove(slot: number): void {
+  /** Takes from a slot what it holds. Returns the codes of what that was. */
+  #take(slot: number): readonly number[] {
     const { live, images, expiries, versions } = this.#source
     const codes = this.#shapes.take(slot)
     for (const code of codes) this.#tree.byId(pathIdOf(code)).remove(kindOf(code), slot)
-    for (const code of codes) this.#tree.dropIfEmpty(pathIdOf(code))
     live.delete(slot)
     images.delete(slot)
     versions.remove(slot)
     if (this.expiresAtUsOf(slot) !== undefined) expiries.remove(slot)
+    return codes
+  }
+
+  /** Drops those paths of codes that no slot has anything at any more. */
+  #dropEmpty(codes: readonly number[]): void {
+    for (const code of codes) this.#tree.dropIfEmpty(pathIdOf(code))
   }
 
   *#evaluate(prepared: PreparedFilter): Generator<void, CachedFilter> {
@@ -281,7 +290,7 @@ export class AttributeIndex {
     const { journal } = this
     while (journal.reaches(entry.position)) {
       this.#makeRoom(entry)
-      const end = Math.min(journal.position, entry.position + testsPerStep)
+      const end = Math.min(journal.position, entry.position + testsPerStep(entry.prepared.node))
       for (let at = entry.position; at < end; at += 1) {
         const slot = journal.slotAt(at)
         if (this.#shapes.has(slot) && entry.prepared.node.matches(slot)) entry.set.set(slot)
@@ -310,7 +319,7 @@ export class AttributeIndex {
   }
 }
 
-/** A prepared filter's value, all of its work at once. */
+/** The result of some work, all of it at once. */
 function finish<Result>(work: Iterator<void, Result>): Result {
   for (;;) {
     const step = work.next()
@@ -327,7 +336,5 @@ const cacheBytes = 64 * 1024 * 1024
 /** Changes of about a second at most. */
 const journalLength = 65_536
 const attemptsMax = 3
-/** About half a millisecond. */
-const testsPerStep = 512
 /** Evaluating takes at least as long as this many. */
 const testsFree = 32

@@ -1,4 +1,4 @@
-import type { FilterNode, FilterSource } from './filter-node.ts'
+import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
 import { andNotWords, andWords, clearBit, countWords, orWords, slotsOf } from './slot-words.ts'
 
 /** Matches if all of the nodes do. */
@@ -129,12 +129,11 @@ function sumOf(nodes: readonly FilterNode[], value: (node: FilterNode) => number
 }
 
 function* keepMatching(found: Uint32Array, node: FilterNode): Generator<void, void> {
+  const perStep = testsPerStep(node)
   let tested = 0
   for (const slot of slotsOf(found)) {
     if (!node.matches(slot)) clearBit(found, slot)
     tested += 1
-    if (tested % testsPerStep === 0) yield
+    if (tested % perStep === 0) yield
   }
 }
-
-const testsPerStep = 1024

@@ -6,109 +6,6 @@ import type { GeoField } from './geo-field.ts'
 import type { NumberField, NumberTest } from './number-field.ts'
 import type { SlotGroup } from './slot-group.ts'
 import { andNotWords, andWords, orWords, setBit } from './slot-words.ts'
-import type { TextField, TextTest } from './text-field.ts'
-import { OneOfTexts, SameText } from './text-tests.ts'
-
-/** Matches where a text passes. */
-export class TextNode implements FilterNode {
-  readonly #field: () => TextField | undefined
-  readonly #test: TextTest
-  readonly matchCost = 60
-
-  /** @param field fields come and go with their slots */
-  constructor(field: () => TextField | undefined, test: TextTest) {
-    this.#field = field
-    this.#test = test
-  }
-
-  matches(slot: number): boolean {
-    return this.#field()?.some(slot, this.#test) ?? false
-  }
-
-  estimate(): number {
-    const field = this.#field()
-    if (field === undefined) return 0
-    if (this.#test instanceof SameText) return countOf(field, this.#test.bytes, this.#test.hash)
-    if (!(this.#test instanceof OneOfTexts) || this.#test.texts.count > estimatedMax) return field.count
-    const { texts } = this.#test
-    let sum = 0
-    for (let wanted = 0; wanted < texts.end; wanted += 1) {
-      sum += countOf(field, texts.read(wanted), texts.hashOf(wanted))
-    }
-    return Math.min(sum, field.count)
-  }
-
-  fillCost(): number {
-    if (this.#test instanceof SameText) return this.estimate()
-    const values = this.#field()?.dictionary.count ?? 0
-    const tested = this.#test instanceof OneOfTexts ? Math.min(this.#test.texts.count, values) : values
-    return tested * this.matchCost + this.estimate()
-  }
-
-  *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
-    const field = this.#field()
-    if (field === undefined) return
-    const test = this.#test
-    if (test instanceof SameText) fillValue(field, test.bytes, test.hash, words)
-    else if (within !== undefined && field.dictionary.end <= acceptedMax) {
-      yield* field.fillAccepted(words, within, acceptedBy(test, field))
-    } else if (test instanceof OneOfTexts && test.texts.count < field.dictionary.count) {
-      yield* fillValues(field, test.texts, words)
-    } else yield* fillPassing(field, test, words)
-  }
-}
-
-/** By ordinal, whether a text passes. */
-function acceptedBy(test: TextTest, { dictionary }: TextField): Uint8Array {
-  const accepted = new Uint8Array(dictionary.end)
-  for (let ordinal = 0; ordinal < accepted.length; ordinal += 1) {
-    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) accepted[ordinal] = 1
-  }
-  return accepted
-}
-
-function countOf(field: TextField, bytes: Uint8Array, hash: number): number {
-  const ordinal = field.dictionary.find(bytes, hash)
-  return ordinal === -1 ? 0 : field.countOf(ordinal)
-}
-
-/** Returns how many slots have the text. */
-function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uint32Array): number {
-  const ordinal = field.dictionary.find(bytes, hash)
-  if (ordinal === -1) return 0
-  field.orSlots(ordinal, words)
-  return field.countOf(ordinal)
-}
-
-function* fillValues(
-  field: TextField,
-  texts: OneOfTexts['texts'],
-  words: Uint32Array,
-): Generator<void, void> {
-  let work = 0
-  for (let wanted = 0; wanted < texts.end; wanted += 1) {
-    work += workPerValue + fillValue(field, texts.read(wanted), texts.hashOf(wanted), words)
-    if (work < workPerStep) continue
-    work = 0
-    yield
-  }
-}
-
-/** Ordinals of slots that nobody touches keep their meaning between the steps. */
-function* fillPassing(field: TextField, test: TextTest, words: Uint32Array): Generator<void, void> {
-  const { dictionary } = field
-  let work = 0
-  for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
-    work += workPerValue
-    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) {
-      field.orSlots(ordinal, words)
-      work += field.countOf(ordinal)
-    }
-    if (work < workPerStep) continue
-    work = 0
-    yield
-  }
-}
 
 /** Matches where a number passes, or a moment. */
 export class NumberNode implements FilterNode {
@@ -325,12 +222,5 @@ function compareIds(ids: Uint8Array, at: number, id: Uint8Array): number {
   return 0
 }
 
-/** Slots whose bits are set between two pauses: well under a millisecond. Looking at a value takes as long as some of them. */
-const workPerStep = 100_000
-const workPerValue = 64
-/** Values that are tested at once: well under a millisecond. */
-const acceptedMax = 4096
-/** Values that are looked up for an estimate. */
-const estimatedMax = 64
 /** Well under a millisecond of looking up ids. */
 const idsPerStep = 1024

@@ -23,7 +23,7 @@ export class FacetRun {
     this.#left = new Uint32Array(wordsFor(slotEnd))
     if (within === undefined) source.live.orInto(this.#left)
     else this.#left.set(within.words.subarray(0, this.#left.length))
-    this.#counters = new Map(paths.map((path) => [path, countersOf(source, path)]))
+    this.#counters = new Map([...new Set(paths)].map((path) => [path, countersOf(source, path)]))
   }
 
   /** Call it before a slot changes. */

@@ -12,7 +12,10 @@ export function* filterKey(filter: Filter): Generator<void, string> {
     case 'all':
     case 'any': {
       const keys = new Set<string>()
-      for (const each of filter.of) keys.add(yield* filterKey(each))
+      for (const each of filter.of) {
+        keys.add(yield* filterKey(each))
+        yield
+      }
       hash.update(`${filter.kind}(${[...keys].sort().join(',')})`)
       break
     }

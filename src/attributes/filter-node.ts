@@ -37,3 +37,10 @@ export interface FilterNode {
    */
   fill(words: Uint32Array, within?: Uint32Array): Iterable<void, void>
 }
+
+/** How many slots can be tested between two pauses. */
+export function testsPerStep({ matchCost }: FilterNode): number {
+  return Math.ceil(stepNs / (matchCost + 1))
+}
+
+const stepNs = 100_000

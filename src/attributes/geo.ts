@@ -47,13 +47,14 @@ export function nearTest(center: GeoPoint, radiusM: number): GeoTest {
 
 /** Exactly one of these places. */
 export function placesTest(places: readonly GeoPoint[]): GeoTest {
-  const byLat = Map.groupBy(places, ({ lat }) => lat + 0)
+  const lons = new Map<number, Set<number>>()
+  for (const { lat, lon } of places) lons.set(lat + 0, (lons.get(lat + 0) ?? new Set()).add(lon + 0))
   return {
     latMin: places.reduce((min, { lat }) => Math.min(min, lat), 90),
     latMax: places.reduce((max, { lat }) => Math.max(max, lat), -90),
     lonRanges: [[-180, 180]],
     isBox: false,
-    accepts: (lat, lon) => byLat.get(lat)?.some((place) => place.lon === lon) ?? false,
+    accepts: (lat, lon) => lons.get(lat)?.has(lon) ?? false,
   }
 }
 

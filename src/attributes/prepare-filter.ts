@@ -2,20 +2,13 @@ import { attributeLimits, DateTime, type GeoPoint, type Scalar } from '../base/a
 import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
-import {
-  ContentTypeNode,
-  FlagNode,
-  GeoNode,
-  GroupNode,
-  IdsNode,
-  NumberNode,
-  TextNode,
-} from './condition-nodes.ts'
+import { ContentTypeNode, FlagNode, GeoNode, GroupNode, IdsNode, NumberNode } from './condition-nodes.ts'
 import type { FilterNode, FilterSource } from './filter-node.ts'
 import { boxTest, nearTest, placesTest } from './geo.ts'
 import { MemoryCount } from './memory-count.ts'
 import { boundsTest, numbersTest } from './number-tests.ts'
 import type { TextTest } from './text-field.ts'
+import { TextNode } from './text-node.ts'
 import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
 
 /** A filter that can be tested often. It stays valid while points change. */
@@ -60,7 +53,10 @@ class Preparation {
 
   *#nodes(filters: readonly Filter[]): Generator<void, FilterNode[]> {
     const nodes: FilterNode[] = []
-    for (const filter of filters) nodes.push(yield* this.node(filter))
+    for (const filter of filters) {
+      nodes.push(yield* this.node(filter))
+      yield
+    }
     return nodes
   }
 

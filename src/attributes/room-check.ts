@@ -18,6 +18,8 @@ export class RoomCheck {
   readonly #options: RoomCheckOptions
   readonly #newPaths = new Set<string>()
   #bytes = 0
+  /** Of `#bytes`, with which memory is asked for again. */
+  #nextCheck = 0
 
   constructor(options: RoomCheckOptions) {
     this.#options = options
@@ -31,8 +33,9 @@ export class RoomCheck {
   add({ attributes }: Payload): void {
     this.#bytes += pointBytes
     if (attributes !== undefined) this.#addMap(this.#options.tree.root, '', attributes)
-    const { memoryBytes, checkMemory } = this.#options
-    checkMemory(memoryBytes + this.#bytes + this.#newPaths.size * pathBytes)
+    if (this.#bytes < this.#nextCheck) return
+    this.#nextCheck = this.#bytes + bytesPerCheck
+    this.#options.checkMemory(this.#options.memoryBytes + this.#bytes)
   }
 
   /** @param node undefined where the path is new */
@@ -51,10 +54,11 @@ export class RoomCheck {
     if (tree.count + this.#newPaths.size >= pathsMax) {
       throw new DatabaseError(
         'invalid_argument',
-        `attribute path ${quoted(path)} is new, and the collection has ${pathsMax} different paths already, the most`,
+        `attribute path ${quoted(path)} is new: the collection would have more than ${pathsMax} different paths, the most`,
       )
     }
     this.#newPaths.add(path)
+    this.#bytes += pathBytes
   }
 
   #addValue(node: PathNode | undefined, path: string, value: AttributeValue): void {
@@ -81,3 +85,5 @@ const pointBytes = 16
 /** What a value takes usually: with its slot in a group, and in a table or column. */
 const valueBytes = 24
 const pathBytes = 2500
+/** Asking about memory looks at every collection. */
+const bytesPerCheck = 65_536

@@ -81,6 +81,24 @@ export class ServiceMetrics {
     })
   }
 
+  /** A gauge for each combination of the values of several labels; one that is not known yet is left out. */
+  gaugesOf(
+    name: string,
+    help: string,
+    labels: readonly string[],
+    read: () => Iterable<readonly [Readonly<Record<string, string>>, number | undefined]>,
+  ): void {
+    new Gauge({
+      name,
+      help,
+      labelNames: [...labels],
+      registers: [this.#registry],
+      collect() {
+        for (const [values, figure] of read()) if (figure !== undefined) this.set(values, figure)
+      },
+    })
+  }
+
   /** The exposition text, and its content type. */
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }

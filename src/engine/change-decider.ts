@@ -1,10 +1,9 @@
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { Filter } from '../base/filter.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
-import type { Change, Insertion, KeyedRequest, PointRecord, Store, Update } from '../storage/store.ts'
+import type { Change, Insertion, Store, Update } from '../storage/store.ts'
 import type { CurrentPoints, Decision } from './decision.ts'
 import { InsertDecider } from './insert-decider.ts'
 import { checkPrecondition } from './precondition.ts'
@@ -115,7 +114,7 @@ export class ChangeDecider {
       else {
         const update = this.#update(id, slot, this.#patched(id, slot, change), change.vector)
         changes.push(update)
-        bytes += payloadBytes(update.payload)
+        bytes += payloadBytes(update.payload) + (update.vector?.byteLength ?? 0)
       }
       if (turn.isOver) await turn.next()
     }
@@ -194,7 +193,7 @@ export class ChangeDecider {
 /** Of one request by filter. */
 export const changesMax = 100_000
 
-/** Payloads that one request by filter rewrites: it changes fewer points when they have more. */
+/** What one request by filter writes, in payloads and vectors: it changes fewer points when they have more. */
 const changedBytesMax = 64 * 1024 * 1024
 
 /** Some milliseconds of deletions. */

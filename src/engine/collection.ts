@@ -16,6 +16,7 @@ import type {
   ListQuery,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import type { BinRecall } from './filtered-recall.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
@@ -23,6 +24,7 @@ import { LivePoints } from './live-points.ts'
 import { enterIds, enterRecords } from './load-points.ts'
 import { PointReader } from './point-reader.ts'
 import type { MetricPlan } from './recall-plans.ts'
+import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
@@ -46,6 +48,8 @@ export interface CollectionStats {
   readonly measuredOn: Readonly<Record<string, GraphMeasure>>
   /** By metric: which way searches take, and with what measured recall. */
   readonly plans: Readonly<Record<Metric, MetricPlan>>
+  /** The recall of searches with filters. */
+  readonly filteredRecalls: readonly BinRecall[]
 }
 
 /** See `Engine.openCollection`. */
@@ -78,6 +82,8 @@ export class Collection implements Database, AsyncDisposable {
   readonly #writePath: WritePath
   readonly #reader: PointReader
   readonly #lists: ListReader
+  /** Reads that take several turns. */
+  readonly #reads = new RunningReads(() => this.#refusal)
   readonly #search: CollectionSearch
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
@@ -188,6 +194,7 @@ export class Collection implements Database, AsyncDisposable {
       isSettling: this.#indexer.isSettling,
       measuredOn: this.#indexer.measuredOn,
       plans: this.#indexer.plans,
+      filteredRecalls: this.#indexer.filteredRecalls,
     }
   }
 
@@ -222,21 +229,18 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
-    if (this.#refusal !== undefined) throw this.#refusal
-    return await this.#lists.list(query, signal)
+    return await this.#reads.run(() => this.#lists.list(query, signal))
   }
 
   async count(filter?: Filter, signal?: AbortSignal): Promise<number> {
-    if (this.#refusal !== undefined) throw this.#refusal
-    return await countPoints(this.livePoints, filter, signal)
+    return await this.#reads.run(() => countPoints(this.livePoints, filter, signal))
   }
 
   async facets(
     query: Parameters<Database['facets']>[0],
     signal?: AbortSignal,
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
-    if (this.#refusal !== undefined) throw this.#refusal
-    return await facetsOf(this.livePoints, query, signal)
+    return await this.#reads.run(() => facetsOf(this.livePoints, query, signal))
   }
 
   async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
@@ -285,8 +289,10 @@ export class Collection implements Database, AsyncDisposable {
   close(timeoutMs?: number): Promise<void> {
     this.#ending ??= this.#end(async () => {
       this.#indexer.letWritersPass()
+      this.livePoints.expirations.close()
       await this.#writePath.close()
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
+      await this.#reads.ended()
       await this.livePoints.searches?.close()
       await this.#indexer.close(timeoutMs)
     })
@@ -303,7 +309,9 @@ export class Collection implements Database, AsyncDisposable {
       this.#refusal = removed
       this.#indexer.letWritersPass()
       const searches = this.livePoints.searches?.discard(removed)
+      this.livePoints.expirations.close()
       await this.#writePath.discard(removed)
+      await this.#reads.ended()
       // A first insert that was on its way to the disk has attached the index only now.
       await (searches ?? this.livePoints.searches?.discard(removed))
       await this.#indexer.discard()

@@ -12,6 +12,8 @@ export interface ExpirationOptions {
   readonly hide: (slot: number) => void
   /** Deletes some of the hidden points; resolves when that is durable. */
   readonly deleteSome: () => Promise<void>
+  /** After which a deletion that failed is tried again; for tests, a few. */
+  readonly retryMs?: number | undefined
   readonly logger: Logger
 }
 
@@ -34,8 +36,11 @@ export class Expirations {
   #hiddenCount = 0
   /** Hidden slots that are to be deleted; those that have been since are passed over. */
   #waiting: number[] = []
+  /** Of these, those that the group under way deletes. */
+  #taken: readonly number[] = []
   #hiding: Promise<void> | undefined
   #isDeleting = false
+  #hasFailed = false
   /** Points were hidden at this time. */
   #highestUs = 0
   #timer: NodeJS.Timeout | undefined
@@ -134,13 +139,14 @@ export class Expirations {
   }
 
   /** Some of the hidden slots, each once: to be deleted in the next group. */
-  takeHidden(limit: number): number[] {
+  takeHidden(limit: number): readonly number[] {
     const taken = new Set<number>()
     while (taken.size < limit && this.#waiting.length > 0) {
       const slot = this.#waiting.pop()!
       if (this.isHidden(slot)) taken.add(slot)
     }
-    return [...taken]
+    this.#taken = [...taken]
+    return this.#taken
   }
 
   /** Deletes what is hidden, group by group. What fails is tried again later: nobody sees it meanwhile. */
@@ -148,15 +154,28 @@ export class Expirations {
     if (this.#isDeleting) return
     this.#isDeleting = true
     try {
-      while (this.#waiting.length > 0 && !this.#isClosed) await this.#options.deleteSome()
-    } catch (error) {
-      if (!this.#isClosed) {
-        this.#options.logger.warn({ err: error }, 'expired points are not deleted on disk yet; trying again')
+      while (this.#waiting.length > 0 && !this.#isClosed) {
+        this.#taken = []
+        await this.#options.deleteSome()
+        this.#hasFailed = false
       }
-      setTimeout(() => void this.#deleteAll(), retryMs).unref()
+    } catch (error) {
+      for (const slot of this.#taken) this.#waiting.push(slot)
+      this.#tryLater(error)
     } finally {
       this.#isDeleting = false
     }
+  }
+
+  #tryLater(error: unknown): void {
+    if (this.#isClosed) return
+    // Once, however often it fails.
+    if (!this.#hasFailed) {
+      const { logger } = this.#options
+      logger.warn({ err: error }, 'expired points cannot be deleted on disk yet: they stay hidden')
+    }
+    this.#hasFailed = true
+    setTimeout(() => void this.#deleteAll(), this.#options.retryMs ?? retryMs).unref()
   }
 
   /** Sets the timer to when the next point is due. */

@@ -33,6 +33,14 @@ export const selectivityBins: readonly SelectivityBin[] = [
   { name: '0.3-1', below: Number.POSITIVE_INFINITY, halvings: 1 },
 ]
 
+/** The recall of searches with filters, of a metric and a bin. */
+export interface BinRecall {
+  readonly metric: Metric
+  readonly bin: string
+  /** 1 where they are exact; undefined where it was not measured. */
+  readonly recall: number | undefined
+}
+
 interface Measured {
   /** Undefined where no route was good enough: searches scan. */
   readonly widening: number | undefined
@@ -115,12 +123,10 @@ export class FilteredRecall {
     this.#expired.add(metric)
   }
 
-  /** By metric and bin, the recall of searches at the default ef: 1 where they are exact; those that were measured. */
-  get recalls(): readonly { readonly metric: Metric; readonly bin: string; readonly recall: number }[] {
-    return [...this.#measured].map(([key, { widening, recall }]) => {
-      const [metric, bin] = key.split(' ') as [Metric, string]
-      return { metric, bin, recall: widening === undefined ? 1 : recall }
-    })
+  /** Of searches of a bin at the default ef: 1 where they are exact; undefined where it was not measured. */
+  recallOf(metric: Metric, bin: SelectivityBin): number | undefined {
+    const measured = this.#measured.get(keyOf(metric, bin))
+    return measured && (measured.widening === undefined ? 1 : measured.recall)
   }
 
   #isMeasured(metric: Metric): boolean {

@@ -6,7 +6,7 @@ import type { StoredRows } from '../storage/store.ts'
 import { Checkpoints } from './checkpoints.ts'
 import { DeadSlots } from './dead-slots.ts'
 import { fillHere, fillHereBytes, fillIndex } from './fill-index.ts'
-import { type FilteredAsk, FilteredRecall, type RouteInForce } from './filtered-recall.ts'
+import { type BinRecall, type FilteredAsk, FilteredRecall, type RouteInForce } from './filtered-recall.ts'
 import { GraphBuilds } from './graph-builds.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { GraphRepair } from './graph-repair.ts'
@@ -212,9 +212,9 @@ export class Indexer {
     return this.#routes.route(metric, ask)
   }
 
-  /** By metric and bin of selectivity: the recall of searches with filters, where it was measured. */
-  get filteredRecalls(): FilteredRecall['recalls'] {
-    return this.#filtered.recalls
+  /** The recall of searches with filters, by metric and bin of selectivity. */
+  get filteredRecalls(): readonly BinRecall[] {
+    return this.#routes.filteredRecalls
   }
 
   /**

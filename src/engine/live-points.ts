@@ -6,6 +6,7 @@ import type { Payload } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
+import type { ChangeTarget } from './change-target.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { Expirations } from './expirations.ts'
 import { idTableBytesPerSlot } from './id-table.ts'
@@ -13,7 +14,6 @@ import type { IndexSearches } from './index-searches.ts'
 import type { Indexer } from './indexer.ts'
 import { inInsertionOrder } from './insertion-order.ts'
 import { PointTable } from './point-table.ts'
-import type { ChangeTarget } from './write-path.ts'
 
 export interface LivePointsOptions {
   readonly parts: EngineParts
@@ -33,6 +33,8 @@ export interface LivePointsOptions {
 export class LivePoints implements ChangeTarget {
   readonly #options: LivePointsOptions
   readonly #indexer: Indexer
+  /** What the attributes of this collection may take, as of the last check. */
+  #attributeBytesMax = Number.POSITIVE_INFINITY
   readonly table: PointTable
   readonly attributes: AttributeIndex
   readonly expirations: Expirations
@@ -159,12 +161,15 @@ export class LivePoints implements ChangeTarget {
     }
   }
 
-  checkRoom(changes: readonly Change[]): void {
+  /** Points without attributes are not checked: they take little, and always fit where they did before. */
+  roomCheck(): { add(payload: Payload): void } {
+    const { memory } = this.#options.parts
+    this.#attributeBytesMax =
+      memory.maxBytes === 0
+        ? Number.POSITIVE_INFINITY
+        : memory.maxBytes - memory.totalWith(this.attributes, 0)
     const check = this.attributes.roomCheck()
-    for (const change of changes) {
-      if (change.kind === 'insert') check.add(change.point.payload)
-      else if (change.kind === 'update') check.add(change.payload)
-    }
+    return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 
   commitFailed(): void {
@@ -264,12 +269,11 @@ export class LivePoints implements ChangeTarget {
   }
 
   #checkAttributeMemory(bytes: number): void {
+    if (bytes <= this.#attributeBytesMax) return
     const { memory } = this.#options.parts
-    const total = memory.totalWith(this.attributes, bytes)
-    if (memory.maxBytes === 0 || total <= memory.maxBytes || bytes <= this.attributes.memoryBytes) return
     throw new DatabaseError(
       'memory_full',
-      `the attributes of points would take ${bytes} bytes of memory, and all together ${total}, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
+      `points would take ${memory.totalWith(this.attributes, bytes)} bytes of memory with their attributes, the most is ${memory.maxBytes} (MAX_MEMORY_BYTES): delete points or raise it`,
     )
   }
 }

@@ -150,7 +150,9 @@ export class SearchPieces {
 
   /** How many of the first queries one scan can answer together. */
   #scansTogether(queries: readonly IndexQuery[], matching: SlotFilter | undefined): number {
-    const other = queries.findIndex((query) => query.matching?.id !== matching?.id)
+    const other = queries.findIndex(
+      (query) => query.matching?.id !== matching?.id || query.matching?.version !== matching?.version,
+    )
     const alike = other === -1 ? queries.length : other
     let count = Math.max(1, Math.min(alike, Math.floor(pieceBytes / this.#bytesOf(matching))))
     while (!this.#options.searcher.fits(queries.slice(0, count))) count -= 1

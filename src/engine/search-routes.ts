@@ -1,6 +1,12 @@
 import { type Metric, metrics } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
-import type { FilteredAsk, FilteredRecall, RouteInForce } from './filtered-recall.ts'
+import {
+  type BinRecall,
+  type FilteredAsk,
+  type FilteredRecall,
+  type RouteInForce,
+  selectivityBins,
+} from './filtered-recall.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { MetricPlan, RecallPlans } from './recall-plans.ts'
@@ -43,6 +49,18 @@ export class SearchRoutes {
       Metric,
       MetricPlan
     >
+  }
+
+  /** The recall of searches with filters, by metric and bin of selectivity. */
+  get filteredRecalls(): BinRecall[] {
+    const { filtered } = this.#options
+    return Object.entries(this.plans).flatMap(([name, { route }]) => {
+      const metric = name as Metric
+      return selectivityBins.map((bin) => {
+        const recall = route === undefined ? 1 : filtered.recallOf(metric, bin)
+        return { metric, bin: bin.name, recall }
+      })
+    })
   }
 
   /** @returns how many queries have asked for their way since the last call */

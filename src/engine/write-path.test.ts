@@ -13,10 +13,11 @@ import type { NewPoint } from '../base/point.ts'
 import { openStore } from '../storage/lmdb-store.ts'
 import { readRows } from '../storage/row-reader.ts'
 import type { Change, PointRecord, Store } from '../storage/store.ts'
+import type { ChangeTarget } from './change-target.ts'
 import type { RequestIdentity } from './database.ts'
 import { SharedBudget } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
-import { type ChangeTarget, WritePath } from './write-path.ts'
+import { WritePath } from './write-path.ts'
 
 /** The write path over the real store, its changes taking effect in a plain Map. */
 
@@ -111,7 +112,10 @@ class Points implements ChangeTarget {
     return []
   }
 
-  checkRoom(): void {}
+  /** Here any payload fits. */
+  roomCheck(): { add(): void } {
+    return { add: () => {} }
+  }
 
   dimension: number | undefined
   /** What memory was reserved for last. */

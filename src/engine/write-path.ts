@@ -2,10 +2,12 @@ import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import type { Change, Store, WriteGroup } from '../storage/store.ts'
+import type { Change, Store } from '../storage/store.ts'
 import { ChangeDecider } from './change-decider.ts'
-import type { CurrentPoints, Decision } from './decision.ts'
+import type { ChangeTarget } from './change-target.ts'
 import type { ChangeByFilter, Inserted, InsertOptions } from './database.ts'
+import type { Decision } from './decision.ts'
+import { groupOf, type Placed, vectorOf } from './placed-changes.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 import { type QueueAnswer, WriteQueue } from './write-queue.ts'
@@ -126,11 +128,6 @@ export class WritePath {
     return this.#submit(0, (answer) => ({ kind: 'expiry', signal: undefined, ...answer }))
   }
 
-  /** Whether writes were stopped by a fault, or are about to end. */
-  get isRefusing(): boolean {
-    return (this.#refusal ?? this.#fault) !== undefined
-  }
-
   /**
    * Lets the change of a point take effect at once, if it is committed: the store is ahead of memory from the commit of a
    * group until the last of its changes has had its turn.
@@ -247,12 +244,10 @@ export class WritePath {
       try {
         // The attempt before this one may have taken long.
         refuseCancelled(request)
-        this.#target.checkRoom(changes)
         placed.push({
           ...decision,
           ...(await this.#placement(changes, turn)),
-          applied: 0,
-          settled: new Set(),
+          isApplied: new Uint8Array(changes.length),
         })
       } catch (error) {
         request.reject(error)
@@ -262,12 +257,18 @@ export class WritePath {
   }
 
   async #placement(changes: readonly Change[], turn: Turn): Promise<Pick<Placed, 'slots' | 'leaving'>> {
+    const room = this.#target.roomCheck()
     const vectors = changes.map(vectorOf).filter((vector) => vector !== undefined)
     if (vectors.length > 0) {
       this.#target.reserve(this.#slots.slotCountAfter(vectors.length), vectors[0]!.length)
     }
     const slots: number[] = []
     const leaving: (number | undefined)[] = []
+    for (const change of changes) {
+      if (change.kind === 'insert') room.add(change.point.payload)
+      else if (change.kind === 'update') room.add(change.payload)
+      if (turn.isOver) await turn.next()
+    }
     for (const change of changes) {
       slots.push(vectorOf(change) === undefined ? this.#slotOf(change.id) : this.#slots.take())
       const isMoved = change.kind === 'update' && change.vector !== undefined
@@ -292,9 +293,8 @@ export class WritePath {
   async #apply(placed: readonly Placed[]): Promise<void> {
     const turn = new Turn()
     for (const each of placed) {
-      while (each.applied < each.changes.length) {
-        this.#applyOne(each, each.applied)
-        each.applied += 1
+      for (let at = 0; at < each.changes.length; at += 1) {
+        this.#applyOne(each, at)
         if (turn.isOver) await turn.next()
       }
       each.acknowledge()
@@ -302,49 +302,12 @@ export class WritePath {
     this.#group = []
   }
 
-  /** Carries out a change unless `settle` has done so. */
-  #applyOne({ changes, slots, applied, settled }: Placed, at: number): void {
-    if (at < applied || settled.has(at)) return
-    if (at > applied) settled.add(at)
-    this.#target.apply(changes[at]!, slots[at]!)
+  /** Carries out a change unless that is done. */
+  #applyOne(placed: Placed, at: number): void {
+    if (placed.isApplied[at] === 1) return
+    placed.isApplied[at] = 1
+    this.#target.apply(placed.changes[at]!, placed.slots[at]!)
   }
-}
-
-/** Where committed changes take effect, and what the write path asks of the state it changes. */
-export interface ChangeTarget extends CurrentPoints {
-  /** Makes sure that vectors of this dimension up to this slot count fit in memory, or throws `memory_full`. */
-  reserve(slotCount: number, dimension: number): void
-  /** Makes sure that what the changes bring besides vectors fits in memory, or throws `memory_full`. */
-  checkRoom(changes: readonly Change[]): void
-  /** Nothing of what memory was reserved for last is stored. */
-  commitFailed(): void
-  /**
-   * Carries out a change that is on the disk, its point in `slot`. The slot of a deleted point is handed back to the
-   * allocator when nothing leads to it any more.
-   */
-  apply(change: Change, slot: number): void
-  /** Bytes after which a group is closed, so that not too much comes to the index at once. */
-  readonly comingBytesMax: number
-  /** Resolves with whether the index can take more points after all, when that is known; undefined when it can now. */
-  room(): Promise<boolean> | undefined
-}
-
-/** A decision and the placement of its changes, for one attempt. */
-interface Placed extends Decision {
-  /** By change. */
-  readonly slots: readonly number[]
-  /** By change: the slot that its point leaves for another. */
-  readonly leaving: readonly (number | undefined)[]
-  /** Changes that have had their turn. */
-  applied: number
-  /** Changes that took effect before their turn. */
-  readonly settled: Set<number>
-}
-
-/** Of a change that needs a slot. */
-function vectorOf(change: Change): Float32Array | undefined {
-  if (change.kind === 'insert') return change.point.vector
-  return change.kind === 'update' ? change.vector : undefined
 }
 
 function refuseCancelled({ signal }: WriteRequest): void {
@@ -356,17 +319,6 @@ function isOfOneRequest(error: unknown): boolean {
   return (
     error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')
   )
-}
-
-function groupOf(placed: readonly Placed[]): WriteGroup {
-  const group = {
-    changes: placed.flatMap(({ changes }) => changes),
-    slots: placed.flatMap(({ slots }) => slots),
-    leaving: placed.flatMap(({ leaving }) => leaving),
-    keyedRequests: placed.flatMap(({ keyedRequest }) => keyedRequest ?? []),
-  }
-  assert(group.changes.length + group.keyedRequests.length > 0, 'a group stores something')
-  return group
 }
 
 /** Taking so many takes well under a millisecond. */

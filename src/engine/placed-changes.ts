@@ -1,0 +1,30 @@
+import { assert } from '../base/assert.ts'
+import type { Change, WriteGroup } from '../storage/store.ts'
+import type { Decision } from './decision.ts'
+
+/** A decision and the placement of its changes, for one attempt. */
+export interface Placed extends Decision {
+  /** By change. */
+  readonly slots: readonly number[]
+  /** By change: the slot that its point leaves for another. */
+  readonly leaving: readonly (number | undefined)[]
+  /** By change: 1 when it has taken effect. */
+  readonly isApplied: Uint8Array
+}
+
+/** Of a change that needs a slot. */
+export function vectorOf(change: Change): Float32Array | undefined {
+  if (change.kind === 'insert') return change.point.vector
+  return change.kind === 'update' ? change.vector : undefined
+}
+
+export function groupOf(placed: readonly Placed[]): WriteGroup {
+  const group = {
+    changes: placed.flatMap(({ changes }) => changes),
+    slots: placed.flatMap(({ slots }) => slots),
+    leaving: placed.flatMap(({ leaving }) => leaving),
+    keyedRequests: placed.flatMap(({ keyedRequest }) => keyedRequest ?? []),
+  }
+  assert(group.changes.length + group.keyedRequests.length > 0, 'a group stores something')
+  return group
+}

@@ -1,0 +1,69 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { newFilterId, type SlotBits } from '../index/slot-filter.ts'
+import { type FilterMessage, ThreadFilters } from './thread-filters.ts'
+
+function bits(): SlotBits {
+  return { id: newFilterId(), version: 0, words: new Uint32Array(new SharedArrayBuffer(4)) }
+}
+
+/** What a thread is told, in order. */
+function told(): { filters: ThreadFilters; messages: FilterMessage[]; known: () => Set<number> } {
+  const messages: FilterMessage[] = []
+  const known = (): Set<number> => {
+    const ids = new Set<number>()
+    for (const { kind, filter } of messages) {
+      if (kind === 'filter') ids.add(filter)
+      else ids.delete(filter)
+    }
+    return ids
+  }
+  return { filters: new ThreadFilters((message) => messages.push(message)), messages, known }
+}
+
+describe('the filters that a thread knows', () => {
+  it('are posted once, however many queries have them, and share their memory', () => {
+    const { filters, messages } = told()
+    const [first, second] = [bits(), bits()]
+    for (const each of [first, second, first, first]) filters.beforeWork(1, each)
+    assert.deepEqual(
+      messages.map(({ kind, filter }) => [kind, filter]),
+      [
+        ['filter', first.id],
+        ['filter', second.id],
+      ],
+    )
+    assert.ok(messages[0]!.kind === 'filter' && messages[0]!.words === first.words.buffer)
+  })
+
+  it('are those used last, and all that queries in progress have', () => {
+    const { filters, known } = told()
+    const used = bits()
+    filters.beforeWork(1, used)
+    const done = Array.from({ length: 100 }, bits)
+    for (const each of done) {
+      filters.beforeWork(1, each)
+      filters.afterWork(each)
+    }
+    assert.ok(known().has(used.id), 'its query is not done')
+    assert.deepEqual(
+      [...known()].slice(1),
+      done.slice(-63).map(({ id }) => id),
+    )
+    filters.afterWork(used)
+    filters.beforeWork(1, bits())
+    assert.ok(!known().has(used.id), 'nobody has used it for longer')
+    filters.beforeWork(1, used)
+    assert.ok(known().has(used.id), 'posted again')
+  })
+
+  it('are dropped with their index', () => {
+    const { filters, known } = told()
+    const [gone, kept] = [bits(), bits()]
+    filters.beforeWork(1, gone)
+    filters.beforeWork(2, kept)
+    filters.detach(1)
+    assert.deepEqual([...known()], [kept.id])
+    filters.afterWork(gone)
+  })
+})

@@ -1,0 +1,196 @@
+import assert from 'node:assert/strict'
+import { afterEach, beforeEach, describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { newId } from '../src/base/ids.ts'
+import type { NewPoint } from '../src/base/point.ts'
+import { readConfig } from '../src/config.ts'
+import type { Collection } from '../src/engine/engine.ts'
+import { type OpenedCollection, openCollection } from './support/collection.ts'
+import { insertIds } from './support/insert-ids.ts'
+import { temporaryDirectory } from './support/process.ts'
+
+const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
+const startUs = 1_790_000_000_000_000
+const secondUs = 1_000_000
+const include = { distance: false, payload: true, vector: false, version: false }
+
+let directory: Awaited<ReturnType<typeof temporaryDirectory>>
+let nowUs: number
+
+beforeEach(async () => {
+  directory = await temporaryDirectory()
+  nowUs = startUs
+})
+afterEach(() => directory[Symbol.asyncDispose]())
+
+function open(): Promise<OpenedCollection> {
+  return openCollection(directory.path, { ...config, nowUs: () => nowUs })
+}
+
+function pointOf(expiresAtUs?: number, id?: string): NewPoint {
+  return {
+    vector: Float32Array.of(1, 2, 3),
+    payload: {
+      contentType: 'Text',
+      content: 'x',
+      attributes: new Map([['a', 1]]),
+      ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+    },
+    id,
+  }
+}
+
+/** Resolves when it is true; nothing but the test's own time limit ends the wait. */
+async function until(isTrue: () => boolean): Promise<void> {
+  while (!isTrue()) await pause(2)
+}
+
+/** The ids that each operation sees. */
+async function seen(collection: Collection, ids: readonly string[]): Promise<Record<string, unknown>> {
+  const query = { vector: Float32Array.of(1, 2, 3), metric: 'Euclidean', limit: 50, ef: 50 } as const
+  const isThere = async (id: string): Promise<boolean> => (await collection.get(id)) !== undefined
+  const there = await Promise.all(ids.map(isThere))
+  const sorted = (list: readonly string[]): readonly string[] => list.toSorted()
+  return {
+    get: sorted(ids.filter((_, at) => there[at])),
+    list: sorted((await collection.list({ limit: 50, include })).points.map(({ id }) => id)),
+    search: sorted((await collection.search([query])).ids.strings()[0]!),
+    filtered: sorted(
+      (
+        await collection.search([
+          { ...query, filter: { kind: 'condition', path: 'a', test: { op: 'exists' } } },
+        ])
+      ).ids.strings()[0]!,
+    ),
+    count: await collection.count(),
+    facet: (await collection.facets({ paths: ['a'], limit: 5 })).get('a')![0]?.count ?? 0,
+    points: collection.points,
+  }
+}
+
+function all(ids: readonly string[]): Record<string, unknown> {
+  const sorted = ids.toSorted()
+  const count = ids.length
+  return { get: sorted, list: sorted, search: sorted, filtered: sorted, count, facet: count, points: count }
+}
+
+describe('a point that expires', () => {
+  it('is in every answer until its moment, and in none from then on', async () => {
+    await using opened = await open()
+    const { collection } = opened
+    const ids = await insertIds(collection, [
+      pointOf(),
+      pointOf(startUs + secondUs),
+      pointOf(startUs + 2 * secondUs),
+    ])
+
+    nowUs = startUs + secondUs - 1
+    assert.deepEqual(await seen(collection, ids), all(ids))
+    nowUs += 1
+    assert.deepEqual(await seen(collection, ids), all([ids[0]!, ids[2]!]))
+    assert.equal(await collection.remove(ids[1]!), false)
+    await assert.rejects(collection.patch(ids[1]!, { content: 'y' }), { reason: 'not_found' })
+    const near = { vector: ids[1]!, metric: 'Euclidean', limit: 1, ef: 1 } as const
+    await assert.rejects(collection.search([near]), { reason: 'not_found' })
+    nowUs += secondUs
+    assert.deepEqual(await seen(collection, ids), all([ids[0]!]))
+  })
+
+  it('is accepted when its moment has passed, and never seen', async () => {
+    await using opened = await open()
+    const ids = await insertIds(opened.collection, [pointOf(startUs), pointOf(startUs - secondUs)])
+    assert.equal(new Set(ids).size, 2)
+    assert.deepEqual(await seen(opened.collection, ids), all([]))
+  })
+
+  it('is deleted on disk, and its slot and id are free for others', async () => {
+    const id = newId()
+    {
+      await using opened = await open()
+      const { collection, store } = opened
+      await collection.insert([
+        pointOf(startUs + secondUs, id),
+        ...Array.from({ length: 9 }, () => pointOf(startUs + secondUs)),
+      ])
+      nowUs += secondUs
+      // Before anything else has had the time to delete it.
+      assert.deepEqual((await collection.insert([pointOf(undefined, id)])).ids, [id])
+      assert.deepEqual(await seen(collection, [id]), all([id]))
+      // 10 insertions, one in the place of an expired point, 9 deletions.
+      await until(() => store.sequence === 20)
+      await collection.insert(Array.from({ length: 9 }, () => pointOf()))
+      assert.ok(store.slotCount <= 11, `${store.slotCount} slots were used`)
+    }
+    // By an earlier clock too.
+    nowUs = startUs
+    await using opened = await open()
+    assert.equal(await opened.collection.count(), 10)
+  })
+
+  it('stays away when the clock goes back, and time stands still until the clock is there again', async () => {
+    await using opened = await open()
+    const { collection } = opened
+    const ids = await insertIds(collection, [pointOf(startUs + secondUs)])
+    nowUs += secondUs
+    assert.deepEqual(await seen(collection, ids), all([]))
+    nowUs = startUs
+    assert.deepEqual(await seen(collection, ids), all([]))
+    const [later] = await insertIds(collection, [pointOf(startUs + secondUs)])
+    assert.deepEqual(await seen(collection, [later!]), all([]), 'time has been at that moment')
+  })
+
+  it('stays when it is changed before', async () => {
+    await using opened = await open()
+    const { collection } = opened
+    const ids = await insertIds(
+      collection,
+      Array.from({ length: 4 }, () => pointOf(startUs + secondUs)),
+    )
+    await collection.patch(ids[0]!, { expiresAtUs: null })
+    await collection.patch(ids[1]!, { expiresAtUs: startUs + 3 * secondUs })
+    await collection.put(ids[2]!, pointOf())
+    nowUs += secondUs
+    assert.deepEqual(await seen(collection, ids), all(ids.slice(0, 3)))
+    nowUs += 2 * secondUs
+    assert.deepEqual(await seen(collection, ids), all([ids[0]!, ids[2]!]))
+  })
+
+  it('is there when a change that renews it was decided before its moment, and acknowledged after it', async () => {
+    await using opened = await open()
+    const { collection } = opened
+    const ids = await insertIds(collection, [pointOf(startUs + secondUs), pointOf(startUs + 100 * secondUs)])
+    // The first one is moved, because it is about to expire; the other is changed in place, hidden, and moved afterwards.
+    for (const [at, id] of ids.entries()) {
+      const renewing = collection.patch(id, { expiresAtUs: startUs + 1000 * secondUs })
+      // By then it is decided, and most likely not on the disk yet.
+      await new Promise<void>((resolve) => setImmediate(resolve))
+      nowUs = startUs + (at === 0 ? 1 : 100) * secondUs
+      await collection.count()
+      await renewing
+    }
+    await until(() => collection.points === 2)
+    assert.deepEqual(await seen(collection, ids), all(ids))
+  })
+
+  it('leaves by the thousand at one moment: no answer waits for their deletion', async () => {
+    await using opened = await open()
+    const { collection, store } = opened
+    const count = 20_000
+    await collection.insert(Array.from({ length: count }, () => pointOf(startUs + secondUs)))
+    const ids = await insertIds(collection, [pointOf()])
+    nowUs += secondUs
+    assert.equal(await collection.count(), 1)
+    assert.deepEqual(await seen(collection, ids), all(ids))
+    await until(() => store.sequence === 2 * count + 1)
+  })
+
+  it('is deleted by itself, by the clock of the system', async () => {
+    await using opened = await openCollection(directory.path, config)
+    const { collection, store } = opened
+    const expiresAtUs = Date.now() * 1000 + 30_000
+    const ids = await insertIds(collection, [pointOf(expiresAtUs), pointOf()])
+    await until(() => store.sequence === 3)
+    assert.ok(Date.now() * 1000 >= expiresAtUs)
+    assert.deepEqual(await seen(collection, ids), all([ids[1]!]))
+  })
+})
