@@ -228,6 +228,23 @@ describe('filters with very many values', () => {
   })
 })
 
+describe('bounds of zones', () => {
+  it('include the further values of a slot that is set while a filter is evaluated', () => {
+    const index = indexWith()
+    for (let slot = 0; slot < 10_000; slot += 1) {
+      index.set(slot, { payload: payloadWith([['price', slot]]), version: slot })
+    }
+    const values = [-1, 1e6]
+    const work = index.evaluate({ kind: 'condition', path: 'price', test: { op: 'in', values } })
+    assert.equal(work.next().done, false)
+    index.set(5000, { payload: payloadWith([['price', [5000, 8e6]]]), version: 10_001 })
+    while (!work.next().done);
+    const bounds = { gte: 8e6 }
+    const filter: Filter = { kind: 'condition', path: 'price', test: { op: 'range', bounds } }
+    assert.deepEqual(found(index, filter).slots, [5000])
+  })
+})
+
 describe('slots that threads read', () => {
   it('are in shared memory, and stay with their reader when the index outgrows them', () => {
     const index = indexWith()

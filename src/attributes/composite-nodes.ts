@@ -1,7 +1,7 @@
 import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
 import { andNotWords, andWords, clearBit, countWords, orWords, slotsOf } from './slot-words.ts'
 
-/** Matches if all of the nodes do. */
+/** Matches if all of the nodes do. Those that negate are taken together: not a and not b is not (a or b). */
 export class AllNode implements FilterNode {
   readonly #source: FilterSource
   readonly #of: readonly FilterNode[]
@@ -9,8 +9,15 @@ export class AllNode implements FilterNode {
 
   constructor(source: FilterSource, of: readonly FilterNode[]) {
     this.#source = source
-    this.#of = of
-    this.matchCost = sumOf(of, (node) => node.matchCost)
+    const negated = of.filter((node) => node instanceof NotNode)
+    const others = of.filter((node) => !(node instanceof NotNode))
+    const either = (): FilterNode =>
+      new AnyNode(
+        source,
+        negated.map((node) => node.of),
+      )
+    this.#of = negated.length > 1 ? [...others, new NotNode(source, either())] : of
+    this.matchCost = of.reduce((sum, node) => sum + node.matchCost, 0)
   }
 
   matches(slot: number): boolean {
@@ -19,7 +26,8 @@ export class AllNode implements FilterNode {
   }
 
   estimate(): number {
-    return this.#of.reduce((least, node) => Math.min(least, node.estimate()), this.#source.live.count)
+    const some = this.#of.slice(0, estimatedMax)
+    return some.reduce((least, node) => Math.min(least, node.estimate()), this.#source.live.count)
   }
 
   fillCost(): number {
@@ -36,17 +44,26 @@ export class AllNode implements FilterNode {
       const count = countWords(found)
       if (count === 0) return
       if (count * node.matchCost < node.fillCost()) yield* keepMatching(found, node)
-      else {
-        next.fill(0)
-        yield* node.fill(next, found)
-        andWords(found, next)
-      }
+      else yield* this.#keepFilled(found, node, next)
       yield
     }
     orWords(words, found)
   }
 
-  #fewestFirst(): FilterNode[] {
+  /** @param scratch of the same length */
+  *#keepFilled(found: Uint32Array, node: FilterNode, scratch: Uint32Array): Generator<void, void> {
+    scratch.fill(0)
+    if (node instanceof NotNode) {
+      yield* node.of.fill(scratch, found)
+      andNotWords(found, scratch)
+    } else {
+      yield* node.fill(scratch, found)
+      andWords(found, scratch)
+    }
+  }
+
+  #fewestFirst(): readonly FilterNode[] {
+    if (this.#of.length > estimatedMax) return this.#of
     const estimated = this.#of.map((node) => ({ node, estimate: node.estimate() }))
     return estimated.sort((one, other) => one.estimate - other.estimate).map(({ node }) => node)
   }
@@ -61,7 +78,7 @@ export class AnyNode implements FilterNode {
   constructor(source: FilterSource, of: readonly FilterNode[]) {
     this.#source = source
     this.#of = of
-    this.matchCost = sumOf(of, (node) => node.matchCost)
+    this.matchCost = of.reduce((sum, node) => sum + node.matchCost, 0)
   }
 
   matches(slot: number): boolean {
@@ -90,33 +107,33 @@ export class AnyNode implements FilterNode {
 
 /** Matches every point that another node does not. */
 export class NotNode implements FilterNode {
+  readonly of: FilterNode
   readonly #source: FilterSource
-  readonly #of: FilterNode
 
   constructor(source: FilterSource, of: FilterNode) {
     this.#source = source
-    this.#of = of
+    this.of = of
   }
 
   get matchCost(): number {
-    return this.#of.matchCost
+    return this.of.matchCost
   }
 
   matches(slot: number): boolean {
-    return !this.#of.matches(slot)
+    return !this.of.matches(slot)
   }
 
   estimate(): number {
-    return this.#source.live.count - this.#of.estimate()
+    return this.#source.live.count - this.of.estimate()
   }
 
   fillCost(): number {
-    return this.#of.fillCost() + this.#source.live.count / 32
+    return this.of.fillCost() + this.#source.live.count / 32
   }
 
   *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
     const others = new Uint32Array(words.length)
-    yield* this.#of.fill(others, within)
+    yield* this.of.fill(others, within)
     const rest = new Uint32Array(words.length)
     this.#source.live.orInto(rest)
     andNotWords(rest, others)
@@ -124,9 +141,15 @@ export class NotNode implements FilterNode {
   }
 }
 
+/** A sum over all nodes, from the first of them. */
 function sumOf(nodes: readonly FilterNode[], value: (node: FilterNode) => number): number {
-  return nodes.reduce((sum, node) => sum + value(node), 0)
+  const some = nodes.slice(0, estimatedMax)
+  const sum = some.reduce((total, node) => total + value(node), 0)
+  return some.length === nodes.length ? sum : (sum / some.length) * nodes.length
 }
+
+/** Nodes that are asked for their estimates at once. */
+const estimatedMax = 256
 
 function* keepMatching(found: Uint32Array, node: FilterNode): Generator<void, void> {
   const perStep = testsPerStep(node)

@@ -1,4 +1,4 @@
-import { type ColumnPart, partLength, zoneBits, zoneLength } from './column-part.ts'
+import { partLength, zoneBits, zoneLength } from './column-part.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-counts.ts'
 import { partBits, SlotColumn } from './slot-column.ts'
@@ -87,11 +87,39 @@ export class NumberField {
     for (let index = 0; index < this.column.parts.length; index += 1) {
       const part = this.column.parts[index]
       if (part === undefined) continue
-      const further = this.column.moreOf(index)
       if (part.table !== undefined) fillFromTable(part.table, index * partLength, words, test)
-      else fillFromArray({ part, further }, index << (partBits - 5), words, test, within)
+      else yield* this.#fillFromArray(index, words, test, within)
       this.#fillFurther(index, words, test, false)
       yield
+    }
+  }
+
+  *#fillFromArray(
+    index: number,
+    words: Uint32Array,
+    test: NumberTest,
+    within: Uint32Array | undefined,
+  ): Generator<void, void> {
+    const part = this.column.parts[index]!
+    const values = part.values as Float64Array
+    const firstWord = index << (partBits - 5)
+    for (let zone = 0; zone << zoneBits < values.length; zone += 1) {
+      if (part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min) continue
+      const start = (zone << zoneBits) >>> 5
+      const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
+      let found = 0
+      for (let word = start; word < end; word += 1) {
+        const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
+        if (wanted === 0) continue
+        const bits = test.isInterval
+          ? bitsWithin(values, word << 5, wanted, test.min, test.max)
+          : bitsAccepted(values, word << 5, wanted, test)
+        words[firstWord + word]! |= bits
+        found |= bits
+      }
+      if (found === 0 && within === undefined) part.tighten(zone, this.column.moreOf(index))
+      // Other tests than for an interval can take a hundred times as long.
+      if (!test.isInterval) yield
     }
   }
 
@@ -113,35 +141,6 @@ function fillFromTable(
 ): void {
   for (let index = 0; index < keys.length; index += 1) {
     if (!Number.isNaN(keys[index]!) && test.accepts(values[index]!)) setBit(words, firstSlot + keys[index]!)
-  }
-}
-
-function fillFromArray(
-  {
-    part,
-    further,
-  }: { readonly part: ColumnPart; readonly further: ReadonlyMap<number, readonly number[]> | undefined },
-  firstWord: number,
-  words: Uint32Array,
-  test: NumberTest,
-  within: Uint32Array | undefined,
-): void {
-  const values = part.values!
-  for (let zone = 0; zone << zoneBits < values.length; zone += 1) {
-    if (part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min) continue
-    const start = (zone << zoneBits) >>> 5
-    const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
-    let found = 0
-    for (let word = start; word < end; word += 1) {
-      const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
-      if (wanted === 0) continue
-      const bits = test.isInterval
-        ? bitsWithin(values as Float64Array, word << 5, wanted, test.min, test.max)
-        : bitsAccepted(values as Float64Array, word << 5, wanted, test)
-      words[firstWord + word]! |= bits
-      found |= bits
-    }
-    if (found === 0 && within === undefined) part.tighten(zone, further)
   }
 }
 

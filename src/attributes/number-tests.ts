@@ -1,3 +1,4 @@
+import type { NumberCounts } from './number-counts.ts'
 import type { NumberTest } from './number-field.ts'
 
 /** All numbers of [min, max]; none when min is greater. */
@@ -6,20 +7,11 @@ export function numberRange(min: number, max: number): NumberTest {
 }
 
 /** Exactly these numbers, of which there is at least one. */
-export function numbersTest(values: ReadonlySet<number>): NumberTest {
-  let min = Number.POSITIVE_INFINITY
-  let max = Number.NEGATIVE_INFINITY
-  for (const value of values) {
-    if (value < min) min = value
-    if (value > max) max = value
-  }
+export function numbersTest(values: NumberCounts): NumberTest {
+  const { min, max } = values
   if (min === max) return numberRange(min, max)
-  return {
-    min,
-    max,
-    isInterval: false,
-    accepts: (value) => value >= min && value <= max && values.has(value),
-  }
+  const accepts = (value: number): boolean => value >= min && value <= max && values.has(value)
+  return { min, max, isInterval: false, accepts }
 }
 
 /** The numbers between bounds, of which each may be absent. */

@@ -6,7 +6,8 @@ import { ContentTypeNode, FlagNode, GeoNode, GroupNode, IdsNode, NumberNode } fr
 import type { FilterNode, FilterSource } from './filter-node.ts'
 import { boxTest, nearTest, placesTest } from './geo.ts'
 import { MemoryCount } from './memory-count.ts'
-import { boundsTest, numbersTest } from './number-tests.ts'
+import { NumberCounts } from './number-counts.ts'
+import { boundsTest, numberRange, numbersTest } from './number-tests.ts'
 import type { TextTest } from './text-field.ts'
 import { TextNode } from './text-node.ts'
 import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
@@ -80,8 +81,10 @@ class Preparation {
   }
 
   *#oneOf(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
+    if (values.length === 1) return this.#same(path, values[0]!)
     const texts = new OneOfTexts(this.#memory)
-    const [numbers, moments, flags] = [new Set<number>(), new Set<number>(), new Set<boolean>()]
+    const [numbers, moments] = [new NumberCounts(this.#memory), new NumberCounts(this.#memory)]
+    const flags = new Set<boolean>()
     const places: GeoPoint[] = []
     for (const [index, value] of values.entries()) {
       if (typeof value === 'string') texts.texts.add(Buffer.from(value))
@@ -91,15 +94,23 @@ class Preparation {
       else places.push(value)
       if (index % valuesPerStep === valuesPerStep - 1) yield
     }
-    this.#memory.add((numbers.size + moments.size + places.length) * valueBytes)
+    this.#memory.add(places.length * placeBytes)
     const nodes: FilterNode[] = []
     if (texts.texts.count === 1) nodes.push(this.#text(path, new SameText(texts.texts.read(0).slice())))
     if (texts.texts.count > 1) nodes.push(this.#text(path, texts))
     if (numbers.size > 0) nodes.push(this.#numbers(path, numbersTest(numbers)))
     if (moments.size > 0) nodes.push(this.#moments(path, numbersTest(moments)))
-    if (flags.size > 0) nodes.push(new FlagNode(() => this.#source.tree.find(path)?.flags, flags))
+    if (flags.size > 0) nodes.push(this.#flags(path, flags))
     if (places.length > 0) nodes.push(this.#place(path, placesTest(places)))
     return nodes.length === 1 ? nodes[0]! : new AnyNode(this.#source, nodes)
+  }
+
+  #same(path: string, value: Scalar): FilterNode {
+    if (typeof value === 'string') return this.#text(path, new SameText(Buffer.from(value)))
+    if (typeof value === 'number') return this.#numbers(path, numberRange(value, value))
+    if (typeof value === 'boolean') return this.#flags(path, new Set([value]))
+    if (value instanceof DateTime) return this.#moments(path, numberRange(value.us, value.us))
+    return this.#place(path, placesTest([value]))
   }
 
   *#containsAll(path: string, values: readonly Scalar[]): Generator<void, FilterNode> {
@@ -110,7 +121,7 @@ class Preparation {
     const nodes: FilterNode[] = []
     for (const value of different) {
       this.#memory.add(nodeBytes)
-      nodes.push(yield* this.#oneOf(path, [value]))
+      nodes.push(this.#same(path, value))
       if (nodes.length % valuesPerStep === 0) yield
     }
     return new AllNode(this.#source, nodes)
@@ -154,6 +165,10 @@ class Preparation {
     return new NumberNode(() => this.#source.tree.find(path)?.moments, test)
   }
 
+  #flags(path: string, values: ReadonlySet<boolean>): FilterNode {
+    return new FlagNode(() => this.#source.tree.find(path)?.flags, values)
+  }
+
   #place(path: string, test: ReturnType<typeof boxTest>): FilterNode {
     return new GeoNode(() => this.#source.tree.find(path)?.places, test)
   }
@@ -176,4 +191,4 @@ function numberOf(bound: Ordered | undefined): number | undefined {
 const valuesPerStep = 1024
 /** Of the objects, as V8 allocates them. */
 const nodeBytes = 300
-const valueBytes = 40
+const placeBytes = 200

@@ -240,6 +240,40 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
     })
   }
 
+  it('have the details of the moment of the answer, also when reading them takes several turns', async () => {
+    const { points, queries } = filled(1500)
+    await using _ = points
+    const filter = below('lot', 0.8)
+    const matches = (point: HeldPoint): boolean => numberAt(point, 'lot') < 0.8
+    const all = { ...include, payload: true, vector: true, version: true }
+    for (let round = 0; round < 10; round += 1) {
+      const query: SearchQuery = {
+        ...{ vector: queries[round]!, metric: 'Cosine', limit: 900, ef: scanEf, filter, include: all },
+      }
+      let isAnswered = false
+      const search = points.search([query]).then((found) => {
+        isAnswered = true
+        const now = points.expected(query, matches).map(({ id }) => points.held.get(id)!)
+        const details = now.map(({ payload, vector, slot }) => {
+          return { payload, vector, version: points.versionOf(slot) }
+        })
+        return { found, now, details }
+      })
+      // Some of those that are found change in each turn, until nothing can change any more.
+      for (let change = 0; change < 40 && !isAnswered; change += 1) {
+        const hit = points.expected({ ...query, limit: 200 }, matches)[(change * 37) % 200]!
+        points.patch(hit.id, { lot: change % 2 === 0 ? 0.9 : 0.3, place: -change })
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      const { found, now, details } = await search
+      assert.deepEqual(
+        found.ids.strings()[0],
+        now.map(({ id }) => id),
+      )
+      assert.deepEqual(found.details[0], details)
+    }
+  })
+
   it('are neither found twice nor missed when their vectors are replaced, without a filter too', async () => {
     const { points, queries, random } = filled(1500)
     await using _ = points

@@ -1,34 +1,14 @@
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
-import { idBytes, idFromBytes } from '../base/ids.ts'
-import type { Payload, SearchQuery, VectorQuery } from '../base/point.ts'
-import type { HitDetails, Profile, SearchResults } from '../base/search-results.ts'
+import type { SearchQuery, VectorQuery } from '../base/point.ts'
+import type { SearchResults } from '../base/search-results.ts'
 import { inTurns, Turn } from '../base/turns.ts'
-import type { Hit } from '../index/hit.ts'
-import { noWork } from '../index/searcher.ts'
-import { foundIds, inUnits } from './found-ids.ts'
-import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
+import { foundIds } from './found-ids.ts'
 import { HitLists } from './hit-lists.ts'
-import type { IdTable } from './id-table.ts'
-import type { IndexSearches } from './index-searches.ts'
-import type { SearchReport, SlotQuery } from './search-pieces.ts'
-import { profileOf } from './search-profile.ts'
-import { settledHits } from './settled-hits.ts'
+import { type Answer, finish, packed, plainResults, type Room, SearchAnswers } from './search-answers.ts'
+import { type Run, SearchRuns, searchedOf } from './search-runs.ts'
+import type { SearchedPoints } from './searched-points.ts'
 import type { BudgetShare } from './shared-budget.ts'
-import { type SlotAttributes, SlotFilters } from './slot-filters.ts'
-
-/** What searches ask of a collection. */
-export interface SearchedPoints {
-  /** Undefined before the first point. */
-  readonly searches: IndexSearches | undefined
-  readonly ids: Pick<IdTable, 'find' | 'copyId' | 'size'>
-  readonly attributes: SlotAttributes
-  /** Removes from memory what has expired by now. */
-  hideExpired(): void
-  /** What is stored of a visible point. A change of it that is on disk takes effect first; undefined if it was removed by that. */
-  payload(slot: number, id: string): Payload | undefined
-  versionOf(slot: number): number
-}
 
 export interface CollectionSearchOptions {
   readonly points: SearchedPoints
@@ -55,12 +35,14 @@ export interface CollectionSearchOptions {
 export class CollectionSearch {
   readonly #options: CollectionSearchOptions
   readonly #points: SearchedPoints
-  readonly #filters: SlotFilters
+  readonly #runs: SearchRuns
+  readonly #answers: SearchAnswers
 
   constructor(options: CollectionSearchOptions) {
     this.#options = options
     this.#points = options.points
-    this.#filters = new SlotFilters(options.points.attributes)
+    this.#runs = new SearchRuns(options.points)
+    this.#answers = new SearchAnswers(options.points, options.maxDetailBytes)
   }
 
   /** See `Database.search`. */
@@ -85,15 +67,10 @@ export class CollectionSearch {
     signal: AbortSignal | undefined,
   ): Promise<SearchResults> {
     const { searches, ids, attributes } = this.#points
-    if (searches === undefined)
-      return plainResults(
-        queries,
-        new IdLists(
-          noBytes,
-          queries.map(() => 0),
-        ),
-        new Float64Array(),
-      )
+    if (searches === undefined) {
+      const none = queries.map(() => 0)
+      return plainResults(queries, new IdLists(new Uint8Array(), none), new Float64Array())
+    }
     const { index } = searches
     const { removals, replacements } = index
     const { position } = attributes.journal
@@ -107,7 +84,11 @@ export class CollectionSearch {
 
   async #search(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<SearchResults> {
     const runs: Run[] = []
-    for (const query of queries) runs.push(await inTurns(this.#prepare(query)))
+    const turn = new Turn()
+    for (const query of queries) {
+      if (turn.isOver) await turn.next()
+      runs.push(await inTurns(this.#runs.prepare(query)))
+    }
     const searched = searchedOf(runs)
     const startMs = performance.now()
     const hits = await this.#find(
@@ -129,33 +110,6 @@ export class CollectionSearch {
     )
   }
 
-  /** What a query searches near, and for which slots. */
-  *#prepare(query: SearchQuery): Generator<void, Run> {
-    const startMs = performance.now()
-    const { metric, ef, exact, filter, profile } = query
-    const isNear = typeof query.vector === 'string'
-    const vector = typeof query.vector === 'string' ? this.#vectorOf(query.vector) : query.vector
-    // The point itself is found too, and left out.
-    const limit = query.limit + Number(isNear)
-    const matching = filter && (yield* this.#filters.matching(filter))
-    const hasReport = matching !== undefined || profile === true
-    const report: SearchReport | undefined = hasReport ? { work: noWork(), elapsedUs: 0 } : undefined
-    return {
-      query,
-      slots: { vector, metric, limit, ef: Math.max(ef, limit), exact, matching: matching?.slots, report },
-      position: matching?.position ?? this.#points.attributes.journal.position,
-      replacements: this.#points.searches?.index.replacements ?? 0,
-      filterUs: (performance.now() - startMs) * 1000,
-    }
-  }
-
-  #vectorOf(id: string): Float32Array {
-    const { searches, ids } = this.#points
-    const slot = searches === undefined ? -1 : ids.find(id)
-    if (slot === -1) throw new DatabaseError('not_found', `point ${id} to search near not found`)
-    return searches!.index.read(slot)
-  }
-
   /**
    * Puts the answer together, query by query, each in one turn.
    *
@@ -169,13 +123,14 @@ export class CollectionSearch {
     signal: AbortSignal | undefined,
   ): Promise<SearchResults> {
     const listOf = new Map([...searched].map((at, list) => [at, list]))
-    const room = { detailBytes: this.#options.maxDetailBytes }
+    const room = this.#answers.room()
     const answers: Answer[] = []
     const turn = new Turn()
     for (const [at, run] of runs.entries()) {
       if (turn.isOver) await turn.next()
       const list = listOf.get(at)
-      const answer = this.#answer(run, list === undefined ? [] : hits.list(list), room)
+      const found = list === undefined ? [] : hits.list(list)
+      const answer = await inTurns(this.#answers.answer(run, found, room))
       answers.push(answer ?? (await this.#searchAgain(run, room, signal)))
     }
     return packed(answers)
@@ -184,104 +139,19 @@ export class CollectionSearch {
   /** Searches for a query until its answer holds; at last without a pause in which points could change. */
   async #searchAgain({ query }: Run, room: Room, signal: AbortSignal | undefined): Promise<Answer> {
     for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
-      const run = await inTurns(this.#prepare(query))
+      const run = await inTurns(this.#runs.prepare(query))
       const hits = await this.#find(searchedOf([run]).length === 0 ? [] : [run], signal)
-      const answer = this.#answer(run, hits.length === 0 ? [] : hits.list(0), room)
+      const found = hits.length === 0 ? [] : hits.list(0)
+      const answer = await inTurns(this.#answers.answer(run, found, room))
       if (answer !== undefined) return answer
     }
     for (;;) {
-      const run = finish(this.#prepare({ ...query, exact: true }))
+      const run = finish(this.#runs.prepare({ ...query, exact: true }))
       const isEmpty = searchedOf([run]).length === 0 || this.#points.searches === undefined
       const hits = isEmpty ? [] : this.#points.searches!.searchNow([run.slots]).list(0)
-      const answer = this.#answer(run, hits, room)
+      const answer = finish(this.#answers.answer(run, hits, room))
       if (answer !== undefined) return answer
     }
-  }
-
-  /** The answer to a query as of now; undefined if it has to be searched for again. */
-  #answer(run: Run, found: readonly Hit[], room: Room): Answer | undefined {
-    this.#points.hideExpired()
-    const { journal } = this.#points.attributes
-    for (;;) {
-      const hits = this.#settled(run, found)
-      if (hits === undefined) return undefined
-      const { position } = journal
-      const answer = this.#read(run, this.#cut(run.query, hits), room)
-      // To read a payload can bring a change into effect.
-      if (journal.position === position) return answer
-    }
-  }
-
-  #settled(
-    { query: { filter }, slots, position, replacements }: Run,
-    hits: readonly Hit[],
-  ): readonly Hit[] | undefined {
-    const { searches, attributes } = this.#points
-    if (searches === undefined) return []
-    const { index } = searches
-    return settledHits({
-      ...{ hits, limit: slots.limit, index },
-      touched: attributes.journal.since(position),
-      offersTouched: filter !== undefined || index.replacements !== replacements,
-      matches: filter && ((slot) => attributes.matches(filter, slot)),
-      hitAt: (slot) => searches.hitAt(slot, slots),
-    })
-  }
-
-  /** Without the point that is searched near, and what is too far away. */
-  #cut({ vector, metric, limit, maxDistance }: SearchQuery, hits: readonly Hit[]): readonly Hit[] {
-    const own = typeof vector === 'string' ? this.#points.ids.find(vector) : -1
-    const isIn = ({ slot, distance }: Hit): boolean =>
-      slot !== own && (maxDistance === undefined || inUnits(metric, distance) <= maxDistance)
-    return hits.filter(isIn).slice(0, limit)
-  }
-
-  #read({ query, slots, filterUs }: Run, hits: readonly Hit[], room: Room): Answer {
-    const { ids, searches } = this.#points
-    const bytes = new Uint8Array(hits.length * idBytes)
-    for (const [rank, { slot }] of hits.entries()) ids.copyId(slot, bytes, rank * idBytes)
-    const points = searches?.index.liveCount ?? 0
-    return {
-      ids: bytes,
-      distances: hits.map(({ distance }) => inUnits(query.metric, distance)),
-      details: this.#details(query, hits, bytes, room),
-      profile: query.profile === true ? profileOf({ query, slots, points, filterUs }) : undefined,
-    }
-  }
-
-  #details(
-    { include }: SearchQuery,
-    hits: readonly Hit[],
-    ids: Uint8Array,
-    room: Room,
-  ): readonly HitDetails[] | undefined {
-    if (include === undefined) return undefined
-    if (!wantsDetails(include)) return hits.map(() => noDetails)
-    const { index } = this.#points.searches!
-    let left = room.detailBytes
-    const details = hits.map(({ slot }, rank) => {
-      const each = detailsOf(
-        {
-          payload: () => this.#points.payload(slot, idFromBytes(ids, rank * idBytes)),
-          vector: () => index.read(slot),
-          version: () => this.#points.versionOf(slot),
-        },
-        include,
-      )
-      left -= detailBytes(each)
-      if (left < 0) throw this.#tooManyDetails()
-      return each
-    })
-    room.detailBytes = left
-    return details
-  }
-
-  #tooManyDetails(): DatabaseError {
-    const { maxDetailBytes } = this.#options
-    return new DatabaseError(
-      'request_too_large',
-      `what include asks for takes more than ${maxDetailBytes} bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each`,
-    )
   }
 
   /** How many results the queries can bring, if there is room for them. */
@@ -301,70 +171,11 @@ export class CollectionSearch {
   }
 }
 
-/** A query and what it is searched with. */
-interface Run {
-  readonly query: SearchQuery
-  readonly slots: SlotQuery
-  /** Of the journal, and replacements of the index, when the search began. */
-  readonly position: number
-  readonly replacements: number
-  readonly filterUs: number
-}
-
-/** What is found for one query. */
-interface Answer {
-  readonly ids: Uint8Array
-  readonly distances: readonly number[]
-  readonly details: readonly HitDetails[] | undefined
-  readonly profile: Profile | undefined
-}
-
-/** What an answer may still hold. */
-interface Room {
-  detailBytes: number
-}
-
 /** Whether a query wants nothing but the nearest of all points. */
 function isPlain({ vector, filter, exact, maxDistance, include, profile }: SearchQuery): boolean {
   const wantsNothing = filter === undefined && maxDistance === undefined && include === undefined
   return typeof vector !== 'string' && wantsNothing && exact !== true && profile !== true
 }
-
-/** The runs that can find anything. */
-function searchedOf(runs: readonly Run[]): number[] {
-  return [...runs.keys()].filter((at) => runs[at]!.slots.matching?.count !== 0)
-}
-
-function plainResults(queries: readonly unknown[], ids: IdLists, distances: Float64Array): SearchResults {
-  return { ids, distances, details: queries.map(() => undefined), profiles: queries.map(() => undefined) }
-}
-
-function packed(answers: readonly Answer[]): SearchResults {
-  const bytes = Buffer.concat(answers.map(({ ids }) => ids))
-  const distances = new Float64Array(bytes.length / idBytes)
-  let end = 0
-  const ends = answers.map((answer) => {
-    distances.set(answer.distances, end)
-    end += answer.distances.length
-    return end
-  })
-  return {
-    ids: new IdLists(bytes, ends),
-    distances,
-    details: answers.map(({ details }) => details),
-    profiles: answers.map(({ profile }) => profile),
-  }
-}
-
-function finish<Result>(work: Iterator<void, Result>): Result {
-  for (;;) {
-    const step = work.next()
-    if (step.done) return step.value
-  }
-}
-
-const noBytes = new Uint8Array()
-const noDetails: HitDetails = {}
 
 /** Searches of a query whose answers did not hold, but for the last one, which nothing can change. */
 const attemptsMax = 3

@@ -1,10 +1,10 @@
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import type { Payload } from '../base/point.ts'
-import type { SearchedPoints } from './collection-search.ts'
 import type { IndexSearches } from './index-searches.ts'
 import type { LivePoints } from './live-points.ts'
 import type { PointReader } from './point-reader.ts'
 import type { PointTable } from './point-table.ts'
+import type { SearchedPoints } from './searched-points.ts'
 
 /** The points of a collection as its searches see them. */
 export class SearchablePoints implements SearchedPoints {

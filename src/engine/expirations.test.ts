@@ -1,0 +1,114 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { seededRandom } from '../../test/support/random.ts'
+import { createLogger } from '../base/log.ts'
+import { Expirations } from './expirations.ts'
+
+/** Points by slot, which are hidden and then deleted as a collection does it. */
+class Points {
+  nowUs = 1000
+  /** By slot; undefined: never. */
+  readonly visible: Map<number, number | undefined> = new Map()
+  readonly deleted: number[] = []
+  /** Deletions that are still to fail. */
+  failures = 0
+  readonly expirations: Expirations = new Expirations({
+    clock: () => this.nowUs,
+    expiryOf: (slot) => this.visible.get(slot),
+    hide: (slot) => this.visible.delete(slot),
+    deleteSome: () => this.#deleteSome(),
+    logger: createLogger({ level: 'silent', pretty: false }),
+    retryMs: 1,
+  })
+
+  set(slot: number, expiresAtUs: number | undefined): void {
+    if (!this.expirations.isHidden(slot)) this.visible.set(slot, expiresAtUs)
+    this.expirations.set(slot, expiresAtUs)
+  }
+
+  async #deleteSome(): Promise<void> {
+    const slots = this.expirations.takeHidden(3)
+    await nextTurn()
+    if (this.failures > 0) {
+      this.failures -= 1
+      throw new Error('the disk is full')
+    }
+    for (const slot of slots) {
+      this.expirations.clear(slot)
+      this.deleted.push(slot)
+    }
+  }
+
+  async until(isTrue: () => boolean): Promise<void> {
+    while (!isTrue()) await pause(1)
+  }
+}
+
+describe('Expirations', () => {
+  it('hide exactly what is due, whatever was set, changed and cleared before: seed 5', async () => {
+    const points = new Points()
+    const random = seededRandom(5)
+    for (let slot = 0; slot < 4000; slot += 1) points.set(slot, 1000 + Math.floor(random() * 5000))
+    for (let change = 0; change < 2000; change += 1) {
+      const slot = Math.floor(random() * 4000)
+      if (random() < 0.3) points.set(slot, undefined)
+      else if (random() < 0.5) points.set(slot, 1000 + Math.floor(random() * 5000))
+      else {
+        points.visible.delete(slot)
+        points.expirations.clear(slot)
+      }
+    }
+    while (points.nowUs < 6000) {
+      points.nowUs += 500
+      const stay = [...points.visible].filter(([, us]) => us === undefined || us > points.nowUs)
+      await points.expirations.hideDue()
+      assert.deepEqual([...points.visible], stay)
+    }
+    await points.until(() => points.expirations.hiddenCount === 0)
+    assert.equal(new Set(points.deleted).size, points.deleted.length, 'each once')
+    points.expirations.close()
+  })
+
+  it('try again to delete what could not be deleted', async () => {
+    const points = new Points()
+    points.failures = 3
+    for (let slot = 0; slot < 10; slot += 1) points.set(slot, 2000)
+    points.nowUs = 2000
+    await points.expirations.hideDue()
+    assert.equal(points.expirations.hiddenCount, 10)
+    await points.until(() => points.expirations.hiddenCount === 0)
+    assert.deepEqual(
+      points.deleted.toSorted((one, other) => one - other),
+      Array.from({ length: 10 }, (_, slot) => slot),
+    )
+    points.expirations.close()
+  })
+
+  it('know when a hidden point was renewed', async () => {
+    const points = new Points()
+    points.failures = Number.POSITIVE_INFINITY
+    points.set(1, 2000)
+    points.set(2, 2000)
+    points.nowUs = 2500
+    await points.expirations.hideDue()
+    points.set(1, 3000)
+    points.set(2, undefined)
+    assert.deepEqual([points.expirations.expiryOf(1), points.expirations.expiryOf(2)], [3000, undefined])
+    assert.equal(points.visible.size, 0, 'both stay hidden: their slots have left the index')
+    points.expirations.close()
+  })
+
+  it('do not go back in time', async () => {
+    const points = new Points()
+    points.set(1, 2000)
+    points.nowUs = 2000
+    await points.expirations.hideDue()
+    points.nowUs = 500
+    assert.equal(points.expirations.nowUs, 2000)
+    points.set(2, 1500)
+    await points.expirations.hideDue()
+    assert.equal(points.visible.size, 0)
+    points.expirations.close()
+  })
+})

@@ -1,0 +1,181 @@
+import { DatabaseError } from '../base/errors.ts'
+import { IdLists } from '../base/id-lists.ts'
+import { idBytes, idFromBytes } from '../base/ids.ts'
+import type { SearchQuery } from '../base/point.ts'
+import type { HitDetails, Profile, SearchResults } from '../base/search-results.ts'
+import type { Hit } from '../index/hit.ts'
+import { inUnits } from './found-ids.ts'
+import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
+import { profileOf } from './search-profile.ts'
+import type { Run } from './search-runs.ts'
+import type { SearchedPoints } from './searched-points.ts'
+import { settledHits } from './settled-hits.ts'
+
+/** What is found for one query. */
+export interface Answer {
+  readonly ids: Uint8Array
+  readonly distances: readonly number[]
+  readonly details: readonly HitDetails[] | undefined
+  readonly profile: Profile | undefined
+}
+
+/** What an answer may still hold. */
+export interface Room {
+  detailBytes: number
+}
+
+/** Answers queries from what was found for them: each answer is true at one moment, that of its last step. Main thread only. */
+export class SearchAnswers {
+  readonly #points: SearchedPoints
+  readonly #maxDetailBytes: number
+
+  /** @param maxDetailBytes of one request */
+  constructor(points: SearchedPoints, maxDetailBytes: number) {
+    this.#points = points
+    this.#maxDetailBytes = maxDetailBytes
+  }
+
+  /** For the answers of one request. */
+  room(): Room {
+    return { detailBytes: this.#maxDetailBytes }
+  }
+
+  /**
+   * The answer to a query as of the last step; undefined if it has to be searched for again.
+   *
+   * @param found what the search has found, ascending
+   */
+  *answer(run: Run, found: readonly Hit[], room: Room): Generator<void, Answer | undefined> {
+    const { journal } = this.#points.attributes
+    const { detailBytes } = room
+    for (let attempt = 1; ; attempt += 1) {
+      room.detailBytes = detailBytes
+      this.#points.hideExpired()
+      const hits = this.#settled(run, found)
+      if (hits === undefined) return undefined
+      const { position } = journal
+      const reading = this.#read(run, this.#cut(run.query, hits), room)
+      // Points that change all the time are read without a pause.
+      const answer = attempt < attemptsMax ? yield* reading : finish(reading)
+      this.#points.hideExpired()
+      // Points can have changed between two steps, and to read a payload can bring a change into effect.
+      if (journal.position === position) return answer
+    }
+  }
+
+  #settled(
+    { query: { filter }, slots, position, replacements }: Run,
+    hits: readonly Hit[],
+  ): readonly Hit[] | undefined {
+    const { searches, attributes } = this.#points
+    if (searches === undefined) return []
+    const { index } = searches
+    return settledHits({
+      ...{ hits, limit: slots.limit, index },
+      touched: attributes.journal.since(position),
+      offersTouched: filter !== undefined || index.replacements !== replacements,
+      matches: filter && ((slot) => attributes.matches(filter, slot)),
+      hitAt: (slot) => searches.hitAt(slot, slots),
+    })
+  }
+
+  /** Without the point that is searched near, and what is too far away. */
+  #cut({ vector, metric, limit, maxDistance }: SearchQuery, hits: readonly Hit[]): readonly Hit[] {
+    const own = typeof vector === 'string' ? this.#points.ids.find(vector) : -1
+    const isIn = ({ slot, distance }: Hit): boolean =>
+      slot !== own && (maxDistance === undefined || inUnits(metric, distance) <= maxDistance)
+    return hits.filter(isIn).slice(0, limit)
+  }
+
+  *#read({ query, slots, filterUs }: Run, hits: readonly Hit[], room: Room): Generator<void, Answer> {
+    const { ids, searches } = this.#points
+    const bytes = new Uint8Array(hits.length * idBytes)
+    for (const [rank, { slot }] of hits.entries()) ids.copyId(slot, bytes, rank * idBytes)
+    const points = searches?.index.liveCount ?? 0
+    return {
+      ids: bytes,
+      distances: hits.map(({ distance }) => inUnits(query.metric, distance)),
+      details: yield* this.#details(query, hits, bytes, room),
+      profile: query.profile === true ? profileOf({ query, slots, points, filterUs }) : undefined,
+    }
+  }
+
+  *#details(
+    { include }: SearchQuery,
+    hits: readonly Hit[],
+    ids: Uint8Array,
+    room: Room,
+  ): Generator<void, readonly HitDetails[] | undefined> {
+    if (include === undefined) return undefined
+    if (!wantsDetails(include)) return hits.map(() => noDetails)
+    const { index } = this.#points.searches!
+    let left = room.detailBytes
+    const details: HitDetails[] = []
+    for (const [rank, { slot }] of hits.entries()) {
+      const each = detailsOf(
+        {
+          payload: () => this.#points.payload(slot, idFromBytes(ids, rank * idBytes)),
+          vector: () => index.read(slot),
+          version: () => this.#points.versionOf(slot),
+        },
+        include,
+      )
+      left -= detailBytes(each)
+      if (left < 0) throw this.#tooManyDetails()
+      details.push(each)
+      // What changes meanwhile is in the journal: then all is read again.
+      if (details.length % detailsPerStep === 0) yield
+    }
+    room.detailBytes = left
+    return details
+  }
+
+  #tooManyDetails(): DatabaseError {
+    const maxDetailBytes = this.#maxDetailBytes
+    return new DatabaseError(
+      'request_too_large',
+      `what include asks for takes more than ${maxDetailBytes} bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each`,
+    )
+  }
+}
+
+/** Results of queries that want nothing but ids and distances. */
+export function plainResults(
+  queries: readonly unknown[],
+  ids: IdLists,
+  distances: Float64Array,
+): SearchResults {
+  return { ids, distances, details: queries.map(() => undefined), profiles: queries.map(() => undefined) }
+}
+
+/** The answers to all queries of a request. */
+export function packed(answers: readonly Answer[]): SearchResults {
+  const bytes = Buffer.concat(answers.map(({ ids }) => ids))
+  const distances = new Float64Array(bytes.length / idBytes)
+  let end = 0
+  const ends = answers.map((answer) => {
+    distances.set(answer.distances, end)
+    end += answer.distances.length
+    return end
+  })
+  return {
+    ids: new IdLists(bytes, ends),
+    distances,
+    details: answers.map(({ details }) => details),
+    profiles: answers.map(({ profile }) => profile),
+  }
+}
+
+/** All steps at once. */
+export function finish<Result>(work: Iterator<void, Result>): Result {
+  for (;;) {
+    const step = work.next()
+    if (step.done) return step.value
+  }
+}
+
+const noDetails: HitDetails = {}
+
+/** Reading so many payloads takes a few tenths of a millisecond. */
+const detailsPerStep = 64
+const attemptsMax = 3

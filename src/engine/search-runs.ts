@@ -1,0 +1,59 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { SearchQuery } from '../base/point.ts'
+import { noWork } from '../index/searcher.ts'
+import type { SearchReport, SlotQuery } from './search-pieces.ts'
+import type { SearchedPoints } from './searched-points.ts'
+import { SlotFilters } from './slot-filters.ts'
+
+/** A query and what it is searched with. */
+export interface Run {
+  readonly query: SearchQuery
+  readonly slots: SlotQuery
+  /** Of the journal, and replacements of the index, when the search began. */
+  readonly position: number
+  readonly replacements: number
+  readonly filterUs: number
+}
+
+/** Makes queries as the api has checked them into queries for slots of the index. Main thread only. */
+export class SearchRuns {
+  readonly #points: SearchedPoints
+  readonly #filters: SlotFilters
+
+  constructor(points: SearchedPoints) {
+    this.#points = points
+    this.#filters = new SlotFilters(points.attributes)
+  }
+
+  /** What a query searches near, and for which slots. */
+  *prepare(query: SearchQuery): Generator<void, Run> {
+    const startMs = performance.now()
+    const { metric, ef, exact, filter, profile } = query
+    const isNear = typeof query.vector === 'string'
+    const vector = typeof query.vector === 'string' ? this.#vectorOf(query.vector) : query.vector
+    // The point itself is found too, and left out.
+    const limit = query.limit + Number(isNear)
+    const matching = filter && (yield* this.#filters.matching(filter))
+    const hasReport = matching !== undefined || profile === true
+    const report: SearchReport | undefined = hasReport ? { work: noWork(), elapsedUs: 0 } : undefined
+    return {
+      query,
+      slots: { vector, metric, limit, ef: Math.max(ef, limit), exact, matching: matching?.slots, report },
+      position: matching?.position ?? this.#points.attributes.journal.position,
+      replacements: this.#points.searches?.index.replacements ?? 0,
+      filterUs: (performance.now() - startMs) * 1000,
+    }
+  }
+
+  #vectorOf(id: string): Float32Array {
+    const { searches, ids } = this.#points
+    const slot = searches === undefined ? -1 : ids.find(id)
+    if (slot === -1) throw new DatabaseError('not_found', `point ${id} to search near not found`)
+    return searches!.index.read(slot)
+  }
+}
+
+/** The runs that can find anything. */
+export function searchedOf(runs: readonly Run[]): number[] {
+  return [...runs.keys()].filter((at) => runs[at]!.slots.matching?.count !== 0)
+}
