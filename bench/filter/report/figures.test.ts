@@ -14,7 +14,8 @@ function result(way: WayName, queriesPerSecond: number, of: Partial<WayResult> =
 }
 
 function cell(...results: readonly WayResult[]): Cell {
-  return { name: 'range', kind: 'range', relation: 'independent', k: 10, share: 0.1, results }
+  const of = { kind: 'range', relation: 'independent', k: 10, wantedShare: 0.1, share: 0.1 } as const
+  return { name: 'range', ...of, results }
 }
 
 const missed = { hasReached: false, recall: 0.5 }

@@ -34,6 +34,11 @@ export function timesOthers(cell: Cell): number | undefined {
   return timesAsFast(cell, [...libraryWays, 'exact', 'post'])
 }
 
+/** A figure of the cells that have it. */
+export function knownOf(cells: readonly Cell[], figure: (cell: Cell) => number | undefined): number[] {
+  return cells.map(figure).filter((each) => each !== undefined)
+}
+
 function timesAsFast(cell: Cell, names: readonly WayName[]): number | undefined {
   const planned = resultOf(cell, 'planned')
   const best = bestOf(cell, names)

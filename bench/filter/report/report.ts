@@ -4,6 +4,7 @@ import { type Cell, resultOf, type WayResult } from '../run/cell.ts'
 import type { SetResult } from '../run/compare.ts'
 import { type WayName, wayNames, ways } from '../ways.ts'
 import { timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
+import { groupTable } from './group-table.ts'
 
 /** The tables of one set, as Markdown. */
 export function reportOf({ set, cells, faults }: SetResult, verdicts: readonly Verdict[]): string {
@@ -16,6 +17,8 @@ export function reportOf({ set, cells, faults }: SetResult, verdicts: readonly V
       `### All ways, k ${k}: queries a second (ef; recall where it is below the target)`,
       table(['', ...waysOf(group)], group.map(speedRow)),
     ]),
+    '### By what the filter has to do with the vectors, and by how many points match',
+    groupTable(cells),
     '### Worst cells',
     table(['', 'cell', 'figure'], worstRows(cells)),
     '### To be reached',

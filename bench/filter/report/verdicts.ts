@@ -1,7 +1,7 @@
 import { median } from '../../shared/median.ts'
 import { atLeast, atMost, type Spell, times, type Verdict } from '../../shared/verdict.ts'
 import { type Cell, resultOf, type WayResult } from '../run/cell.ts'
-import { timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
+import { knownOf, timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
 
 /** What filtered search is to reach, over all cells of a set. */
 export function verdictsOf(cells: readonly Cell[]): Verdict[] {
@@ -13,22 +13,18 @@ export function verdictsOf(cells: readonly Cell[]): Verdict[] {
     atMost('answers with fewer results than there could be', shortOf(planned), 0, whole),
     atMost(
       'time over that of the better of scan and walk, worst cell',
-      extreme(known(cells, timesBetterPlan), Math.max),
+      extreme(knownOf(cells, timesBetterPlan), Math.max),
       2.2,
       times,
     ),
-    atLeast('speed, times the best library, median cell', median(known(cells, timesLibraries)), 3, times),
+    atLeast('speed, times the best library, median cell', median(knownOf(cells, timesLibraries)), 3, times),
     atLeast(
       'speed, times the best of libraries, brute force and filtering afterwards, median cell',
-      median(known(cells, timesOthers)),
+      median(knownOf(cells, timesOthers)),
       3,
       times,
     ),
   ]
-}
-
-function known(cells: readonly Cell[], figure: (cell: Cell) => number | undefined): number[] {
-  return cells.map(figure).filter((each) => each !== undefined)
 }
 
 function meanOf(values: readonly number[]): number | undefined {

@@ -38,6 +38,8 @@ export interface Cell {
   readonly kind: Kind
   readonly relation: Relation
   readonly k: number
+  /** Share of the points that were to match; undefined for filters of real texts. */
+  readonly wantedShare: number | undefined
   /** Share of the points that match, in the mean over the queries. */
   readonly share: number
   readonly results: readonly WayResult[]

@@ -87,8 +87,8 @@ class SetRun {
       }
     }
     const matching = exact.matching.reduce((sum, each) => sum + each, 0) / exact.matching.length
-    const { name, kind, relation } = of
-    return { name, kind, relation, k, share: matching / this.#set.count, results }
+    const { name, kind, relation, share: wantedShare } = of
+    return { name, kind, relation, k, wantedShare, share: matching / this.#set.count, results }
   }
 
   async #measure(task: Task): Promise<WayResult> {
