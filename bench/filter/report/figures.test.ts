@@ -18,16 +18,29 @@ function cell(...results: readonly WayResult[]): Cell {
   return { name: 'range', ...of, results }
 }
 
+/** All of its queries. */
+const walked = { plans: { walk: 100 } }
 const missed = { hasReached: false, recall: 0.5 }
 
 describe('the figures of a cell', () => {
   it('compare the time of the engine with that of the better plan', () => {
-    assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), result('walk', 200))), 2)
-    assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 150), result('walk', 20))), 1.5)
+    assert.equal(
+      timesBetterPlan(cell(result('planned', 100), result('exact', 50), result('walk', 200, walked))),
+      2,
+    )
+    assert.equal(
+      timesBetterPlan(cell(result('planned', 100), result('exact', 150), result('walk', 20, walked))),
+      1.5,
+    )
+  })
+
+  it('leave out a walk that mostly gave way to a scan', () => {
+    const walk = result('walk', 900, { plans: { 'walk, then scan': 50, walk: 50 } })
+    assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), walk)), 0.5)
   })
 
   it('leave out a walk that finds too little, and are unknown where a plan was not measured', () => {
-    const walk = result('walk', 900, missed)
+    const walk = result('walk', 900, { ...missed, ...walked })
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), walk)), 0.5)
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50))), undefined)
     assert.equal(timesBetterPlan(cell(result('exact', 50), walk)), undefined)
@@ -49,7 +62,12 @@ describe('the figures of a cell', () => {
 })
 
 describe('the verdicts', () => {
-  const good = cell(result('planned', 400), result('exact', 100), result('walk', 400), result('zvec', 100))
+  const good = cell(
+    result('planned', 400),
+    result('exact', 100),
+    result('walk', 400, walked),
+    result('zvec', 100),
+  )
 
   it('are reached by cells that are good enough', () => {
     const verdicts = verdictsOf([good, good])
@@ -63,7 +81,7 @@ describe('the verdicts', () => {
     const bad = cell(
       result('planned', 100, { recall: 0.9, short: 2 }),
       result('exact', 300),
-      result('walk', 10),
+      result('walk', 10, walked),
       result('zvec', 100),
     )
     const [mean, worst, short, plan, libraries] = verdictsOf([good, good, bad])

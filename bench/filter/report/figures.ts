@@ -13,15 +13,24 @@ export function bestOf(cell: Cell, names: readonly WayName[]): WayResult | undef
 }
 
 /**
+ * Whether most searches of the forced walk were walks. Where too few points match, the index gives a walk up at once and scans:
+ * that is the other plan, without what the engine adds to it.
+ */
+export function hasWalked({ plans, queries }: WayResult): boolean {
+  return 2 * (plans.walk ?? 0) > queries
+}
+
+/**
  * How many times as long as the better plan the engine took: the scan of all matching points, or the walk, where it finds
  * enough, with its best ef.
  */
 export function timesBetterPlan(cell: Cell): number | undefined {
   const planned = resultOf(cell, 'planned')
-  const plans = [resultOf(cell, 'exact'), resultOf(cell, 'walk')]
-  const speeds = plans.filter((each) => each?.hasReached).map((each) => each!.queriesPerSecond)
-  if (planned === undefined || plans.includes(undefined) || speeds.length === 0) return undefined
-  return Math.max(...speeds) / planned.queriesPerSecond
+  const scan = resultOf(cell, 'exact')
+  const walk = resultOf(cell, 'walk')
+  if (planned === undefined || scan === undefined || walk === undefined) return undefined
+  const walked = walk.hasReached && hasWalked(walk) ? walk.queriesPerSecond : 0
+  return Math.max(scan.queriesPerSecond, walked) / planned.queriesPerSecond
 }
 
 /** How many times as fast as the best library the engine was. */

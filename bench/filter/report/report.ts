@@ -3,7 +3,7 @@ import { type Verdict, verdictTable } from '../../shared/verdict.ts'
 import { type Cell, resultOf, type WayResult } from '../run/cell.ts'
 import type { SetResult } from '../run/compare.ts'
 import { type WayName, wayNames, ways } from '../ways.ts'
-import { timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
+import { hasWalked, timesBetterPlan, timesLibraries, timesOthers } from './figures.ts'
 import { groupTable } from './group-table.ts'
 
 /** The tables of one set, as Markdown. */
@@ -91,7 +91,11 @@ function speedRow(cell: Cell, _: number, cells: readonly Cell[]): string[] {
 function speedOf(result: WayResult | undefined): string {
   if (result === undefined) return '-'
   const { way, ef, hasReached, recall, queriesPerSecond } = result
-  const notes = [...(ways[way].isTuned ? [`ef ${ef}`] : []), ...(hasReached ? [] : [recall.toFixed(2)])]
+  const isScan = way === 'walk' && !hasWalked(result)
+  const notes = [
+    ...(ways[way].isTuned ? [isScan ? 'scans' : `ef ${ef}`] : []),
+    ...(hasReached ? [] : [recall.toFixed(2)]),
+  ]
   return `${shown(queriesPerSecond)}${notes.length === 0 ? '' : ` (${notes.join('; ')})`}`
 }
 
