@@ -613,7 +613,7 @@ describe('vicinal query, get and delete', () => {
     const json = await desk.vicinal('query', '--vector-file', file, '--limit', '1', '--json')
     assert.equal(
       json.stdout,
-      `{"id":"${far}","payload":{"content_type":"Text","content":"far \\"away\\""}}\n`,
+      `{"id":"${far}","distance":0,"payload":{"content_type":"Text","content":"far \\"away\\""}}\n`,
     )
     const rows = desk.file('rows.i8', Buffer.of(0, 0, 7, 7))
     const row = await desk.vicinal(

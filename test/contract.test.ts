@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import type { ApiContext } from '../src/api/call.ts'
+import { type ApiContext, httpFields } from '../src/api/call.ts'
 import { operations } from '../src/api/operations.ts'
 import { metrics } from '../src/base/point.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
@@ -53,27 +53,30 @@ async function inProcessAccess(): Promise<Access> {
     return { context: { database: collection, collections: noCollections, limits: service.config }, close }
   }
   let opened = await open()
-  const call = { fields: { queryVector: 'vector' } } as const
+  const call = { fields: httpFields } as const
   const input = ({ vector, payload }: ContractPoint): object => ({
     vector: Float32Array.from(vector),
     payload,
   })
   const client: ContractClient = {
     insert: (point) => operations.InsertVector(opened.context, input(point), call),
-    insertBatch: (points) =>
-      operations.InsertVectorsBatch(opened.context, { vectors: points.map(input) }, call),
-    async get(id) {
-      const { version, ...point } = await operations.GetPoint(opened.context, { id }, call)
-      return point
+    async insertBatch(points) {
+      const { ids } = await operations.InsertVectorsBatch(
+        opened.context,
+        { vectors: points.map(input) },
+        call,
+      )
+      return ids as readonly string[]
     },
+    get: (id) => operations.GetPoint(opened.context, { id }, call),
     async delete(id) {
       await operations.DeletePoint(opened.context, { id }, call)
     },
     async search({ vector, metric, ...rest }) {
       const query = { ...rest, similarity: metric, vector: Float32Array.from(vector) }
       const found = await operations.SearchPoints(opened.context, query, call)
-      assert.equal(found.length, 1)
-      return found.strings()[0]!
+      assert.equal(found.results.ids.length, 1)
+      return found.results.ids.strings()[0]!
     },
     async searchBatch(all) {
       const queries = all.map(({ vector, metric, ...rest }) => ({
@@ -81,7 +84,7 @@ async function inProcessAccess(): Promise<Access> {
         similarity: metric,
         vector: Float32Array.from(vector),
       }))
-      return (await operations.SearchPointsBatch(opened.context, { queries }, call)).strings()
+      return (await operations.SearchPointsBatch(opened.context, { queries }, call)).results.ids.strings()
     },
     async close() {},
   }

@@ -432,7 +432,7 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
       ['GET /points/search', 405, 'POST'],
       ['DELETE /points/search', 405, 'POST'],
       ['GET /points/search/batch', 405, 'POST'],
-      [`POST /points/${unknownId}`, 405, 'GET, HEAD, DELETE'],
+      [`POST /points/${unknownId}`, 405, 'GET, HEAD, DELETE, PUT, PATCH'],
       ['OPTIONS /health', 405, 'GET, HEAD'],
       ['POST /metrics', 405, 'GET, HEAD'],
       ['DELETE /docs/openapi.yaml', 405, 'GET, HEAD'],

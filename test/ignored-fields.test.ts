@@ -9,12 +9,12 @@ const query = { vector, similarity: 'Cosine', limit: 1 }
 /** What each endpoint is sent, what it answers, and which fields it says that it has ignored. */
 const cases: readonly (readonly [path: string, body: unknown, status: number, ignored: string | null])[] = [
   ['/points', { vector, payload }, 201, null],
-  ['/points', { vector, payload, filtr: { a: [1] }, id: 1 }, 201, 'filtr, id'],
+  ['/points', { vector, payload, filtr: { a: [1] }, Id: 1 }, 201, 'filtr, Id'],
   [
     '/points',
-    { vector, payload: { ...payload, attributes: {} }, metadata: {} },
+    { vector, payload: { ...payload, attribute: {} }, metadata: {} },
     201,
-    'payload.attributes, metadata',
+    'payload.attribute, metadata',
   ],
   ['/points', { vectr: vector, payload }, 400, 'vectr'],
   ['/points', { filter: {}, vector: 'x', payload }, 400, 'filter'],
@@ -31,7 +31,7 @@ const cases: readonly (readonly [path: string, body: unknown, status: number, ig
       more: null,
     },
     201,
-    'on_error, vectors[].metadata, vectors[].payload.tags, more',
+    'vectors[].metadata, vectors[].payload.tags, more',
   ],
   [
     '/points/batch',
@@ -40,8 +40,9 @@ const cases: readonly (readonly [path: string, body: unknown, status: number, ig
     'points, vectors[].meta',
   ],
   ['/points/search', query, 200, null],
-  ['/points/search', { ...query, EF: 9, filter: { a: 1 } }, 200, 'EF, filter'],
-  ['/points/search', { ...query, filter: {}, limit: 0 }, 400, 'filter'],
+  ['/points/search', { ...query, EF: 9, filters: { a: 1 } }, 200, 'EF, filters'],
+  ['/points/search', { ...query, filters: {}, limit: 0 }, 400, 'filters'],
+  ['/points/search/batch', { queries: [query], on_error: 'continue' }, 200, 'on_error'],
   ['/points/search/batch', { queries: [query] }, 200, null],
   [
     '/points/search/batch',

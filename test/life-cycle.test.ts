@@ -192,7 +192,7 @@ describe('a start', () => {
     await using directory = await temporaryDirectory()
     {
       await using server = await ServerProcess.start(directory.path)
-      await createHttpClient({ baseUrl: server.httpUrl }).insert(point)
+      await createHttpClient({ baseUrl: server.httpUrl, retries: 0 }).insert(point)
     }
     const path = join(directory.path, 'vectors.rows')
     const rows = await readFile(path)
@@ -214,7 +214,7 @@ describe('a start', () => {
     await using directory = await temporaryDirectory()
     {
       await using server = await ServerProcess.start(directory.path)
-      await createHttpClient({ baseUrl: server.httpUrl }).insert(point)
+      await createHttpClient({ baseUrl: server.httpUrl, retries: 0 }).insert(point)
       server.command.kill('SIGTERM')
       await server.command.ended
     }
@@ -302,8 +302,8 @@ describe('a running server', () => {
     assert.equal(early.status, 503)
     assert.equal(early.headers.get('retry-after'), '1')
     assert.equal((await fetch(`${httpUrl}/health`)).status, 200)
-    await assert.rejects(createHttpClient({ baseUrl: httpUrl }).insert(point), { reason: 'not_ready' })
-    const grpc = createGrpcClient({ address: grpcAddress, apiKey })
+    await assert.rejects(createHttpClient({ baseUrl: httpUrl, retries: 0 }).insert(point), { reason: 'not_ready' })
+    const grpc = createGrpcClient({ address: grpcAddress, apiKey, retries: 0 })
     closers.defer(() => grpc.close())
     await assert.rejects(grpc.insert(point), { reason: 'not_ready' })
     assert.equal(await grpcHealth(grpcAddress), 'NOT_SERVING')
@@ -320,7 +320,7 @@ describe('a running server', () => {
     await using server = await ServerProcess.start(directory.path, settings)
     assert.doesNotMatch(server.command.stdout, /HTTP listens/)
     await assert.rejects(fetch(`http://127.0.0.1:${port}/health`))
-    const grpc = createGrpcClient({ address: server.grpcAddress, apiKey })
+    const grpc = createGrpcClient({ address: server.grpcAddress, apiKey, retries: 0 })
     await grpc.insert(point)
     await grpc.close()
   })
@@ -334,7 +334,7 @@ describe('a running server', () => {
       [generated, 'invalid_argument'],
       ['a-wrong-key-that-came-in', 'unauthenticated'],
     ] as const) {
-      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey: key })
+      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey: key, retries: 0 })
       await assert.rejects(grpc.get('nonsense'), { reason })
       await grpc.close()
     }
@@ -355,12 +355,12 @@ describe('a running server', () => {
     let ids: readonly string[]
     {
       await using server = await ServerProcess.start(directory.path, settings)
-      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey })
+      const grpc = createGrpcClient({ address: server.grpcAddress, apiKey, retries: 0 })
       ids = await grpc.insertBatch([point, { ...point, vector: [4, 5, 6] }])
       await grpc.close()
     }
     await using server = await ServerProcess.start(directory.path, settings)
-    const http = createHttpClient({ baseUrl: server.httpUrl })
+    const http = createHttpClient({ baseUrl: server.httpUrl, retries: 0 })
     assert.deepEqual(
       await http.search({ vector: [4, 5, 6], metric: 'Euclidean', limit: 9 }),
       [...ids].reverse(),

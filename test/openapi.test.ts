@@ -33,6 +33,7 @@ interface PathItem {
   readonly get?: Operation
   readonly put?: Operation
   readonly post?: Operation
+  readonly patch?: Operation
   readonly delete?: Operation
 }
 
@@ -159,10 +160,12 @@ describe('the OpenAPI description', () => {
         declared.every((parameter) => parameter.in === 'path' && parameter.required === true),
         path,
       )
-      // Which operations take which headers is tested where they do.
-      const headers = (operation.parameters ?? []).map(parameterOf)
+      // Which operations take which headers and query parameters is tested where they do.
+      const others = (operation.parameters ?? []).map(parameterOf)
       assert.ok(
-        headers.every((parameter) => parameter.in === 'header' && parameter.required !== true),
+        others.every(
+          (parameter) => ['header', 'query'].includes(parameter.in) && parameter.required !== true,
+        ),
         path,
       )
     }
@@ -243,7 +246,7 @@ describe('the OpenAPI description and the server', () => {
 
   /** Routes that are no operations of their own: HEAD beside GET, what the page loads, refusals. */
   function isPart(method: string, path: string): boolean {
-    const refused = method !== 'post' && /\/points\/(search|batch)$/.test(path)
+    const refused = method !== 'post' && /\/points\/[a-z]+$/.test(path)
     return method === 'head' || refused || (path.startsWith('/docs/') && path !== '/docs/openapi.yaml')
   }
 
@@ -298,12 +301,43 @@ describe('the OpenAPI description and the server', () => {
   const point = { vector: [0.5, -1.5], payload: { content_type: 'Text', content: 'x' } }
   const query = { vector: [0.5, -1.5], similarity: 'Manhattan', limit: 3 }
   const missingId = '11111111-2222-4333-8444-555555555555'
+  const chosenId = '22222222-3333-4444-8555-666666666666'
   const bodies: Readonly<Record<string, unknown>> = {
     '/points': point,
     '/points/batch': { vectors: [point, point] },
     '/points/search': query,
     '/points/search/batch': { queries: [query, { ...query, ef: 10 }] },
+    '/points/list': {},
+    '/points/count': {},
+    '/points/facets': { paths: ['n'] },
+    '/points/update': { filter: { n: 1 }, set: { m: 1 } },
+    '/points/delete': { filter: { n: 1 } },
   }
+  /** No operation on points takes this. */
+  const wrongBody = { vector: 1, vectors: 1, queries: 1, filter: 1, paths: 1 }
+  const rich = {
+    ...point,
+    payload: {
+      ...point.payload,
+      attributes: { n: 1, at: { $date: '2026-11-22T10:00:00Z' } },
+      ttl_seconds: 3600,
+    },
+  }
+  const include = { distance: true, payload: true, vector: true, version: true }
+  const detailed = { ...query, filter: { n: 1 }, include, exact: true, max_distance: 1e9, profile: true }
+  /** Bodies of the extended interface, in an order in which all succeed. */
+  const extended: readonly (readonly [path: string, body: object])[] = [
+    ['/points', rich],
+    ['/points/batch', { vectors: [rich, { vector: [1] }], on_error: 'continue' }],
+    ['/points/search', detailed],
+    ['/points/search/batch', { queries: [detailed, query, { ...query, include: {} }] }],
+    ['/points/list', {}],
+    ['/points/list', { filter: { n: 1 }, limit: 1, include: { ...include, distance: false } }],
+    ['/points/count', { filter: { n: { $gte: 1 } } }],
+    ['/points/facets', { paths: ['n', 'at'], limit: 5 }],
+    ['/points/update', { filter: { n: 1 }, set: { m: true }, limit: 1 }],
+    ['/points/delete', { filter: { n: 1 }, dry_run: true }],
+  ]
   /** What the paths of points begin with, for the default collection and for any. */
   const below = '/collections/{collection}'
   const bases = ['', below]
@@ -347,6 +381,34 @@ describe('the OpenAPI description and the server', () => {
     assert.equal(yaml, source)
   })
 
+  it('agree on the answers of the extended interface', async () => {
+    const { httpUrl } = service
+    const put = '/collections/{name}'
+    await check(httpUrl, 'put', put, 201, { path: filled(put, { name: 'extended' }), body: { dimension: 2 } })
+    for (const base of bases) {
+      const at = (path: string): string => filled(base + path, { collection: 'extended', id: chosenId })
+      for (const [path, body] of extended) {
+        const validate = bodyValidator('post', base + path)
+        // An item that cannot be stored is not what the description asks for.
+        if (!('on_error' in body)) assert.ok(validate(body), `${path}: ${ajv.errorsText(validate.errors)}`)
+        const status = path === '/points' || path === '/points/batch' ? 201 : 200
+        await check(httpUrl, 'post', base + path, status, { path: at(path), body })
+      }
+      const path = `${base}/points/{id}`
+      const ofPoint = { path: at('/points/{id}') }
+      await check(httpUrl, 'patch', path, 404, { ...ofPoint, body: { content: 'y' } })
+      await check(httpUrl, 'put', path, 201, { ...ofPoint, body: rich })
+      await check(httpUrl, 'put', path, 200, { ...ofPoint, body: rich })
+      await check(httpUrl, 'put', path, 412, { ...ofPoint, body: { ...rich, when: { absent: true } } })
+      await check(httpUrl, 'patch', path, 200, { ...ofPoint, body: { set: { n: 2 }, expires_at: null } })
+      await check(httpUrl, 'patch', path, 412, { ...ofPoint, body: { content: 'y', when: { version: 0 } } })
+      const withVersion = await check(httpUrl, 'get', path, 200, { path: `${ofPoint.path}?version=true` })
+      assert.ok('version' in JSON.parse(withVersion))
+      const conflict = { path: at('/points'), body: { ...point, id: chosenId } }
+      await check(httpUrl, 'post', `${base}/points`, 409, conflict)
+    }
+  })
+
   function bodyValidator(method: string, path: string): ValidateFunction {
     return validatorAt(`/paths/${escaped(path)}/${method}/requestBody/content/application~1json/schema`)
   }
@@ -358,7 +420,7 @@ describe('the OpenAPI description and the server', () => {
     for (const [path, body] of posted) {
       const validate = bodyValidator('post', path)
       assert.ok(validate(body), ajv.errorsText(validate.errors))
-      for (const wrong of [{}, [], null, { ...(body as object), vector: 'x', vectors: 1, queries: 1 }]) {
+      for (const wrong of [[], null, wrongBody, { ...(body as object), ...wrongBody }]) {
         assert.equal(validate(wrong), false, `${path} ${JSON.stringify(wrong)}`)
       }
     }
@@ -415,7 +477,7 @@ describe('the OpenAPI description and the server', () => {
       await check(httpUrl, method, path, 400, { ...request, path: inside('No') })
       await check(httpUrl, method, path, 404, { ...request, path: inside('missing') })
       if (requestBody === undefined) continue
-      await check(httpUrl, method, path, 400, { body: {}, path: inside('small') })
+      await check(httpUrl, method, path, 400, { body: wrongBody, path: inside('small') })
     }
     const inSmall = { path: `${path}/points/${missingId}` }
     assert.equal(await check(httpUrl, 'get', `${below}/points/{id}`, 404, inSmall), 'Point not found')
@@ -423,7 +485,7 @@ describe('the OpenAPI description and the server', () => {
 
   it('agree on every refusal', async () => {
     for (const path of Object.keys(bodies)) {
-      await check(service.httpUrl, 'post', path, 400, { body: {} })
+      await check(service.httpUrl, 'post', path, 400, { body: wrongBody })
       await check(service.httpUrl, 'post', path, 413, { body: 'x'.repeat(3000) })
       await check(service.httpUrl, 'post', path, 415, { body: {}, type: 'text/plain' })
     }
@@ -457,7 +519,7 @@ describe('the OpenAPI description and the server', () => {
       )
       assert.ok(failing.length > 0)
       for (const { path, method } of failing) {
-        const body = bodies[path]
+        const body = bodies[path] ?? (['put', 'patch'].includes(method) ? point : undefined)
         const request = { path: filled(path, { id: missingId }), ...(body === undefined ? {} : { body }) }
         const text = await check(`http://127.0.0.1:${server.port}`, method, path, Number(status), request)
         assert.doesNotMatch(text, /secret/)
@@ -470,14 +532,15 @@ describe('the OpenAPI description and the server', () => {
   it('agree on what may fail at all', () => {
     for (const { path, method, operation } of operations.filter((each) => each.path.includes('/points'))) {
       const isBelow = path.startsWith(below)
-      const writes = !path.includes('search') && method !== 'get'
+      const writes = method !== 'get' && !/\/(search|list|count|facets)/.test(path)
       const waits = method !== 'get'
       for (const status of ['400', '401', '500', '503'])
         assert.ok(status in operation.responses, `${path} ${status}`)
       assert.equal('507' in operation.responses, writes, `${method} ${path}`)
       assert.equal('429' in operation.responses, waits, `${method} ${path}`)
-      assert.equal('413' in operation.responses, method === 'post', `${method} ${path}`)
-      assert.equal('404' in operation.responses, method === 'get' || isBelow, `${method} ${path}`)
+      assert.equal('413' in operation.responses, !['get', 'delete'].includes(method), `${method} ${path}`)
+      const needsPoint = method === 'get' || method === 'patch'
+      assert.equal('404' in operation.responses, needsPoint || isBelow, `${method} ${path}`)
     }
   })
 })

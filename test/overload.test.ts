@@ -34,8 +34,8 @@ describe('a busy service', () => {
   before(async () => {
     service = await startTestService({ MAX_QUEUED_QUERIES: String(maxQueuedQueries) })
     clients = {
-      grpc: createGrpcClient({ address: service.grpcAddress, apiKey }),
-      http: createHttpClient({ baseUrl: service.httpUrl }),
+      grpc: createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 }),
+      http: createHttpClient({ baseUrl: service.httpUrl, retries: 0 }),
     }
     const payload = { contentType: 'Text', content: '' } as const
     await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
@@ -100,7 +100,7 @@ describe('a busy service', () => {
   })
 
   it('drops the work of a gRPC call whose deadline passes', async () => {
-    const impatient = createGrpcClient({ address: service.grpcAddress, apiKey, timeoutMs: 500 })
+    const impatient = createGrpcClient({ address: service.grpcAddress, apiKey, timeoutMs: 500, retries: 0 })
     const answered = await outcomes('grpc', 'ok')
     const late = impatient.searchBatch(queriesOf(maxQueuedQueries * 5))
     await assert.rejects(late, { reason: 'deadline_exceeded' })
@@ -134,7 +134,7 @@ describe('a busy service', () => {
 
   it('answers single searches on the connection of a batch of 10,000, before that batch', async () => {
     await service.restart({ MAX_QUEUED_QUERIES: '20000' })
-    const client = createGrpcClient({ address: service.grpcAddress, apiKey })
+    const client = createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 })
     let ended = false
     const batch = client.searchBatch(queriesOf(10_000)).then(() => {
       ended = true

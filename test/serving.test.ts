@@ -58,8 +58,8 @@ describe('a service that many requests reach at once', () => {
 
   function connect(): void {
     clients = {
-      grpc: createGrpcClient({ address: service.grpcAddress, apiKey }),
-      http: createHttpClient({ baseUrl: service.httpUrl }),
+      grpc: createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 }),
+      http: createHttpClient({ baseUrl: service.httpUrl, retries: 0 }),
     }
   }
 

@@ -1,17 +1,20 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { noCollections } from '../../test/support/no-collections.ts'
+import { idAnswer } from '../../test/support/search-answers.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import type { NewPoint } from '../base/point.ts'
-import type { ApiContext, Call, Database } from './call.ts'
+import type { SearchResults } from '../base/search-results.ts'
+import type { Inserted } from '../engine/database.ts'
+import { type ApiContext, type Call, type Database, httpFields } from './call.ts'
 import { insertVectorsBatch } from './insert-vectors-batch.ts'
 import { searchPointsBatch } from './search-points-batch.ts'
 import type { PointInput, SearchInput } from './validation.ts'
 
 /** Batches so large that they make way for others, and what those can do meanwhile. */
 
-const fields = { queryVector: 'vector' } as const
+const fields = httpFields
 const payload = { contentType: 'Text', content: '' }
 
 /** A database that only notes what it was given, and whose dimension can change at any time. */
@@ -24,14 +27,14 @@ class NotingDatabase {
     this.dimension = dimension
   }
 
-  async insert(points: readonly NewPoint[]): Promise<readonly string[]> {
+  async insert(points: readonly NewPoint[]): Promise<Inserted> {
     this.inserted.push(points)
-    return points.map((_, index) => String(index))
+    return { ids: points.map((_, index) => String(index)), errors: [] }
   }
 
-  async search(queries: readonly unknown[]): Promise<IdLists> {
+  async search(queries: readonly unknown[]): Promise<SearchResults> {
     this.searches += 1
-    return IdLists.of(queries.map(() => []))
+    return idAnswer(IdLists.of(queries.map(() => []))).results
   }
 }
 
@@ -65,7 +68,7 @@ describe('a batch that is decoded in turns', () => {
         yield* slowly(1, { vector: Float32Array.of(index), payload }, () => {})
       }
     }
-    const ids = await insertVectorsBatch(contextOf(database), { vectors: items() }, { fields })
+    const { ids } = await insertVectorsBatch(contextOf(database), { vectors: items() }, { fields })
     assert.equal(ids.length, 50)
     assert.deepEqual(
       database.inserted[0]!.map(({ vector }) => vector[0]),

@@ -18,16 +18,26 @@ export interface ApiContext {
   readonly limits: Limits
 }
 
-/**
- * What a transport knows about one call. `fields` gives the transport's own names for fields that the two
- * spell differently, so that a message names what the caller sent.
- */
+/** A transport's own names for fields that the two spell differently, so that a message names what the caller sent. */
+export interface FieldNames {
+  readonly queryVector: 'query_vector' | 'vector'
+  readonly nearId: 'near_id' | 'id'
+  /** What comes before the fields of a patch: over HTTP they are fields of the body. */
+  readonly patch: 'patch.' | ''
+}
+
+export const grpcFields: FieldNames = { queryVector: 'query_vector', nearId: 'near_id', patch: 'patch.' }
+export const httpFields: FieldNames = { queryVector: 'vector', nearId: 'id', patch: '' }
+
+/** What a transport knows about one call. */
 export interface Call {
-  readonly fields: { readonly queryVector: 'query_vector' | 'vector' }
+  readonly fields: FieldNames
   /** Name or alias of the collection that the call is about; absent for the default one. */
   readonly collection?: string | undefined
   /** What came as `idempotency-key`, header or metadata. */
   readonly idempotencyKey?: string | undefined
+  /** What came as `version`, query parameter or metadata: whether the answer to GetPoint has the version. */
+  readonly version?: string | undefined
   /** Aborts when the caller has gone or its deadline has passed. */
   readonly signal?: AbortSignal
   /**

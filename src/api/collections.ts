@@ -8,7 +8,7 @@ import {
 } from '../base/collection.ts'
 import { dimensionMax } from '../base/point.ts'
 import { type ApiContext, invalid } from './call.ts'
-import type { IntegerInput } from './validation.ts'
+import { checkWhole, type IntegerInput } from './checks.ts'
 
 /** The operations on collections themselves, and the checks of their names. */
 
@@ -54,7 +54,8 @@ export async function putCollection(
   { name, dimension, hnsw = {} }: PutCollectionInput,
 ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
   const settings: CollectionSettings = {
-    dimension: checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
+    dimension:
+      dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
     hnsw: checkHnsw(hnsw),
   }
   return await collections.put(checkName(name, 'name'), settings)
@@ -97,20 +98,12 @@ export function checkName(name: string | undefined, field: string): string {
 
 function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {
   return {
-    m: checkWhole(m, 'hnsw.m', hnswBounds.m),
-    efConstruction: checkWhole(efConstruction, 'hnsw.ef_construction', hnswBounds.efConstruction),
+    m: m === undefined ? undefined : checkWhole(m, 'hnsw.m', hnswBounds.m),
+    efConstruction:
+      efConstruction === undefined
+        ? undefined
+        : checkWhole(efConstruction, 'hnsw.ef_construction', hnswBounds.efConstruction),
   }
-}
-
-function checkWhole(
-  value: IntegerInput | undefined,
-  field: string,
-  { min, max }: { readonly min: number; readonly max: number },
-): number | undefined {
-  if (value === undefined) return undefined
-  const isWhole = typeof value === 'bigint' || Number.isInteger(value)
-  if (isWhole && value >= min && value <= max) return Number(value)
-  throw invalid(`${field} is ${value}, it must be a whole number from ${min} to ${max}`)
 }
 
 /** This many fit into one commit without delaying others. */

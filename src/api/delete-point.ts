@@ -1,5 +1,5 @@
 import type { ApiContext, Call } from './call.ts'
-import { checkId } from './validation.ts'
+import { checkId } from './checks.ts'
 
 export interface PointIdInput {
   readonly id?: string | undefined

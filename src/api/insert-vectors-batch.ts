@@ -1,35 +1,201 @@
+import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { NewPoint } from '../base/point.ts'
-import type { ApiContext, Call } from './call.ts'
-import { identityOf } from './request-identity.ts'
-import { type BatchItems, checkBatch, checkPoint, type PointInput, recheckDimension } from './validation.ts'
+import { Turn } from '../base/turns.ts'
+import { wrongDimension } from '../base/wrong-dimension.ts'
+import type { Inserted, ItemError } from '../engine/database.ts'
+import { type ApiContext, type Call, invalid } from './call.ts'
+import { checkEnum, type EnumInput } from './checks.ts'
+import { nameConflict } from './insert-vector.ts'
+import { identityOf, type RequestIdentityBuilder } from './request-identity.ts'
+import { type BatchItems, checkPoint, type PointInput } from './validation.ts'
+
+export type { ItemError }
 
 export interface InsertVectorsBatchInput {
   readonly vectors?: BatchItems<PointInput> | undefined
+  /** Absent: `abort`. */
+  readonly onError?: OnErrorInput | undefined
 }
+
+/** What to do about items that cannot be stored. The field may come behind the items in the request. */
+export interface OnErrorInput {
+  /** The field's value; known when all items have been read. */
+  readonly value: EnumInput | undefined
+  /** Finds the value before that, in the whole request; yields when it takes long. */
+  find(): Generator<undefined, EnumInput | undefined, void>
+}
+
+/** Ids by item. `errors` are there for a request that goes on after them: then the ids of these items are null. */
+export interface InsertedBatch {
+  readonly ids: readonly (string | null)[]
+  readonly errors?: readonly ItemError[] | undefined
+}
+
+export const errorRules = ['abort', 'continue'] as const
 
 /**
  * Stores all the points as one atomic unit and resolves with their ids in input order; an empty batch
  * stores nothing. On an empty database the first item fixes the dimension that the others must have.
- * Fails with `invalid_argument`, naming the first bad item; then nothing is stored. A call with an idempotency key
- * stores its points once, however often it is repeated; `key_reused` when it brings others.
+ * Fails with `invalid_argument`, naming the first bad item; then nothing is stored. With `on_error: continue` it stores
+ * what can be stored and reports the rest. A call with an idempotency key stores its points once, however often it is
+ * repeated; `key_reused` when it brings others.
  */
 export async function insertVectorsBatch(
   context: ApiContext,
   input: InsertVectorsBatchInput,
   call: Call,
-): Promise<readonly string[]> {
+): Promise<InsertedBatch> {
   const identity = identityOf(call, 'InsertVectorsBatch')
-  let dimension = context.database.dimension
-  const check = (item: PointInput, path: string): NewPoint => {
-    const point = checkPoint(item, dimension, path)
-    dimension ??= point.vector.length
-    identity?.add(point)
-    return point
-  }
-  const points = await checkBatch(input.vectors, 'vectors', check, call.signal)
-  recheckDimension(points, dimension, context.database.dimension, (index) => `vectors[${index}].vector`)
+  const items = new BatchChecker(context, identity, input.onError)
+  await items.read(input.vectors, call.signal)
+  items.recheckDimension()
+  const continues = items.continues
+  const { points, errors } = items
   call.decoded?.()
-  if (points.length === 0) return []
-  const { ids } = await context.database.insert(points, { signal: call.signal, identity: identity?.whole() })
-  return ids as readonly string[]
+  if (points.length === 0) return answerOf(items, { ids: [], errors: [] })
+  if (continues) identity?.addContinue(errors.map(({ index }) => index))
+  const inserted = await context.database.insert(points, {
+    signal: call.signal,
+    identity: identity?.whole(),
+    ...(continues ? { onError: 'continue' } : {}),
+  })
+  return answerOf(items, inserted)
 }
+
+/** Checks the items of a batch in turns, and keeps those that can be stored apart from those that cannot. */
+class BatchChecker {
+  /** Those that can be stored. */
+  points: NewPoint[] = []
+  readonly errors: ItemError[] = []
+  readonly #context: ApiContext
+  readonly #identity: RequestIdentityBuilder | undefined
+  readonly #onError: OnErrorInput | undefined
+  readonly #dimensionBefore: number | undefined
+  #dimension: number | undefined
+  #items = 0
+  /** Whether to go on after a bad item: undefined until there is one. */
+  #continues: boolean | undefined
+
+  constructor(
+    context: ApiContext,
+    identity: RequestIdentityBuilder | undefined,
+    onError: OnErrorInput | undefined,
+  ) {
+    this.#context = context
+    this.#identity = identity
+    this.#onError = onError
+    this.#dimensionBefore = context.database.dimension
+    this.#dimension = this.#dimensionBefore
+  }
+
+  /** How many items there are. */
+  get length(): number {
+    return this.#items
+  }
+
+  /** Whether the request goes on after bad items; call when all items have been read. */
+  get continues(): boolean {
+    return isContinue(this.#onError?.value)
+  }
+
+  async read(items: BatchItems<PointInput> | undefined, signal: AbortSignal | undefined): Promise<void> {
+    if (items === undefined) throw invalid('vectors is missing')
+    const turn = new Turn()
+    for (const item of items) {
+      const fault = item === undefined ? undefined : this.#faultOf(item)
+      if (fault !== undefined) await this.#note(fault, turn)
+      if (!turn.isOver) continue
+      await turn.next()
+      if (signal?.aborted) throw cancellation(signal)
+    }
+  }
+
+  /** While the batch yielded, another call can have stored the first point, of another dimension. */
+  recheckDimension(): void {
+    const { dimension } = this.#context.database
+    if (dimension === undefined || dimension === this.#dimensionBefore) return
+    const indexes = this.indexes()
+    const fits: NewPoint[] = []
+    for (const [at, point] of this.points.entries()) {
+      if (point.vector.length === dimension) {
+        fits.push(point)
+        continue
+      }
+      const index = indexes[at]!
+      const error = wrongDimension(`vectors[${index}].vector`, point.vector.length, dimension)
+      if (!this.continues) throw error
+      this.errors.push({ index, error })
+    }
+    this.errors.sort((a, b) => a.index - b.index)
+    this.points = fits
+  }
+
+  /** The item of each point. */
+  indexes(): number[] {
+    const bad = new Set(this.errors.map(({ index }) => index))
+    return Array.from({ length: this.#items }, (_, index) => index).filter((index) => !bad.has(index))
+  }
+
+  #faultOf(item: PointInput | DatabaseError): DatabaseError | undefined {
+    const index = this.#items
+    this.#items += 1
+    if (item instanceof DatabaseError) return item
+    try {
+      const point = checkPoint(item, this.#dimension, `vectors[${index}].`)
+      this.#dimension ??= point.vector.length
+      this.#identity?.add(point, item.payload?.ttlSeconds)
+      this.points.push(point)
+      return undefined
+    } catch (error) {
+      if (error instanceof DatabaseError) return error
+      throw error
+    }
+  }
+
+  async #note(error: DatabaseError, turn: Turn): Promise<void> {
+    this.#continues ??= await this.#findContinues(turn)
+    if (!this.#continues) throw error
+    if (this.errors.length === itemErrorsMax) {
+      throw invalid(`more than ${itemErrorsMax} of vectors are invalid; one of them: ${error.message}`)
+    }
+    this.errors.push({ index: this.#items - 1, error })
+  }
+
+  async #findContinues(turn: Turn): Promise<boolean> {
+    if (this.#onError === undefined) return false
+    try {
+      const steps = this.#onError.find()
+      for (;;) {
+        const { done, value } = steps.next()
+        if (done) return isContinue(value)
+        if (turn.isOver) await turn.next()
+      }
+    } catch (error) {
+      // The rest of the request is malformed: the bad item was there before.
+      if (error instanceof DatabaseError) return false
+      throw error
+    }
+  }
+}
+
+function isContinue(value: EnumInput | undefined): boolean {
+  return value !== undefined && checkEnum(value, errorRules, 'on_error') === 'continue'
+}
+
+/** Ids and errors by item of the request, from those by point. */
+function answerOf(items: BatchChecker, inserted: Inserted): InsertedBatch {
+  if (!items.continues) return { ids: inserted.ids }
+  if (items.errors.length === 0 && inserted.errors.length === 0) return inserted
+  const indexes = items.indexes()
+  const ids = new Array<string | null>(items.length).fill(null)
+  for (const [at, id] of inserted.ids.entries()) ids[indexes[at]!] = id
+  const refused = inserted.errors.map(({ index: at, error }): ItemError => {
+    const index = indexes[at]!
+    const named = nameConflict(error, items.points[at]!, `vectors[${index}].`)
+    return { index, error: named as DatabaseError }
+  })
+  return { ids, errors: [...items.errors, ...refused].sort((a, b) => a.index - b.index) }
+}
+
+/** Bounds the memory of errors: an invalid item takes as little as three bytes of a request. */
+const itemErrorsMax = 10_000

@@ -1,7 +1,6 @@
 import type { CollectionInfo } from '../base/collection.ts'
-import type { IdLists } from '../base/id-lists.ts'
-import type { Point } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
+import { type ChangeByFilterInput, type Changed, deletePoints, updatePoints } from './change-by-filter.ts'
 import {
   type CollectionInput,
   deleteCollection,
@@ -12,10 +11,20 @@ import {
   type SetAliasesInput,
   setAliases,
 } from './collections.ts'
+import { type CountPointsInput, countPoints } from './count-points.ts'
 import { deletePoint, type PointIdInput } from './delete-point.ts'
-import { getPoint } from './get-point.ts'
+import { type FacetPointsInput, type Facets, facetPoints } from './facet-points.ts'
+import { type FoundPoint, getPoint } from './get-point.ts'
 import { insertVector } from './insert-vector.ts'
-import { type InsertVectorsBatchInput, insertVectorsBatch } from './insert-vectors-batch.ts'
+import {
+  type InsertedBatch,
+  type InsertVectorsBatchInput,
+  insertVectorsBatch,
+} from './insert-vectors-batch.ts'
+import { type ListAnswer, type ListPointsInput, listPoints } from './list-points.ts'
+import { type PatchPointInput, patchPoint } from './patch-point.ts'
+import { type PutPointInput, putPoint, type WrittenPoint } from './put-point.ts'
+import type { SearchAnswer } from './search-answer.ts'
 import { searchPoints } from './search-points.ts'
 import { type SearchPointsBatchInput, searchPointsBatch } from './search-points-batch.ts'
 import type { PointInput, SearchInput } from './validation.ts'
@@ -26,12 +35,19 @@ export type Operation<Input, Output> = (context: ApiContext, input: Input, call:
 /** The input and output of each operation, by its name in the protobuf service. */
 export interface OperationTypes {
   InsertVector: { input: PointInput; output: string }
-  InsertVectorsBatch: { input: InsertVectorsBatchInput; output: readonly string[] }
+  InsertVectorsBatch: { input: InsertVectorsBatchInput; output: InsertedBatch }
   DeletePoint: { input: PointIdInput; output: boolean }
-  GetPoint: { input: PointIdInput; output: Point }
+  GetPoint: { input: PointIdInput; output: FoundPoint }
   /** One list. */
-  SearchPoints: { input: SearchInput; output: IdLists }
-  SearchPointsBatch: { input: SearchPointsBatchInput; output: IdLists }
+  SearchPoints: { input: SearchInput; output: SearchAnswer }
+  SearchPointsBatch: { input: SearchPointsBatchInput; output: SearchAnswer }
+  PutPoint: { input: PutPointInput; output: WrittenPoint & { readonly created: boolean } }
+  PatchPoint: { input: PatchPointInput; output: WrittenPoint }
+  ListPoints: { input: ListPointsInput; output: ListAnswer }
+  CountPoints: { input: CountPointsInput; output: number }
+  FacetPoints: { input: FacetPointsInput; output: Facets }
+  UpdatePoints: { input: ChangeByFilterInput; output: Changed }
+  DeletePoints: { input: ChangeByFilterInput; output: Changed }
   ListCollections: { input: undefined; output: readonly CollectionInfo[] }
   GetCollection: { input: CollectionInput; output: CollectionInfo }
   PutCollection: {
@@ -55,6 +71,13 @@ export const operations: {
   GetPoint: getPoint,
   SearchPoints: searchPoints,
   SearchPointsBatch: searchPointsBatch,
+  PutPoint: putPoint,
+  PatchPoint: patchPoint,
+  ListPoints: listPoints,
+  CountPoints: countPoints,
+  FacetPoints: facetPoints,
+  UpdatePoints: updatePoints,
+  DeletePoints: deletePoints,
   ListCollections: listCollections,
   GetCollection: getCollection,
   PutCollection: putCollection,
@@ -72,4 +95,11 @@ export const pointOperations: readonly OperationName[] = [
   'GetPoint',
   'SearchPoints',
   'SearchPointsBatch',
+  'PutPoint',
+  'PatchPoint',
+  'ListPoints',
+  'CountPoints',
+  'FacetPoints',
+  'UpdatePoints',
+  'DeletePoints',
 ]

@@ -19,8 +19,15 @@ export class RequestIdentityBuilder {
     this.#body = createHash('sha256').update(operation)
   }
 
-  add(point: NewPoint): void {
-    hashPoint(this.#body, point)
+  /** @param ttlSeconds as it was sent: the expiry that follows from it is another one at each repetition */
+  add(point: NewPoint, ttlSeconds?: number): void {
+    hashPoint(this.#body, point, ttlSeconds)
+  }
+
+  /** For a request that goes on after bad items. @param bad the items that are not among the points */
+  addContinue(bad: readonly number[]): void {
+    // No point begins with these bytes: see `hashPoint`.
+    this.#body.update(`\xffcontinue:${bad.join(',')}`, 'latin1')
   }
 
   /** The identity; call when all points have been added. */

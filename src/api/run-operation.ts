@@ -15,7 +15,8 @@ export interface OperationRunner {
 
 /** Converts one call for a transport: its bytes to the input, and the output to its bytes. */
 export interface CallCodec<Name extends OperationName, Answer> {
-  readonly decode: () => OperationTypes[Name]['input']
+  /** A promise for an input so large that it is read in turns. */
+  readonly decode: () => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
   /** A promise for an answer so large that it is made in turns. */
   readonly encode: (output: OperationTypes[Name]['output']) => Answer | Promise<Answer>
 }
@@ -35,7 +36,11 @@ export async function runOperation<Name extends OperationName, Answer>(
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
     const answer = await encode(
-      await inCollection(runner.context, call, (context) => operation(context, decode(), call)),
+      await inCollection(runner.context, call, (context) => {
+        const input = decode()
+        if (!(input instanceof Promise)) return operation(context, input, call)
+        return input.then((whole) => operation(context, whole, call))
+      }),
     )
     noteRequest(runner, name, 'ok', performance.now() - started)
     return answer

@@ -1,6 +1,8 @@
 import { IdLists } from '../base/id-lists.ts'
-import type { VectorQuery } from '../base/point.ts'
+import type { SearchQuery } from '../base/point.ts'
+import type { SearchResults } from '../base/search-results.ts'
 import type { ApiContext, Call } from './call.ts'
+import type { SearchAnswer } from './search-answer.ts'
 import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'
 
 export interface SearchPointsBatchInput {
@@ -15,13 +17,21 @@ export async function searchPointsBatch(
   context: ApiContext,
   input: SearchPointsBatchInput,
   call: Call,
-): Promise<IdLists> {
+): Promise<SearchAnswer> {
   const { database, limits } = context
   const { dimension } = database
-  const { queryVector } = call.fields
-  const check = (item: SearchInput, path: string): VectorQuery =>
-    checkQuery(item, dimension, limits, path, queryVector)
+  const { fields } = call
+  const check = (item: SearchInput, path: string): SearchQuery =>
+    checkQuery(item, dimension, limits, path, fields)
   const queries = await checkBatch(input.queries, 'queries', check, call.signal)
-  recheckDimension(queries, dimension, database.dimension, (index) => `queries[${index}].${queryVector}`)
-  return queries.length === 0 ? IdLists.of([]) : (await database.search(queries, call.signal)).ids
+  const pathOf = (index: number): string => `queries[${index}].${fields.queryVector}`
+  recheckDimension(queries, dimension, database.dimension, pathOf)
+  return { queries, results: queries.length === 0 ? nothing : await database.search(queries, call.signal) }
+}
+
+const nothing: SearchResults = {
+  ids: IdLists.of([]),
+  distances: new Float64Array(0),
+  details: [],
+  profiles: [],
 }

@@ -1,85 +1,128 @@
-import { cancellation } from '../base/errors.ts'
-import { isWellFormedId } from '../base/ids.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
 import {
-  type ContentType,
-  contentTypes,
+  conflictRules,
   dimensionMax,
   type Metric,
   metrics,
   type NewPoint,
-  type Payload,
-  type VectorQuery,
+  type OnConflict,
+  type SearchQuery,
 } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
-import { invalid, type Limits } from './call.ts'
+import { type FieldNames, invalid, type Limits } from './call.ts'
+import { checkEnum, checkId, checkWhole, type EnumInput, type IntegerInput, isWhole } from './checks.ts'
+import { checkInclude, type IncludeInput } from './include.ts'
+import { checkPayload, type PayloadInput } from './payload-validation.ts'
 
 /**
  * The one place where what a caller sent becomes a checked domain value. Transports decode bytes into these
  * inputs, with every field possibly missing; nothing below the api checks again.
  */
 
-/** An enum as the wire has it: its name in HTTP, its number in gRPC. */
-export type EnumInput = string | number
-
-/** An unsigned 64-bit number as the wire has it; a bigint only where a number would lose digits. */
-export type IntegerInput = number | bigint
-
-export interface PayloadInput {
-  readonly contentType?: EnumInput | undefined
-  readonly content?: string | undefined
-}
-
 export interface PointInput {
   readonly vector?: Float32Array | undefined
   readonly payload?: PayloadInput | undefined
+  /** Absent to have one assigned. */
+  readonly id?: string | undefined
+  readonly onConflict?: EnumInput | undefined
 }
 
+/** Near `vector`, or near the stored point `id`. */
 export interface SearchInput {
   readonly vector?: Float32Array | undefined
+  readonly id?: string | undefined
   readonly similarity?: EnumInput | undefined
   readonly limit?: IntegerInput | undefined
   readonly ef?: IntegerInput | undefined
+  /** Checked by the transport's reader. */
+  readonly filter?: Filter | undefined
+  readonly exact?: boolean | undefined
+  readonly maxDistance?: number | undefined
+  readonly include?: IncludeInput | undefined
+  readonly profile?: boolean | undefined
 }
 
 /** @param path of the point in the request: '' or like `vectors[3].` */
 export function checkPoint(input: PointInput, dimension: number | undefined, path: string): NewPoint {
+  const vector = checkVector(input.vector, dimension, `${path}vector`)
+  const payload = checkPayload(input.payload, `${path}payload`)
+  const { id, onConflict } = input
+  if (id === undefined && onConflict === undefined) return { vector, payload }
   return {
-    vector: checkVector(input.vector, dimension, `${path}vector`),
-    payload: checkPayload(input.payload, `${path}payload`),
+    vector,
+    payload,
+    ...(id === undefined ? {} : { id: checkId(id, `${path}id`) }),
+    ...(onConflict === undefined
+      ? {}
+      : { onConflict: checkEnum<OnConflict>(onConflict, conflictRules, `${path}on_conflict`) }),
   }
 }
 
 /**
  * @param path of the query in the request: '' or like `queries[3].`
- * @param vectorField the transport's name for the query's vector
+ * @param fields the transport's names
  */
 export function checkQuery(
   input: SearchInput,
   dimension: number | undefined,
   limits: Limits,
   path: string,
-  vectorField: string,
-): VectorQuery {
-  const vector = checkVector(input.vector, dimension, `${path}${vectorField}`)
+  fields: FieldNames,
+): SearchQuery {
+  const vector =
+    input.id === undefined
+      ? checkVector(input.vector, dimension, `${path}${fields.queryVector}`)
+      : checkNear(input, path, fields)
   const metric = checkEnum<Metric>(input.similarity, metrics, `${path}similarity`)
   const limit = checkLimit(input.limit, limits.maxLimit, `${path}limit`)
   const ef = Math.max(checkEf(input.ef, `${path}ef`) || limits.hnswEf, limit)
-  return { vector, metric, limit, ef }
+  const query = { vector, metric, limit, ef }
+  return asksForMore(input) ? { ...query, ...checkExtras(input, path) } : query
 }
 
-/** A well-formed id in lower case, the form in which ids are stored. */
-export function checkId(id: string | undefined, path: string): string {
-  if (id === undefined || id === '') throw invalid(`${path} is missing: a point id is a UUID`)
-  if (!isWellFormedId(id)) throw invalid(`${path} ${shown(id)} is not a UUID`)
-  return id.toLowerCase()
+/** The stored point to search near. */
+function checkNear({ vector, id }: SearchInput, path: string, { queryVector, nearId }: FieldNames): string {
+  if (vector === undefined) return checkId(id, `${path}${nearId}`)
+  throw invalid(`${path}${queryVector} and ${path}${nearId} are both given: a query has one of them`)
+}
+
+function asksForMore({ filter, exact, maxDistance, include, profile }: SearchInput): boolean {
+  return (
+    filter !== undefined ||
+    exact !== undefined ||
+    maxDistance !== undefined ||
+    include !== undefined ||
+    profile !== undefined
+  )
+}
+
+function checkExtras(
+  { filter, exact, maxDistance, include, profile }: SearchInput,
+  path: string,
+): Pick<SearchQuery, 'filter' | 'exact' | 'maxDistance' | 'include' | 'profile'> {
+  if (maxDistance !== undefined && !(maxDistance >= 0 && maxDistance < Number.POSITIVE_INFINITY)) {
+    throw invalid(`${path}max_distance is ${maxDistance}, it must be a finite number, 0 or greater`)
+  }
+  return {
+    filter,
+    exact,
+    maxDistance,
+    include: include === undefined ? undefined : checkInclude(include, `${path}include`),
+    profile,
+  }
 }
 
 /**
  * The items of a batch, decoded by a transport while they are iterated, once. An undefined is not an item: it is yielded
- * when decoding takes long without finding one, so that other work may have a turn.
+ * when decoding takes long without finding one, so that other work may have a turn. An error is an item that could not be
+ * decoded.
  */
-export type BatchItems<Input> = Iterable<Input | undefined>
+export type BatchItems<Input> = Iterable<Input | DatabaseError | undefined>
+
+/** An item as a transport reads it; a function for one that may take long, which yields from time to time. */
+export type ItemSteps<Item> = Item | (() => Generator<undefined, Item, void>)
 
 /**
  * Runs `check` over the items of a batch; fails with the error of the first bad item. Items are decoded while they
@@ -97,6 +140,7 @@ export async function checkBatch<Input, Checked>(
   const checked: Checked[] = []
   const turn = new Turn()
   for (const item of items) {
+    if (item instanceof DatabaseError) throw item
     if (item !== undefined) checked.push(check(item, `${path}[${checked.length}].`))
     if (!turn.isOver) continue
     await turn.next()
@@ -110,17 +154,17 @@ export async function checkBatch<Input, Checked>(
  * another call can have stored the first point.
  */
 export function recheckDimension(
-  items: readonly { readonly vector: Float32Array }[],
+  items: readonly { readonly vector: Float32Array | string }[],
   before: number | undefined,
   now: number | undefined,
   pathOf: (index: number) => string,
 ): void {
   if (now === undefined || now === before) return
-  const index = items.findIndex(({ vector }) => vector.length !== now)
+  const index = items.findIndex(({ vector }) => typeof vector !== 'string' && vector.length !== now)
   if (index !== -1) throw wrongDimension(pathOf(index), items[index]!.vector.length, now)
 }
 
-function checkVector(
+export function checkVector(
   vector: Float32Array | undefined,
   dimension: number | undefined,
   path: string,
@@ -141,44 +185,14 @@ function checkVector(
   return vector
 }
 
-function checkPayload(payload: PayloadInput | undefined, path: string): Payload {
-  if (payload === undefined) throw invalid(`${path} is missing`)
-  const contentType = checkEnum<ContentType>(payload.contentType, contentTypes, `${path}.content_type`)
-  if (payload.content === undefined) throw invalid(`${path}.content is missing`)
-  return { contentType, content: payload.content }
-}
-
-function checkEnum<Name extends string>(
-  value: EnumInput | undefined,
-  names: readonly Name[],
-  path: string,
-): Name {
-  const name = typeof value === 'number' ? names[value] : names.find((each) => each === value)
-  if (name !== undefined) return name
-  const choices = names.map((each, number) => (typeof value === 'number' ? `${number} (${each})` : each))
-  const fault = value === undefined ? 'is missing' : `is ${shown(value)}`
-  throw invalid(`${path} ${fault}, it must be one of ${choices.join(', ')}`)
-}
-
-function checkLimit(limit: IntegerInput | undefined, maxLimit: number, path: string): number {
+export function checkLimit(limit: IntegerInput | undefined, maxLimit: number, path: string): number {
   if (limit === undefined) throw invalid(`${path} is missing, it must be 1 to ${maxLimit} (MAX_LIMIT)`)
-  const whole = typeof limit === 'bigint' || Number.isInteger(limit)
-  if (!whole || limit < 1 || limit > maxLimit) {
-    throw invalid(`${path} is ${limit}, it must be a whole number from 1 to ${maxLimit} (MAX_LIMIT)`)
-  }
-  return Number(limit)
+  return checkWhole(limit, path, { min: 1, max: maxLimit, setting: 'MAX_LIMIT' })
 }
 
 /** Any ef is allowed: one larger than the number of points searches them all. */
 function checkEf(ef: IntegerInput | undefined, path: string): number {
   if (ef === undefined) return 0
-  const whole = typeof ef === 'bigint' || Number.isInteger(ef)
-  if (!whole || ef < 0) throw invalid(`${path} is ${ef}, it must be a whole number, 0 for the default`)
+  if (!isWhole(ef) || ef < 0) throw invalid(`${path} is ${ef}, it must be a whole number, 0 for the default`)
   return Number(ef)
-}
-
-/** A value as messages show it: quoted, and cut if it is long. */
-function shown(value: EnumInput): string {
-  if (typeof value === 'number') return String(value)
-  return JSON.stringify(value.length > 64 ? `${value.slice(0, 64)}…` : value)
 }

@@ -93,10 +93,31 @@ async function writeIndex(index: AttributeIndex, file: FileHandle, sequence: num
   return true
 }
 
+/** What is wrong with a file, in turns; undefined for one that can be read, or is not there. */
+export async function faultOfFile(path: string): Promise<string | undefined> {
+  const file = await openIfThere(path)
+  if (file === undefined) return undefined
+  try {
+    await readBlocks(file, () => {})
+    return undefined
+  } catch (error) {
+    return (error as Error).message
+  } finally {
+    await file.close()
+  }
+}
+
 async function readIndex(index: AttributeIndex, file: FileHandle): Promise<number> {
+  const { touched } = (await readHeader(file)).header
+  const loader = index.loader(new Set(touched))
+  const { sequence } = await readBlocks(file, (block) => loader.add(block))
+  loader.finish()
+  return sequence
+}
+
+async function readBlocks(file: FileHandle, take: (block: Block) => void): Promise<Header> {
   const turn = new Turn()
   const { header, end } = await readHeader(file)
-  const loader = index.loader(new Set(header.touched))
   let offset = headBytes
   let blocks = 0
   for (; offset < end; blocks += 1) {
@@ -104,13 +125,12 @@ async function readIndex(index: AttributeIndex, file: FileHandle): Promise<numbe
     const length = head.readUInt32LE(8)
     if (offset + blockHeadBytes + length > end) throw new Error(`its block ${blocks} is damaged`)
     const bytes = await readAt(file, length, offset + blockHeadBytes, 'blocks')
-    loader.add(decodeBlock(head, bytes, blocks))
+    take(decodeBlock(head, bytes, blocks))
     offset += blockHeadBytes + length
     if (turn.isOver) await turn.next()
   }
   if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks of ${header.blocks}`)
-  loader.finish()
-  return header.sequence
+  return header
 }
 
 async function readHeader(file: FileHandle): Promise<{ readonly header: Header; readonly end: number }> {

@@ -1,16 +1,45 @@
 import type { Hash } from 'node:crypto'
+import { attributesToJson } from './attribute-json.ts'
 import { contentTypes, type NewPoint } from './point.ts'
 
-/** Adds the values of a point to a hash, so that no two different lists of points add the same bytes. */
-export function hashPoint(hash: Hash, { vector, payload }: NewPoint): void {
-  head[0] = contentTypes.indexOf(payload.contentType)
+/**
+ * Adds the values of a point to a hash, so that no two different lists of points add the same bytes. A point with nothing
+ * but vector, content and content type adds what it always added: hashes that are stored stay valid.
+ *
+ * @param ttlSeconds what the expiry follows from, if the caller sent that instead: it takes the place of the expiry
+ */
+export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number): void {
+  const { vector, payload } = point
+  const extension = extensionOf(point, ttlSeconds)
+  head[0] = contentTypes.indexOf(payload.contentType) + (extension === undefined ? 0 : hasExtension)
   head[1] = vector.length
   head[2] = Buffer.byteLength(payload.content)
   hash
     .update(head)
     .update(new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength))
     .update(payload.content)
+  if (extension === undefined) return
+  head[0] = Buffer.byteLength(extension)
+  hash.update(head.subarray(0, 1)).update(extension)
 }
+
+/** Everything else of a point as text, the same for equal values; undefined if there is nothing else. */
+function extensionOf(
+  { id, onConflict, payload }: NewPoint,
+  ttlSeconds: number | undefined,
+): string | undefined {
+  const { attributes, expiresAtUs } = payload
+  if (id === undefined && attributes === undefined && expiresAtUs === undefined) return undefined
+  return JSON.stringify([
+    id ?? null,
+    id === undefined || onConflict === undefined ? 'error' : onConflict,
+    attributes === undefined ? null : attributesToJson(attributes),
+    ttlSeconds === undefined ? (expiresAtUs ?? null) : { ttlSeconds },
+  ])
+}
+
+/** Added to the number of the content type. */
+const hasExtension = 0x100
 
 /** What comes before the vector and the content of each point. */
 const head = new Uint32Array(3)

@@ -29,12 +29,15 @@ export interface HttpOptions {
   readonly collection?: string
 }
 
-/** Connects as the options, the environment and the settings say, in that order. */
+/**
+ * Connects as the options, the environment and the settings say, in that order. A command fails at once where nobody answers;
+ * an import waits by itself.
+ */
 export function connect(options: ConnectionOptions, environment: Environment): VectorClient {
   if (options.http !== undefined) {
     if (options.tls) throw new UsageError('--tls is for gRPC: over HTTP give an https:// address')
     const collection = collectionOf(options, environment)
-    return createHttpClient({ ...httpService(options, environment), collection })
+    return createHttpClient({ ...httpService(options, environment), collection, retries: 0 })
   }
   if (options.user !== undefined || options.passwordFile !== undefined) {
     throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
@@ -43,7 +46,7 @@ export function connect(options: ConnectionOptions, environment: Environment): V
   const ca = textOf('--ca-file', options.caFile)
   const tls = ca === undefined ? options.tls === true : { ca }
   const collection = collectionOf(options, environment)
-  return createGrpcClient({ address: targetOf(options, environment), apiKey, tls, collection })
+  return createGrpcClient({ address: targetOf(options, environment), apiKey, tls, collection, retries: 0 })
 }
 
 /** Connects for as long as `use` takes. */

@@ -205,14 +205,13 @@ function versionCondition(version: number | undefined): Precondition | undefined
 }
 
 export function filterIn({ filter }: { readonly filter?: string }): Filter | undefined {
-  return filter === undefined ? undefined : (objectIn(filter, '--filter') as Filter)
+  return filter === undefined ? undefined : (attributeFromJson(objectIn(filter, '--filter')) as Filter)
 }
 
 function attributesIn(text: string, option: string): AttributesInput {
   return attributeFromJson(objectIn(text, option)) as AttributesInput
 }
 
-/** Moments and places in it stay tagged. */
 function objectIn(text: string, option: string): object {
   let parsed: unknown
   try {
@@ -233,7 +232,8 @@ function momentIn(text: string | undefined): Moment | null | undefined {
   throw new UsageError(`--expires-at: ${JSON.stringify(text)} is not ${dateTimeWords}`)
 }
 
-function lineOf({ id, vector, payload, version, distance }: Hit): string {
+/** A point as the HTTP interface has it. */
+export function lineOf({ id, vector, payload, version, distance }: Hit): string {
   const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
   const rest = JSON.stringify({ payload: payload && payloadJson(payload), version, distance })
   return `{"id":${JSON.stringify(id)}${vectorText}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`

@@ -8,6 +8,7 @@ import { addCollections } from './collections-command.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
 import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
+import type { McpOptions } from './mcp.ts'
 import { addPoints, addPointsOptions, filterHelp } from './points-command.ts'
 import type { QueryOptions } from './query.ts'
 import { formats } from './readers.ts'
@@ -48,6 +49,15 @@ function createProgram(environment: Environment): Command {
     .description('figures of a running service, over HTTP; with --collection, those of a collection too')
     .option('--json', 'print JSON')
     .action(async (options) => (await import('./stats.ts')).showStats(options, environment))
+  addPointsOptions(program.command('mcp'))
+    .description('serve the points to language models, over the Model Context Protocol')
+    .option('--write', 'add tools that store and delete points')
+    .option(
+      '--port <n>',
+      'speak Streamable HTTP on this port of 127.0.0.1, and not standard input and output',
+      wholeOrNone,
+    )
+    .action(async (options: McpOptions) => (await import('./mcp.ts')).serveMcp(options, environment))
   program
     .command('doctor')
     .description('check every checksum, id and link of the stored data; the service must not run')

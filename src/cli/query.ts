@@ -29,9 +29,9 @@ export async function query(options: QueryOptions, environment: Environment): Pr
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
     const { metric, limit, ef, like, exact, maxDistance, profile = false } = options
-    const near = like === undefined ? { vector: await vectorOf(options) } : { id: like }
+    const vector = like === undefined ? await vectorOf(options) : (await client.get(like)).vector
     const include = { distance: true, payload: true }
-    const asked = { ...near, metric, limit, ef, filter, exact, maxDistance, include, profile }
+    const asked = { vector, metric, limit, ef, filter, exact, maxDistance, include, profile }
     const answer = await client.searchHits(asked)
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     for (const [index, hit] of answer.hits.entries()) {

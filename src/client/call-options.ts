@@ -14,6 +14,37 @@ export interface InsertOptions extends CallOptions {
   readonly idempotencyKey?: string
 }
 
+/** How any number of points is inserted. */
+export interface BulkOptions extends CallOptions {
+  /** Points a request; 500 when not given. */
+  readonly batchSize?: number | undefined
+  /** Requests under way at once; 2 when not given. */
+  readonly concurrency?: number | undefined
+}
+
+/** What a call is to the transport, besides its request. */
+export interface CallDetails extends InsertOptions {
+  /** Whether doing it twice does the same as doing it once. */
+  readonly isRepeatable?: boolean
+}
+
+/** A key for an insert whose caller gave none, so that it can be repeated. */
+export function withKey(options: InsertOptions | undefined): CallDetails {
+  const idempotencyKey = options?.idempotencyKey ?? randomKey()
+  return { ...options, idempotencyKey, isRepeatable: true }
+}
+
+/** For a call that changes nothing, or the same however often it is made. */
+export function repeatable(options: CallOptions | undefined): CallDetails {
+  return { ...options, isRepeatable: true }
+}
+
+/** Not `crypto.randomUUID`: a page that came over plain HTTP has none. */
+function randomKey(): string {
+  const bytes = crypto.getRandomValues(new Uint8Array(16))
+  return Array.from(bytes, (byte) => byte.toString(16).padStart(2, '0')).join('')
+}
+
 /** The key of a call's options. @throws DatabaseError `invalid_argument` for one that no transport can carry */
 export function idempotencyKeyOf({ idempotencyKey }: InsertOptions = {}): string | undefined {
   const fault = idempotencyKey === undefined ? undefined : faultOfIdempotencyKey(idempotencyKey)

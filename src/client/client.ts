@@ -1,8 +1,8 @@
 import type { Reason } from '../base/errors.ts'
 import type { ContentType, Metric, OnConflict } from '../base/point.ts'
-import type { Profile } from '../base/search-results.ts'
+import type { Profile } from '../base/profile.ts'
 import type { AttributesInput, AttributesOutput, Moment } from './attributes.ts'
-import type { CallOptions, InsertOptions } from './call-options.ts'
+import type { BulkOptions, CallOptions, InsertOptions } from './call-options.ts'
 import type { CollectionsClient } from './collections.ts'
 import type { Filter } from './filters.ts'
 
@@ -165,6 +165,11 @@ export interface PointsClient {
   insertBatch(points: readonly PointToInsert[], options?: InsertOptions): Promise<readonly string[]>
   /** Stores what can be stored, and reports the rest. */
   insertEach(points: readonly PointToInsert[], options?: InsertOptions): Promise<InsertReport>
+  /** Stores any number of points, in batches; yields the ids of each batch. Reads no more points than are under way. */
+  insertAll(
+    points: AsyncIterable<PointToInsert> | Iterable<PointToInsert>,
+    options?: BulkOptions,
+  ): AsyncGenerator<readonly string[]>
   /** Stores a point under its id, in place of the one that was there. */
   put(
     id: string,

@@ -53,7 +53,7 @@ export function checkCollectionName(name: string): string {
   )
 }
 
-/** The status is the same for a missing point and a missing collection; the contract fixes the text for a point. */
+/** The status is the same for a missing point and a missing collection; the texts about a point begin with it. */
 export function reasonOfMissing(text: string): Reason {
-  return text === 'Point not found' ? 'not_found' : 'collection_not_found'
+  return /^point/i.test(text) ? 'not_found' : 'collection_not_found'
 }

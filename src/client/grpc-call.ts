@@ -6,21 +6,29 @@ import {
   type MessageShape,
   toBinary,
 } from '@bufbuild/protobuf'
-import { type Client, Metadata, type ServiceError, status } from '@grpc/grpc-js'
+import { type Client, type ServiceError as GrpcError, Metadata, status } from '@grpc/grpc-js'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
-import { type InsertOptions, idempotencyKeyOf } from './call-options.ts'
+import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
+import { type RetryOptions, withRetries } from './retries.ts'
+import { ServiceError } from './service-error.ts'
 import { tlsFault } from './tls-fault.ts'
 
 /** Calls a method of the service. */
 export type GrpcCaller = <Method extends DescMethodUnary>(
   method: Method,
   request: MessageInitShape<Method['input']>,
-  options?: InsertOptions,
+  details?: GrpcDetails,
 ) => Promise<MessageShape<Method['output']>>
 
+/** The options of a call, each for those methods that have it. */
+interface GrpcDetails extends CallDetails {
+  /** Whether the answer has the point's version. */
+  readonly version?: boolean | undefined
+}
+
 /** What the calls of one client have in common. */
-export interface GrpcCallOptions {
+export interface GrpcCallOptions extends RetryOptions {
   readonly address: string
   readonly apiKey: string
   /** The collection that the calls are about. */
@@ -30,7 +38,7 @@ export interface GrpcCallOptions {
 
 export function grpcCaller(
   client: Client,
-  { address, apiKey, collection, timeoutMs }: GrpcCallOptions,
+  { address, apiKey, collection, timeoutMs, retries }: GrpcCallOptions,
 ): GrpcCaller {
   const common = new Metadata()
   common.set('authorization', apiKey)
@@ -38,13 +46,26 @@ export function grpcCaller(
   return async <Method extends DescMethodUnary>(
     method: Method,
     request: MessageInitShape<Method['input']>,
-    options?: InsertOptions,
+    details?: GrpcDetails,
   ) => {
-    const { signal } = options ?? {}
-    const key = idempotencyKeyOf(options)
-    const metadata = key === undefined ? common : withKey(common, key)
-    if (signal?.aborted) throw cancellation(signal)
+    const { signal, isRepeatable = false, version = false } = details ?? {}
+    const metadata = withMore(common, {
+      'idempotency-key': idempotencyKeyOf(details),
+      version: version ? 'true' : undefined,
+    })
     const bytes = encoded(method, request)
+    return await withRetries({ retries }, { signal, isRepeatable }, () =>
+      attempt(method, bytes, metadata, signal),
+    )
+  }
+
+  function attempt<Method extends DescMethodUnary>(
+    method: Method,
+    bytes: Buffer,
+    metadata: Metadata,
+    signal: AbortSignal | undefined,
+  ): Promise<MessageShape<Method['output']>> {
+    if (signal?.aborted) throw cancellation(signal)
     return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
       const running = client.makeUnaryRequest(
         `/${method.parent.typeName}/${method.name}`,
@@ -65,9 +86,11 @@ export function grpcCaller(
   }
 }
 
-function withKey(common: Metadata, key: string): Metadata {
+function withMore(common: Metadata, more: Readonly<Record<string, string | undefined>>): Metadata {
+  const given = Object.entries(more).filter(([, value]) => value !== undefined)
+  if (given.length === 0) return common
   const metadata = common.clone()
-  metadata.set('idempotency-key', key)
+  for (const [name, value] of given) metadata.set(name, value!)
   return metadata
 }
 
@@ -87,11 +110,16 @@ function encoded<Method extends DescMethodUnary>(
  * The first reason with the status's code stands for all that share it, but for two: overload passes, and the service
  * says so by when to come again; what is missing is told apart by the text.
  */
-function errorOf(error: ServiceError, address: string): DatabaseError {
-  return new DatabaseError(reasonOf(error), messageOf(error, address), { cause: error })
+function errorOf(error: GrpcError, address: string): ServiceError {
+  const [asked] = error.metadata?.get('retry-after-ms') ?? []
+  return new ServiceError(reasonOf(error), messageOf(error, address), {
+    cause: error,
+    retryAfterMs: asked === undefined ? undefined : Number(asked),
+    isUncertain: error.code === status.UNAVAILABLE && asked === undefined,
+  })
 }
 
-function reasonOf({ code, details, metadata }: ServiceError): Reason {
+function reasonOf({ code, details, metadata }: GrpcError): Reason {
   if (metadata?.get('retry-after-ms').length > 0) return 'overloaded'
   if (code === status.NOT_FOUND) return reasonOfMissing(details)
   return reasonOfCode(code)
@@ -104,7 +132,7 @@ export function reasonOfCode(code: number): Reason {
 }
 
 /** grpc-js tells of a failed connection in the words of its layers; the system's own are at the end of them. */
-function messageOf(error: ServiceError, address: string): string {
+function messageOf(error: GrpcError, address: string): string {
   const text = error.details || error.message
   if (!text.startsWith('No connection established')) return text
   const cause = /Last error: (?:Error: )?(.*?)(?: \([0-9TZ:.-]+\))?\.? Resolution note/.exec(text)?.[1]

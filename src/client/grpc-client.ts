@@ -1,6 +1,8 @@
 import { configureTextEncoding, getTextEncoding } from '@bufbuild/protobuf/wire'
 import { type ChannelCredentials, Client, credentials } from '@grpc/grpc-js'
 import { objectOf } from './attributes.ts'
+import { insertInBatches } from './bulk-insert.ts'
+import { repeatable, withKey } from './call-options.ts'
 import type { PointsClient, StoredPayload, VectorClient } from './client.ts'
 import { checkCollectionName } from './collections.ts'
 import { VectorDB } from './generated/vectordb_pb.js'
@@ -25,10 +27,11 @@ import {
   whenField,
 } from './grpc-messages.ts'
 import { pagesOf } from './pages.ts'
+import type { RetryOptions } from './retries.ts'
 
 keepByteOrderMarks()
 
-export interface GrpcClientOptions {
+export interface GrpcClientOptions extends RetryOptions {
   /** `host:port`. */
   readonly address: string
   readonly apiKey: string
@@ -67,21 +70,32 @@ function clientOver(connection: Client, options: GrpcClientOptions): VectorClien
 }
 
 function pointsOf(call: GrpcCaller): Omit<PointsClient, 'close'> {
-  return { ...writesOf(call), ...readsOf(call), ...selectionsOf(call) }
+  const writes = writesOf(call)
+  return {
+    ...writes,
+    ...readsOf(call),
+    ...selectionsOf(call),
+    insertAll: (points, options) => insertInBatches(writes.insertBatch, points, options),
+  }
 }
 
 function writesOf(
   call: GrpcCaller,
 ): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> {
   return {
-    insert: async (point, options) => idOf(await call(method.insertVector, pointMessage(point), options)),
+    insert: async (point, options) =>
+      idOf(await call(method.insertVector, pointMessage(point), withKey(options))),
     async insertBatch(points, options) {
-      const { ids } = await call(method.insertVectorsBatch, { vectors: points.map(pointMessage) }, options)
+      const { ids } = await call(
+        method.insertVectorsBatch,
+        { vectors: points.map(pointMessage) },
+        withKey(options),
+      )
       return ids.map(idOf)
     },
     async insertEach(points, options) {
       const request = { vectors: points.map(pointMessage), continueOnError: true }
-      const { ids, errors } = await call(method.insertVectorsBatch, request, options)
+      const { ids, errors } = await call(method.insertVectorsBatch, request, withKey(options))
       const failed = errors.map(({ index, code, message }) => ({
         index,
         reason: reasonOfCode(code),
@@ -91,12 +105,18 @@ function writesOf(
     },
     async put(id, point, { when, ...options } = {}) {
       const request = { id: idMessage(id), ...storedMessage(point), ...whenField(when) }
-      const { version, created } = await call(method.putPoint, request, options)
+      const { version, created } = await call(method.putPoint, request, {
+        ...options,
+        isRepeatable: when === undefined,
+      })
       return { version: Number(version), created }
     },
     async patch(id, patch, { when, ...options } = {}) {
       const request = { id: idMessage(id), patch: patchMessage(patch), ...whenField(when) }
-      const { version } = await call(method.patchPoint, request, options)
+      const { version } = await call(method.patchPoint, request, {
+        ...options,
+        isRepeatable: when === undefined,
+      })
       return { version: Number(version) }
     },
     async delete(id, options) {
@@ -110,16 +130,17 @@ function readsOf(
 ): Pick<PointsClient, 'get' | 'search' | 'searchBatch' | 'searchHits' | 'searchHitsBatch'> {
   return {
     async get(id, { version: withVersion = false, ...options } = {}) {
-      const { vector, payload, version } = await call(method.getPoint, idMessage(id), options)
+      const details = { ...repeatable(options), version: withVersion }
+      const { vector, payload, version } = await call(method.getPoint, idMessage(id), details)
       return {
         id: id.toLowerCase(),
         vector: Float32Array.from(vector?.values ?? []),
         payload: payloadOf(payload) as StoredPayload,
-        ...(withVersion && version !== undefined ? { version: Number(version) } : {}),
+        ...(version === undefined ? {} : { version: Number(version) }),
       }
     },
     async search(query, options) {
-      const { resultPointIds } = await call(method.searchPoints, queryMessage(query), options)
+      const { resultPointIds } = await call(method.searchPoints, queryMessage(query), repeatable(options))
       return resultPointIds.map(idOf)
     },
     async searchBatch(queries, options) {
@@ -131,7 +152,7 @@ function readsOf(
       return results.map(({ resultPointIds }) => resultPointIds.map(idOf))
     },
     async searchHits(query, options) {
-      return answerOf(await call(method.searchPoints, queryMessage(query), options))
+      return answerOf(await call(method.searchPoints, queryMessage(query), repeatable(options)))
     },
     async searchHitsBatch(queries, options) {
       const { results } = await call(
@@ -154,18 +175,18 @@ function selectionsOf(
       ...(cursor === undefined ? {} : { cursor }),
       ...(include === undefined ? {} : { include: includeMessage(include) }),
     }
-    const { points, nextCursor } = await call(method.listPoints, request, options)
+    const { points, nextCursor } = await call(method.listPoints, request, repeatable(options))
     return { points: points.map(hitOf), nextCursor: nextCursor || undefined }
   }
   return {
     list,
     listAll: (query, options) => pagesOf(list, query, options),
     async count(filter, options) {
-      return Number((await call(method.countPoints, filterField(filter), options)).count)
+      return Number((await call(method.countPoints, filterField(filter), repeatable(options))).count)
     },
     async facets({ filter, paths, limit }, options) {
       const request = { ...filterField(filter), paths: [...paths], ...(limit === undefined ? {} : { limit }) }
-      const { facets } = await call(method.facetPoints, request, options)
+      const { facets } = await call(method.facetPoints, request, repeatable(options))
       return objectOf(
         facets.map(({ path, counts }) => [path, counts]),
         (counts) => counts.map(facetCount),

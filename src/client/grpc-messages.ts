@@ -1,7 +1,7 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { DatabaseError } from '../base/errors.ts'
 import { conflictRules, contentTypes, metrics } from '../base/point.ts'
-import type { Profile } from '../base/search-results.ts'
+import type { Profile } from '../base/profile.ts'
 import { momentOf } from './attributes.ts'
 import type {
   Changed,

@@ -1,10 +1,12 @@
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
-import { type InsertOptions, idempotencyKeyOf } from './call-options.ts'
+import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
+import { type RetryOptions, withRetries } from './retries.ts'
+import { ServiceError } from './service-error.ts'
 import { tlsFault } from './tls-fault.ts'
 
 /** Where a service answers over HTTP, and what lets a caller in. */
-export interface HttpService {
+export interface HttpService extends RetryOptions {
   /** Like `http://127.0.0.1:3000`. */
   readonly baseUrl: string
   /** For a server with HTTP_API_KEY. */
@@ -18,15 +20,27 @@ export type HttpCaller = <Answer>(
   method: string,
   path: string,
   body: string | undefined,
-  options?: InsertOptions,
+  options?: CallDetails,
 ) => Promise<{ readonly status: number; readonly answer: Answer }>
 
 export function httpCaller(options: HttpService): HttpCaller {
   const base = options.baseUrl.replace(/\/+$/, '')
   const authorization = authorizationOf(options)
-  return async <Answer>(method: string, path: string, body: string | undefined, options?: InsertOptions) => {
-    const { signal } = options ?? {}
-    const key = idempotencyKeyOf(options)
+  return async <Answer>(method: string, path: string, body: string | undefined, details?: CallDetails) => {
+    const { signal, isRepeatable = false } = details ?? {}
+    const key = idempotencyKeyOf(details)
+    return await withRetries(options, { signal, isRepeatable }, () =>
+      attempt<Answer>(method, path, body, key, signal),
+    )
+  }
+
+  async function attempt<Answer>(
+    method: string,
+    path: string,
+    body: string | undefined,
+    key: string | undefined,
+    signal: AbortSignal | undefined,
+  ): Promise<{ readonly status: number; readonly answer: Answer }> {
     try {
       const response = await fetch(base + path, {
         method,
@@ -39,7 +53,7 @@ export function httpCaller(options: HttpService): HttpCaller {
         ...(signal === undefined ? {} : { signal }),
       })
       const text = await response.text()
-      if (!response.ok) throw errorOf(response.status, path, refusalOf(response, text))
+      if (!response.ok) throw errorOf(response, path, refusalOf(response, text))
       return { status: response.status, answer: (text === '' ? undefined : JSON.parse(text)) as Answer }
     } catch (error) {
       if (error instanceof DatabaseError) throw error
@@ -83,14 +97,15 @@ function noAnswer(base: string, error: unknown): DatabaseError {
   }
   const why = causeOf(error)
   const message = tlsFault(base, why) ?? `no HTTP service answers at ${base}: ${why}`
-  return new DatabaseError('not_ready', message, { cause: error })
+  return new ServiceError('not_ready', message, { cause: error, isUncertain: true })
 }
 
 /** The first reason with the answer's status stands for all that share it, but for what is missing. */
-function errorOf(status: number, path: string, text: string): DatabaseError {
+function errorOf({ status, headers }: Response, path: string, text: string): ServiceError {
   const isAboutCollection = /^\/(collections|aliases)\b/.test(path) && !text.startsWith('no such path')
   const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : reasonOfStatus(status)
-  return new DatabaseError(reason, text)
+  const seconds = Number(headers.get('retry-after') ?? Number.NaN)
+  return new ServiceError(reason, text, Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {})
 }
 
 /** The first reason with an HTTP status. */

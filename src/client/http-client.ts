@@ -1,5 +1,6 @@
 import { attributeFromJson, objectOf } from './attributes.ts'
-import type { CallOptions } from './call-options.ts'
+import { insertInBatches } from './bulk-insert.ts'
+import { type CallDetails, repeatable, withKey } from './call-options.ts'
 import type { PointsClient, Query, Selection, VectorClient } from './client.ts'
 import { filterJson } from './filters.ts'
 import {
@@ -40,7 +41,13 @@ export function createHttpClient(options: HttpClientOptions): VectorClient {
 function pointsOf(call: HttpCaller, base: string): Omit<PointsClient, 'close'> {
   const path = `${base}/points`
   const pathOf = (id: string): string => `${path}/${encodeURIComponent(id)}`
-  return { ...writesOf(call, path, pathOf), ...readsOf(call, path, pathOf), ...selectionsOf(call, path) }
+  const writes = writesOf(call, path, pathOf)
+  return {
+    ...writes,
+    ...readsOf(call, path, pathOf),
+    ...selectionsOf(call, path),
+    insertAll: (points, options) => insertInBatches(writes.insertBatch, points, options),
+  }
 }
 
 type PathOf = (id: string) => string
@@ -52,17 +59,17 @@ function writesOf(
 ): Pick<PointsClient, 'insert' | 'insertBatch' | 'insertEach' | 'put' | 'patch' | 'delete'> {
   return {
     async insert(point, options) {
-      const { answer } = await call<{ point_id: string }>('POST', path, pointBody(point), options)
+      const { answer } = await call<{ point_id: string }>('POST', path, pointBody(point), withKey(options))
       return answer.point_id
     },
     async insertBatch(points, options) {
       const body = `{"vectors":[${points.map(pointBody).join(',')}]}`
-      const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, options)
+      const { answer } = await call<{ point_ids: string[] }>('POST', `${path}/batch`, body, withKey(options))
       return answer.point_ids
     },
     async insertEach(points, options) {
       const body = `{"on_error":"continue","vectors":[${points.map(pointBody).join(',')}]}`
-      const { answer } = await call<ReportAnswer>('POST', `${path}/batch`, body, options)
+      const { answer } = await call<ReportAnswer>('POST', `${path}/batch`, body, withKey(options))
       const { point_ids: ids, errors = [] } = answer
       return {
         ids,
@@ -74,15 +81,21 @@ function writesOf(
       }
     },
     async put(id, point, { when, ...options } = {}) {
-      const { answer } = await call<PutAnswer>('PUT', pathOf(id), putBody(point, when), options)
+      const { answer } = await call<PutAnswer>('PUT', pathOf(id), putBody(point, when), {
+        ...options,
+        isRepeatable: when === undefined,
+      })
       return { version: answer.version, created: answer.created }
     },
     async patch(id, patch, { when, ...options } = {}) {
-      const { answer } = await call<{ version: number }>('PATCH', pathOf(id), patchBody(patch, when), options)
+      const { answer } = await call<{ version: number }>('PATCH', pathOf(id), patchBody(patch, when), {
+        ...options,
+        isRepeatable: when === undefined,
+      })
       return { version: answer.version }
     },
     async delete(id, options) {
-      await call('DELETE', pathOf(id), undefined, options)
+      await call('DELETE', pathOf(id), undefined, repeatable(options))
     },
   }
 }
@@ -96,7 +109,12 @@ function readsOf(
   return {
     async get(id, { version = false, ...options } = {}) {
       const query = version ? '?version=true' : ''
-      const { answer } = await call<PointAnswer>('GET', `${pathOf(id)}${query}`, undefined, options)
+      const { answer } = await call<PointAnswer>(
+        'GET',
+        `${pathOf(id)}${query}`,
+        undefined,
+        repeatable(options),
+      )
       const { id: stored, vector, payload, version: found } = answer
       return {
         id: stored,
@@ -119,12 +137,17 @@ function readsOf(
         'POST',
         `${path}/search/batch`,
         batchOf(queries),
-        options,
+        repeatable(options),
       )
       return answer.results
     },
     async searchHits(query, options) {
-      const { answer } = await call<HitsAnswer>('POST', `${path}/search`, queryBody(query), options)
+      const { answer } = await call<HitsAnswer>(
+        'POST',
+        `${path}/search`,
+        queryBody(query),
+        repeatable(options),
+      )
       return { hits: answer.hits.map(hitOf), profile: answer.profile && profileOf(answer.profile) }
     },
     async searchHitsBatch(queries, options) {
@@ -132,7 +155,7 @@ function readsOf(
         'POST',
         `${path}/search/batch`,
         batchOf(queries),
-        options,
+        repeatable(options),
       )
       return answer.hits.map((hits, index) => {
         const profile = answer.profile?.[index]
@@ -146,22 +169,23 @@ function selectionsOf(
   call: HttpCaller,
   path: string,
 ): Pick<PointsClient, 'list' | 'listAll' | 'count' | 'facets' | 'updateMatching' | 'deleteMatching'> {
-  const post = async <Answer>(name: string, body: unknown, options?: CallOptions): Promise<Answer> =>
+  const post = async <Answer>(name: string, body: unknown, options?: CallDetails): Promise<Answer> =>
     (await call<Answer>('POST', `${path}/${name}`, JSON.stringify(body), options)).answer
   const list: PointsClient['list'] = async ({ filter, limit, cursor, include } = {}, options) => {
     const body = { filter: filterJson(filter), limit, cursor, include: includeJson(include) }
-    const answer = await post<ListAnswer>('list', body, options)
+    const answer = await post<ListAnswer>('list', body, repeatable(options))
     return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
   }
   return {
     list,
     listAll: (query, options) => pagesOf(list, query, options),
     async count(filter, options) {
-      return (await post<{ count: number }>('count', { filter: filterJson(filter) }, options)).count
+      return (await post<{ count: number }>('count', { filter: filterJson(filter) }, repeatable(options)))
+        .count
     },
     async facets({ filter, paths, limit }, options) {
       const body = { filter: filterJson(filter), paths, limit }
-      const { facets } = await post<FacetsAnswer>('facets', body, options)
+      const { facets } = await post<FacetsAnswer>('facets', body, repeatable(options))
       return objectOf(Object.entries(facets), (counts) =>
         counts.map(({ value, count }) => ({ value: attributeFromJson(value), count })),
       )

@@ -1,8 +1,21 @@
 /** The client for browsers, and for whatever else has `fetch`: nothing that it imports needs Node or another package. */
+
+export { DateTime, GeoPoint } from '../base/attributes.ts'
 export type { CollectionInfo, HnswSettings } from '../base/collection.ts'
 export { DatabaseError, type Reason } from '../base/errors.ts'
-export type { ContentType, Metric, Payload } from '../base/point.ts'
-export type { CallOptions, InsertOptions } from './call-options.ts'
-export type { Point, PointsClient, PointToInsert, Query, VectorClient } from './client.ts'
+export type { ContentType, Metric, OnConflict } from '../base/point.ts'
+export type { Profile } from '../base/profile.ts'
+export type {
+  AttributeInput,
+  AttributeOutput,
+  AttributesInput,
+  AttributesOutput,
+  Moment,
+} from './attributes.ts'
+export type { BulkOptions, CallOptions, InsertOptions } from './call-options.ts'
+export type * from './client.ts'
 export type { AliasChanges, Aliases, CollectionsClient, NewCollection, PutResult } from './collections.ts'
+export type { Filter, FilterTests, FilterValue } from './filters.ts'
 export { createHttpClient, type HttpClientOptions } from './http-client.ts'
+export type { RetryOptions } from './retries.ts'
+export { ServiceError } from './service-error.ts'

@@ -1,4 +1,4 @@
-import type { Profile } from '../base/search-results.ts'
+import type { Profile } from '../base/profile.ts'
 
 /** A profile as HTTP/JSON has it. */
 export interface ProfileAnswer {

@@ -4,6 +4,7 @@ import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
+import { AttributeCache } from './attribute-cache.ts'
 import { countPoints, facetsOf } from './collection-reads.ts'
 import { CollectionSearch } from './collection-search.ts'
 import type {
@@ -85,6 +86,7 @@ export class Collection implements Database, AsyncDisposable {
   /** Reads that take several turns. */
   readonly #reads = new RunningReads(() => this.#refusal)
   readonly #search: CollectionSearch
+  readonly #attributeCache: AttributeCache
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
   #refusal: DatabaseError | undefined
@@ -111,6 +113,11 @@ export class Collection implements Database, AsyncDisposable {
       slots: this.#slots,
       target: this.livePoints,
       queuedBytes: parts.writes.share(),
+    })
+    this.#attributeCache = new AttributeCache({
+      attributes: this.livePoints.attributes,
+      directory: options.indexDirectory,
+      logger: parts.options.logger,
     })
     this.#reader = new PointReader(store, this.livePoints, (id) => this.#writePath.settle(id))
     this.#lists = new ListReader(this.livePoints, this.#reader)
@@ -159,7 +166,10 @@ export class Collection implements Database, AsyncDisposable {
 
   async #enter(signal: AbortSignal | undefined): Promise<void> {
     await enterIds(this.livePoints, this.#slots, signal)
+    await this.#attributeCache.load()
     await enterRecords(this.livePoints, this.#store, signal)
+    // Not waited for: only the next start needs it.
+    if (this.#attributeCache.isMissing) void this.#attributeCache.save(this.#store.sequence)
   }
 
   get dimension(): number | undefined {
@@ -294,7 +304,7 @@ export class Collection implements Database, AsyncDisposable {
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
-      await this.#indexer.close(timeoutMs)
+      await Promise.all([this.#indexer.close(timeoutMs), this.#attributeCache.save(this.#store.sequence)])
     })
     return this.#ending
   }
@@ -315,6 +325,7 @@ export class Collection implements Database, AsyncDisposable {
       // A first insert that was on its way to the disk has attached the index only now.
       await (searches ?? this.livePoints.searches?.discard(removed))
       await this.#indexer.discard()
+      await this.#attributeCache.ended
     })
     return this.#ending
   }

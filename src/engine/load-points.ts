@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { attributesFromJson } from '../base/attribute-json.ts'
 import { contentTypes } from '../base/point.ts'
-import { Turn } from '../base/turns.ts'
+import { inTurns, Turn } from '../base/turns.ts'
 import type { RecordBatch, Store } from '../storage/store.ts'
 import type { LivePoints } from './live-points.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
@@ -29,7 +29,8 @@ export async function enterIds(
 }
 
 /**
- * The versions, orders, attributes and expiries of all points, after their ids.
+ * The versions, orders, attributes and expiries of all points, after their ids. What the attribute index has of a point at
+ * its version stays.
  *
  * @throws the reason of `signal` when that aborts
  */
@@ -48,6 +49,14 @@ export async function enterRecords(
       }
     }
   }
+  await forgetOthers(points)
+}
+
+/** Removes what the attribute index has of points that are gone. */
+async function forgetOthers({ table, attributes }: LivePoints): Promise<void> {
+  if (attributes.count === table.size) return
+  const known = await inTurns(attributes.evaluate({ kind: 'all', of: [] }))
+  for (const slot of known) if (slot >= table.slotCount || !table.isVisible(slot)) attributes.delete(slot)
 }
 
 function enterRecord({ table, attributes, expirations }: LivePoints, batch: RecordBatch, at: number): void {
@@ -57,8 +66,10 @@ function enterRecord({ table, attributes, expirations }: LivePoints, batch: Reco
   const sequence = table.index!.sequenceOf(slot)
   if (!Number.isNaN(version) && version !== sequence) table.setVersion(slot, version)
   if (!Number.isNaN(order) && order !== sequence) table.setOrder(slot, order)
-  const json = batch.attributes[at]
   const expiresAtUs = Number.isNaN(batch.expiresAtUs[at]!) ? undefined : batch.expiresAtUs[at]!
+  if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
+  if (attributes.has(slot) && attributes.versionOf(slot) === table.versionOf(slot)) return
+  const json = batch.attributes[at]
   const payload = {
     // Of a damaged record nothing is known: whoever reads the point is told so.
     contentType: contentTypes[batch.contentTypes[at]!] ?? 'Text',
@@ -67,7 +78,6 @@ function enterRecord({ table, attributes, expirations }: LivePoints, batch: Reco
     expiresAtUs,
   }
   attributes.set(slot, { payload, version: table.versionOf(slot) })
-  if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
 }
 
 const decoder = new TextDecoder()

@@ -28,3 +28,19 @@ export function groupOf(placed: readonly Placed[]): WriteGroup {
   assert(group.changes.length + group.keyedRequests.length > 0, 'a group stores something')
   return group
 }
+
+/** Where a change is among those of a group. */
+export interface Place {
+  readonly placed: Placed
+  /** Its position in `changes`. */
+  readonly at: number
+}
+
+/** The changes of a group by the ids of their points, each of which is there once. */
+export function placesOf(group: readonly Placed[]): ReadonlyMap<string, Place> {
+  const places = new Map<string, Place>()
+  for (const placed of group) {
+    for (const [at, { id }] of placed.changes.entries()) places.set(id, { placed, at })
+  }
+  return places
+}

@@ -2,7 +2,8 @@ import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { SearchQuery } from '../base/point.ts'
-import type { HitDetails, Profile, SearchResults } from '../base/search-results.ts'
+import type { Profile } from '../base/profile.ts'
+import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import type { Hit } from '../index/hit.ts'
 import { inUnits } from './found-ids.ts'
 import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
@@ -107,7 +108,8 @@ export class SearchAnswers {
     room: Room,
   ): Generator<void, readonly HitDetails[] | undefined> {
     if (include === undefined) return undefined
-    if (!wantsDetails(include)) return hits.map(() => noDetails)
+    // An empty collection has no index to read from.
+    if (hits.length === 0 || !wantsDetails(include)) return hits.map(() => noDetails)
     const { index } = this.#points.searches!
     let left = room.detailBytes
     const details: HitDetails[] = []

@@ -1,5 +1,5 @@
 import type { SearchQuery } from '../base/point.ts'
-import type { Profile } from '../base/search-results.ts'
+import type { Profile } from '../base/profile.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
 /** How a query was answered, in words for an operator. */

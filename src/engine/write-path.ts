@@ -7,7 +7,7 @@ import { ChangeDecider } from './change-decider.ts'
 import type { ChangeTarget } from './change-target.ts'
 import type { ChangeByFilter, Inserted, InsertOptions } from './database.ts'
 import type { Decision } from './decision.ts'
-import { groupOf, type Placed, vectorOf } from './placed-changes.ts'
+import { groupOf, type Place, type Placed, placesOf, vectorOf } from './placed-changes.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 import { type QueueAnswer, WriteQueue } from './write-queue.ts'
@@ -56,6 +56,8 @@ export class WritePath {
   #fault: Error | undefined
   /** What is being committed, or taking effect. */
   #group: readonly Placed[] = []
+  /** Its changes by id, once somebody asks for one. */
+  #places: ReadonlyMap<string, Place> | undefined
 
   constructor(options: {
     readonly store: Store
@@ -133,12 +135,16 @@ export class WritePath {
    * group until the last of its changes has had its turn.
    */
   settle(id: string): void {
-    for (const each of this.#group) {
-      const at = each.changes.findIndex((change) => change.id === id)
-      if (at === -1) continue
-      if (each.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(each, at)
-      return
-    }
+    this.#places ??= placesOf(this.#group)
+    const place = this.#places.get(id)
+    if (place === undefined) return
+    const { placed, at } = place
+    if (placed.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(placed, at)
+  }
+
+  #setGroup(placed: readonly Placed[]): void {
+    this.#group = placed
+    this.#places = undefined
   }
 
   /** Refuses new changes and resolves when those under way have ended, one way or the other. */
@@ -217,11 +223,11 @@ export class WritePath {
   async #commit(decisions: readonly Decision[]): Promise<void> {
     const placed = await this.#place(decisions)
     if (placed.length === 0) return
-    this.#group = placed
+    this.#setGroup(placed)
     try {
       await this.#store.commit(groupOf(placed))
     } catch (error) {
-      this.#group = []
+      this.#setGroup([])
       for (const each of placed) this.#abandon(each)
       this.#target.commitFailed()
       if (placed.length > 1 && isOfOneRequest(error)) {
@@ -299,7 +305,7 @@ export class WritePath {
       }
       each.acknowledge()
     }
-    this.#group = []
+    this.#setGroup([])
   }
 
   /** Carries out a change unless that is done. */

@@ -31,6 +31,32 @@ export class BackwardWriter {
     this.#tag(field, wireVarint)
   }
 
+  /** A field of bytes, such as a message or packed numbers. */
+  bytes(field: number, content: Uint8Array): void {
+    const end = this.length
+    const at = this.#take(content.length)
+    this.#bytes.set(content, at)
+    this.head(field, end)
+  }
+
+  /** A whole number that is at least 0; nothing for 0, which an absent field has anyway. */
+  number(field: number, value: number): void {
+    if (value !== 0) this.uint64(field, BigInt(value))
+  }
+
+  /** true; nothing for false, which an absent field has anyway. */
+  flag(field: number, value: boolean): void {
+    if (value) this.uint64(field, 1n)
+  }
+
+  /** A PointID. */
+  pointId(field: number, id: string): void {
+    const end = this.length
+    this.text(1, id)
+    this.head(1, end)
+    this.head(field, end)
+  }
+
   /**
    * The tag and the length of a field, before its content.
    *

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import fc from 'fast-check'
+import { itemsOf } from '../../test/support/batch-items.ts'
 import {
   InsertVectorRequestSchema,
   InsertVectorsBatchRequestSchema,
@@ -14,10 +15,12 @@ import {
   SearchResponseSchema,
   WireType,
 } from '../../test/support/generated-messages.ts'
+import { idAnswer } from '../../test/support/search-answers.ts'
 import {
   anyFloat,
   anyText,
   anyUint64,
+  atOnce,
   damaged,
   field,
   lengthField,
@@ -35,28 +38,28 @@ import { codecs } from './codec.ts'
 /** Each request message: how our codec reads it, and how the generated types do, in the same shape. */
 const requests = {
   InsertVectorRequest: {
-    ours: (bytes: Buffer): unknown => codecs.InsertVector.decode(bytes),
+    ours: (bytes: Buffer): unknown => atOnce(codecs.InsertVector.decode(bytes)),
     theirs: (bytes: Buffer): unknown => pointOf(fromBinary(InsertVectorRequestSchema, bytes)),
   },
   InsertVectorsBatchRequest: {
-    ours: (bytes: Buffer): unknown => [...codecs.InsertVectorsBatch.decode(bytes).vectors!],
+    ours: (bytes: Buffer): unknown => itemsOf(atOnce(codecs.InsertVectorsBatch.decode(bytes)).vectors!),
     theirs: (bytes: Buffer): unknown =>
       fromBinary(InsertVectorsBatchRequestSchema, bytes).vectors.map(pointOf),
   },
   PointID: {
-    ours: (bytes: Buffer): unknown => codecs.GetPoint.decode(bytes),
+    ours: (bytes: Buffer): unknown => atOnce(codecs.GetPoint.decode(bytes)),
     theirs(bytes: Buffer): unknown {
       const { id } = fromBinary(PointIDSchema, bytes)
       return id === undefined ? {} : { id: id.value }
     },
   },
   SearchRequest: {
-    ours: (bytes: Buffer): unknown => alone(bytes, (own) => codecs.SearchPoints.decode(own)),
+    ours: (bytes: Buffer): unknown => alone(bytes, (own) => atOnce(codecs.SearchPoints.decode(own))),
     theirs: (bytes: Buffer): unknown => queryOf(fromBinary(SearchRequestSchema, bytes)),
   },
   SearchPointsBatchRequest: {
     ours: (bytes: Buffer): unknown =>
-      alone(bytes, (own) => [...codecs.SearchPointsBatch.decode(own).queries!]),
+      alone(bytes, (own) => itemsOf(atOnce(codecs.SearchPointsBatch.decode(own)).queries!)),
     theirs: (bytes: Buffer): unknown =>
       fromBinary(SearchPointsBatchRequestSchema, bytes).queries.map(queryOf),
   },
@@ -237,13 +240,13 @@ describe('the gRPC codec, reading', () => {
     const values = [1, 2, 3]
     for (const init of [{ vector: { values } }, { vector: { values: [1] } }]) {
       const bytes = Buffer.from(toBinary(InsertVectorRequestSchema, create(InsertVectorRequestSchema, init)))
-      const { vector } = codecs.InsertVector.decode(bytes)
+      const { vector } = atOnce(codecs.InsertVector.decode(bytes))
       bytes.fill(0)
       assert.deepEqual(vector, Float32Array.from(init.vector.values))
       assert.ok(vector!.buffer.byteLength <= bytes.length)
     }
     const unpacked = message(values.map((value) => field(1, WireType.Bit32, (w) => w.float(value))))
-    const { vector } = codecs.InsertVector.decode(lengthFieldMessage(1, unpacked))
+    const { vector } = atOnce(codecs.InsertVector.decode(lengthFieldMessage(1, unpacked)))
     assert.deepEqual(vector, Float32Array.from(values))
 
     const vectors = Array.from({ length: 100 }, (_, at) => ({
@@ -253,7 +256,7 @@ describe('the gRPC codec, reading', () => {
       InsertVectorsBatchRequestSchema,
       create(InsertVectorsBatchRequestSchema, { vectors }),
     )
-    const decoded = [...codecs.InsertVectorsBatch.decode(Buffer.from(batch)).vectors!]
+    const decoded = itemsOf(atOnce(codecs.InsertVectorsBatch.decode(Buffer.from(batch))).vectors!)
     for (const [at, { vector: expected }] of vectors.entries()) {
       assert.deepEqual(decoded[at]!.vector, Float32Array.from(expected.values))
       assert.ok(decoded[at]!.vector!.buffer.byteLength <= 65_536)
@@ -277,7 +280,7 @@ describe('the gRPC codec, reading', () => {
 
   it('reads the items of a batch only as they are asked for', () => {
     const bytes = message([lengthField(1, Buffer.alloc(0)), Buffer.from([0xff])])
-    const { vectors } = codecs.InsertVectorsBatch.decode(bytes)
+    const { vectors } = atOnce(codecs.InsertVectorsBatch.decode(bytes))
     const items = vectors![Symbol.iterator]()
     assert.deepEqual(items.next().value, { vector: undefined, payload: undefined })
     assert.throws(() => items.next(), { reason: 'invalid_argument' })
@@ -392,18 +395,27 @@ describe('the gRPC codec, writing', () => {
 async function assertRead(id: string, lists: readonly (readonly string[])[]): Promise<void> {
   assert.equal(fromBinary(PointIDSchema, await codecs.InsertVector.encode(id)).id?.value, id)
   const ids = lists.flat()
-  const inserted = fromBinary(InsertVectorsBatchResponseSchema, await codecs.InsertVectorsBatch.encode(ids))
+  const inserted = fromBinary(
+    InsertVectorsBatchResponseSchema,
+    await codecs.InsertVectorsBatch.encode({ ids }),
+  )
   assert.deepEqual(
     inserted.ids.map((each) => each.id?.value),
     ids,
   )
-  const found = fromBinary(SearchResponseSchema, await codecs.SearchPoints.encode(IdLists.of([ids])))
+  const found = fromBinary(
+    SearchResponseSchema,
+    await codecs.SearchPoints.encode(idAnswer(IdLists.of([ids]))),
+  )
   assert.deepEqual(
     found.resultPointIds.map((each) => each.id?.value),
     ids,
   )
   const packed = IdLists.of(lists)
-  const all = fromBinary(SearchPointsBatchResponseSchema, await codecs.SearchPointsBatch.encode(packed))
+  const all = fromBinary(
+    SearchPointsBatchResponseSchema,
+    await codecs.SearchPointsBatch.encode(idAnswer(packed)),
+  )
   assert.deepEqual(
     all.results.map(({ resultPointIds }) => resultPointIds.map((each) => each.id?.value)),
     lists,

@@ -15,6 +15,7 @@ import {
 } from '../../test/support/generated-messages.ts'
 import {
   anyText,
+  atOnce,
   damaged,
   message,
   messageOf,
@@ -28,16 +29,20 @@ import { collectionCodecs } from './collection-codec.ts'
 /** Each request message: how our codec reads it, and how the generated types do, in the same shape. */
 const requests = {
   GetCollectionRequest: {
-    ours: (bytes: Buffer): unknown => ({ name: collectionCodecs.GetCollection.decode(bytes).name ?? '' }),
+    ours: (bytes: Buffer): unknown => ({
+      name: atOnce(collectionCodecs.GetCollection.decode(bytes)).name ?? '',
+    }),
     theirs: (bytes: Buffer): unknown => ({ name: fromBinary(GetCollectionRequestSchema, bytes).name }),
   },
   DeleteCollectionRequest: {
-    ours: (bytes: Buffer): unknown => ({ name: collectionCodecs.DeleteCollection.decode(bytes).name ?? '' }),
+    ours: (bytes: Buffer): unknown => ({
+      name: atOnce(collectionCodecs.DeleteCollection.decode(bytes)).name ?? '',
+    }),
     theirs: (bytes: Buffer): unknown => ({ name: fromBinary(DeleteCollectionRequestSchema, bytes).name }),
   },
   PutCollectionRequest: {
     ours(bytes: Buffer): unknown {
-      const { name = '', dimension, hnsw } = collectionCodecs.PutCollection.decode(bytes)
+      const { name = '', dimension, hnsw } = atOnce(collectionCodecs.PutCollection.decode(bytes))
       return { name, dimension, hnsw: hnsw && { m: hnsw.m, efConstruction: hnsw.efConstruction } }
     },
     theirs(bytes: Buffer): unknown {
@@ -47,7 +52,7 @@ const requests = {
   },
   SetAliasesRequest: {
     ours(bytes: Buffer): unknown {
-      const { set, remove } = collectionCodecs.SetAliases.decode(bytes)
+      const { set, remove } = atOnce(collectionCodecs.SetAliases.decode(bytes))
       return { set: sorted(set!), remove }
     },
     theirs(bytes: Buffer): unknown {
@@ -142,7 +147,7 @@ describe('the gRPC codec of collections, reading', () => {
 
   it('keeps a number that is beyond what 32 bits hold, so that it is refused and not cut', () => {
     const bytes = Buffer.from([0x10, 0x83, 0x80, 0x80, 0x80, 0x10])
-    assert.equal(collectionCodecs.PutCollection.decode(bytes).dimension, 2 ** 32 + 3)
+    assert.equal(atOnce(collectionCodecs.PutCollection.decode(bytes)).dimension, 2 ** 32 + 3)
   })
 })
 

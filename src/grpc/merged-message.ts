@@ -7,6 +7,11 @@ import { WireReader } from './wire.ts'
 export class MergedMessage {
   readonly #parts: Buffer[] = []
 
+  /** Whether the message has not come: an empty one has. */
+  get isEmpty(): boolean {
+    return this.#parts.length === 0
+  }
+
   /** @param bytes the field's, of one occurrence */
   add(bytes: Buffer): void {
     this.#parts.push(bytes)

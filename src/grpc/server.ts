@@ -15,7 +15,7 @@ import {
 } from '@grpc/grpc-js'
 import { HealthImplementation } from 'grpc-health-check'
 import { allows, operationRoles, permissionDenied } from '../api/access.ts'
-import type { ApiContext, Call } from '../api/call.ts'
+import { type ApiContext, type Call, grpcFields } from '../api/call.ts'
 import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
@@ -197,9 +197,10 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
   call.on('cancelled', cancel)
   return {
     call: {
-      fields: { queryVector: 'query_vector' },
+      fields: grpcFields,
       collection: call.metadata.get('collection')[0]?.toString(),
       idempotencyKey: call.metadata.get('idempotency-key')[0]?.toString(),
+      version: call.metadata.get('version')[0]?.toString(),
       signal: controller.signal,
       decoded: () => call.request.release(),
     },

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import fc from 'fast-check'
+import { itemsOf } from '../../test/support/batch-items.ts'
 import { checkBatch } from '../api/validation.ts'
 import { decodePoints, decodeQueries } from './json-codec.ts'
 
@@ -9,7 +10,7 @@ type Outcome = { readonly items: readonly unknown[] } | { readonly refusal: stri
 
 function atOnce(items: Iterable<unknown>): Outcome {
   try {
-    return { items: [...items].filter((item) => item !== undefined) }
+    return { items: itemsOf(items) }
   } catch (error) {
     return { refusal: (error as Error).message }
   }

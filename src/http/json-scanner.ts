@@ -51,6 +51,11 @@ export class JsonScanner {
     return this.#at
   }
 
+  /** Goes back to where a value begins. @param at what `at` was there */
+  goBack(at: number): void {
+    this.#at = at
+  }
+
   /** What kind of value comes next, by its first characters. */
   peek(): JsonKind {
     const byte = this.#next()

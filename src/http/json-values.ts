@@ -12,6 +12,20 @@ export function whole<Input>(body: Buffer, read: (json: JsonScanner) => Input): 
   return input
 }
 
+/** The same for a reader that yields from time to time. */
+export function* wholeInTurns<Input>(
+  body: Buffer,
+  read: (json: JsonScanner) => Generator<undefined, Input, void>,
+): Generator<undefined, Input, void> {
+  const json = new JsonScanner(body)
+  const input = yield* read(json)
+  json.end()
+  return input
+}
+
+/** For inputs that are filled field by field. */
+export type Writable<Type> = { -readonly [Key in keyof Type]: Type[Key] }
+
 export function readString(json: JsonScanner, path: string): string {
   expectKind(json, 'string', path)
   return json.string()

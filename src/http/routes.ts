@@ -1,8 +1,7 @@
 import type { OperationName, OperationTypes } from '../api/operations.ts'
-import { IdTexts } from '../base/id-lists.ts'
 import type { FieldNotes } from './ignored-fields.ts'
-import { encodeIdLists, encodeIds, type JsonAnswer } from './json-answers.ts'
-import { decodePoint, decodePoints, decodeQueries, decodeQuery, encodePoint } from './json-codec.ts'
+import type { JsonAnswer } from './json-answers.ts'
+import { decodePoint, decodePoints, decodeQueries, decodeQuery } from './json-codec.ts'
 import {
   decodeAliases,
   decodeCollection,
@@ -10,18 +9,37 @@ import {
   encodeCollection,
   encodeCollections,
 } from './json-collections.ts'
+import { encodeList, encodePoint, encodeSearch, encodeSearches } from './json-details.ts'
+import { decodeCount, decodeFacets, decodeList, encodeCount, encodeFacets } from './json-lists.ts'
+import {
+  decodeDelete,
+  decodePatch,
+  decodePut,
+  decodeUpdate,
+  encodeChanged,
+  encodeInserted,
+  encodePatched,
+  encodePut,
+} from './json-writes.ts'
 
 /** The HTTP route of an operation. */
 export interface Route<Name extends OperationName> {
-  readonly method: 'GET' | 'POST' | 'PUT' | 'DELETE'
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   readonly path: string
   readonly status: number | ((output: OperationTypes[Name]['output']) => number)
   /**
    * @param body of the request, empty for methods without one
    * @param notes collects the names of ignored fields
    * @param parts the values of the path's parameters
+   * @param ifMatch the header of this name
+   * @returns a promise where the body takes long to read
    */
-  readonly decode: (body: Buffer, notes: FieldNotes, parts: PathParts) => OperationTypes[Name]['input']
+  readonly decode: (
+    body: Buffer,
+    notes: FieldNotes,
+    parts: PathParts,
+    ifMatch: string | undefined,
+  ) => OperationTypes[Name]['input'] | Promise<OperationTypes[Name]['input']>
   /** JSON, a promise where there is much of it; undefined for an empty body. */
   readonly encode: (output: OperationTypes[Name]['output']) => JsonAnswer | Promise<JsonAnswer> | undefined
 }
@@ -51,7 +69,7 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/points/batch',
     status: 201,
     decode: decodePoints,
-    encode: (ids) => encodeIds('point_ids', new IdTexts(ids)),
+    encode: encodeInserted,
   },
   GetPoint: {
     method: 'GET',
@@ -72,14 +90,67 @@ export const routes: { readonly [Name in OperationName]: Route<Name> } = {
     path: '/points/search',
     status: 200,
     decode: decodeQuery,
-    encode: (ids) => encodeIds('results', ids),
+    encode: encodeSearch,
   },
   SearchPointsBatch: {
     method: 'POST',
     path: '/points/search/batch',
     status: 200,
     decode: decodeQueries,
-    encode: (lists) => encodeIdLists('results', lists),
+    encode: encodeSearches,
+  },
+  PutPoint: {
+    method: 'PUT',
+    path: '/points/:id',
+    status: ({ created }) => (created ? 201 : 200),
+    async decode(body, notes, { id }, ifMatch) {
+      return { ...(await decodePut(body, notes)), id, ifMatch }
+    },
+    encode: encodePut,
+  },
+  PatchPoint: {
+    method: 'PATCH',
+    path: '/points/:id',
+    status: 200,
+    async decode(body, notes, { id }, ifMatch) {
+      return { ...(await decodePatch(body, notes)), id, ifMatch }
+    },
+    encode: encodePatched,
+  },
+  ListPoints: {
+    method: 'POST',
+    path: '/points/list',
+    status: 200,
+    decode: decodeList,
+    encode: encodeList,
+  },
+  CountPoints: {
+    method: 'POST',
+    path: '/points/count',
+    status: 200,
+    decode: decodeCount,
+    encode: encodeCount,
+  },
+  FacetPoints: {
+    method: 'POST',
+    path: '/points/facets',
+    status: 200,
+    decode: decodeFacets,
+    encode: encodeFacets,
+  },
+  UpdatePoints: {
+    method: 'POST',
+    path: '/points/update',
+    status: 200,
+    decode: decodeUpdate,
+    encode: encodeChanged,
+  },
+  DeletePoints: {
+    method: 'POST',
+    path: '/points/delete',
+    status: 200,
+    decode: decodeDelete,
+    encode: encodeChanged,
   },
   ListCollections: {
     method: 'GET',

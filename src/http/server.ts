@@ -13,7 +13,7 @@ import {
   fastify,
 } from 'fastify'
 import { allows, operationRoles, permissionDenied } from '../api/access.ts'
-import type { ApiContext, Call } from '../api/call.ts'
+import { type ApiContext, type Call, httpFields } from '../api/call.ts'
 import {
   type OperationName,
   type OperationTypes,
@@ -228,15 +228,22 @@ function refuseRequests(
     done()
   })
   app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
-  // These two are not ids, although the pattern of an id matches them.
-  for (const path of ['/points/search', '/points/batch'].flatMap((each) => [each, collectionPrefix + each])) {
+  // These are not ids, although the pattern of an id matches them.
+  for (const path of pathsLikeIds().flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
-      method: ['GET', 'DELETE'],
+      method: ['GET', 'PUT', 'PATCH', 'DELETE'],
       url: path,
       config: { role: 'read' },
       handler: (_request, reply) => reply.callNotFound(),
     })
   }
+}
+
+/** The paths directly below `/points`, like `/points/search`. */
+function pathsLikeIds(): string[] {
+  return Object.values(routes)
+    .map(({ path }) => path)
+    .filter((path) => /^\/points\/\w+$/.test(path))
 }
 
 function misdirected(): DatabaseError {
@@ -323,7 +330,13 @@ async function answer<Name extends OperationName>(
   const { method, status, decode, encode }: Route<Name> = routes[name]
   const parts = request.params as PathParts
   const codec = {
-    decode: () => decode(method === 'POST' || method === 'PUT' ? bodyOf(request) : noBody, reply, parts),
+    decode: () =>
+      decode(
+        method === 'GET' || method === 'DELETE' ? noBody : bodyOf(request),
+        reply,
+        parts,
+        request.headers['if-match'],
+      ),
     async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
       reply.code(typeof status === 'number' ? status : status(output))
       const json = await encode(output)
@@ -347,16 +360,22 @@ function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
 const noBody = Buffer.alloc(0)
 
 /** A call as the operations see it. If the response closes before it has ended, the caller has gone. */
-function callOf({ body, headers }: FastifyRequest, { raw }: FastifyReply, { collection }: PathParts): Call {
+function callOf(
+  { body, headers, query }: FastifyRequest,
+  { raw }: FastifyReply,
+  { collection }: PathParts,
+): Call {
   const controller = new AbortController()
   raw.once('close', () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
   })
   const call: Call = {
-    fields: { queryVector: 'vector' },
+    fields: httpFields,
     collection,
     // Node joins repeated headers with a comma, as HTTP specifies.
     idempotencyKey: headers['idempotency-key'] as string | undefined,
+    // A repeated parameter is a list, which no operation takes for a value.
+    version: (query as Readonly<Record<string, unknown>>).version?.toString(),
     signal: controller.signal,
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call

@@ -107,8 +107,8 @@ export class Clients implements AsyncDisposable {
   readonly grpc: VectorClient
 
   constructor({ httpUrl, grpcAddress }: Addresses) {
-    this.http = createHttpClient({ baseUrl: httpUrl })
-    this.grpc = createGrpcClient({ address: grpcAddress, apiKey, timeoutMs: 60_000 })
+    this.http = createHttpClient({ baseUrl: httpUrl, retries: 0 })
+    this.grpc = createGrpcClient({ address: grpcAddress, apiKey, timeoutMs: 60_000, retries: 0 })
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -80,7 +80,7 @@ export class Target implements AsyncDisposable {
   /** The product's own clients, each over connections of its own. */
   clients(): readonly [grpc: VectorClient, http: VectorClient] {
     const { grpcAddress, httpUrl } = this.#server
-    return [createGrpcClient({ address: grpcAddress, apiKey }), createHttpClient({ baseUrl: httpUrl })]
+    return [createGrpcClient({ address: grpcAddress, apiKey, retries: 0 }), createHttpClient({ baseUrl: httpUrl, retries: 0 })]
   }
 
   async metric(name: string): Promise<number> {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { copyFile, mkdir, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import type { ApiContext } from '../../src/api/call.ts'
+import { type ApiContext, httpFields } from '../../src/api/call.ts'
 import { operations } from '../../src/api/operations.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
 import type { Metric } from '../../src/base/point.ts'
@@ -83,7 +83,7 @@ async function openServiceSubject(connect: (service: TestService) => ContractCli
   }
 }
 
-const call = { fields: { queryVector: 'vector' } } as const
+const call = { fields: httpFields } as const
 
 /** A subject whose searches go through graphs as soon as these serve, however few points there are. */
 export interface IndexSubject extends Subject {
@@ -187,19 +187,21 @@ async function open(dataDir: string, changes: Partial<CollectionSettings> = {}):
 function directClient(context: ApiContext): ContractClient {
   return {
     insert: async (point) => operations.InsertVector(context, pointInput(point), call),
-    insertBatch: async (points) =>
-      operations.InsertVectorsBatch(context, { vectors: points.map(pointInput) }, call),
+    async insertBatch(points) {
+      const { ids } = await operations.InsertVectorsBatch(context, { vectors: points.map(pointInput) }, call)
+      return ids as readonly string[]
+    },
     get: async (id) => operations.GetPoint(context, { id }, call),
     async delete(id) {
       const found = await operations.DeletePoint(context, { id }, call)
       if (!found) throw new DatabaseError('not_found', 'Point not found')
     },
     async search(query) {
-      return (await operations.SearchPoints(context, queryInput(query), call)).strings()[0]!
+      return (await operations.SearchPoints(context, queryInput(query), call)).results.ids.strings()[0]!
     },
     async searchBatch(queries) {
       const input = { queries: queries.map(queryInput) }
-      return (await operations.SearchPointsBatch(context, input, call)).strings()
+      return (await operations.SearchPointsBatch(context, input, call)).results.ids.strings()
     },
     async close() {},
   }

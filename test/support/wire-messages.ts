@@ -1,3 +1,4 @@
+import assert from 'node:assert/strict'
 import fc from 'fast-check'
 import { BinaryWriter, WireType } from './generated-messages.ts'
 
@@ -62,6 +63,12 @@ export function varints(no: number, values: fc.Arbitrary<bigint>): fc.Arbitrary<
 
 export function text(no: number, values: fc.Arbitrary<string> = anyText): fc.Arbitrary<Field> {
   return values.map((value) => lengthField(no, Buffer.from(value)))
+}
+
+/** What a decoder returns that needs no further turn for the message. */
+export function atOnce<Input>(input: Input | Promise<Input>): Input {
+  assert.ok(!(input instanceof Promise))
+  return input
 }
 
 /** Such messages with some bytes changed, and noise. */

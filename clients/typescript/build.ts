@@ -1,0 +1,15 @@
+/**
+ * Compiles the client, which the service's own command line uses too, from the sources of the service: a package of what
+ * it reaches, and nothing else. Takes the directory for the result; `dist` beside this file if there is none.
+ */
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, cpSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+
+const here = import.meta.dirname
+const root = join(here, '../..')
+const target = process.argv[2] ?? join(here, 'dist')
+rmSync(target, { recursive: true, force: true })
+execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', here, '--outDir', target], { stdio: 'inherit' })
+cpSync(join(root, 'src/client/generated'), join(target, 'client/generated'), { recursive: true })
+copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))

@@ -1,0 +1,72 @@
+import type { Filter } from '../base/filter.ts'
+import type { Patch } from '../base/point.ts'
+import { type ApiContext, type Call, invalid } from './call.ts'
+import { checkWhole, type IntegerInput } from './checks.ts'
+import { checkPatch, type PatchInput } from './patch.ts'
+
+export interface ChangeByFilterInput {
+  /** Checked by the transport's reader. */
+  readonly filter?: Filter | undefined
+  readonly patch?: PatchInput | undefined
+  readonly limit?: IntegerInput | undefined
+  readonly dryRun?: boolean | undefined
+  /** Whether a filter that matches all points is meant. */
+  readonly everything?: boolean | undefined
+}
+
+/** How many points were changed, or would be; `more` if there are further ones. */
+export interface Changed {
+  readonly changed: number
+  readonly more: boolean
+}
+
+/** Changes attributes or expiry of the points that match, all at once; at most 100,000 in one call. */
+export async function updatePoints(
+  context: ApiContext,
+  input: ChangeByFilterInput,
+  call: Call,
+): Promise<Changed> {
+  const { database } = context
+  const path = call.fields.patch
+  const { content, contentType, vector } = input.patch ?? {}
+  for (const [field, value] of Object.entries({ content, content_type: contentType, vector })) {
+    if (value !== undefined) {
+      throw invalid(`${path}${field} cannot be changed by filter: only set, unset and expires_at can`)
+    }
+  }
+  return await changeByFilter(context, input, checkPatch(input.patch ?? {}, database.dimension, path), call)
+}
+
+/** Deletes the points that match, all at once; at most 100,000 in one call. */
+export async function deletePoints(
+  context: ApiContext,
+  input: ChangeByFilterInput,
+  call: Call,
+): Promise<Changed> {
+  if (input.patch !== undefined) throw invalid('patch is given, but points that are deleted have no changes')
+  return await changeByFilter(context, input, 'delete', call)
+}
+
+async function changeByFilter(
+  { database }: ApiContext,
+  { filter, limit, dryRun = false, everything = false }: ChangeByFilterInput,
+  change: Patch | 'delete',
+  call: Call,
+): Promise<Changed> {
+  const checkedLimit =
+    limit === undefined ? undefined : checkWhole(limit, 'limit', { min: 1, max: Number.MAX_SAFE_INTEGER })
+  if (!everything && (filter === undefined || isEmpty(filter))) {
+    throw invalid(
+      `the filter is ${filter === undefined ? 'missing' : 'empty'}: send "everything": true to mean all points`,
+    )
+  }
+  const request = { filter: filter ?? allPoints, change, limit: checkedLimit, dryRun }
+  call.decoded?.()
+  return await database.changeByFilter(request, call.signal)
+}
+
+const allPoints: Filter = { kind: 'all', of: [] }
+
+function isEmpty(filter: Filter): boolean {
+  return filter.kind === 'all' && filter.of.every(isEmpty)
+}

@@ -1,0 +1,227 @@
+import { McpServer } from '@modelcontextprotocol/server'
+import { z } from 'zod'
+import { DatabaseError } from '../base/errors.ts'
+import { metrics } from '../base/point.ts'
+import { version } from '../base/version.ts'
+import {
+  type AttributeInput,
+  type AttributesInput,
+  attributeFromJson,
+  attributeJson,
+} from '../client/attributes.ts'
+import type { Changed, PointsClient, VectorClient } from '../client/client.ts'
+import type { Filter } from '../client/filters.ts'
+import { lineOf } from './points.ts'
+
+/** What the tools work on. */
+export interface ToolOptions {
+  readonly client: VectorClient
+  /** Adds the tools that change points. */
+  readonly write: boolean
+}
+
+const collection = z.string().optional().describe('name or alias of a collection; see describe')
+const filter = z
+  .record(z.string(), z.unknown())
+  .optional()
+  .describe(
+    'which points: tests by attribute path, like {"price": {"$lt": 10}, "tags": {"$in": ["new"]}}; operators $eq $ne $in $nin $gt $gte $lt $lte $exists $all $prefix, and $and $or $not around filters; times are {"$date": "2026-01-31T00:00:00Z"}',
+  )
+const id = z.uuid().describe('id of a point')
+
+/** An MCP server with the operations on points as tools: answers are JSON as the HTTP interface has it. */
+export function createMcpServer({ client, write }: ToolOptions): McpServer {
+  const server = new McpServer(
+    { name: 'vicinal', version: version() },
+    {
+      instructions: 'A vector database. Call describe first: it names the collections and their dimensions.',
+    },
+  )
+  addReading(server, client)
+  if (write) addWriting(server, client)
+  return server
+}
+
+function addReading(server: McpServer, client: VectorClient): void {
+  const pointsOf = (name: string | undefined): PointsClient =>
+    name === undefined ? client : client.collection(name)
+  const readOnly = { readOnlyHint: true }
+
+  server.registerTool(
+    'describe',
+    {
+      description: 'The collections, with the dimension and number of points of each.',
+      annotations: readOnly,
+    },
+    () => answer(async () => JSON.stringify(await client.collections.list())),
+  )
+  server.registerTool(
+    'search',
+    {
+      description:
+        'The nearest points to a vector or to a stored point, closest first, with distance and payload.',
+      inputSchema: z.object({
+        collection,
+        vector: z.array(z.number()).optional().describe('what to search near: as long as the dimension'),
+        id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
+        metric: z.enum(metrics).default('Cosine').describe('how distance is measured'),
+        limit: z.number().int().min(1).max(1000).default(10),
+        filter,
+        max_distance: z.number().optional().describe('the farthest that a result may be'),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, vector, id, metric, limit, filter, max_distance: maxDistance }) =>
+      answer(async () => {
+        const include = { distance: true, payload: true }
+        const query = { vector, id, metric, limit, filter: filterOf(filter), maxDistance, include }
+        const { hits } = await pointsOf(collection).searchHits(query)
+        return linesOf(hits.map(lineOf))
+      }),
+  )
+  server.registerTool(
+    'get',
+    {
+      description: 'A point with its payload.',
+      inputSchema: z.object({ collection, id }),
+      annotations: readOnly,
+    },
+    ({ collection, id }) =>
+      answer(async () => {
+        const { vector, ...point } = await pointsOf(collection).get(id, { version: true })
+        return lineOf(point)
+      }),
+  )
+  server.registerTool(
+    'count',
+    {
+      description: 'How many points match.',
+      inputSchema: z.object({ collection, filter }),
+      annotations: readOnly,
+    },
+    ({ collection, filter }) =>
+      answer(async () => String(await pointsOf(collection).count(filterOf(filter)))),
+  )
+  server.registerTool(
+    'list',
+    {
+      description: 'Points in the order of their insertion, a page at a time.',
+      inputSchema: z.object({
+        collection,
+        filter,
+        limit: z.number().int().min(1).max(1000).default(20),
+        cursor: z.string().optional().describe('of the page before'),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, filter, limit, cursor }) =>
+      answer(async () => {
+        const query = { filter: filterOf(filter), limit, cursor, include: { payload: true } }
+        const { points, nextCursor } = await pointsOf(collection).list(query)
+        const next = nextCursor === undefined ? [] : [JSON.stringify({ next_cursor: nextCursor })]
+        return linesOf([...points.map(lineOf), ...next])
+      }),
+  )
+  server.registerTool(
+    'facets',
+    {
+      description: 'The most frequent values of attributes, with the number of points that have them.',
+      inputSchema: z.object({
+        collection,
+        filter,
+        paths: z.array(z.string()).min(1).describe('like ["tags", "size.width"]'),
+        limit: z.number().int().min(1).max(1000).default(10),
+      }),
+      annotations: readOnly,
+    },
+    ({ collection, filter, paths, limit }) =>
+      answer(async () => {
+        const where = filterOf(filter)
+        const query = { paths, limit, ...(where === undefined ? {} : { filter: where }) }
+        const facets = await pointsOf(collection).facets(query)
+        return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
+      }),
+  )
+}
+
+function addWriting(server: McpServer, client: VectorClient): void {
+  const pointsOf = (name: string | undefined): PointsClient =>
+    name === undefined ? client : client.collection(name)
+
+  server.registerTool(
+    'upsert',
+    {
+      description: 'Stores a point, or replaces the one that has the id. Answers with the id.',
+      inputSchema: z.object({
+        collection,
+        id: z.uuid().optional().describe('assigned when not given'),
+        vector: z.array(z.number()).min(1),
+        content: z.string(),
+        content_type: z.enum(['Text', 'Image']).default('Text'),
+        attributes: z.record(z.string(), z.unknown()).optional(),
+      }),
+      annotations: { readOnlyHint: false, destructiveHint: true },
+    },
+    ({ collection, id, vector, content, content_type: contentType, attributes }) =>
+      answer(async () => {
+        const described = attributes && (attributeFromJson(attributes) as AttributesInput)
+        const point = { vector, payload: { contentType, content, attributes: described } }
+        return await pointsOf(collection).insert(
+          id === undefined ? point : { ...point, id, onConflict: 'replace' },
+        )
+      }),
+  )
+  server.registerTool(
+    'delete',
+    {
+      description: 'Deletes a point by its id, or all points that match a filter.',
+      inputSchema: z.object({
+        collection,
+        id: z.uuid().optional(),
+        filter,
+        dry_run: z.boolean().default(false).describe('with a filter: only count'),
+      }),
+      annotations: { readOnlyHint: false, destructiveHint: true },
+    },
+    ({ collection, id, filter, dry_run: dryRun }) =>
+      answer(async () => {
+        const points = pointsOf(collection)
+        const where = filterOf(filter)
+        if ((id === undefined) === (where === undefined)) {
+          throw new DatabaseError('invalid_argument', 'give an id or a filter')
+        }
+        if (where !== undefined)
+          return wordsOf(await points.deleteMatching({ filter: where, dryRun }), dryRun)
+        await points.delete(id!)
+        return 'deleted'
+      }),
+  )
+}
+
+function wordsOf({ changed, more }: Changed, dryRun: boolean): string {
+  return `${changed} points ${dryRun ? 'match' : 'deleted'}${more ? ', and there are more' : ''}`
+}
+
+function filterOf(filter: object | undefined): Filter | undefined {
+  return filter && (attributeFromJson(filter) as Filter)
+}
+
+function linesOf(lines: readonly string[]): string {
+  return lines.length === 0 ? 'nothing found' : lines.join('\n')
+}
+
+interface ToolAnswer {
+  [field: string]: unknown
+  content: { type: 'text'; text: string }[]
+  isError?: boolean
+}
+
+/** What the service refuses is an answer that the model can read and act on. */
+async function answer(make: () => Promise<string>): Promise<ToolAnswer> {
+  try {
+    return { content: [{ type: 'text', text: await make() }] }
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error
+    return { content: [{ type: 'text', text: `${error.reason}: ${error.message}` }], isError: true }
+  }
+}

@@ -1,0 +1,56 @@
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import {
+  localhostHostValidation,
+  localhostOriginValidation,
+  type NodeIncomingMessageLike,
+  toNodeHandler,
+} from '@modelcontextprotocol/node'
+import { createMcpHandler } from '@modelcontextprotocol/server'
+import { serveStdio } from '@modelcontextprotocol/server/stdio'
+import { type ConnectionOptions, withClient } from './connection.ts'
+import { createMcpServer, type ToolOptions } from './mcp-tools.ts'
+import { stopSignal } from './stop-signal.ts'
+import type { Environment } from './usage.ts'
+
+export interface McpOptions extends ConnectionOptions {
+  readonly write?: boolean
+  /** Port of 127.0.0.1 for Streamable HTTP; standard input and output when not given. */
+  readonly port?: number
+}
+
+/** Serves the points to language models over the Model Context Protocol until it is stopped. */
+export async function serveMcp(options: McpOptions, environment: Environment): Promise<void> {
+  const stop = stopSignal()
+  await withClient(options, environment, async (client) => {
+    const tools: ToolOptions = { client, write: options.write ?? false }
+    if (options.port === undefined) await serveProcess(tools, stop)
+    else await serveHttp(tools, options.port, stop)
+  })
+}
+
+/** Ends with its input, too: that is how a host ends what it has started. */
+async function serveProcess(tools: ToolOptions, stop: Promise<unknown>): Promise<void> {
+  const handle = serveStdio(() => createMcpServer(tools))
+  await Promise.race([stop, once(process.stdin, 'close')])
+  await handle.close()
+}
+
+/** On this machine alone: a page of another origin is refused. */
+async function serveHttp(tools: ToolOptions, port: number, stop: Promise<unknown>): Promise<void> {
+  const handle = toNodeHandler(createMcpHandler(() => createMcpServer(tools)))
+  const isHostAllowed = localhostHostValidation()
+  const isOriginAllowed = localhostOriginValidation()
+  const server = createServer((request, response) => {
+    if (isHostAllowed(request, response) && isOriginAllowed(request, response)) {
+      void handle(request as NodeIncomingMessageLike, response)
+    }
+  })
+  server.listen(port, '127.0.0.1')
+  await once(server, 'listening')
+  console.error(`MCP at http://127.0.0.1:${(server.address() as AddressInfo).port}/`)
+  await stop
+  server.close()
+  server.closeAllConnections()
+}

@@ -1,0 +1,17 @@
+import { answerBytesMax, answerTooLarge } from '../api/answer-size.ts'
+import type { BackwardWriter } from './backward-writer.ts'
+import { allocateMessage } from './frames.ts'
+
+/** An answer from what was written. */
+export function messageOf(writer: BackwardWriter): Buffer {
+  checkSize(writer)
+  const bytes = writer.finish()
+  const target = allocateMessage(bytes.length)
+  bytes.copy(target)
+  return target
+}
+
+/** @throws DatabaseError `invalid_argument` for an answer that becomes too large */
+export function checkSize(writer: BackwardWriter): void {
+  if (writer.length > answerBytesMax) throw answerTooLarge()
+}

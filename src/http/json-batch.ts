@@ -1,0 +1,88 @@
+import type { OnErrorInput } from '../api/insert-vectors-batch.ts'
+import type { ItemSteps } from '../api/validation.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { type FieldNotes, noteIgnored } from './ignored-fields.ts'
+import { isUtf8InTurns, JsonScanner } from './json-scanner.ts'
+import { expectKind, invalid, membersAt, readString } from './json-values.ts'
+
+/** The body of a batch: its items, and `on_error`, which may come before or behind them. */
+export class BatchBody implements OnErrorInput {
+  readonly #body: Buffer
+  readonly #notes: FieldNotes
+  #onError: string | undefined
+
+  constructor(body: Buffer, notes: FieldNotes) {
+    this.#body = body
+    this.#notes = notes
+  }
+
+  get value(): string | undefined {
+    return this.#onError
+  }
+
+  /**
+   * The items, read while they are iterated: those after a bad one are only created if the iteration goes on. Yields
+   * undefined after a long stretch without an item.
+   */
+  *items<Item extends object>(
+    field: string,
+    read: (json: JsonScanner, path: string) => ItemSteps<Item>,
+    { onError = false }: { readonly onError?: boolean } = {},
+  ): Generator<Item | DatabaseError | undefined, void, void> {
+    const json = new JsonScanner(this.#body, yield* isUtf8InTurns(this.#body))
+    let found = false
+    for (const key of membersAt(json, '')) {
+      if (key === field) {
+        // The items of the first list were already yielded: the last one cannot replace them.
+        if (found) throw invalid(`${field} comes twice`)
+        found = true
+        yield* itemsOf(json, field, read)
+      } else if (onError && key === onErrorField) {
+        this.#onError = readString(json, onErrorField)
+      } else {
+        noteIgnored(this.#notes, '', key)
+        yield* json.skipInTurns()
+      }
+    }
+    json.end()
+    if (!found) throw invalid(`${field} is missing`)
+  }
+
+  /** Reads the body a second time: only bad items make this necessary. */
+  *find(): Generator<undefined, string | undefined, void> {
+    const json = new JsonScanner(this.#body, true)
+    let found: string | undefined
+    for (const key of membersAt(json, '')) {
+      if (key === onErrorField) found = readString(json, onErrorField)
+      else yield* json.skipInTurns()
+    }
+    return found
+  }
+}
+
+const onErrorField = 'on_error'
+
+/** A bad item comes as its error; what follows it is read if the iteration goes on. */
+function* itemsOf<Item extends object>(
+  json: JsonScanner,
+  field: string,
+  read: (json: JsonScanner, path: string) => ItemSteps<Item>,
+): Generator<Item | DatabaseError | undefined, void, void> {
+  expectKind(json, 'array', field)
+  for (const index of json.elements()) {
+    const start = json.at
+    let item: Item | DatabaseError
+    try {
+      const steps = read(json, `${field}[${index}].`)
+      item = typeof steps === 'function' ? yield* steps() : steps
+    } catch (error) {
+      if (!(error instanceof DatabaseError)) throw error
+      item = error
+    }
+    yield item
+    if (item instanceof DatabaseError) {
+      json.goBack(start)
+      yield* json.skipInTurns()
+    }
+  }
+}

@@ -1,0 +1,171 @@
+import type { ChangeByFilterInput, Changed } from '../api/change-by-filter.ts'
+import type { InsertedBatch, ItemError } from '../api/insert-vectors-batch.ts'
+import type { PatchInput } from '../api/patch.ts'
+import type { PatchPointInput } from '../api/patch-point.ts'
+import type { PutPointInput, WrittenPoint } from '../api/put-point.ts'
+import { reasons } from '../base/errors.ts'
+import { IdTexts } from '../base/id-lists.ts'
+import { inTurns } from '../base/turns.ts'
+import type { FieldNotes } from './ignored-fields.ts'
+import { encodeIds, type JsonAnswer } from './json-answers.ts'
+import { readSet } from './json-attributes.ts'
+import { readExpiry, readPayload } from './json-codec.ts'
+import { readFilterInTurns } from './json-filter.ts'
+import { readPaths, readPrecondition } from './json-include.ts'
+import type { JsonScanner } from './json-scanner.ts'
+import { JsonText } from './json-text.ts'
+import {
+  membersAt,
+  readBoolean,
+  readNumber,
+  readString,
+  readText,
+  skipUnknown,
+  type Writable,
+  wholeInTurns,
+} from './json-values.ts'
+import { readVector } from './json-vector.ts'
+
+/** Bodies and answers of writes, except those of the bodies of inserts. */
+
+export function decodePut(body: Buffer, notes: FieldNotes): PutPointInput | Promise<PutPointInput> {
+  return inTurns(wholeInTurns(body, (json) => readPut(json, notes)))
+}
+
+function* readPut(json: JsonScanner, notes: FieldNotes): Generator<undefined, PutPointInput, void> {
+  const input: Writable<PutPointInput> = {}
+  for (const key of membersAt(json, '')) {
+    if (key === 'vector') input.vector = readVector(json, 'vector')
+    else if (key === 'payload') input.payload = readPayload(json, 'payload', notes)
+    else if (key === 'when') input.when = yield* readPrecondition(json, 'when')
+    else skipUnknown(json, '', key, notes)
+  }
+  return input
+}
+
+export function decodePatch(body: Buffer, notes: FieldNotes): PatchPointInput | Promise<PatchPointInput> {
+  return inTurns(wholeInTurns(body, (json) => readPatch(json, notes)))
+}
+
+function* readPatch(json: JsonScanner, notes: FieldNotes): Generator<undefined, PatchPointInput, void> {
+  const patch = new PatchReader(json)
+  let when: PatchPointInput['when']
+  for (const key of membersAt(json, '')) {
+    if (patch.read(key)) continue
+    if (key === 'when') when = yield* readPrecondition(json, 'when')
+    else skipUnknown(json, '', key, notes)
+  }
+  return { patch: patch.input, when }
+}
+
+export function decodeUpdate(
+  body: Buffer,
+  notes: FieldNotes,
+): ChangeByFilterInput | Promise<ChangeByFilterInput> {
+  return inTurns(
+    wholeInTurns(body, function* (json) {
+      const patch = new PatchReader(json)
+      const input = yield* readChange(json, notes, (key) => patch.read(key))
+      return { ...input, patch: patch.input }
+    }),
+  )
+}
+
+export function decodeDelete(
+  body: Buffer,
+  notes: FieldNotes,
+): ChangeByFilterInput | Promise<ChangeByFilterInput> {
+  return inTurns(wholeInTurns(body, (json) => readChange(json, notes, () => false)))
+}
+
+/** @param readOther reads a field that only one of the operations has; false for a field that is not known */
+function* readChange(
+  json: JsonScanner,
+  notes: FieldNotes,
+  readOther: (key: string) => boolean,
+): Generator<undefined, ChangeByFilterInput, void> {
+  const input: Writable<ChangeByFilterInput> = {}
+  for (const key of membersAt(json, '')) {
+    if (key === 'filter') input.filter = yield* readFilterInTurns(json, 'filter')
+    else if (key === 'limit') input.limit = readNumber(json, 'limit')
+    else if (key === 'dry_run') input.dryRun = readBoolean(json, 'dry_run')
+    else if (key === 'everything') input.everything = readBoolean(json, 'everything')
+    else if (!readOther(key)) skipUnknown(json, '', key, notes)
+  }
+  return input
+}
+
+/** Reads the fields of a patch, which are beside others in the body. */
+class PatchReader {
+  readonly #json: JsonScanner
+  readonly #patch: Writable<PatchInput> = {}
+  #unset: readonly string[] | undefined
+  /** Paths that `set` has with null: they become absent. */
+  #unsetBySet: readonly string[] = []
+
+  constructor(json: JsonScanner) {
+    this.#json = json
+  }
+
+  /** Reads the value behind the key; false for a key that is not of a patch. */
+  read(key: string): boolean {
+    const json = this.#json
+    const patch = this.#patch
+    if (key === 'set') this.#readSet()
+    else if (key === 'unset') this.#unset = readPaths(json, 'unset')
+    else if (key === 'content') patch.content = readText(json, 'content')
+    else if (key === 'content_type') patch.contentType = readString(json, 'content_type')
+    else if (key === 'expires_at') patch.expiresAtUs = readExpiry(json, 'expires_at')
+    else if (key === 'ttl_seconds') patch.ttlSeconds = readNumber(json, 'ttl_seconds')
+    else if (key === 'vector') patch.vector = readVector(json, 'vector')
+    else return false
+    return true
+  }
+
+  get input(): PatchInput {
+    if (this.#unset === undefined && this.#unsetBySet.length === 0) return this.#patch
+    return { ...this.#patch, unset: [...(this.#unset ?? []), ...this.#unsetBySet] }
+  }
+
+  #readSet(): void {
+    const { set, unset } = readSet(this.#json, 'set')
+    this.#patch.set = set
+    this.#unsetBySet = unset
+  }
+}
+
+/** `{"point_ids":[…]}`; for a request that goes on after bad items also `errors`, and null for their ids. */
+export function encodeInserted({ ids, errors }: InsertedBatch): JsonAnswer | Promise<JsonAnswer> {
+  // Without `errors` every item has an id.
+  if (errors === undefined) return encodeIds('point_ids', new IdTexts(ids as readonly string[]))
+  return inTurns(insertedSteps(ids, errors))
+}
+
+function* insertedSteps(
+  ids: readonly (string | null)[],
+  errors: readonly ItemError[],
+): Generator<void, Buffer> {
+  const json = new JsonText('{"point_ids":[')
+  for (const [index, id] of ids.entries()) {
+    if (json.add(`${index === 0 ? '' : ','}${id === null ? 'null' : `"${id}"`}`)) yield
+  }
+  json.add('],"errors":[')
+  for (const [number, { index, error }] of errors.entries()) {
+    const item = JSON.stringify({ index, status: reasons[error.reason].http, message: error.message })
+    if (json.add(`${number === 0 ? '' : ','}${item}`)) yield
+  }
+  json.add(']}')
+  return json.finish()
+}
+
+export function encodePut({ id, version, created }: WrittenPoint & { readonly created: boolean }): string {
+  return JSON.stringify({ id, version, created })
+}
+
+export function encodePatched({ version }: WrittenPoint): string {
+  return JSON.stringify({ version })
+}
+
+export function encodeChanged({ changed, more }: Changed): string {
+  return JSON.stringify({ changed, more })
+}

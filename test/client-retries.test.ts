@@ -1,0 +1,142 @@
+import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { after, before, describe, it } from 'node:test'
+import { createHttpClient, ServiceError } from '../src/client/http.ts'
+import { startTestService, type TestService } from './support/service.ts'
+
+/** What happens to one request on its way through the proxy. */
+type Mishap = 'answer is lost' | 'refused' | 'none'
+
+/** Stands between a client and the service: passes requests on, and does with the next ones what it is told. */
+class UnreliableProxy {
+  readonly #server: Server
+  readonly #mishaps: Mishap[] = []
+  requests = 0
+
+  constructor(target: string) {
+    this.#server = createServer(async (request, response) => {
+      this.requests += 1
+      const mishap = this.#mishaps.shift() ?? 'none'
+      const parts: Buffer[] = []
+      for await (const part of request) parts.push(part as Buffer)
+      if (mishap === 'refused') {
+        response.writeHead(429, { 'retry-after': '0' }).end('too many requests')
+        return
+      }
+      const headers = Object.fromEntries(
+        ['content-type', 'idempotency-key'].flatMap((name) => {
+          const value = request.headers[name]
+          return typeof value === 'string' ? [[name, value]] : []
+        }),
+      )
+      const method = request.method!
+      const body = method === 'GET' ? {} : { body: Buffer.concat(parts) }
+      const answer = await fetch(target + request.url, { method, headers, ...body })
+      const text = await answer.text()
+      if (mishap === 'answer is lost') response.destroy()
+      else response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text)
+    })
+  }
+
+  async listen(): Promise<string> {
+    this.#server.listen(0, '127.0.0.1')
+    await once(this.#server, 'listening')
+    return `http://127.0.0.1:${(this.#server.address() as AddressInfo).port}`
+  }
+
+  next(...mishaps: readonly Mishap[]): void {
+    this.#mishaps.push(...mishaps)
+    this.requests = 0
+  }
+
+  close(): void {
+    this.#server.closeAllConnections()
+    this.#server.close()
+  }
+}
+
+describe('a client of a service behind an unreliable network', () => {
+  let service: TestService
+  let proxy: UnreliableProxy
+  let url: string
+
+  before(async () => {
+    service = await startTestService()
+    proxy = new UnreliableProxy(service.httpUrl)
+    url = await proxy.listen()
+  })
+  after(async () => {
+    proxy?.close()
+    await service?.[Symbol.asyncDispose]()
+  })
+
+  const point = { vector: [1, 2], payload: { contentType: 'Text', content: 'once' } } as const
+
+  it('stores a point once when the answer is lost', async () => {
+    const client = createHttpClient({ baseUrl: url })
+    proxy.next('answer is lost', 'answer is lost')
+    const id = await client.insert(point)
+    assert.equal(proxy.requests, 3)
+    const found = await client.search({ vector: [1, 2], metric: 'Euclidean', limit: 10 })
+    assert.deepEqual(found, [id])
+  })
+
+  it('tries again what was refused, until it has tried often enough', async () => {
+    const client = createHttpClient({ baseUrl: url, retries: 2 })
+    proxy.next('refused', 'refused')
+    assert.equal((await client.search({ vector: [1, 2], metric: 'Euclidean', limit: 10 })).length, 1)
+    proxy.next('refused', 'refused', 'refused')
+    await assert.rejects(client.get('00000000-0000-4000-8000-000000000000'), {
+      reason: 'overloaded',
+      retryAfterMs: 0,
+    })
+    assert.equal(proxy.requests, 3)
+  })
+
+  it('does not try again what fails for good, or when it is told not to', async () => {
+    proxy.next()
+    await assert.rejects(createHttpClient({ baseUrl: url }).insert({ ...point, vector: [] }), {
+      reason: 'invalid_argument',
+    })
+    assert.equal(proxy.requests, 1)
+    proxy.next('answer is lost')
+    await assert.rejects(createHttpClient({ baseUrl: url, retries: 0 }).insert(point), (error) => {
+      return error instanceof ServiceError && error.isUncertain
+    })
+    assert.equal(proxy.requests, 1)
+  })
+
+  it('ends at once when its caller gives up while it waits', async () => {
+    const client = createHttpClient({ baseUrl: url, retries: 1000 })
+    proxy.next(...Array.from({ length: 1000 }, () => 'refused' as const))
+    const stop = new AbortController()
+    const search = client.search({ vector: [1, 2], metric: 'Euclidean', limit: 1 }, { signal: stop.signal })
+    while (proxy.requests < 2) await new Promise((resolve) => setTimeout(resolve, 5))
+    stop.abort()
+    await assert.rejects(search, { reason: 'cancelled' })
+  })
+})
+
+describe('inserting any number of points', () => {
+  it('reads no more of them than are under way, and yields their ids in order', async () => {
+    await using service = await startTestService()
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    let read = 0
+    function* points(): Generator<{ vector: number[]; payload: { contentType: 'Text'; content: string } }> {
+      for (read = 1; read <= 100; read += 1) {
+        yield { vector: [read, 0], payload: { contentType: 'Text', content: `${read}` } }
+      }
+    }
+    const ids: string[] = []
+    for await (const some of client.insertAll(points(), { batchSize: 10, concurrency: 2 })) {
+      ids.push(...some)
+      assert.ok(read <= ids.length + 30, `${read} points read when ${ids.length} were stored`)
+    }
+    assert.equal(ids.length, 100)
+    const first = await client.get(ids[0]!)
+    const last = await client.get(ids[99]!)
+    assert.deepEqual([first.payload.content, last.payload.content], ['1', '100'])
+  })
+})

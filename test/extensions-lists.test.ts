@@ -1,0 +1,177 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { beforeEach, it } from 'node:test'
+import type { Hit } from '../src/client/client.ts'
+import type { PointToInsert, VectorClient } from '../src/client/index.ts'
+import { describeBoth } from './support/both-transports.ts'
+
+/** Lists, counts, facets and changes by filter, end to end. */
+
+const count = 250
+
+function pointOf(index: number): PointToInsert {
+  return {
+    vector: [index, 1],
+    payload: {
+      contentType: 'Text',
+      content: `content ${index}`,
+      attributes: { n: index, parity: index % 2 === 0 ? 'even' : 'odd', tags: [`t${index % 3}`, 'all'] },
+    },
+  }
+}
+
+describeBoth('many points', (transport) => {
+  let client: VectorClient
+  let ids: readonly string[]
+
+  beforeEach(async () => {
+    // Each test has points of its own.
+    const name = `c-${randomUUID()}`
+    await transport.client.collections.put(name, {})
+    client = transport.client.collection(name)
+    ids = await client.insertBatch(Array.from({ length: count }, (_, index) => pointOf(index)))
+  })
+
+  const idsOf = (points: readonly Hit[]): string[] => points.map(({ id }) => id)
+
+  async function listed(query: Parameters<VectorClient['listAll']>[0]): Promise<Hit[]> {
+    const hits: Hit[] = []
+    for await (const hit of client.listAll(query)) hits.push(hit)
+    return hits
+  }
+
+  it('are listed in the order of their insertion, page by page to the end', async () => {
+    for (const limit of [1, 7, 100, count, count + 1]) {
+      assert.deepEqual(idsOf(await listed({ limit })), ids, `by ${limit}`)
+    }
+    const odd = await listed({ limit: 10, filter: { parity: 'odd' } })
+    assert.deepEqual(
+      idsOf(odd),
+      ids.filter((_, index) => index % 2 === 1),
+    )
+    const { points, nextCursor } = await client.list()
+    assert.equal(points.length, 100)
+    assert.ok(nextCursor)
+    assert.deepEqual(points[0], { id: ids[0], payload: pointOf(0).payload })
+    const end = await client.list({ limit: count })
+    assert.equal(end.nextCursor, undefined)
+  })
+
+  it('are listed with what was asked for', async () => {
+    const only = { limit: 1, filter: { n: 5 } }
+    const { version } = await client.get(ids[5]!, { version: true })
+    const [all] = (await client.list({ ...only, include: { payload: true, vector: true, version: true } }))
+      .points
+    assert.deepEqual(all, { id: ids[5], payload: pointOf(5).payload, vector: Float32Array.of(5, 1), version })
+    const [bare] = (await client.list({ ...only, include: {} })).points
+    assert.deepEqual(bare, { id: ids[5] })
+    const [selected] = (await client.list({ ...only, include: { attributes: ['n'] } })).points
+    assert.deepEqual(selected!.payload!.attributes, { n: 5 })
+    await assert.rejects(client.list({ include: { distance: true } }), {
+      reason: 'invalid_argument',
+      message: 'include.distance is true, but the points of a list have no distance',
+    })
+    await assert.rejects(client.list({ cursor: 'no cursor' }), { reason: 'invalid_argument' })
+    await assert.rejects(client.list({ limit: 16_385 }), {
+      message: 'limit is 16385, it must be a whole number from 1 to 16384 (MAX_LIMIT)',
+    })
+  })
+
+  it('stay in a list where they were while others are changed, added and removed', async () => {
+    const first = await client.list({ limit: 100 })
+    await client.patch(ids[50]!, { set: { n: -1 }, vector: [0, 0] })
+    await client.put(ids[150]!, { vector: [0, 0], payload: { contentType: 'Text', content: 'new' } })
+    await client.delete(ids[99]!)
+    await client.delete(ids[120]!)
+    const added = await client.insert(pointOf(1000))
+    const rest = await client.list({ limit: count, cursor: first.nextCursor })
+    const expected = [...ids.slice(100).filter((id) => id !== ids[120]), added]
+    assert.deepEqual(idsOf(rest.points), expected)
+  })
+
+  it('are counted', async () => {
+    assert.equal(await client.count(), count)
+    assert.equal(await client.count({}), count)
+    assert.equal(await client.count({ n: { $gte: 10, $lt: 20 } }), 10)
+    assert.equal(await client.count({ $not: { parity: 'odd' } }), count / 2)
+    assert.equal(await client.count({ $or: [{ n: 1 }, { $id: ids[2]! }] }), 2)
+    assert.equal(await client.count({ missing: 1 }), 0)
+  })
+
+  it('have facets: the most frequent values of paths', async () => {
+    const facets = await client.facets({ paths: ['tags', 'parity', 'missing'], limit: 2 })
+    assert.deepEqual(
+      { ...facets },
+      {
+        tags: [
+          { value: 'all', count },
+          { value: 't0', count: 84 },
+        ],
+        parity: [
+          { value: 'even', count: 125 },
+          { value: 'odd', count: 125 },
+        ],
+        missing: [],
+      },
+    )
+    const few = await client.facets({ filter: { n: { $lt: 3 } }, paths: ['n'] })
+    assert.deepEqual({ ...few }, { n: [0, 1, 2].map((value) => ({ value, count: 1 })) })
+    const many = Array.from({ length: 17 }, (_, index) => `p${index}`)
+    await assert.rejects(client.facets({ paths: many }), { message: 'paths has 17 paths, the most is 16' })
+    await assert.rejects(client.facets({ paths: ['a', '$id'] }), { message: /^paths\[1\] / })
+  })
+
+  it('are changed by filter, at first in a dry run', async () => {
+    const filter = { n: { $lt: 10 } }
+    assert.deepEqual(await client.updateMatching({ filter, set: { 'new.a': 1 }, dryRun: true }), {
+      changed: 10,
+      more: false,
+    })
+    assert.equal(await client.count({ 'new.a': 1 }), 0)
+    assert.deepEqual(
+      await client.updateMatching({ filter, set: { 'new.a': 1 }, unset: ['parity'], limit: 4 }),
+      {
+        changed: 4,
+        more: true,
+      },
+    )
+    assert.deepEqual(idsOf(await listed({ filter: { 'new.a': 1 } })), ids.slice(0, 4))
+    assert.equal(await client.count({ parity: { $exists: false } }), 4)
+    await assert.rejects(client.updateMatching({ filter: {}, set: { n: 1 } }), {
+      reason: 'invalid_argument',
+      message: 'the filter is empty: send "everything": true to mean all points',
+    })
+    assert.deepEqual(await client.updateMatching({ filter: {}, set: { all: true }, everything: true }), {
+      changed: count,
+      more: false,
+    })
+    assert.equal(await client.count({ all: true }), count)
+    const past = new Date(Date.now() - 1)
+    await client.updateMatching({ filter: { n: { $gte: 200 } }, expiresAt: past })
+    assert.equal(await client.count(), 200)
+  })
+
+  it('are deleted by filter', async () => {
+    assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' }, dryRun: true }), {
+      changed: 125,
+      more: false,
+    })
+    assert.equal(await client.count(), count)
+    assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' }, limit: 100 }), {
+      changed: 100,
+      more: true,
+    })
+    assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' } }), { changed: 25, more: false })
+    await assert.rejects(client.get(ids[1]!), { reason: 'not_found' })
+    assert.deepEqual(
+      idsOf(await listed({})),
+      ids.filter((_, index) => index % 2 === 0),
+    )
+    await assert.rejects(client.deleteMatching({ filter: {} }), { reason: 'invalid_argument' })
+    assert.deepEqual(await client.deleteMatching({ filter: {}, everything: true }), {
+      changed: 125,
+      more: false,
+    })
+    assert.equal(await client.count(), 0)
+  })
+})

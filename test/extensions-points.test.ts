@@ -1,0 +1,231 @@
+import assert from 'node:assert/strict'
+import { randomUUID } from 'node:crypto'
+import { it } from 'node:test'
+import { DateTime, GeoPoint } from '../src/base/attributes.ts'
+import type { PointToInsert } from '../src/client/index.ts'
+import { describeBoth } from './support/both-transports.ts'
+import { figureOf } from './support/metrics.ts'
+
+/** Points with attributes, ids of the caller's and conditions, end to end. */
+
+const attributes = {
+  shop: 'x',
+  price: 9.5,
+  stock: true,
+  tags: ['a', 'b'],
+  at: new DateTime(1_795_000_000_000_001),
+  where: new GeoPoint(47.5, 19.25),
+  nested: { list: [{ deep: 1 }, { deep: 2 }] },
+} as const
+
+function pointOf(more: Partial<PointToInsert> = {}): PointToInsert {
+  return { vector: [1, 2], payload: { contentType: 'Text', content: 'x' }, ...more }
+}
+
+describeBoth('points with attributes', (transport) => {
+  it('come back as they were stored', async () => {
+    const { client } = transport
+    const expiresAt = new Date(4_000_000_000_000)
+    const payload = { contentType: 'Image', content: 'é', attributes, expiresAt } as const
+    const id = await client.insert({ vector: [1, 2], payload })
+    const found = await client.get(id)
+    assert.deepEqual(found, { id, vector: Float32Array.of(1, 2), payload })
+    const { version } = await client.get(id, { version: true })
+    assert.ok(version! > 0)
+  })
+
+  it('have the ids that callers choose, in lower case', async () => {
+    const { client } = transport
+    const id = 'ABCDEF01-2345-1789-ABCD-EF0123456789'
+    assert.equal(await client.insert(pointOf({ id })), id.toLowerCase())
+    assert.equal((await client.get(id)).id, id.toLowerCase())
+    await assert.rejects(client.insert(pointOf({ id })), {
+      reason: 'already_exists',
+      message: `id ${id.toLowerCase()} exists: send on_conflict to replace or skip it`,
+    })
+  })
+
+  it('conflict as the caller says', async () => {
+    const { client, service } = transport
+    const id = randomUUID()
+    await client.insert(pointOf({ id }))
+    const stored = await figureOf(service, 'vicinal_points')
+    const before = await client.get(id, { version: true })
+    assert.equal(await client.insert(pointOf({ id, vector: [3, 4], onConflict: 'skip' })), id)
+    assert.deepEqual(await client.get(id, { version: true }), before)
+    assert.equal(await client.insert(pointOf({ id, vector: [3, 4], onConflict: 'replace' })), id)
+    const after = await client.get(id, { version: true })
+    assert.deepEqual(after.vector, Float32Array.of(3, 4))
+    assert.ok(after.version! > before.version!)
+    assert.equal(await figureOf(service, 'vicinal_points'), stored)
+  })
+
+  it('are all stored or none, unless the batch goes on after errors', async () => {
+    const { client, service } = transport
+    const taken = randomUUID()
+    await client.insert(pointOf({ id: taken }))
+    const stored = await figureOf(service, 'vicinal_points')
+    const batch = [
+      pointOf(),
+      pointOf({ vector: [1] }),
+      pointOf({ id: taken }),
+      pointOf({ payload: { contentType: 'Text', content: '', attributes: { 'a.b': 1 } } }),
+      pointOf({ id: 'no-id' }),
+      pointOf({ vector: [5, 6] }),
+    ]
+    await assert.rejects(client.insertBatch(batch), {
+      reason: 'invalid_argument',
+      message: /^vectors\[1\]\./,
+    })
+    assert.equal(await figureOf(service, 'vicinal_points'), stored)
+    const { ids, errors } = await client.insertEach(batch)
+    assert.deepEqual(
+      ids.map((id) => id !== null),
+      [true, false, false, false, false, true],
+    )
+    assert.deepEqual(
+      errors.map(({ index, reason }) => [index, reason]),
+      [
+        [1, 'invalid_argument'],
+        [2, 'already_exists'],
+        [3, 'invalid_argument'],
+        [4, 'invalid_argument'],
+      ],
+    )
+    for (const { index, message } of errors) assert.ok(message.startsWith(`vectors[${index}].`), message)
+    assert.equal(await figureOf(service, 'vicinal_points'), stored + 2)
+    assert.deepEqual((await client.get(ids[5]!)).vector, Float32Array.of(5, 6))
+    assert.deepEqual((await client.insertEach([pointOf()])).errors, [])
+    assert.deepEqual(await client.insertEach([]), { ids: [], errors: [] })
+  })
+
+  it('are put: created, then replaced', async () => {
+    const { client } = transport
+    const id = randomUUID()
+    const first = await client.put(id, pointOf())
+    assert.equal(first.created, true)
+    const second = await client.put(id, {
+      vector: [7, 8],
+      payload: { contentType: 'Image', content: 'y', attributes },
+    })
+    assert.equal(second.created, false)
+    assert.ok(second.version > first.version)
+    const found = await client.get(id, { version: true })
+    assert.equal(found.version, second.version)
+    assert.deepEqual(found.vector, Float32Array.of(7, 8))
+    assert.deepEqual(found.payload, { contentType: 'Image', content: 'y', attributes })
+  })
+
+  it('are patched, by path', async () => {
+    const { client } = transport
+    const id = await client.insert({
+      vector: [1, 2],
+      payload: { contentType: 'Text', content: 'x', attributes: { a: { b: 1, c: 2 }, d: 3 } },
+    })
+    const { version } = await client.patch(id, {
+      set: { 'a.b': 5, 'e.f': 'new' },
+      unset: ['d', 'not.there'],
+      content: 'y',
+      vector: [9, 9],
+    })
+    const found = await client.get(id, { version: true })
+    assert.deepEqual(found, {
+      id,
+      vector: Float32Array.of(9, 9),
+      payload: { contentType: 'Text', content: 'y', attributes: { a: { b: 5, c: 2 }, e: { f: 'new' } } },
+      version,
+    })
+    await client.patch(id, { unset: ['a', 'e'] })
+    assert.deepEqual((await client.get(id)).payload, { contentType: 'Text', content: 'y' })
+    await assert.rejects(client.patch(randomUUID(), { content: 'y' }), {
+      reason: 'not_found',
+      message: 'Point not found',
+    })
+    await assert.rejects(client.patch(id, {}), { reason: 'invalid_argument', message: /^there is nothing/ })
+  })
+
+  it('are written under a condition', async () => {
+    const { client } = transport
+    const id = randomUUID()
+    const notMet = { reason: 'precondition_failed' }
+    await assert.rejects(client.put(id, pointOf(), { when: { version: 1 } }), notMet)
+    const { version } = await client.put(id, pointOf(), { when: { absent: true } })
+    await assert.rejects(client.put(id, pointOf(), { when: { absent: true } }), notMet)
+    const patched = await client.patch(id, { set: { n: 1 } }, { when: { version } })
+    await assert.rejects(client.patch(id, { set: { n: 2 } }, { when: { version } }), notMet)
+    await assert.rejects(client.patch(id, { set: { n: 2 } }, { when: { filter: { n: 2 } } }), notMet)
+    await client.patch(id, { set: { n: 2 } }, { when: { filter: { n: 1, $version: patched.version } } })
+    assert.deepEqual((await client.get(id)).payload.attributes, { n: 2 })
+  })
+
+  it('expire, and no longer do after a patch', async () => {
+    const { client } = transport
+    const payload = { contentType: 'Text', content: 'x' } as const
+    const past = new Date(Date.now() - 1)
+    const gone = await client.insert({ vector: [1, 2], payload: { ...payload, expiresAt: past } })
+    await assert.rejects(client.get(gone), { reason: 'not_found' })
+    await assert.rejects(client.patch(gone, { expiresAt: null }), { reason: 'not_found' })
+    assert.equal(await client.count({ $id: gone }), 0)
+    const future = new Date(Date.now() + 60_000)
+    const kept = await client.insert({ vector: [1, 2], payload: { ...payload, expiresAt: future } })
+    assert.deepEqual((await client.get(kept)).payload.expiresAt, future)
+    await client.patch(kept, { expiresAt: null })
+    assert.deepEqual((await client.get(kept)).payload, payload)
+    await client.patch(kept, { expiresAt: past })
+    await assert.rejects(client.get(kept), { reason: 'not_found' })
+  })
+
+  it('with an idempotency key are stored once, attributes and ids included', async () => {
+    const { client, service } = transport
+    const idempotencyKey = randomUUID()
+    const expiresAt = new Date(4_000_000_000_000)
+    const points = [
+      pointOf({ payload: { contentType: 'Text', content: 'x', attributes, expiresAt } }),
+      pointOf({ id: randomUUID() }),
+    ]
+    const ids = await client.insertBatch(points, { idempotencyKey })
+    const stored = await figureOf(service, 'vicinal_points')
+    assert.deepEqual(await client.insertBatch(points, { idempotencyKey }), ids)
+    assert.equal(await figureOf(service, 'vicinal_points'), stored)
+    for (const other of [
+      [
+        pointOf({ payload: { contentType: 'Text', content: 'x', attributes: { ...attributes, price: 10 } } }),
+        points[1]!,
+      ],
+      [points[0]!, pointOf({ id: randomUUID() })],
+    ]) {
+      await assert.rejects(client.insertBatch(other, { idempotencyKey }), {
+        message: /^another request was stored under this idempotency key/,
+      })
+    }
+  })
+
+  it('with an idempotency key get the same answer again where some could not be stored', async () => {
+    const { client, service } = transport
+    const idempotencyKey = randomUUID()
+    const points = [pointOf(), pointOf({ vector: [1] }), pointOf({ vector: [2, 2] })]
+    const { ids, errors } = await client.insertEach(points, { idempotencyKey })
+    assert.deepEqual(
+      errors.map(({ index }) => index),
+      [1],
+    )
+    const stored = await figureOf(service, 'vicinal_points')
+    assert.deepEqual(await client.insertEach(points, { idempotencyKey }), { ids, errors })
+    assert.equal(await figureOf(service, 'vicinal_points'), stored)
+  })
+
+  it('of a named collection are its own', async () => {
+    const { client } = transport
+    await client.collections.put('named', {})
+    const named = client.collection('named')
+    const id = randomUUID()
+    await named.put(id, { vector: [1, 2, 3], payload: { contentType: 'Text', content: 'n', attributes } })
+    await assert.rejects(client.get(id), { reason: 'not_found' })
+    await named.patch(id, { set: { price: 1 } })
+    assert.equal(await named.count({ price: 1 }), 1)
+    const [hit] = (await named.list({ filter: { shop: 'x' }, include: { attributes: ['price'] } })).points
+    assert.equal(hit!.id, id)
+    assert.deepEqual(await named.deleteMatching({ filter: { shop: 'x' } }), { changed: 1, more: false })
+    assert.equal(await named.count(), 0)
+  })
+})

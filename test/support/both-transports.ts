@@ -1,0 +1,40 @@
+import { after, before, describe } from 'node:test'
+import { createGrpcClient, createHttpClient, type VectorClient } from '../../src/client/index.ts'
+import { apiKey, startTestService, type TestService } from './service.ts'
+
+/** One real service, and a client of it. */
+export interface Transport {
+  readonly service: TestService
+  readonly client: VectorClient
+}
+
+const clients: Readonly<Record<string, (service: TestService) => VectorClient>> = {
+  gRPC: ({ grpcAddress }) => createGrpcClient({ address: grpcAddress, apiKey }),
+  HTTP: ({ httpUrl }) => createHttpClient({ baseUrl: httpUrl }),
+}
+
+/** The same suite over each transport, with a service of its own. */
+export function describeBoth(title: string, suite: (transport: Transport) => void): void {
+  for (const [name, connect] of Object.entries(clients)) {
+    describe(`${title}, over ${name}`, () => {
+      let service: TestService
+      let client: VectorClient
+      before(async () => {
+        service = await startTestService()
+        client = connect(service)
+      })
+      after(async () => {
+        await client.close()
+        await service[Symbol.asyncDispose]()
+      })
+      suite({
+        get service() {
+          return service
+        },
+        get client() {
+          return client
+        },
+      })
+    })
+  }
+}
