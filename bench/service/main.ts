@@ -6,10 +6,11 @@
 import type { SetName } from '../shared/data/data-set.ts'
 import { describeMachine } from '../shared/machine.ts'
 import { writeResult } from '../shared/result-file.ts'
+import type { Verdict } from '../shared/verdict.ts'
 import { prepareData } from './load/load-data.ts'
 import { type Options, readOptions, usage } from './options.ts'
 import { reportOf } from './report/report.ts'
-import { type Verdict, verdictsOf } from './report/verdicts.ts'
+import { verdictsOf } from './report/verdicts.ts'
 import type { SetResult } from './run/set-result.ts'
 import { SetRun } from './run/set-run.ts'
 

@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { dirname, join, relative } from 'node:path'
 import { benchFolder } from './options.ts'
 
@@ -8,9 +8,19 @@ import { benchFolder } from './options.ts'
  * compared with is no dependency of the project.
  */
 export function installPackages(folder: string, notice: string): void {
-  if (existsSync(join(folder, 'node_modules/.package-lock.json'))) return
+  if (areInstalled(folder)) return
   console.error(notice)
   const { status } = spawnSync('npm', ['ci'], { cwd: folder, stdio: ['ignore', 2, 2] })
   const name = relative(dirname(benchFolder), folder)
   if (status !== 0) throw new Error(`npm ci in ${name} failed: see above`)
+}
+
+/** Also of packages that were added since the others were installed. */
+function areInstalled(folder: string): boolean {
+  const { dependencies } = JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')) as {
+    readonly dependencies: Readonly<Record<string, string>>
+  }
+  return ['.package-lock.json', ...Object.keys(dependencies)].every((name) =>
+    existsSync(join(folder, 'node_modules', name)),
+  )
 }

@@ -1,4 +1,8 @@
 import type { Metric } from '../../../src/base/point.ts'
+import type { AttributeTable } from '../../shared/data/attribute-table.ts'
+import type { FilteredAnswer, FilteredRequest } from './filtered.ts'
+
+export { noId } from './no-id.ts'
 
 /**
  * What every library under test looks like to the benchmark. A contender lives in a process of its own
@@ -11,6 +15,9 @@ export interface Contender {
 
   /** The `k` nearest ids of each query, nearest first. Called many times, with any `ef` and thread count. */
   search(request: SearchRequest): Promise<SearchAnswer>
+
+  /** As `search`, of the points that match filters, one query after the other. */
+  searchFiltered?(request: FilteredRequest): Promise<FilteredAnswer>
 
   /** Memory in bytes as the library itself reports it. */
   ownBytes?(): number
@@ -35,6 +42,8 @@ export interface BuildRequest {
   readonly metric: Metric
   readonly m: number
   readonly efConstruction: number
+  /** Of the rows, for searches with filters; undefined where there will be none. */
+  readonly attributes?: AttributeTable | undefined
   /** Threads to build with; a library with only one says so in `Description.buildThreads`. */
   readonly threads: number
 }
@@ -75,9 +84,6 @@ export interface ContenderVariant {
   /** @param folder an existing folder of its own, kept between runs with `--reuse` */
   create(folder: string): Contender
 }
-
-/** Fills the result of a search that found fewer than k points. */
-export const noId = 0xffff_ffff
 
 /** Seconds that `work` takes. */
 export async function timed(work: () => void | Promise<void>): Promise<number> {

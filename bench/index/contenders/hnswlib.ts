@@ -10,6 +10,7 @@ import {
   type SearchRequest,
   timed,
 } from './contender.ts'
+import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 import { HnswlibThreads } from './hnswlib-threads.ts'
 import { searchHnswlib } from './hnswlib-worker.ts'
 import { versionOf } from './package-version.ts'
@@ -63,6 +64,22 @@ class HnswlibNode implements Contender {
     await this.save()
     this.#threads ??= new HnswlibThreads(threads, this.#path, this.#dimension)
     return this.#threads.search(queries, k, ef)
+  }
+
+  /** Its walk asks a function of ours for each point; the answers are prepared, so that the function costs as little as it can. */
+  async searchFiltered({ queries, matching, k, ef }: FilteredRequest): Promise<FilteredAnswer> {
+    const points = rowsOf(queries, this.#dimension).map((row) => Array.from(row))
+    const filters = points.map((_, query) => {
+      const { isMatching } = matching(query)
+      return (label: number): boolean => isMatching[label] === 1
+    })
+    this.#index.setEf(ef)
+    return await timedQueries(
+      points.length,
+      k,
+      (query) => this.#index.searchKnn(points[query]!, k, filters[query]!),
+      ({ neighbors }) => neighbors,
+    )
   }
 
   async save(): Promise<void> {

@@ -6,7 +6,11 @@ declare module 'hnswlib-node' {
   interface Index {
     initIndex(options: { maxElements: number; m: number; efConstruction: number; randomSeed: number }): void
     addPoint(point: number[], label: number): void
-    searchKnn(query: number[], k: number): { neighbors: number[]; distances: number[] }
+    searchKnn(
+      query: number[],
+      k: number,
+      filter?: (label: number) => boolean,
+    ): { neighbors: number[]; distances: number[] }
     setEf(ef: number): void
     writeIndexSync(path: string): void
     readIndexSync(path: string): void
@@ -45,10 +49,17 @@ declare module '@zvec/zvec' {
     vector: Float32Array
     topk: number
     outputFields: string[]
+    filter?: string
     params: { indexType: number; ef: number; isUsingRefiner: boolean }
   }
   interface Collection {
-    insertSync(documents: { id: string; vectors: Record<string, Float32Array> }[]): { ok: boolean }[]
+    insertSync(
+      documents: {
+        id: string
+        vectors: Record<string, Float32Array>
+        fields?: Record<string, string | number>
+      }[],
+    ): { ok: boolean }[]
     optimizeSync(options: { concurrency: number }): void
     querySync(query: Query): { id: string }[]
     query(query: Query): Promise<{ id: string }[]>
@@ -69,10 +80,15 @@ declare module '@zvec/zvec' {
           quantizeType: number
         }
       }
+      fields?: { name: string; dataType: number; indexParams: { indexType: number } }[]
     })
   }
-  export const ZVecDataType: { readonly VECTOR_FP32: number }
-  export const ZVecIndexType: { readonly HNSW: number }
+  export const ZVecDataType: {
+    readonly VECTOR_FP32: number
+    readonly DOUBLE: number
+    readonly STRING: number
+  }
+  export const ZVecIndexType: { readonly HNSW: number; readonly INVERT: number }
   export const ZVecMetricType: { readonly L2: number; readonly COSINE: number }
   export const ZVecQuantizeType: { readonly UNDEFINED: number; readonly INT8: number }
   export const ZVecLogLevel: { readonly ERROR: number }

@@ -8,6 +8,8 @@ export const contenders: Readonly<Record<string, () => Promise<ContenderVariant>
   ...Object.fromEntries(
     levers.map((lever) => [lever.name, async () => (await import('./vicinal.ts')).vicinalWith(lever)]),
   ),
+  'vicinal-collection': async () => (await import('./vicinal-collection.ts')).vicinalCollection,
+  'vicinal-served': async () => (await import('./vicinal-collection.ts')).vicinalServed,
   hnswlib: async () => (await import('./hnswlib.ts')).hnswlibNode,
   usearch: async () => (await import('./usearch.ts')).usearchFloat,
   'usearch-i8': async () => (await import('./usearch.ts')).usearchByte,

@@ -1,6 +1,10 @@
 import type { Route } from '../../../src/index/graph.ts'
-import type { IndexQuery, Searcher } from '../../../src/index/searcher.ts'
+import type { Hit } from '../../../src/index/hit.ts'
+import { type IndexQuery, noWork, type Searcher, type SearchWork } from '../../../src/index/searcher.ts'
+import { efMax } from '../../../src/index/segment.ts'
+import type { SlotBits } from '../../../src/index/slot-filter.ts'
 import { loadKernels } from '../../../src/kernels/wasm-module.ts'
+import type { MatchingRows } from '../../shared/data/matching-rows.ts'
 import { rowsOf } from '../../shared/data/rows.ts'
 import { type IndexingOptions, VicinalIndex } from '../../shared/vicinal-index.ts'
 import {
@@ -14,6 +18,7 @@ import {
   type SearchRequest,
   timed,
 } from './contender.ts'
+import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 import type { Lever } from './vicinal-levers.ts'
 import { VicinalThreads } from './vicinal-threads.ts'
 
@@ -57,6 +62,8 @@ class Vicinal implements Contender {
   readonly #lever: Lever | undefined
   readonly #idOfSlot: number[] = []
   readonly #slotOfId: number[] = []
+  readonly #bits = new WeakMap<MatchingRows, SlotBits>()
+  #bitmaps = 0
   #request!: Omit<BuildRequest, 'vectors'>
   #index!: VicinalIndex
   #searcher!: Searcher
@@ -72,6 +79,7 @@ class Vicinal implements Contender {
     this.#request = rest
     const { dimension, m, efConstruction, threads, count } = request
     const kernels = loadKernels(this.#lever?.variant, this.#lever?.isWide)
+    const maxLimit = request.attributes === undefined ? usualLimit : efMax
     const options = { kernels, dimension, m, efConstruction, maxLimit, codeBits: this.#lever?.codeBits }
     const rows = rowsOf(vectors, dimension)
     const seconds = await timed(async () => {
@@ -95,6 +103,62 @@ class Vicinal implements Contender {
     this.#threads ??= new VicinalThreads(threads, this.#index)
     const { slots, seconds } = await this.#threads.search(asked, k)
     return { ids: slots.map((slot) => (slot === noId ? noId : this.#idOfSlot[slot]!)), seconds }
+  }
+
+  /**
+   * Without the engine and its planner. `scan`: exact, of the matching slots. `walk`: through the graph, slots that do not match take no
+   * place. `post`: the walk of an unfiltered search for `ef` results, of which those that match are kept.
+   */
+  async searchFiltered({ queries, matching, k, ef, mode }: FilteredRequest): Promise<FilteredAnswer> {
+    const { dimension, metric } = this.#request
+    const route = mode === 'scan' ? undefined : this.#route()
+    const rows = rowsOf(queries, dimension)
+    const wanted = rows.map((_, query) => matching(query))
+    const asked = rows.map((vector, query): IndexQuery & { readonly work: SearchWork } => {
+      const common = { vector, metric, ef, route, work: noWork() }
+      if (mode === 'post') return { ...common, k: ef }
+      const limit = Math.max(1, Math.min(k, wanted[query]!.count))
+      return { ...common, k: limit, matching: this.#bitsOf(wanted[query]!) }
+    })
+    const { ranges } = this.#index
+    const search = (query: number): Uint32Array => {
+      if (wanted[query]!.count === 0) return new Uint32Array()
+      const [hits] = this.#searcher.search([asked[query]!], ranges, () => false)
+      return this.#matchingIds(hits!, mode === 'post' ? wanted[query]! : undefined, k)
+    }
+    const found = await timedQueries(asked.length, k, search, (ids) => ids)
+    const profiles = asked.map(({ work: { compared, hasGivenUp } }) => {
+      return { plan: hasGivenUp ? `${mode}, then scan` : mode, compared }
+    })
+    return { ...found, profiles }
+  }
+
+  #matchingIds(hits: readonly Hit[], matching: MatchingRows | undefined, k: number): Uint32Array {
+    const ids = new Uint32Array(Math.min(k, hits.length))
+    let count = 0
+    for (const { slot } of hits) {
+      const id = this.#idOfSlot[slot]!
+      if (matching !== undefined && matching.isMatching[id] === 0) continue
+      ids[count] = id
+      count += 1
+      if (count === k) break
+    }
+    return ids.subarray(0, count)
+  }
+
+  /** The bitmap of the slots of rows, made once for as long as the rows are used. */
+  #bitsOf(rows: MatchingRows): SlotBits {
+    const known = this.#bits.get(rows)
+    if (known !== undefined) return known
+    const words = new Uint32Array(new SharedArrayBuffer(Math.ceil(rows.isMatching.length / 32) * 4))
+    for (const [id, isMatching] of rows.isMatching.entries()) {
+      const slot = this.#slotOfId[id]!
+      if (isMatching === 1) words[slot >>> 5]! |= 1 << (slot & 31)
+    }
+    this.#bitmaps += 1
+    const bits: SlotBits = { id: this.#bitmaps, version: 1, words }
+    this.#bits.set(rows, bits)
+    return bits
   }
 
   /** As the service does it: it marks the points as removed, repairs the links to them and reuses their slots. */
@@ -137,7 +201,7 @@ class Vicinal implements Contender {
   }
 }
 
-const maxLimit = 1024
+const usualLimit = 1024
 
 const indexing: Omit<IndexingOptions, 'threads'> = {
   // Below zero, the indexer never counts as caught up. It would then measure its recall, which is no part of a build.

@@ -12,6 +12,7 @@ import {
   ZVecOpen,
   ZVecQuantizeType,
 } from '@zvec/zvec'
+import { type AttributeTable, valueAt } from '../../shared/data/attribute-table.ts'
 import { rowsOf } from '../../shared/data/rows.ts'
 import {
   type BuildAnswer,
@@ -23,7 +24,9 @@ import {
   type SearchRequest,
   timed,
 } from './contender.ts'
+import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filtered.ts'
 import { versionOf } from './package-version.ts'
+import { zvecFilter } from './zvec-filter.ts'
 
 export const zvecFloat: ContenderVariant = variant('plain')
 export const zvecByte: ContenderVariant = variant('quantised')
@@ -60,12 +63,17 @@ class Zvec implements Contender {
     this.#start(request)
     rmSync(this.#path, { recursive: true, force: true })
     const rows = rowsOf(request.vectors, request.dimension)
+    const { attributes = noAttributes } = request
+    const fieldsOf = (row: number): Record<string, string | number> =>
+      Object.fromEntries(attributes.columns.map((column) => [column.name, valueAt(column, row)]))
     const seconds = await timed(() => {
       this.#collection = ZVecCreateAndOpen(this.#path, this.#schema(request))
       for (let from = 0; from < rows.length; from += rowsAtOnce) {
-        const documents = rows
-          .slice(from, from + rowsAtOnce)
-          .map((row, place) => ({ id: String(from + place), vectors: { [field]: row } }))
+        const documents = rows.slice(from, from + rowsAtOnce).map((row, place) => ({
+          id: String(from + place),
+          vectors: { [field]: row },
+          fields: fieldsOf(from + place),
+        }))
         if (this.#collection.insertSync(documents).some(({ ok }) => !ok))
           throw new Error('zvec refused a row')
       }
@@ -91,6 +99,19 @@ class Zvec implements Contender {
     return { ids, seconds }
   }
 
+  async searchFiltered({ queries, filters, k, ef }: FilteredRequest): Promise<FilteredAnswer> {
+    const conditions = filters.map(zvecFilter)
+    const questions = rowsOf(queries, this.#dimension).map((vector, query) => {
+      return { ...this.#question(vector, k, ef), filter: conditions[query]! }
+    })
+    return await timedQueries(
+      questions.length,
+      k,
+      (query) => this.#collection.querySync(questions[query]!),
+      (hits) => hits.map(({ id }) => Number(id)),
+    )
+  }
+
   async load(request: Omit<BuildRequest, 'vectors'>): Promise<void> {
     this.#start(request)
     this.#collection = ZVecOpen(this.#path)
@@ -112,7 +133,7 @@ class Zvec implements Contender {
     })
   }
 
-  #schema({ dimension, m, efConstruction }: BuildRequest): ZVecCollectionSchema {
+  #schema({ dimension, m, efConstruction, attributes = noAttributes }: BuildRequest): ZVecCollectionSchema {
     const { UNDEFINED, INT8 } = ZVecQuantizeType
     const indexParams = {
       indexType: ZVecIndexType.HNSW,
@@ -122,7 +143,12 @@ class Zvec implements Contender {
       quantizeType: this.#kind === 'plain' ? UNDEFINED : INT8,
     }
     const vectors = { name: field, dataType: ZVecDataType.VECTOR_FP32, dimension, indexParams }
-    return new ZVecCollectionSchema({ name: 'bench', vectors })
+    const fields = attributes.columns.map(({ name, kind }) => ({
+      name,
+      dataType: kind === 'number' ? ZVecDataType.DOUBLE : ZVecDataType.STRING,
+      indexParams: { indexType: ZVecIndexType.INVERT },
+    }))
+    return new ZVecCollectionSchema({ name: 'bench', vectors, fields })
   }
 
   #question(vector: Float32Array, k: number, ef: number) {
@@ -132,6 +158,8 @@ class Zvec implements Contender {
 }
 
 const field = 'vector'
+
+const noAttributes: AttributeTable = { count: 0, columns: [] }
 
 /** zvec takes at most 1,024 documents a call. */
 const rowsAtOnce = 1000

@@ -1,5 +1,5 @@
 import { existsSync, readFileSync, writeFileSync } from 'node:fs'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import type { Metric } from '../../../src/base/point.ts'
 import type { DataSet } from '../../shared/data/data-set.ts'
 import type { Description } from '../contenders/contender.ts'
@@ -21,7 +21,10 @@ export interface Ready {
   readonly reused: boolean
 }
 
-export type BuildOptions = Pick<Options, 'm' | 'efConstruction' | 'buildThreads' | 'cache' | 'reuse'>
+export type BuildOptions = Pick<Options, 'm' | 'efConstruction' | 'buildThreads' | 'cache' | 'reuse'> & {
+  /** The file of the rows' attributes, for searches with filters. */
+  readonly attributesPath?: string | undefined
+}
 
 /**
  * Builds once for each number of threads, each time in a fresh process, and leaves the last one running; or
@@ -35,7 +38,8 @@ export async function prepareContender(
   metric: Metric,
   options: BuildOptions,
 ): Promise<Ready> {
-  const folder = join(options.cache, 'indexes', `${set.name}-${set.count}-${metric}`, name)
+  const data = `${set.name}-${set.count}-${metric}${options.attributesPath === undefined ? '' : '-attributes'}`
+  const folder = join(options.cache, 'indexes', data, name)
   const earlier = options.reuse ? await loadEarlier(name, folder, set, metric, options) : undefined
   if (earlier !== undefined) return earlier
   const builds: Build[] = []
@@ -92,16 +96,21 @@ async function loadEarlier(
 
 function question(set: DataSet, metric: Metric, options: BuildOptions, threads: number): BuildQuestion {
   const { basePath, queryPath, count, dimension, queryCount } = set
-  const { m, efConstruction } = options
-  return { basePath, queryPath, count, dimension, queryCount, metric, m, efConstruction, threads }
+  const { m, efConstruction, attributesPath } = options
+  const data = { basePath, queryPath, count, dimension, queryCount, attributesPath }
+  return { ...data, metric, m, efConstruction, threads }
 }
 
 function keyOf(
   description: Description,
   set: DataSet,
-  { m, efConstruction, buildThreads }: BuildOptions,
+  { m, efConstruction, buildThreads, attributesPath }: BuildOptions,
 ): string {
-  return JSON.stringify([description, set.description, set.count, m, efConstruction, buildThreads])
+  const attributes = attributesPath === undefined ? [] : [basename(attributesPath)]
+  return JSON.stringify([
+    ...[description, set.description, set.count, m, efConstruction, buildThreads],
+    ...attributes,
+  ])
 }
 
 function recordPath(folder: string): string {

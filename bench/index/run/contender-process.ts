@@ -5,9 +5,11 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout } from 'node:timers/promises'
+import { type AttributeTable, readTable } from '../../shared/data/attribute-table.ts'
 import { readRows } from '../../shared/data/matrix-file.ts'
 import { type Contender, type ContenderVariant, type SearchRequest, timed } from '../contenders/contender.ts'
 import { contenders } from '../contenders/registry.ts'
+import { FilteredSearches } from './filtered-searches.ts'
 import type { Answer, Answers, BuildQuestion, Built, Found, Question, SearchQuestion } from './messages.ts'
 
 let variant: ContenderVariant
@@ -15,6 +17,7 @@ let contender: Contender
 let folder: string
 let data: BuildQuestion
 let queries: Float32Array
+let filtered: FilteredSearches | undefined
 /** Kept until memory is measured, so that it is not collected earlier. */
 let vectors: Float32Array
 
@@ -45,13 +48,16 @@ async function answer(question: Question): Promise<Answers[keyof Answers]> {
       return build(question)
     case 'load':
       takeQueries(question)
-      await contender.load!(question)
+      await contender.load!({ ...question, attributes: attributesOf(question) })
       return undefined
     case 'save':
       await contender.save?.()
       return contender.load !== undefined
     case 'search':
       return search(question)
+    case 'filtered':
+      filtered ??= new FilteredSearches(contender, queries, data)
+      return filtered.answer(question)
     case 'callCost':
       return callCost(question.k)
     case 'reinsert':
@@ -64,16 +70,21 @@ async function answer(question: Question): Promise<Answers[keyof Answers]> {
 
 async function build(question: BuildQuestion): Promise<Built> {
   takeQueries(question)
+  const attributes = attributesOf(question)
   vectors = readRows(question.basePath, 0, question.count, question.dimension)
   await settleMemory()
   const before = process.memoryUsage.rss()
-  const { seconds } = await contender.build({ ...question, vectors })
+  const { seconds } = await contender.build({ ...question, vectors, attributes })
   const peak = highestResidentBytes()
   await settleMemory()
   const memoryBytes = process.memoryUsage.rss() - before
   vectors = new Float32Array()
   const peakBytes = peak === undefined ? undefined : peak - before
   return { seconds, memoryBytes, peakBytes, ownBytes: contender.ownBytes?.() }
+}
+
+function attributesOf({ attributesPath }: BuildQuestion): AttributeTable | undefined {
+  return attributesPath === undefined ? undefined : readTable(attributesPath)
 }
 
 function takeQueries(question: BuildQuestion): void {

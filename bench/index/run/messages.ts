@@ -1,3 +1,4 @@
+import type { Filter } from '../../../src/base/filter.ts'
 import type { Metric } from '../../../src/base/point.ts'
 import type { Description } from '../contenders/contender.ts'
 
@@ -8,6 +9,7 @@ export type Question =
   | ({ readonly kind: 'load' } & BuildQuestion)
   | { readonly kind: 'save' }
   | ({ readonly kind: 'search' } & SearchQuestion)
+  | ({ readonly kind: 'filtered' } & FilteredQuestion)
   | { readonly kind: 'callCost'; readonly k: number }
   | { readonly kind: 'reinsert'; readonly ids: Uint32Array }
   | { readonly kind: 'close' }
@@ -22,6 +24,8 @@ export interface BuildQuestion {
   readonly m: number
   readonly efConstruction: number
   readonly threads: number
+  /** The file of the rows' attributes, for searches with filters. */
+  readonly attributesPath?: string | undefined
 }
 
 export interface SearchQuestion {
@@ -30,6 +34,22 @@ export interface SearchQuestion {
   readonly threads: number
   /** All queries are searched repeatedly for at least this long. */
   readonly minSeconds: number
+}
+
+/** Searches with filters, one query after the other. */
+export interface FilteredQuestion {
+  readonly mode: string
+  /** One for all queries, or one for each. */
+  readonly filters: readonly Filter[]
+  readonly k: number
+  readonly ef: number
+  /** Only so many of the queries; undefined for all. */
+  readonly queries?: number | undefined
+  /** All queries are searched repeatedly for at least this long. */
+  readonly minSeconds: number
+  /** After this long, queries that were not searched yet are left out, but for so many. */
+  readonly maxSeconds: number
+  readonly queriesMin: number
 }
 
 export interface Built {
@@ -49,6 +69,18 @@ export interface Found {
   readonly coresUsed: number
 }
 
+export interface FilteredFound {
+  /** From the first pass over the queries, `k` a query; of fewer queries where time ran out. */
+  readonly ids: Uint32Array
+  /** Of every search. */
+  readonly microseconds: Float64Array
+  /** How many searches were answered by each plan, where the contender says it. */
+  readonly plans: Readonly<Record<string, number>>
+  /** Means of the first pass, where the contender says it. */
+  readonly compared?: number | undefined
+  readonly filterUs?: number | undefined
+}
+
 export interface Answers {
   readonly open: Description
   readonly build: Built
@@ -56,6 +88,7 @@ export interface Answers {
   /** Whether it can be loaded again. */
   readonly save: boolean
   readonly search: Found
+  readonly filtered: FilteredFound
   /** Seconds a query. */
   readonly callCost: number
   /** Seconds; undefined where the contender does not support it. */

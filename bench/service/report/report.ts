@@ -1,10 +1,10 @@
 import { median, medianOfKnown } from '../../shared/median.ts'
 import { shown, table } from '../../shared/table.ts'
+import { type Verdict, verdictTable } from '../../shared/verdict.ts'
 import { type LoadResult, type Percentile, percentiles } from '../load/load-plan.ts'
 import { type Disturbed, heavyRate, slowdown } from '../run/disturbed.ts'
 import type { Measurement } from '../run/measure.ts'
 import type { SetResult } from '../run/set-result.ts'
-import type { Verdict } from './verdicts.ts'
 
 /** The tables of one set, as Markdown. */
 export function reportOf(result: SetResult, verdicts: readonly Verdict[]): string {
@@ -19,14 +19,7 @@ export function reportOf(result: SetResult, verdicts: readonly Verdict[]): strin
     ...toolTables(result),
     ...disturbedTables(result),
     '### To be reached',
-    table(
-      ['goal', 'figure', ''],
-      verdicts.map(({ goal, spelled, isReached }) => [
-        goal,
-        spelled,
-        isReached === undefined ? '' : isReached ? 'reached' : 'MISSED',
-      ]),
-    ),
+    verdictTable(verdicts),
   ]
   return parts.join('\n\n')
 }

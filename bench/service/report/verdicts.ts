@@ -1,18 +1,10 @@
 import { median, medianOfKnown } from '../../shared/median.ts'
+import { atLeast, atMost, milliseconds, share, times, type Verdict } from '../../shared/verdict.ts'
 import type { Transport } from '../load/load-plan.ts'
 import type { WorkloadName } from '../load/workloads.ts'
 import { type Disturbed, slowdown } from '../run/disturbed.ts'
 import type { Measurement } from '../run/measure.ts'
 import type { SetResult } from '../run/set-result.ts'
-
-/** A goal of the service, and what was measured. */
-export interface Verdict {
-  readonly goal: string
-  /** Undefined where this run did not measure it. */
-  readonly figure: number | undefined
-  readonly spelled: string
-  readonly isReached: boolean | undefined
-}
 
 /** Every figure is a median over the rounds of the figures within each round. */
 export function verdictsOf(result: SetResult): Verdict[] {
@@ -126,23 +118,4 @@ function ratio(one: number | undefined, other: number | undefined): number | und
 function least(values: readonly (number | undefined)[]): number | undefined {
   const known = values.filter((each) => each !== undefined)
   return known.length < values.length ? undefined : Math.min(...known)
-}
-
-type Spell = (value: number) => string
-const share: Spell = (value) => `${(100 * value).toFixed(0)} %`
-const times: Spell = (value) => `${value.toFixed(value < 10 ? 2 : 1)}x`
-const milliseconds: Spell = (value) => `${value.toFixed(1)} ms`
-
-function atLeast(goal: string, figure: number | undefined, bound: number, spell: Spell): Verdict {
-  const isReached = figure === undefined ? undefined : figure >= bound
-  return { goal: `${goal}: at least ${spell(bound)}`, figure, spelled: spelled(figure, spell), isReached }
-}
-
-function atMost(goal: string, figure: number | undefined, bound: number, spell: Spell): Verdict {
-  const isReached = figure === undefined ? undefined : figure <= bound
-  return { goal: `${goal}: at most ${spell(bound)}`, figure, spelled: spelled(figure, spell), isReached }
-}
-
-function spelled(figure: number | undefined, spell: Spell): string {
-  return figure === undefined ? 'not measured' : spell(figure)
 }

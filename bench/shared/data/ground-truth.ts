@@ -1,8 +1,10 @@
 import { existsSync, readFileSync, renameSync, writeFileSync } from 'node:fs'
 import type { Metric } from '../../../src/base/point.ts'
 import type { DataSet } from './data-set.ts'
-import type { ExactShare, NearestLists } from './exact-worker.ts'
+import type { NearestLists } from './exact-lists.ts'
+import type { ExactShare } from './exact-worker.ts'
 import { readSharedRows } from './matrix-file.ts'
+import { nearestFound } from './nearest-found.ts'
 import { runParallel } from './parallel.ts'
 
 /**
@@ -31,28 +33,15 @@ export class GroundTruth {
     const queries = ids.length / k
     let found = 0
     for (let query = 0; query < queries; query += 1) {
-      const nearest = this.#acceptable(query, k)
-      const distinct = new Set(ids.subarray(query * k, (query + 1) * k))
-      found += Math.min(k, [...distinct].filter((id) => nearest.has(id)).length)
+      const own = ids.subarray(query * k, (query + 1) * k)
+      found += nearestFound(this.#nearest, this.#depth, query, own, k)
     }
     return found / (queries * k)
-  }
-
-  #acceptable(query: number, k: number): Set<number> {
-    const { ids, distances } = this.#nearest
-    const from = query * this.#depth
-    const farthest = distances[from + k - 1]! * (1 + tieTolerance) + tieTolerance * tieTolerance
-    let count = k
-    while (count < this.#depth && distances[from + count]! <= farthest) count += 1
-    return new Set(ids.subarray(from, from + count))
   }
 }
 
 /** Room for ties beyond k: repeated texts have equal vectors. */
-const depthMax = 128
-
-/** Relative: below it, float32 arithmetic puts two distances in either order. */
-const tieTolerance = 1e-6
+export const depthMax = 128
 
 async function scan(set: DataSet, metric: Metric, depth: number): Promise<NearestLists> {
   const base = readSharedRows(set.basePath, set.count, set.dimension)

@@ -10,6 +10,7 @@ export interface WordNet {
 }
 
 const dimension = 512
+const demoData = join(import.meta.dirname, '../../../demo/data')
 const baseName = 'wordnet-use512.base.i8'
 
 /**
@@ -21,11 +22,23 @@ const baseName = 'wordnet-use512.base.i8'
  */
 export function findWordNet(path: string | undefined): WordNet {
   if (path === undefined) return fromDemo()
-  const basePath = statSync(path).isDirectory() ? join(path, baseName) : path
+  const basePath = basePathOf(path)
   const base = readBytes(basePath)
   const queries = readBytes(basePath.replace(/base(?=[^/]*$)/, 'query'))
   const description = `${base.length / dimension} WordNet glosses x ${dimension} (Universal Sentence Encoder)`
   return { description, dimension, base, queries }
+}
+
+/**
+ * The texts of the base rows, a JSON line each: beside the base file where `path` says it is, otherwise the demo's, which
+ * have their attributes with them.
+ *
+ * @param path as of `findWordNet`
+ */
+export function wordNetLines(path: string | undefined): string[] {
+  if (path === undefined) return baseOf(readLines(join(demoData, 'wordnet-glosses.jsonl')))
+  const basePath = basePathOf(path)
+  return readLines(basePath.replace(/base\.[^./]*$/, 'texts.jsonl'))
 }
 
 /** Float32 rows of unit length. */
@@ -41,20 +54,33 @@ export function unitRows(bytes: Int8Array): Float32Array {
 }
 
 function fromDemo(): WordNet {
-  const all = readBytes(join(import.meta.dirname, '../../../demo/data/wordnet-glosses.i8'))
+  const all = readBytes(join(demoData, 'wordnet-glosses.i8'))
   const rows = Array.from({ length: all.length / dimension }, (_, row) =>
     all.subarray(row * dimension, (row + 1) * dimension),
   )
-  const base = concatenate(rows.filter((_, row) => row % 10 !== 0))
+  const base = concatenate(baseOf(rows))
   const queries = concatenate(rows.filter((_, row) => row % 10 === 0))
   const description = `the demo's ${base.length / dimension} WordNet glosses x ${dimension}: too few to judge speed, name the whole set with --wordnet`
   return { description, dimension, base, queries }
+}
+
+/** Of the demo's rows, those that do not become queries. */
+function baseOf<Row>(rows: readonly Row[]): Row[] {
+  return rows.filter((_, row) => row % 10 !== 0)
 }
 
 function concatenate(rows: readonly Int8Array[]): Int8Array {
   const joined = new Int8Array(rows.length * dimension)
   for (const [place, row] of rows.entries()) joined.set(row, place * dimension)
   return joined
+}
+
+function basePathOf(path: string): string {
+  return statSync(path).isDirectory() ? join(path, baseName) : path
+}
+
+function readLines(path: string): string[] {
+  return readFileSync(path, 'utf8').trimEnd().split('\n')
 }
 
 function readBytes(path: string): Int8Array {

@@ -1,0 +1,72 @@
+import type { DataSet } from '../../shared/data/data-set.ts'
+import { depthMax } from '../../shared/data/ground-truth.ts'
+import { readSharedRows } from '../../shared/data/matrix-file.ts'
+import { nearestFound } from '../../shared/data/nearest-found.ts'
+import { runParallel } from '../../shared/data/parallel.ts'
+import type { FilterCase } from './cases.ts'
+import type { CaseAnswers, ExactShare } from './exact-worker.ts'
+
+/** What a query was answered, against the exact answer over the matching rows. */
+export interface Judged {
+  /** Share of the nearest that was found: of k, or of all that match where they are fewer. */
+  readonly recall: number
+  /** Whether there are fewer results than there could be. */
+  readonly isShort: boolean
+}
+
+/** The exact answers of all queries of a case: a full scan in plain JavaScript of the rows that match. */
+export class ExactAnswers {
+  readonly #parts: readonly CaseAnswers[]
+  readonly #depth: number
+  /** Of the matching rows, by query. */
+  readonly matching: Uint32Array
+
+  /** @param parts of consecutive queries */
+  constructor(parts: readonly CaseAnswers[], depth: number) {
+    this.#parts = parts
+    this.#depth = depth
+    this.matching = Uint32Array.from(parts.flatMap((part) => [...part.matching]))
+  }
+
+  /** @param ids of the query's results */
+  judge(query: number, ids: readonly number[], k: number): Judged {
+    if (k > this.#depth) throw new Error(`k is ${k}, the exact answers go to ${this.#depth}`)
+    const wanted = Math.min(k, this.matching[query]!)
+    if (wanted === 0) return { recall: 1, isShort: false }
+    const { part, at } = this.#place(query)
+    const found = nearestFound(part.nearest, this.#depth, at, ids, wanted)
+    return { recall: found / wanted, isShort: new Set(ids).size < wanted }
+  }
+
+  #place(query: number): { readonly part: CaseAnswers; readonly at: number } {
+    let at = query
+    for (const part of this.#parts) {
+      if (at < part.matching.length) return { part, at }
+      at -= part.matching.length
+    }
+    throw new Error(`no exact answer to query ${query}`)
+  }
+}
+
+/** The exact answers of all cases, in their order, computed on all cores. */
+export async function exactAnswers(
+  { basePath, queryPath, count, queryCount, dimension }: DataSet,
+  attributesPath: string,
+  cases: readonly FilterCase[],
+): Promise<ExactAnswers[]> {
+  const base = readSharedRows(basePath, count, dimension)
+  const queries = readSharedRows(queryPath, queryCount, dimension)
+  const depth = Math.min(depthMax, count)
+  const filters = cases.map((each) => each.filters)
+  const url = new URL('./exact-worker.ts', import.meta.url)
+  const parts = await runParallel<CaseAnswers[]>(url, queryCount, (from, to): ExactShare => {
+    return { base, queries, dimension, attributesPath, cases: filters, depth, from, to }
+  })
+  return cases.map(
+    (_, at) =>
+      new ExactAnswers(
+        parts.map((part) => part[at]!),
+        depth,
+      ),
+  )
+}

@@ -1,0 +1,59 @@
+/**
+ * `npm run bench:filter`: searches with filters, by the engine and by others, over how many points match and what the filter has to
+ * do with the vectors. The method: docs/decisions/benchmarks.md.
+ */
+import { isVicinal } from '../index/contenders/registry.ts'
+import { prepareSet } from '../shared/data/data-set.ts'
+import { installPackages } from '../shared/install-packages.ts'
+import { describeMachine } from '../shared/machine.ts'
+import { benchFolder } from '../shared/options.ts'
+import { writeResult } from '../shared/result-file.ts'
+import type { Verdict } from '../shared/verdict.ts'
+import { evaluate } from './evaluate/evaluate.ts'
+import { evaluationReport } from './evaluate/evaluation-report.ts'
+import { type Options, readOptions, usage } from './options.ts'
+import { describe, reportOf } from './report/report.ts'
+import { verdictsOf } from './report/verdicts.ts'
+import { compareOn, type SetResult } from './run/compare.ts'
+import { ways } from './ways.ts'
+
+const installNotice =
+  'Installing the libraries under test and WordNet (hnswlib is compiled: needs a C++ compiler and Python 3)'
+
+const options = readOptions(process.argv.slice(2))
+if (options === 'help') console.log(usage)
+else await run(options)
+
+async function run(options: Options): Promise<void> {
+  if (needsPackages(options)) installPackages(benchFolder, installNotice)
+  const machine = describeMachine()
+  writeResult(options, machine, options.evaluate ? evaluateFilters(options) : await compareAll(options))
+}
+
+/** Libraries; and WordNet's own files, for the attributes of glosses that are not the demo's. */
+function needsPackages({ evaluate, ways: names, sets, wordnet }: Options): boolean {
+  if (evaluate) return false
+  return (
+    !names.every((way) => isVicinal(ways[way].contender)) ||
+    (sets.includes('wordnet') && wordnet !== undefined)
+  )
+}
+
+async function compareAll(options: Options): Promise<object> {
+  const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
+  for (const name of options.sets) {
+    console.error(`${name}: data and attributes`)
+    const result = await compareOn(await prepareSet(name, options), options)
+    const verdicts = verdictsOf(result.cells)
+    results.push({ ...result, verdicts })
+    console.log(`\n${reportOf(result, verdicts)}\n`)
+  }
+  console.log(`${describe(options.ways)}\n`)
+  return { results }
+}
+
+function evaluateFilters(options: Options): object {
+  const evaluation = evaluate(options)
+  console.log(`\n${evaluationReport(evaluation)}\n`)
+  return { evaluation }
+}

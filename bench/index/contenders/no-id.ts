@@ -1,0 +1,2 @@
+/** Fills the result of a search that found fewer than k points. */
+export const noId = 0xffff_ffff
