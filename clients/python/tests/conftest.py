@@ -1,0 +1,47 @@
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from vicinal import AsyncVicinal, Vicinal
+
+from .clients import waiting
+from .service import API_KEY, Service
+
+_numbers = itertools.count()
+
+
+@pytest.fixture(scope="session")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Service]:
+    with Service(tmp_path_factory.mktemp("data")) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as one:
+        yield one
+
+
+@pytest.fixture(scope="session", params=["http", "async http"])
+def client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
+    """Every kind of client: a test that uses it runs once for each."""
+    url = service.grpc_url if "grpc" in request.param else service.url
+    if "async" in request.param:
+        asynchronous = AsyncVicinal(url, api_key=API_KEY)
+        yield waiting(asynchronous, runner)
+        runner.run(asynchronous.close())
+    else:
+        with Vicinal(url, api_key=API_KEY) as one:
+            yield one
+
+
+@pytest.fixture
+def points(client: Vicinal) -> Vicinal:
+    """An empty collection."""
+    name = f"test-{next(_numbers)}"
+    client.collections.put(name)
+    return client.collection(name)

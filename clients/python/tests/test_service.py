@@ -1,0 +1,66 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from vicinal import (
+    NO_RETRY,
+    ClosedError,
+    CollectionNotFoundError,
+    ConnectionFailedError,
+    Retry,
+    UnauthenticatedError,
+    Vicinal,
+)
+
+from .service import API_KEY, Service
+
+
+def test_a_service_says_how_it_is(client: Vicinal) -> None:
+    assert client.health() == "OK"
+    assert client.ready().startswith("ready")
+
+
+def test_metrics_are_text_for_prometheus(service: Service) -> None:
+    with Vicinal(service.url) as client:
+        assert "# TYPE vicinal_points gauge" in client.metrics()
+
+
+def test_a_snapshot_is_a_whole_file(client: Vicinal, points: Vicinal, tmp_path: Path) -> None:
+    ids = [points.insert([number, 1], "x") for number in range(10)]
+    points.delete(ids[0])
+    target = tmp_path / "points.snapshot"
+    info = points.snapshot(target)
+    assert (info.path, info.points, info.bytes) == (target, 9, target.stat().st_size)
+    assert info.sequence >= 11
+    assert target.read_bytes().startswith(b"VICNSNAP")
+    assert list(tmp_path.iterdir()) == [target]
+    with pytest.raises(CollectionNotFoundError):
+        client.collection("no-such-collection").snapshot(tmp_path / "none")
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_key_is_needed_where_the_service_has_one(tmp_path: Path) -> None:
+    with Service(tmp_path, HTTP_API_KEY="secret") as service:
+        with Vicinal(service.url) as client, pytest.raises(UnauthenticatedError):
+            client.insert([1], "x")
+        with Vicinal(service.url, api_key="secret") as client:
+            id = client.insert([1], "x")
+            assert client.collection("default").get(id).content == "x"
+
+
+def test_nothing_listens(client: Vicinal) -> None:
+    hurried = Retry(tries=2, first_delay_s=0.001)
+    with (
+        Vicinal("http://127.0.0.1:9", retry=hurried) as nobody,
+        pytest.raises(ConnectionFailedError, match=r"http://127\.0\.0\.1:9"),
+    ):
+        nobody.health()
+
+
+def test_a_closed_client_says_so(service: Service) -> None:
+    client = Vicinal(service.url, api_key=API_KEY, retry=NO_RETRY)
+    client.close()
+    with pytest.raises(ClosedError):
+        client.health()
