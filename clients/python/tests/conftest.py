@@ -27,10 +27,26 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(scope="session", params=["http", "async http"])
+def http_client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
+    """For what gRPC does not offer."""
+    yield from _clients(service.url, runner, is_async="async" in request.param)
+
+
+@pytest.fixture(scope="session", params=["grpc", "async grpc"])
+def grpc_client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
+    """For what is different over gRPC."""
+    yield from _clients(service.grpc_url, runner, is_async="async" in request.param)
+
+
+@pytest.fixture(scope="session", params=["http", "async http", "grpc", "async grpc"])
 def client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
     """Every kind of client: a test that uses it runs once for each."""
     url = service.grpc_url if "grpc" in request.param else service.url
-    if "async" in request.param:
+    yield from _clients(url, runner, is_async="async" in request.param)
+
+
+def _clients(url: str, runner: asyncio.Runner, *, is_async: bool) -> Iterator[Vicinal]:
+    if is_async:
         asynchronous = AsyncVicinal(url, api_key=API_KEY)
         yield waiting(asynchronous, runner)
         runner.run(asynchronous.close())

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from vicinal import (
+    Attributes,
     Columns,
     F,
     FacetCount,
@@ -27,7 +28,7 @@ CITIES = {"Berlin": GeoPoint(52.52, 13.40), "Potsdam": GeoPoint(52.40, 13.06), "
 def stock(points: Vicinal) -> list[str]:
     """Ids of 30 points; point i lies at (i, 1), costs i and is in the shop i % 2."""
     numbers = range(30)
-    attributes = [
+    attributes: list[Attributes] = [
         {
             "price": number,
             "shop": SHOPS[number % 2],
@@ -83,7 +84,8 @@ def test_hits_have_what_was_asked_for(points: Vicinal, stock: list[str]) -> None
     hit = points.search([3, 2], "Euclidean", limit=1, include=everything).hits[0]
     assert (hit.distance, hit.attributes, hit.content) == (1, {"price": 3}, None)
     assert hit.vector is not None
-    assert (hit.vector.dtype, hit.vector.tolist()) == (np.float32, [3, 1])
+    assert hit.vector.dtype == np.float32
+    assert hit.vector.tolist() == [3, 1]
     assert hit.version == points.get(stock[3], with_version=True).version
 
 

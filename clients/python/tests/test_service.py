@@ -11,6 +11,7 @@ from vicinal import (
     ConnectionFailedError,
     Retry,
     UnauthenticatedError,
+    UnsupportedError,
     Vicinal,
 )
 
@@ -22,12 +23,20 @@ def test_a_service_says_how_it_is(client: Vicinal) -> None:
     assert client.ready().startswith("ready")
 
 
-def test_metrics_are_text_for_prometheus(service: Service) -> None:
-    with Vicinal(service.url) as client:
-        assert "# TYPE vicinal_points gauge" in client.metrics()
+def test_metrics_are_text_for_prometheus(http_client: Vicinal) -> None:
+    assert "# TYPE vicinal_points gauge" in http_client.metrics()
 
 
-def test_a_snapshot_is_a_whole_file(client: Vicinal, points: Vicinal, tmp_path: Path) -> None:
+def test_what_grpc_does_not_offer_is_refused(grpc_client: Vicinal, tmp_path: Path) -> None:
+    with pytest.raises(UnsupportedError):
+        grpc_client.metrics()
+    with pytest.raises(UnsupportedError):
+        grpc_client.snapshot(tmp_path / "points.snapshot")
+
+
+def test_a_snapshot_is_a_whole_file(http_client: Vicinal, tmp_path: Path) -> None:
+    http_client.collections.put("whole")
+    points = http_client.collection("whole")
     ids = [points.insert([number, 1], "x") for number in range(10)]
     points.delete(ids[0])
     target = tmp_path / "points.snapshot"
@@ -36,8 +45,9 @@ def test_a_snapshot_is_a_whole_file(client: Vicinal, points: Vicinal, tmp_path: 
     assert info.sequence >= 11
     assert target.read_bytes().startswith(b"VICNSNAP")
     assert list(tmp_path.iterdir()) == [target]
+    http_client.collections.delete("whole")
     with pytest.raises(CollectionNotFoundError):
-        client.collection("no-such-collection").snapshot(tmp_path / "none")
+        http_client.collection("no-such-collection").snapshot(tmp_path / "none")
     assert list(tmp_path.iterdir()) == [target]
 
 

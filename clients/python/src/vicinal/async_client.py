@@ -67,9 +67,7 @@ class AsyncVicinal:
     ) -> None:
         self._place = Place(collection)
         self._retry = retry or Retry()
-        self._transport: AsyncTransport = AsyncHttpTransport(
-            url, headers_of(api_key, headers, VERSION), timeout_s, http_client
-        )
+        self._transport = _transport_of(url, api_key, timeout_s, headers, http_client)
 
     insert = _awaiting(point_operations.Insert)
     insert_batch = _awaiting(point_operations.InsertBatch)
@@ -226,3 +224,19 @@ async def _batches(
     rest = batcher.rest()
     if rest is not None:
         yield rest
+
+
+def _transport_of(
+    url: str,
+    api_key: str | None,
+    timeout_s: float,
+    headers: Mapping[str, str] | None,
+    http_client: httpx.AsyncClient | None,
+) -> AsyncTransport:
+    if not url.startswith(("grpc://", "grpcs://")):
+        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+    try:
+        from .grpc.transport import AsyncGrpcTransport
+    except ImportError as error:
+        raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
+    return AsyncGrpcTransport(url, api_key, timeout_s)

@@ -75,7 +75,7 @@ class Vicinal:
     ) -> None:
         self._place = Place(collection)
         self._retry = retry or Retry()
-        self._transport: Transport = HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+        self._transport = _transport_of(url, api_key, timeout_s, headers, http_client)
 
     insert = _blocking(point_operations.Insert)
     insert_batch = _blocking(point_operations.InsertBatch)
@@ -211,3 +211,19 @@ class Collections:
 
     def _run(self, operation: Operation[Result]) -> Result:
         return self._client._run(operation)
+
+
+def _transport_of(
+    url: str,
+    api_key: str | None,
+    timeout_s: float,
+    headers: Mapping[str, str] | None,
+    http_client: httpx.Client | None,
+) -> Transport:
+    if not url.startswith(("grpc://", "grpcs://")):
+        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+    try:
+        from .grpc.transport import GrpcTransport
+    except ImportError as error:
+        raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
+    return GrpcTransport(url, api_key, timeout_s)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 import numpy as np
 
 from .errors import InvalidArgumentError
 from .points import ContentType, NewPoint, OnConflict
-from .values import Attributes, AttributeValue, Json
+from .values import Attributes, AttributeValue
 from .vectors import MatrixLike, Vector, matrix_of
 
 
@@ -76,19 +76,17 @@ class Columns:
             on_conflict=self.on_conflict,
         )
 
-    def to_json(self) -> list[Json]:
-        """Return what the service reads."""
-        return [
-            NewPoint(
+    def rows(self) -> Iterator[NewPoint]:
+        """Return the points one by one."""
+        for row, content in enumerate(self.contents):
+            yield NewPoint(
                 vector=self.vectors[row],
                 content=content,
                 content_type=self.content_type,
                 attributes=None if self.attributes is None else self.attributes[row],
                 id=None if self.ids is None else self.ids[row],
                 on_conflict=self.on_conflict,
-            ).to_json()
-            for row, content in enumerate(self.contents)
-        ]
+            )
 
 
 def _matrix_of_column(column: Any) -> Vector:

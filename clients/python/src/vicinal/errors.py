@@ -33,6 +33,7 @@ class KeyReusedError(VicinalError):
 
     reason = "key_reused"
     http_status = 422
+    grpc_code = 3
 
 
 class UnauthenticatedError(VicinalError):
@@ -155,8 +156,8 @@ class ClosedError(VicinalError):
 
 
 _every_class: tuple[type[VicinalError], ...] = (
-    InvalidArgumentError,
     KeyReusedError,
+    InvalidArgumentError,
     UnauthenticatedError,
     PermissionDeniedError,
     MisdirectedError,
@@ -174,10 +175,12 @@ _every_class: tuple[type[VicinalError], ...] = (
 _class_of_status: Mapping[int, type[VicinalError]] = {
     kind.http_status: kind for kind in _every_class if kind.http_status is not None
 } | {408: DeadlineExceededError, 502: ConnectionFailedError}
+# Of several with one code the last counts: the general one.
 _class_of_code: Mapping[int, type[VicinalError]] = {
     kind.grpc_code: kind for kind in _every_class if kind.grpc_code is not None
 }
 
+_KEY_REUSED = "another request was stored under this idempotency key"
 POINT_NOT_FOUND = "Point not found"
 """The service's text for a missing point. The status is the same for a missing collection."""
 
@@ -195,6 +198,8 @@ def error_of_code(code: int, message: str, retry_after: float | None = None) -> 
     """Return the error of a gRPC answer. Overload is recognized by when to come again: three causes share its code."""
     if retry_after is not None and code == RequestTooLargeError.grpc_code:
         return OverloadedError(message, retry_after=retry_after)
+    if code == KeyReusedError.grpc_code and _KEY_REUSED in message:
+        return KeyReusedError(message)
     if code == NotFoundError.grpc_code and message != POINT_NOT_FOUND:
         return CollectionNotFoundError(message)
     return _class_of_code.get(code, InternalError)(message, retry_after=retry_after)

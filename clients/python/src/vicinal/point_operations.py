@@ -259,8 +259,8 @@ def json_of_changes(
 
 
 def _batch(points: Points) -> dict[str, Json]:
-    items = points.to_json() if isinstance(points, Columns) else [point.to_json() for point in points]
-    return {"vectors": items}
+    rows = points.rows() if isinstance(points, Columns) else points
+    return {"vectors": [point.to_json() for point in rows]}
 
 
 def _insert_request(place: Place, path: str, body: Json, key: str | None) -> HttpRequest:

@@ -47,8 +47,10 @@ class Search(Operation[SearchResult]):
     max_distance: float | None = None
     profile: bool = False
 
-    def request(self) -> HttpRequest:
-        query = Query(
+    @property
+    def query(self) -> Query:
+        """The search as one of a batch."""
+        return Query(
             metric=self.metric,
             near=self.near,
             limit=self.limit,
@@ -59,7 +61,9 @@ class Search(Operation[SearchResult]):
             max_distance=self.max_distance,
             profile=self.profile,
         )
-        return _post(self.place, "search", query.to_json())
+
+    def request(self) -> HttpRequest:
+        return _post(self.place, "search", self.query.to_json())
 
     def answer(self, response: HttpResponse) -> SearchResult:
         json = response.json
