@@ -14,7 +14,6 @@ if [ "$(cat .venv/made-of 2>/dev/null || true)" != "$wanted" ]; then
   .venv/bin/pip install --no-deps -r requirements-dev.txt
   echo "$wanted" > .venv/made-of
 fi
-.venv/bin/pip install --no-deps --no-build-isolation --editable .
 
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --quiet --check .

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import re
+from itertools import pairwise
 from pathlib import Path
 
 from .service import Service
@@ -14,7 +15,7 @@ README = Path(__file__).parents[1] / "README.md"
 
 def test_the_examples_print_what_the_readme_says(tmp_path: Path) -> None:
     blocks = re.findall(r"^```(python|text)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
-    examples = [(code, text) for (kind, code), (_, text) in zip(blocks, blocks[1:], strict=False) if kind == "python"]
+    examples = [(code, text) for (kind, code), (_, text) in pairwise(blocks) if kind == "python"]
     assert len(examples) == len(blocks) / 2
     names: dict[str, object] = {}
     with Service(tmp_path) as service:
