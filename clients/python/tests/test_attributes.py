@@ -138,7 +138,8 @@ def test_patch_changes_parts(points: Vicinal) -> None:
     points.patch(id, content="y", vector=[3, 4], expires_at=TOMORROW)
     point = points.get(id)
     assert (point.content, point.vector.tolist(), point.expires_at) == ("y", [3, 4], TOMORROW)
-    points.patch(id, expires_at=None)
+    points.patch(id, expires_at=None, set={"e": None})  # type: ignore[dict-item]
+    assert "e" not in points.get(id).attributes
     assert points.get(id).expires_at is None
     points.patch(id, ttl=timedelta(hours=1), content_type="Image")
     assert points.get(id).content_type == "Image"

@@ -228,9 +228,9 @@ def listed_of(json: Json) -> StoredPoint:
     return StoredPoint(**_fields_of(json))
 
 
-def result_of(ids: Sequence[str], hits: Sequence[Json] | None, profile: Json | None) -> SearchResult:
-    """Return the answer to one query; `hits` and `profile` are there if they were asked for."""
-    if hits is None:
+def result_of(query: Query, ids: Sequence[str], hits: Sequence[Json], profile: Json | None) -> SearchResult:
+    """Return the answer to one query. Hits are there if there was an `include`."""
+    if query.include is None:
         found = [Hit(id=id) for id in ids]
     else:
         found = [Hit(**_fields_of(hit), distance=hit.get("distance")) for hit in hits]

@@ -67,7 +67,7 @@ class Search(Operation[SearchResult]):
 
     def answer(self, response: HttpResponse) -> SearchResult:
         json = response.json
-        return result_of(json["results"], json.get("hits"), json.get("profile"))
+        return result_of(self.query, json["results"], json.get("hits", ()), json.get("profile"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +82,9 @@ class SearchBatch(Operation[list[SearchResult]]):
 
     def answer(self, response: HttpResponse) -> list[SearchResult]:
         json = response.json
-        nothing: list[None] = [None] * len(self.queries)
-        hits, profiles = json.get("hits", nothing), json.get("profiles", nothing)
-        return [result_of(*parts) for parts in zip(json["results"], hits, profiles, strict=True)]
+        nothing = [None] * len(self.queries)
+        hits, profiles = json.get("hits", nothing), json.get("profile", nothing)
+        return [result_of(*parts) for parts in zip(self.queries, json["results"], hits, profiles, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,8 +114,7 @@ class ListPoints(Operation[Page]):
         body: dict[str, Json] = {**_filter(self.filter), "limit": self.limit}
         if self.cursor is not None:
             body["cursor"] = self.cursor
-        if self.include is not None:
-            body["include"] = self.include.to_json()
+        body["include"] = (self.include or Include()).to_json()
         return _post(self.place, "list", body)
 
     def answer(self, response: HttpResponse) -> Page:

@@ -110,11 +110,10 @@ def _insert_valid(operation: points.InsertValid) -> GrpcCall[points.PartlyInsert
 @_call.register
 def _get(operation: points.Get) -> GrpcCall[Point]:
     def read(data: memoryview) -> Point:
-        found = read_point(data, Include(payload=True))
-        version = found.pop("version", None)
-        return Point(**found, version=version if operation.with_version else None)
+        return Point(**read_point(data, Include(payload=True)))
 
-    return _at("GetPoint", operation.place, point_id(operation.id), read)
+    version = [("version", "true")] if operation.with_version else []
+    return _at("GetPoint", operation.place, point_id(operation.id), read, *version)
 
 
 @_call.register
@@ -185,7 +184,7 @@ def _list(operation: searches.ListPoints) -> GrpcCall[searches.Page]:
             _filter(operation.filter),
             unsigned(2, operation.limit),
             text(3, operation.cursor) if operation.cursor is not None else b"",
-            message(4, include_message(operation.include)) if operation.include is not None else b"",
+            message(4, include_message(operation.include or Include())),
         )
     )
     return _at("ListPoints", operation.place, body, read)
@@ -314,14 +313,16 @@ def _patch_message(
     content_type: ContentType | None = None,
     vector_values: VectorLike | None = None,
 ) -> bytes:
+    # Protobuf has no null: what becomes absent is named.
+    removed = [*(unset or ()), *(path for path, value in (set or {}).items() if value is None)]
     if expires_at is None:
-        raise UnsupportedError("gRPC cannot make a point stay for good: use HTTP")
+        removed.append("$expires_at")
     if ttl is not None:
         expires_at = datetime.now(UTC) + ttl
     return b"".join(
         (
             message(1, attributes(set, "set")) if set is not None else b"",
-            texts(2, unset) if unset is not None else b"",
+            texts(2, removed),
             text(3, content) if content is not None else b"",
             unsigned(4, ["Image", "Text"].index(content_type)) if content_type is not None else b"",
             signed(5, microseconds(expires_at)) if isinstance(expires_at, datetime) else b"",
