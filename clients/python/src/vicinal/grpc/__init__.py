@@ -1,6 +1,6 @@
 """
 The operations over gRPC: needs `vicinal[grpc]`.
 
-Messages are encoded here, without generated code: so a vector goes from NumPy's memory to the wire and back in one
-copy, which no protobuf runtime for Python offers, and grpcio is the only dependency.
+Messages are encoded here, without generated code: so the bytes of an array are those of the message, whereas protobuf's
+runtime for Python converts every component, and grpcio is the only dependency.
 """
