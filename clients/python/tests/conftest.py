@@ -5,11 +5,11 @@ import itertools
 from collections.abc import Iterator
 
 import pytest
+from real_service import API_KEY, Service
 
 from vicinal import AsyncVicinal, Vicinal
 
 from .clients import waiting
-from .service import API_KEY, Service
 
 _numbers = itertools.count()
 

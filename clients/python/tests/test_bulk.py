@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator, Iterator
 import numpy as np
 import pyarrow as pa
 import pytest
+from real_service import Service
 
 from vicinal import AsyncVicinal, Columns, InvalidArgumentError, NewPoint, Vicinal
-
-from .service import Service
 
 
 def numbered(count: int) -> Iterator[NewPoint]:

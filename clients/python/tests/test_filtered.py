@@ -148,3 +148,11 @@ def test_updates_and_deletes_by_filter(points: Vicinal, stock: list[str]) -> Non
 def test_an_unknown_operator_is_named(points: Vicinal, stock: list[str]) -> None:
     with pytest.raises(InvalidArgumentError, match=r"\$gtee"):
         points.count({"price": {"$gtee": 1}})
+
+
+def test_an_empty_collection_has_nothing_to_find(points: Vicinal) -> None:
+    assert points.search([1, 2], "Cosine").hits == []
+    assert points.search([1, 2], "Cosine", filter=F("a") == 1, profile=True).hits == []
+    assert [result.hits for result in points.search_batch([Query(metric="Cosine", near=[1, 2])])] == [[]]
+    assert (points.count(), points.list_points().points, points.facets(["a"])["a"]) == (0, [], [])
+    assert points.delete_where({"a": 1}).changed == 0

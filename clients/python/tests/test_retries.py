@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterator
 
 import pytest
+from real_service import Service
 
 from vicinal import (
     NO_RETRY,
@@ -19,7 +20,6 @@ from vicinal.exchange import Pause, Send, exchange
 
 from .clients import waiting
 from .faulty_proxy import FaultyProxy
-from .service import Service
 
 SOON = Retry(first_delay_s=0.001)
 

@@ -3,6 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from real_service import API_KEY, Service
 
 from vicinal import (
     NO_RETRY,
@@ -14,8 +15,6 @@ from vicinal import (
     UnsupportedError,
     Vicinal,
 )
-
-from .service import API_KEY, Service
 
 
 def test_a_service_says_how_it_is(client: Vicinal) -> None:

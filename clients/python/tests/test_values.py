@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import numpy as np
 import pytest
 
-from vicinal import F, FilterLike, GeoPoint, InvalidArgumentError
+from vicinal import F, FilterLike, GeoPoint, InvalidArgumentError, uuid_of
 from vicinal.filters import json_of_filter
 from vicinal.values import decode_value, encode_value, from_json
 
@@ -111,3 +111,10 @@ def test_a_filter_has_no_truth_value() -> None:
 def test_what_is_no_filter_is_refused() -> None:
     with pytest.raises(InvalidArgumentError, match="the filter is a str"):
         json_of_filter("price < 5")  # type: ignore[arg-type]
+
+
+def test_any_text_has_a_uuid() -> None:
+    id = "8F14E45F-ceea-467f-a8d0-2b4e1c9f7a63"
+    assert uuid_of(id) == id.lower()
+    assert uuid_of("1") == uuid_of("1") != uuid_of("2")
+    assert uuid_of("{" + id + "}") != id.lower()

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 import tempfile
 from pathlib import Path
 
 import vicinal
 
-from .service import API_KEY, Service
+sys.path.append(str(Path(__file__).parents[1] / "test_support"))
+from real_service import API_KEY, Service
 
 
 def main() -> None:

@@ -36,6 +36,7 @@ from .errors import (
 )
 from .exchange import NO_RETRY, Retry
 from .filters import F, Filter, FilterLike
+from .ids import uuid_of
 from .point_operations import ItemError, PartlyInserted, PutResult
 from .points import (
     ContentType,
@@ -123,4 +124,5 @@ __all__ = [
     "VicinalError",
     "When",
     "__version__",
+    "uuid_of",
 ]
