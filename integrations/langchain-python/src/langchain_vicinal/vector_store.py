@@ -13,7 +13,6 @@ from langchain_core.vectorstores import VectorStore
 from langchain_core.vectorstores.utils import maximal_marginal_relevance
 from vicinal import (
     AsyncVicinal,
-    CollectionNotFoundError,
     F,
     FilterLike,
     Hit,
@@ -36,8 +35,8 @@ class VicinalVectorStore(VectorStore):
     dict like `{"price": {"$lt": 10}}`. Names in metadata have no dots and do not begin with "$". Scores are distances.
 
     :param embedding: makes vectors of texts
-    :param client: whose collection has the documents, unless `collection` names another one
-    :param collection: name or alias; created if it does not exist
+    :param client: whose collection has the documents unless there is a `collection`; may be that of an alias
+    :param collection: created if it does not exist
     :param async_client: for one event loop. Without it, async methods use `client` in a thread
     :param metric: what is near
     """
@@ -56,7 +55,8 @@ class VicinalVectorStore(VectorStore):
         self._client = client
         self._async_client = async_client
         if collection is not None:
-            self._client = _opened(client, collection)
+            client.collections.put(collection)
+            self._client = client.collection(collection)
             self._async_client = async_client and async_client.collection(collection)
 
     @property
@@ -286,14 +286,6 @@ class VicinalVectorStore(VectorStore):
         return (
             (lambda distance: 1 - distance / 2) if self._metric == "Cosine" else (lambda distance: 1 / (1 + distance))
         )
-
-
-def _opened(client: Vicinal, collection: str) -> Vicinal:
-    try:
-        client.collections.get(collection)
-    except CollectionNotFoundError:
-        client.collections.put(collection)
-    return client.collection(collection)
 
 
 def _of_ids(ids: Sequence[str] | None) -> FilterLike:
