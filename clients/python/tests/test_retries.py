@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Iterator
 
 import pytest
@@ -10,6 +11,7 @@ from vicinal import (
     NO_RETRY,
     AsyncVicinal,
     ConnectionFailedError,
+    IfMatches,
     NewPoint,
     NotReadyError,
     OverloadedError,
@@ -75,6 +77,27 @@ def test_a_delete_of_a_collection_is_not_repeated_in_doubt(client: Vicinal, prox
     with pytest.raises(ConnectionFailedError):
         client.collections.delete("in-doubt")
     assert "in-doubt" not in [info.name for info in client.collections.list()]
+
+
+def test_a_put_is_repeated_in_doubt_unless_it_has_a_condition(points: Vicinal, proxy: FaultyProxy) -> None:
+    id = str(uuid.uuid4())
+    proxy.faults = ["lose the answer"]
+    assert not points.put(id, [1, 2], "x").created
+    proxy.faults = ["lose the answer"]
+    with pytest.raises(ConnectionFailedError):
+        points.put(id, [1, 2], "y", when=IfMatches({"$content_type": "Text"}))
+    proxy.faults = ["lose the request", "lose the answer"]
+    points.patch(id, set={"a": 1})
+    assert (points.get(id).content, points.get(id).attributes) == ("y", {"a": 1})
+
+
+def test_a_change_by_filter_is_not_repeated_in_doubt(points: Vicinal, proxy: FaultyProxy) -> None:
+    points.insert_batch([NewPoint(vector=[1, number], content="x") for number in range(5)])
+    proxy.faults = ["lose the answer"]
+    with pytest.raises(ConnectionFailedError):
+        points.delete_where({"$content_type": "Text"}, limit=2)
+    proxy.faults = ["lose the answer"]
+    assert points.delete_where({"$content_type": "Text"}, dry_run=True).changed == 3
 
 
 def test_reads_are_repeated_when_a_proxy_fails(client: Vicinal, proxy: FaultyProxy) -> None:

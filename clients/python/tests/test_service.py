@@ -2,14 +2,17 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 from real_service import API_KEY, Service
 
 from vicinal import (
     NO_RETRY,
+    AsyncVicinal,
     ClosedError,
     CollectionNotFoundError,
     ConnectionFailedError,
+    InvalidArgumentError,
     Retry,
     UnauthenticatedError,
     UnsupportedError,
@@ -59,13 +62,39 @@ def test_a_key_is_needed_where_the_service_has_one(tmp_path: Path) -> None:
             assert client.collection("default").get(id).content == "x"
 
 
-def test_nothing_listens(client: Vicinal) -> None:
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "grpc://127.0.0.1:9"])
+def test_nothing_listens(url: str) -> None:
     hurried = Retry(tries=2, first_delay_s=0.001)
     with (
-        Vicinal("http://127.0.0.1:9", retry=hurried) as nobody,
-        pytest.raises(ConnectionFailedError, match=r"http://127\.0\.0\.1:9"),
+        Vicinal(url, retry=hurried) as nobody,
+        pytest.raises(ConnectionFailedError, match=r"no .* service answers at .*127\.0\.0\.1:9"),
     ):
-        nobody.health()
+        nobody.collections.delete("nothing-was-sent-so-this-is-tried-twice")
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:3000", "ftp://localhost", "http://", "http://a:port", "grpc://a", "grpc://a:port", ""]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="is not an address"):
+        Vicinal(url)
+    with pytest.raises(InvalidArgumentError, match="is not an address"):
+        AsyncVicinal(url)
+
+
+def test_a_wrong_key_is_refused_over_grpc(service: Service) -> None:
+    for key in (None, "wrong"):
+        with Vicinal(service.grpc_url, api_key=key) as client:
+            assert client.health() == "OK"
+            with pytest.raises(UnauthenticatedError):
+                client.collections.list()
+
+
+def test_a_client_of_httpx_can_be_brought_along(service: Service) -> None:
+    with httpx.Client(headers={"x-from": "here"}) as http:
+        with Vicinal(service.url + "/", headers={"x-more": "there"}, http_client=http) as client:
+            assert client.health() == "OK"
+        assert not http.is_closed
 
 
 def test_a_closed_client_says_so(service: Service) -> None:

@@ -12,6 +12,7 @@ from .errors import (
     ConnectionFailedError,
     DeadlineExceededError,
     InternalError,
+    InvalidArgumentError,
     UnsupportedError,
     VicinalError,
     error_of_status,
@@ -58,13 +59,24 @@ def unanswered(error: httpx.TransportError, url: str) -> Unanswered:
     """Return what a failure of httpx means."""
     words = str(error) or type(error).__name__
     match error:
-        case httpx.ConnectError() | httpx.ConnectTimeout() | httpx.UnsupportedProtocol():
+        case httpx.ConnectError() | httpx.ConnectTimeout():
             return Unanswered(ConnectionFailedError(f"no HTTP service answers at {url}: {words}"), is_in_doubt=False)
         case httpx.PoolTimeout():
             return Unanswered(DeadlineExceededError("no connection became free in time"), is_in_doubt=False)
         case httpx.TimeoutException():
             return Unanswered(DeadlineExceededError(f"{url} did not answer in time"), is_in_doubt=True)
     return Unanswered(ConnectionFailedError(f"the connection to {url} broke: {words}"), is_in_doubt=True)
+
+
+def base_of(url: str) -> str:
+    """Return what the addresses of requests begin with, or refuse what is no address."""
+    try:
+        parsed = httpx.URL(url)
+    except httpx.InvalidURL as error:
+        raise InvalidArgumentError(f"{url!r} is not an address: {error}") from error
+    if parsed.scheme not in ("http", "https") or parsed.host == "":
+        raise InvalidArgumentError(f"{url!r} is not an address like http://127.0.0.1:3000 or grpc://localhost:50051")
+    return url.rstrip("/")
 
 
 def headers_of(api_key: str | None, headers: Mapping[str, str] | None, version: str) -> dict[str, str]:

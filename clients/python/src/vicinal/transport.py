@@ -11,7 +11,7 @@ import httpx
 
 from .errors import ClosedError
 from .exchange import Pause, Retry, Send, Steps, Unanswered, exchange
-from .http_codec import error_of, reader_of, response_of, unanswered
+from .http_codec import base_of, error_of, reader_of, response_of, unanswered
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
 
@@ -56,7 +56,7 @@ class HttpTransport:
     def __init__(
         self, url: str, headers: Mapping[str, str], timeout_s: float, client: httpx.Client | None = None
     ) -> None:
-        self._url = url.rstrip("/")
+        self._url = base_of(url)
         self._headers = dict(headers)
         self._owned = client is None
         self._client = client or httpx.Client(timeout=timeout_s, limits=LIMITS)

@@ -85,7 +85,10 @@ def encode_moment(moment: datetime, path: str) -> str:
     """Return a moment as RFC 3339 in UTC."""
     if moment.tzinfo is None:
         raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which has no time zone")
-    return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    except OverflowError as error:
+        raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which UTC has no year for") from error
 
 
 def decode_moment(text: str) -> datetime:

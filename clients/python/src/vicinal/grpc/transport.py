@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, cast
@@ -142,7 +143,7 @@ def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable
 
 def _target_of(url: str) -> tuple[str, grpc.ChannelCredentials | None]:
     parts = urlsplit(url)
-    if parts.hostname is None or parts.port is None or parts.path not in ("", "/"):
+    if re.fullmatch(r".+:\d+", parts.netloc) is None or parts.path not in ("", "/"):
         raise InvalidArgumentError(f"{url} is not an address like grpc://localhost:50051")
     return parts.netloc, grpc.ssl_channel_credentials() if parts.scheme == "grpcs" else None
 
