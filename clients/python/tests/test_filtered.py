@@ -156,3 +156,23 @@ def test_an_empty_collection_has_nothing_to_find(points: Vicinal) -> None:
     assert [result.hits for result in points.search_batch([Query(metric="Cosine", near=[1, 2])])] == [[]]
     assert (points.count(), points.list_points().points, points.facets(["a"])["a"]) == (0, [], [])
     assert points.delete_where({"a": 1}).changed == 0
+
+
+@pytest.mark.parametrize(
+    "filter",
+    [
+        {"at": {"$near": {"lat": 1}}},
+        {"at": {"$near": {"lat": "a", "lon": 1, "radius_m": 1}}},
+        {"at": {"$box": 5}},
+        {"price": {"$in": 5}},
+        {"name": {"$prefix": 5}},
+        {"$or": {"a": 1}},
+        {"$id": {"$gt": "a"}},
+        {"$idd": 1},
+        {"name": "a \ud800"},
+    ],
+    ids=ascii,
+)
+def test_malformed_filters_are_refused(points: Vicinal, filter: FilterLike) -> None:
+    with pytest.raises(InvalidArgumentError):
+        points.count(filter)

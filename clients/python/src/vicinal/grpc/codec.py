@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 import uuid
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from .. import point_operations as points
 from .. import search_operations as searches
 from .. import service_operations as service
 from ..columns import Columns
-from ..errors import NotReadyError, UnsupportedError, error_of_code
+from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, error_of_code
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint
@@ -64,8 +65,11 @@ class GrpcCall(Generic[Result]):
 
 
 def call_of(operation: Operation[Result]) -> GrpcCall[Result]:
-    """Return an operation as a call."""
-    return cast(GrpcCall[Result], _call(operation))
+    """Return an operation as a call, or refuse what no message can hold."""
+    try:
+        return cast(GrpcCall[Result], _call(operation))
+    except (AttributeError, KeyError, TypeError, ValueError, struct.error) as error:
+        raise InvalidArgumentError(f"the request cannot be written as protobuf: {error!r}") from error
 
 
 @singledispatch
