@@ -1,0 +1,2 @@
+#!/usr/bin/env bash
+exec "$(dirname "$0")/../../scripts/check-python.sh" "$(dirname "$0")"

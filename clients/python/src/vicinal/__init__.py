@@ -1,0 +1,128 @@
+"""
+A client of Vicinal, the vector database.
+
+    from vicinal import F, Vicinal
+
+    with Vicinal("http://127.0.0.1:3000") as client:
+        client.insert([0.1, 0.2, 0.3], "a small fox", attributes={"legs": 4})
+        for hit in client.search([0.1, 0.2, 0.3], "Cosine", filter=F("legs") == 4).hits:
+            print(hit.distance, hit.content)
+"""
+
+from .async_client import AsyncCollections, AsyncVicinal
+from .client import Collections, Vicinal
+from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult
+from .columns import Columns
+from .errors import (
+    AlreadyExistsError,
+    ClosedError,
+    CollectionNotFoundError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    KeyReusedError,
+    MisdirectedError,
+    NotFoundError,
+    NotReadyError,
+    OverloadedError,
+    PermissionDeniedError,
+    PreconditionFailedError,
+    RequestTooLargeError,
+    StorageFullError,
+    UnauthenticatedError,
+    UnsupportedError,
+    VicinalError,
+)
+from .exchange import NO_RETRY, Retry
+from .filters import F, Filter, FilterLike
+from .ids import uuid_of
+from .point_operations import ItemError, PartlyInserted, PutResult
+from .points import (
+    ContentType,
+    Hit,
+    IfAbsent,
+    IfMatches,
+    IfVersion,
+    Include,
+    Metric,
+    NewPoint,
+    OnConflict,
+    Point,
+    Profile,
+    Query,
+    SearchResult,
+    StoredPoint,
+    When,
+)
+from .search_operations import Changed, FacetCount, Page
+from .snapshots import SnapshotInfo
+from .values import Attributes, AttributeValue, GeoPoint, Scalar
+from .vectors import MatrixLike, Vector, VectorLike
+from .version import VERSION as __version__  # noqa: N811
+
+__all__ = [
+    "NO_RETRY",
+    "AlreadyExistsError",
+    "AsyncCollections",
+    "AsyncVicinal",
+    "AttributeValue",
+    "Attributes",
+    "Changed",
+    "ClosedError",
+    "CollectionInfo",
+    "CollectionNotFoundError",
+    "Collections",
+    "Columns",
+    "ConnectionFailedError",
+    "ContentType",
+    "DeadlineExceededError",
+    "F",
+    "FacetCount",
+    "Filter",
+    "FilterLike",
+    "GeoPoint",
+    "Hit",
+    "Hnsw",
+    "IfAbsent",
+    "IfMatches",
+    "IfVersion",
+    "Include",
+    "InternalError",
+    "InvalidArgumentError",
+    "ItemError",
+    "KeyReusedError",
+    "MatrixLike",
+    "Metric",
+    "MisdirectedError",
+    "NewPoint",
+    "NotFoundError",
+    "NotReadyError",
+    "OnConflict",
+    "OverloadedError",
+    "Page",
+    "PartlyInserted",
+    "PermissionDeniedError",
+    "Point",
+    "PreconditionFailedError",
+    "Profile",
+    "PutCollectionResult",
+    "PutResult",
+    "Query",
+    "RequestTooLargeError",
+    "Retry",
+    "Scalar",
+    "SearchResult",
+    "SnapshotInfo",
+    "StorageFullError",
+    "StoredPoint",
+    "UnauthenticatedError",
+    "UnsupportedError",
+    "Vector",
+    "VectorLike",
+    "Vicinal",
+    "VicinalError",
+    "When",
+    "__version__",
+    "uuid_of",
+]

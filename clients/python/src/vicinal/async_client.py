@@ -1,0 +1,242 @@
+"""The async client."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import httpx
+
+from . import collection_operations, point_operations, search_operations, service_operations
+from .async_transport import AsyncHttpTransport, AsyncTransport
+from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
+from .columns import Columns
+from .exchange import Retry
+from .filters import FilterLike
+from .http_codec import headers_of
+from .methods import documented
+from .operation import Operation, Place
+from .points import USUAL_LISTED, Include, NewPoint, StoredPoint
+from .snapshots import SnapshotInfo
+from .version import VERSION
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class _Runner(Protocol):
+    @property
+    def _place(self) -> Place: ...
+
+    async def _run(self, operation: Operation[Result]) -> Result: ...
+
+
+def _awaiting(
+    operation: Callable[Concatenate[Place, Parameters], Operation[Result]],
+) -> Callable[Concatenate[_Runner, Parameters], Awaitable[Result]]:
+    """Return an async method that carries out an operation; its parameters are the operation's fields."""
+
+    async def method(client: _Runner, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        return await client._run(operation(client._place, *args, **kwargs))
+
+    return documented(method, operation)
+
+
+class AsyncVicinal:
+    """
+    The points of one collection, and the collections themselves, for one event loop of asyncio.
+
+    The parameters are those of `Vicinal`. Cancelling a task gives its request up; a change may have taken effect.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:3000",
+        *,
+        api_key: str | None = None,
+        collection: str | None = None,
+        timeout_s: float = 60.0,
+        retry: Retry | None = None,
+        headers: Mapping[str, str] | None = None,
+        http_client: httpx.AsyncClient | None = None,
+    ) -> None:
+        self._place = Place(collection)
+        self._retry = retry or Retry()
+        self._transport = _transport_of(url, api_key, timeout_s, headers, http_client)
+
+    insert = _awaiting(point_operations.Insert)
+    insert_batch = _awaiting(point_operations.InsertBatch)
+    insert_valid = _awaiting(point_operations.InsertValid)
+    get = _awaiting(point_operations.Get)
+    put = _awaiting(point_operations.Put)
+    patch = _awaiting(point_operations.Patch)
+    delete = _awaiting(point_operations.Delete)
+    search = _awaiting(search_operations.Search)
+    search_batch = _awaiting(search_operations.SearchBatch)
+    list_points = _awaiting(search_operations.ListPoints)
+    count = _awaiting(search_operations.Count)
+    facets = _awaiting(search_operations.Facets)
+    update_where = _awaiting(search_operations.UpdateWhere)
+    delete_where = _awaiting(search_operations.DeleteWhere)
+    health = _awaiting(service_operations.Health)
+    ready = _awaiting(service_operations.Ready)
+    metrics = _awaiting(service_operations.Metrics)
+
+    @property
+    def collections(self) -> AsyncCollections:
+        """The operations on collections."""
+        return AsyncCollections(self)
+
+    def collection(self, name: str) -> AsyncVicinal:
+        """Return a client for the points of another collection, by name or alias, over the same connections."""
+        other = object.__new__(AsyncVicinal)
+        other._place = Place(name)
+        other._retry = self._retry
+        other._transport = self._transport
+        return other
+
+    async def iterate(
+        self,
+        filter: FilterLike | None = None,
+        *,
+        page_size: int = 1_000,
+        include: Include | None = USUAL_LISTED,
+    ) -> AsyncIterator[StoredPoint]:
+        """
+        Go through all points that match, in the order of their insertion, a page at a time. Nothing that stays stored
+        meanwhile is left out or comes twice.
+        """
+        cursor: str | None = None
+        while True:
+            page = await self.list_points(filter, limit=page_size, cursor=cursor, include=include)
+            for point in page.points:
+                yield point
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    async def bulk_insert(
+        self,
+        points: Columns | Iterable[NewPoint] | AsyncIterable[NewPoint],
+        *,
+        batch_size: int = BATCH_POINTS,
+        concurrency: int = 4,
+        key_prefix: str | None = None,
+        progress: Progress = False,
+    ) -> AsyncIterator[list[str]]:
+        """
+        Insert any number of points; yields the ids of a batch once it is stored, in the order of the points. Each
+        batch is stored whole or not at all. Nothing happens before the first step of the iteration: to insert
+        everything at once use `insert_all`.
+
+        :param concurrency: batches under way at once; no more points than that are taken from `points`
+        :param key_prefix: makes it safe to run an interrupted import again, with the same points, within a day
+        :param progress: True for a progress bar (needs tqdm), or a function that gets the number of points just stored
+        """
+        keys = Keys(key_prefix)
+        running: deque[asyncio.Future[list[str]]] = deque()
+        with ProgressBar(progress, points) as bar:
+            try:
+                async for batch in _batches(points, batch_size):
+                    insert = self.insert_batch(batch, idempotency_key=keys.next())
+                    running.append(asyncio.ensure_future(insert))
+                    if len(running) >= concurrency:
+                        yield bar.counted(await running.popleft())
+                while running:
+                    yield bar.counted(await running.popleft())
+            finally:
+                for insertion in running:
+                    insertion.cancel()
+                await asyncio.gather(*running, return_exceptions=True)
+
+    async def insert_all(
+        self,
+        points: Columns | Iterable[NewPoint] | AsyncIterable[NewPoint],
+        *,
+        batch_size: int = BATCH_POINTS,
+        concurrency: int = 4,
+        key_prefix: str | None = None,
+        progress: Progress = False,
+    ) -> list[str]:
+        """Insert any number of points and return their ids, as `bulk_insert` does."""
+        batches = self.bulk_insert(
+            points, batch_size=batch_size, concurrency=concurrency, key_prefix=key_prefix, progress=progress
+        )
+        return [id async for ids in batches for id in ids]
+
+    async def snapshot(self, path: str | os.PathLike[str]) -> SnapshotInfo:
+        """
+        Download all points of the collection, as they are at one moment, to a file for `vicinal snapshot restore`. The
+        file appears when it is complete.
+        """
+        return await self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry)
+
+    async def close(self) -> None:
+        """Close the connections, also for the other clients that share them."""
+        await self._transport.close()
+
+    async def __aenter__(self) -> AsyncVicinal:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def _run(self, operation: Operation[Result]) -> Result:
+        return await self._transport.run(operation, self._retry)
+
+
+class AsyncCollections:
+    """The collections of a service, and their aliases."""
+
+    def __init__(self, client: AsyncVicinal) -> None:
+        self._place = Place()
+        self._client = client
+
+    list = _awaiting(collection_operations.ListCollections)
+    get = _awaiting(collection_operations.GetCollection)
+    put = _awaiting(collection_operations.PutCollection)
+    delete = _awaiting(collection_operations.DeleteCollection)
+    set_aliases = _awaiting(collection_operations.SetAliases)
+
+    async def _run(self, operation: Operation[Result]) -> Result:
+        return await self._client._run(operation)
+
+
+async def _batches(
+    points: Columns | Iterable[NewPoint] | AsyncIterable[NewPoint], points_max: int
+) -> AsyncIterator[Batch]:
+    if not isinstance(points, AsyncIterable):
+        for batch in batches_of(points, points_max):
+            yield batch
+        return
+    batcher = Batcher(points_max)
+    async for point in points:
+        full = batcher.add(point)
+        if full is not None:
+            yield full
+    rest = batcher.rest()
+    if rest is not None:
+        yield rest
+
+
+def _transport_of(
+    url: str,
+    api_key: str | None,
+    timeout_s: float,
+    headers: Mapping[str, str] | None,
+    http_client: httpx.AsyncClient | None,
+) -> AsyncTransport:
+    if not url.startswith(("grpc://", "grpcs://")):
+        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+    try:
+        from .grpc.transport import AsyncGrpcTransport
+    except ImportError as error:
+        raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
+    return AsyncGrpcTransport(url, api_key, timeout_s)

@@ -1,0 +1,229 @@
+"""The blocking client."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Concatenate, ParamSpec, Protocol, TypeVar
+
+import httpx
+
+from . import collection_operations, point_operations, search_operations, service_operations
+from .bulk import BATCH_POINTS, Keys, Progress, ProgressBar, batches_of
+from .columns import Columns
+from .exchange import Retry
+from .filters import FilterLike
+from .http_codec import headers_of
+from .methods import documented
+from .operation import Operation, Place
+from .points import USUAL_LISTED, Include, NewPoint, StoredPoint
+from .snapshots import SnapshotInfo
+from .transport import HttpTransport, Transport
+from .version import VERSION
+
+Parameters = ParamSpec("Parameters")
+Result = TypeVar("Result")
+
+
+class _Runner(Protocol):
+    @property
+    def _place(self) -> Place: ...
+
+    def _run(self, operation: Operation[Result]) -> Result: ...
+
+
+def _blocking(
+    operation: Callable[Concatenate[Place, Parameters], Operation[Result]],
+) -> Callable[Concatenate[_Runner, Parameters], Result]:
+    """Return a method that carries out an operation; its parameters are the operation's fields."""
+
+    def method(client: _Runner, /, *args: Parameters.args, **kwargs: Parameters.kwargs) -> Result:
+        return client._run(operation(client._place, *args, **kwargs))
+
+    return documented(method, operation)
+
+
+class Vicinal:
+    """
+    The points of one collection, and the collections themselves. Threads may share a client.
+
+    :param url: `http://…` or `https://…`; with `vicinal[grpc]` installed also `grpc://host:port` or `grpcs://…`
+    :param api_key: needed for gRPC, and for HTTP if the service has keys
+    :param collection: name or alias of the collection whose points are meant; by default the one called `default`
+    :param timeout_s: seconds to wait for a connection, and for each part of an answer
+    :param retry: how failed requests are repeated
+    :param headers: sent with every request over HTTP, for a proxy
+    :param http_client: used instead of a new one, for TLS settings or a proxy; the caller closes it
+
+    Every method raises a `VicinalError` if it fails.
+    """
+
+    def __init__(
+        self,
+        url: str = "http://127.0.0.1:3000",
+        *,
+        api_key: str | None = None,
+        collection: str | None = None,
+        timeout_s: float = 60.0,
+        retry: Retry | None = None,
+        headers: Mapping[str, str] | None = None,
+        http_client: httpx.Client | None = None,
+    ) -> None:
+        self._place = Place(collection)
+        self._retry = retry or Retry()
+        self._transport = _transport_of(url, api_key, timeout_s, headers, http_client)
+
+    insert = _blocking(point_operations.Insert)
+    insert_batch = _blocking(point_operations.InsertBatch)
+    insert_valid = _blocking(point_operations.InsertValid)
+    get = _blocking(point_operations.Get)
+    put = _blocking(point_operations.Put)
+    patch = _blocking(point_operations.Patch)
+    delete = _blocking(point_operations.Delete)
+    search = _blocking(search_operations.Search)
+    search_batch = _blocking(search_operations.SearchBatch)
+    list_points = _blocking(search_operations.ListPoints)
+    count = _blocking(search_operations.Count)
+    facets = _blocking(search_operations.Facets)
+    update_where = _blocking(search_operations.UpdateWhere)
+    delete_where = _blocking(search_operations.DeleteWhere)
+    health = _blocking(service_operations.Health)
+    ready = _blocking(service_operations.Ready)
+    metrics = _blocking(service_operations.Metrics)
+
+    @property
+    def collections(self) -> Collections:
+        """The operations on collections."""
+        return Collections(self)
+
+    def collection(self, name: str) -> Vicinal:
+        """Return a client for the points of another collection, by name or alias, over the same connections."""
+        other = object.__new__(Vicinal)
+        other._place = Place(name)
+        other._retry = self._retry
+        other._transport = self._transport
+        return other
+
+    def iterate(
+        self,
+        filter: FilterLike | None = None,
+        *,
+        page_size: int = 1_000,
+        include: Include | None = USUAL_LISTED,
+    ) -> Iterator[StoredPoint]:
+        """
+        Go through all points that match, in the order of their insertion, a page at a time. Nothing that stays stored
+        meanwhile is left out or comes twice.
+        """
+        cursor: str | None = None
+        while True:
+            page = self.list_points(filter, limit=page_size, cursor=cursor, include=include)
+            yield from page.points
+            cursor = page.next_cursor
+            if cursor is None:
+                return
+
+    def bulk_insert(
+        self,
+        points: Columns | Iterable[NewPoint],
+        *,
+        batch_size: int = BATCH_POINTS,
+        concurrency: int = 4,
+        key_prefix: str | None = None,
+        progress: Progress = False,
+    ) -> Iterator[list[str]]:
+        """
+        Insert any number of points; yields the ids of a batch once it is stored, in the order of the points. Each
+        batch is stored whole or not at all. Nothing happens before the first step of the iteration: to insert
+        everything at once use `insert_all`.
+
+        :param concurrency: batches under way at once; no more points than that are taken from `points`
+        :param key_prefix: makes it safe to run an interrupted import again, with the same points, within a day
+        :param progress: True for a progress bar (needs tqdm), or a function that gets the number of points just stored
+        """
+        keys = Keys(key_prefix)
+        running: deque[Future[list[str]]] = deque()
+        with ProgressBar(progress, points) as bar, ThreadPoolExecutor(concurrency) as threads:
+            try:
+                for batch in batches_of(points, batch_size):
+                    running.append(threads.submit(self.insert_batch, batch, idempotency_key=keys.next()))
+                    if len(running) >= concurrency:
+                        yield bar.counted(running.popleft().result())
+                while running:
+                    yield bar.counted(running.popleft().result())
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def insert_all(
+        self,
+        points: Columns | Iterable[NewPoint],
+        *,
+        batch_size: int = BATCH_POINTS,
+        concurrency: int = 4,
+        key_prefix: str | None = None,
+        progress: Progress = False,
+    ) -> list[str]:
+        """Insert any number of points and return their ids, as `bulk_insert` does."""
+        batches = self.bulk_insert(
+            points, batch_size=batch_size, concurrency=concurrency, key_prefix=key_prefix, progress=progress
+        )
+        return [id for ids in batches for id in ids]
+
+    def snapshot(self, path: str | os.PathLike[str]) -> SnapshotInfo:
+        """
+        Download all points of the collection, as they are at one moment, to a file for `vicinal snapshot restore`. The
+        file appears when it is complete.
+        """
+        return self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry)
+
+    def close(self) -> None:
+        """Close the connections, also for the other clients that share them."""
+        self._transport.close()
+
+    def __enter__(self) -> Vicinal:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _run(self, operation: Operation[Result]) -> Result:
+        return self._transport.run(operation, self._retry)
+
+
+class Collections:
+    """The collections of a service, and their aliases."""
+
+    def __init__(self, client: Vicinal) -> None:
+        self._place = Place()
+        self._client = client
+
+    list = _blocking(collection_operations.ListCollections)
+    get = _blocking(collection_operations.GetCollection)
+    put = _blocking(collection_operations.PutCollection)
+    delete = _blocking(collection_operations.DeleteCollection)
+    set_aliases = _blocking(collection_operations.SetAliases)
+
+    def _run(self, operation: Operation[Result]) -> Result:
+        return self._client._run(operation)
+
+
+def _transport_of(
+    url: str,
+    api_key: str | None,
+    timeout_s: float,
+    headers: Mapping[str, str] | None,
+    http_client: httpx.Client | None,
+) -> Transport:
+    if not url.startswith(("grpc://", "grpcs://")):
+        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+    try:
+        from .grpc.transport import GrpcTransport
+    except ImportError as error:
+        raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
+    return GrpcTransport(url, api_key, timeout_s)

@@ -1,0 +1,144 @@
+"""The operations on collections and aliases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass
+
+from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
+from .values import Json, to_json
+
+
+@dataclass(frozen=True, slots=True)
+class Hnsw:
+    """Settings of a collection's graph; the service decides on those that are None."""
+
+    m: int | None = None
+    ef_construction: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CollectionInfo:
+    """A collection. It has no dimension before the first insert, unless it was created with one."""
+
+    name: str
+    dimension: int | None
+    points: int
+    hnsw: Hnsw
+    aliases: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class PutCollectionResult:
+    """A collection, and whether it was created just now."""
+
+    info: CollectionInfo
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ListCollections(Operation[list[CollectionInfo]]):
+    """Return all collections in alphabetical order, the one called `default` included."""
+
+    place: Place
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("GET", "/collections")
+
+    def answer(self, response: HttpResponse) -> list[CollectionInfo]:
+        return [_info_of(json) for json in response.json["collections"]]
+
+
+@dataclass(frozen=True, slots=True)
+class GetCollection(Operation[CollectionInfo]):
+    """Return a collection by its name or an alias, or raise `CollectionNotFoundError`."""
+
+    place: Place
+    name: str
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("GET", _path_of(self.name))
+
+    def answer(self, response: HttpResponse) -> CollectionInfo:
+        return _info_of(response.json)
+
+
+@dataclass(frozen=True, slots=True)
+class PutCollection(Operation[PutCollectionResult]):
+    """
+    Create a collection. If it exists with these settings nothing happens; with others: `AlreadyExistsError`.
+
+    Without a dimension the first insert fixes it. Settings cannot be changed later.
+    """
+
+    place: Place
+    name: str
+    dimension: int | None = None
+    _: KW_ONLY
+    hnsw: Hnsw | None = None
+
+    def request(self) -> HttpRequest:
+        body: dict[str, Json] = {}
+        if self.dimension is not None:
+            body["dimension"] = self.dimension
+        if self.hnsw is not None:
+            settings = {"m": self.hnsw.m, "ef_construction": self.hnsw.ef_construction}
+            body["hnsw"] = {name: value for name, value in settings.items() if value is not None}
+        return HttpRequest("PUT", _path_of(self.name), to_json(body))
+
+    def answer(self, response: HttpResponse) -> PutCollectionResult:
+        return PutCollectionResult(_info_of(response.json), response.status == 201)
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteCollection(Operation[None]):
+    """Delete a collection with its points and aliases, or raise `CollectionNotFoundError`."""
+
+    place: Place
+    name: str
+
+    @property
+    def repeatable(self) -> bool:
+        """It is not: after a delete that took effect the collection is missing."""
+        return False
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("DELETE", _path_of(self.name))
+
+    def answer(self, response: HttpResponse) -> None:
+        """Return nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetAliases(Operation[dict[str, str]]):
+    """
+    Set and remove aliases in one step, and return all that there are now: the collection's name by alias.
+
+    Setting an alias that exists moves it. Removing one that does not exist is no error.
+    """
+
+    place: Place
+    set: Mapping[str, str] | None = None
+    remove: Sequence[str] = ()
+
+    def request(self) -> HttpRequest:
+        body = {"set": dict(self.set or {}), "remove": list(self.remove)}
+        return HttpRequest("PUT", "/aliases", to_json(body))
+
+    def answer(self, response: HttpResponse) -> dict[str, str]:
+        aliases: dict[str, str] = response.json["aliases"]
+        return aliases
+
+
+def _path_of(name: str) -> str:
+    return f"/collections/{check_name(name)}"
+
+
+def _info_of(json: Json) -> CollectionInfo:
+    return CollectionInfo(
+        name=json["name"],
+        dimension=json.get("dimension"),
+        points=json["points"],
+        hnsw=Hnsw(json["hnsw"]["m"], json["hnsw"]["ef_construction"]),
+        aliases=json["aliases"],
+    )

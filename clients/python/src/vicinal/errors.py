@@ -1,0 +1,205 @@
+"""Everything that can go wrong: one class for each reason, all of them a `VicinalError`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class VicinalError(Exception):
+    """A request that failed. `reason` is the service's name for the cause, the message its sentence about it."""
+
+    reason: ClassVar[str] = "internal"
+    http_status: ClassVar[int | None] = None
+    grpc_code: ClassVar[int | None] = None
+
+    def __init__(self, message: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.retry_after = retry_after
+        """Seconds to wait before another try, where the service says so."""
+
+
+class InvalidArgumentError(VicinalError):
+    """The request is malformed: the message names the field, its value and what is allowed."""
+
+    reason = "invalid_argument"
+    http_status = 400
+    grpc_code = 3
+
+
+class KeyReusedError(VicinalError):
+    """The idempotency key was used before, for other points."""
+
+    reason = "key_reused"
+    http_status = 422
+    grpc_code = 3
+
+
+class UnauthenticatedError(VicinalError):
+    """The API key is missing or wrong."""
+
+    reason = "unauthenticated"
+    http_status = 401
+    grpc_code = 16
+
+
+class PermissionDeniedError(VicinalError):
+    """The API key may only read."""
+
+    reason = "permission_denied"
+    http_status = 403
+    grpc_code = 7
+
+
+class MisdirectedError(VicinalError):
+    """The service does not answer to this host name (`ALLOWED_HOSTS`)."""
+
+    reason = "misdirected"
+    http_status = 421
+
+
+class NotFoundError(VicinalError):
+    """There is no such point."""
+
+    reason = "not_found"
+    http_status = 404
+    grpc_code = 5
+
+
+class CollectionNotFoundError(VicinalError):
+    """There is no collection or alias of this name."""
+
+    reason = "collection_not_found"
+
+
+class UnsupportedError(VicinalError):
+    """The service is older than this client: it does not know the operation, or ignored a field of the request."""
+
+    reason = "unsupported"
+    http_status = 405
+    grpc_code = 12
+
+
+class AlreadyExistsError(VicinalError):
+    """The id or the collection exists already."""
+
+    reason = "already_exists"
+    http_status = 409
+    grpc_code = 6
+
+
+class PreconditionFailedError(VicinalError):
+    """The point is not as `when` says it has to be."""
+
+    reason = "precondition_failed"
+    http_status = 412
+    grpc_code = 9
+
+
+class RequestTooLargeError(VicinalError):
+    """The request is larger than `MAX_REQUEST_BYTES`."""
+
+    reason = "request_too_large"
+    http_status = 413
+    grpc_code = 8
+
+
+class OverloadedError(VicinalError):
+    """Too much is waiting in the service, and all retries met the same."""
+
+    reason = "overloaded"
+    http_status = 429
+
+
+class NotReadyError(VicinalError):
+    """The service is still loading its points, or it is stopping."""
+
+    reason = "not_ready"
+    http_status = 503
+    grpc_code = 14
+
+
+class StorageFullError(VicinalError):
+    """The disk is full, or `MAX_MEMORY_BYTES` is reached. Reads and deletes continue."""
+
+    reason = "storage_full"
+    http_status = 507
+
+
+class DeadlineExceededError(VicinalError):
+    """There was no answer in time. A change may have taken effect."""
+
+    reason = "deadline_exceeded"
+    http_status = 504
+    grpc_code = 4
+
+
+class ConnectionFailedError(VicinalError):
+    """The service could not be reached, or the connection broke. In the second case a change may have taken effect."""
+
+    reason = "connection_failed"
+
+
+class InternalError(VicinalError):
+    """A fault of the service: its log has the details. Or an answer that is not the service's."""
+
+    reason = "internal"
+    http_status = 500
+    grpc_code = 13
+
+
+class ClosedError(VicinalError):
+    """The client was closed."""
+
+    reason = "closed"
+
+
+_every_class: tuple[type[VicinalError], ...] = (
+    KeyReusedError,
+    InvalidArgumentError,
+    UnauthenticatedError,
+    PermissionDeniedError,
+    MisdirectedError,
+    NotFoundError,
+    UnsupportedError,
+    AlreadyExistsError,
+    PreconditionFailedError,
+    RequestTooLargeError,
+    OverloadedError,
+    NotReadyError,
+    StorageFullError,
+    DeadlineExceededError,
+    InternalError,
+)
+_class_of_status: Mapping[int, type[VicinalError]] = {
+    kind.http_status: kind for kind in _every_class if kind.http_status is not None
+} | {408: DeadlineExceededError, 502: ConnectionFailedError}
+# Of several with one code the last counts: the general one.
+_class_of_code: Mapping[int, type[VicinalError]] = {
+    kind.grpc_code: kind for kind in _every_class if kind.grpc_code is not None
+}
+
+_KEY_REUSED = "another request was stored under this idempotency key"
+POINT_NOT_FOUND = "Point not found"
+"""The service's text for a missing point. The status is the same for a missing collection."""
+
+
+def error_of_status(status: int, message: str, retry_after: float | None = None) -> VicinalError:
+    """Return the error of an HTTP answer."""
+    if status == 404 and message != POINT_NOT_FOUND:
+        missing_path = message.startswith("no such path")
+        return UnsupportedError(message) if missing_path else CollectionNotFoundError(message)
+    default = InvalidArgumentError if 400 <= status < 500 else InternalError
+    return _class_of_status.get(status, default)(message, retry_after=retry_after)
+
+
+def error_of_code(code: int, message: str, retry_after: float | None = None) -> VicinalError:
+    """Return the error of a gRPC answer. Overload is recognized by when to come again: three causes share its code."""
+    if retry_after is not None and code == RequestTooLargeError.grpc_code:
+        return OverloadedError(message, retry_after=retry_after)
+    if code == KeyReusedError.grpc_code and _KEY_REUSED in message:
+        return KeyReusedError(message)
+    if code == NotFoundError.grpc_code and message != POINT_NOT_FOUND:
+        return CollectionNotFoundError(message)
+    return _class_of_code.get(code, InternalError)(message, retry_after=retry_after)

@@ -1,0 +1,250 @@
+"""The messages about points and collections."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from ..collection_operations import CollectionInfo, Hnsw
+from ..points import (
+    ContentType,
+    Hit,
+    IfAbsent,
+    IfMatches,
+    IfVersion,
+    Include,
+    Metric,
+    NewPoint,
+    OnConflict,
+    Profile,
+    Query,
+    SearchResult,
+    When,
+)
+from ..values import Attributes, Json
+from ..vectors import VectorLike, vector_of
+from .values import attributes, filter_message, microseconds, moment_of, point_id, read_attributes, read_point_id
+from .wire import (
+    double,
+    fields,
+    flag,
+    floats,
+    message,
+    read_bytes,
+    read_double,
+    read_floats,
+    read_signed,
+    read_text,
+    read_unsigned,
+    signed,
+    text,
+    texts,
+    unsigned,
+)
+
+_CONTENT_TYPES: list[ContentType] = ["Image", "Text"]
+_METRICS: list[Metric] = ["Euclidean", "Manhattan", "Hamming", "Cosine"]
+_CONFLICT_RULES: list[OnConflict] = ["error", "replace", "skip"]
+
+
+def vector(values: VectorLike) -> bytes:
+    """Return a DenseVector."""
+    return floats(1, vector_of(values))
+
+
+def read_vector(data: memoryview) -> Any:
+    """Return the vector of a DenseVector."""
+    for number, value in fields(data):
+        if number == 1:
+            return read_floats(value)
+    return read_floats(memoryview(b""))
+
+
+def payload(
+    content: str,
+    content_type: ContentType,
+    values: Attributes | None,
+    expires_at: datetime | None,
+    ttl: timedelta | None,
+) -> bytes:
+    """Return a Payload. It has no ttl in protobuf, so that one counts from this machine's clock."""
+    if ttl is not None:
+        expires_at = datetime.now(UTC) + ttl
+    return b"".join(
+        (
+            unsigned(1, _CONTENT_TYPES.index(content_type)),
+            text(2, content),
+            message(3, attributes(values, "attributes")) if values else b"",
+            signed(4, microseconds(expires_at)) if expires_at is not None else b"",
+        )
+    )
+
+
+def new_point(point: NewPoint) -> bytes:
+    """Return an InsertVectorRequest."""
+    return b"".join(
+        (
+            message(1, vector(point.vector)),
+            message(2, payload(point.content, point.content_type, point.attributes, point.expires_at, point.ttl)),
+            message(3, point_id(point.id)) if point.id is not None else b"",
+            unsigned(4, _CONFLICT_RULES.index(point.on_conflict)) if point.on_conflict is not None else b"",
+        )
+    )
+
+
+def include_message(include: Include) -> bytes:
+    """Return an Include. All attributes alone cannot be asked for, so the payload comes with them."""
+    return b"".join(
+        (
+            flag(1, include.distance),
+            flag(2, include.payload or include.attributes is True),
+            texts(3, include.attributes) if not isinstance(include.attributes, bool) else b"",
+            flag(4, include.vector),
+            flag(5, include.version),
+        )
+    )
+
+
+def query_message(query: Query) -> bytes:
+    """Return a SearchRequest."""
+    near = query.near
+    return b"".join(
+        (
+            message(1, vector(near)) if near is not None and not isinstance(near, str) else b"",
+            unsigned(2, _METRICS.index(query.metric)),
+            unsigned(3, query.limit),
+            unsigned(4, query.ef) if query.ef is not None else b"",
+            message(5, filter_message(query.filter)) if query.filter is not None else b"",
+            message(6, include_message(query.include)) if query.include is not None else b"",
+            flag(7, True) if query.exact else b"",
+            double(8, query.max_distance) if query.max_distance is not None else b"",
+            message(9, point_id(near)) if isinstance(near, str) else b"",
+            flag(10, True) if query.profile else b"",
+        )
+    )
+
+
+def when_message(when: When) -> bytes:
+    """Return a Precondition."""
+    match when:
+        case IfVersion(version):
+            return unsigned(1, version)
+        case IfMatches(filter):
+            return message(2, filter_message(filter))
+        case IfAbsent():
+            return flag(3, True)
+
+
+def read_point(data: memoryview, include: Include | None) -> dict[str, Json]:
+    """
+    Return what a Point or a Hit holds, as the fields of its dataclass.
+
+    :param include: what was asked for: protobuf cannot tell an empty content from none
+    """
+    found: dict[str, Json] = {}
+    has_payload = include is not None and include.payload
+    for number, value in fields(data):
+        match number:
+            case 1:
+                found["id"] = read_point_id(read_bytes(value))
+            case 2:
+                found.update(_payload_of(read_bytes(value), has_payload))
+            case 3:
+                found["vector"] = read_vector(read_bytes(value))
+            case 4:
+                found["version"] = read_unsigned(value)
+    return found
+
+
+def _payload_of(data: memoryview, is_whole: bool) -> dict[str, Json]:
+    found: dict[str, Json] = {"content": "", "content_type": "Image"} if is_whole else {}
+    for number, value in fields(data):
+        match number:
+            case 1 if is_whole:
+                found["content_type"] = _CONTENT_TYPES[read_unsigned(value)]
+            case 2 if is_whole:
+                found["content"] = read_text(value)
+            case 3:
+                found["attributes"] = read_attributes(read_bytes(value))
+            case 4 if is_whole:
+                found["expires_at"] = moment_of(read_signed(value))
+    return found
+
+
+def read_hit(data: memoryview, include: Include) -> Hit:
+    """Return a Hit: its fields are numbered as a Point's, but for the distance."""
+    parts = dict(fields(data))
+    found: dict[str, Json] = {"id": read_point_id(read_bytes(parts[1]))}
+    if 2 in parts:
+        found["distance"] = read_double(parts[2])
+    if 3 in parts:
+        found.update(_payload_of(read_bytes(parts[3]), include.payload))
+    if 4 in parts:
+        found["vector"] = read_vector(read_bytes(parts[4]))
+    if 5 in parts:
+        found["version"] = read_unsigned(parts[5])
+    return Hit(**found)
+
+
+def read_result(data: memoryview, query: Query) -> SearchResult:
+    """Return what a SearchResponse says."""
+    hits: list[Hit] = []
+    profile = None
+    for number, value in fields(data):
+        if number == 1 and query.include is None:
+            hits.append(Hit(id=read_point_id(read_bytes(value))))
+        elif number == 2 and query.include is not None:
+            hits.append(read_hit(read_bytes(value), query.include))
+        elif number == 3:
+            profile = _profile_of(read_bytes(value))
+    return SearchResult(hits, profile)
+
+
+_PROFILE_FIELDS = (
+    *("points", "matching", "compared", "measured", "ef", "ef_multiplier", "filter_us", "queue_us", "search_us"),
+)
+
+
+def _profile_of(data: memoryview) -> Profile:
+    parts = dict(fields(data))
+    numbers = {name: read_unsigned(parts.get(number, 0)) for number, name in enumerate(_PROFILE_FIELDS, 3)}
+    return Profile(
+        plan=read_text(parts.get(1, memoryview(b""))),
+        reason=read_text(parts.get(2, memoryview(b""))),
+        recall_estimate=read_double(parts[12]) if 12 in parts else None,
+        **numbers,
+    )
+
+
+def collection_settings(name: str, dimension: int | None, hnsw: Hnsw | None) -> bytes:
+    """Return a PutCollectionRequest."""
+    graph = hnsw or Hnsw()
+    settings = b"".join(
+        unsigned(number, value) for number, value in enumerate((graph.m, graph.ef_construction), 1) if value is not None
+    )
+    return text(1, name) + (unsigned(2, dimension) if dimension is not None else b"") + message(3, settings)
+
+
+def read_collection(data: memoryview) -> CollectionInfo:
+    """Return what a Collection says."""
+    single = dict(fields(data))
+    graph = dict(fields(read_bytes(single.get(4, memoryview(b"")))))
+    return CollectionInfo(
+        name=read_text(single[1]),
+        dimension=read_unsigned(single[2]) if 2 in single else None,
+        points=read_unsigned(single.get(3, 0)),
+        hnsw=Hnsw(read_unsigned(graph.get(1, 0)), read_unsigned(graph.get(2, 0))),
+        aliases=[read_text(value) for number, value in fields(data) if number == 5],
+    )
+
+
+def name_map(number: int, names: Mapping[str, str]) -> bytes:
+    """Return a map of texts."""
+    return b"".join(message(number, text(1, key) + text(2, value)) for key, value in names.items())
+
+
+def read_name_map(number: int, data: memoryview) -> dict[str, str]:
+    """Return a map of texts."""
+    entries = (dict(fields(read_bytes(value))) for found, value in fields(data) if found == number)
+    return {read_text(entry[1]): read_text(entry[2]) for entry in entries}

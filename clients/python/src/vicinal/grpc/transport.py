@@ -1,0 +1,170 @@
+"""The connections of gRPC, blocking and async."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, TypeVar, cast
+from urllib.parse import urlsplit
+
+import grpc
+import grpc.aio
+
+from ..async_transport import drive as drive_async
+from ..errors import (
+    ClosedError,
+    ConnectionFailedError,
+    DeadlineExceededError,
+    InternalError,
+    InvalidArgumentError,
+    NotFoundError,
+    UnsupportedError,
+    VicinalError,
+    error_of_code,
+)
+from ..exchange import Retry, Steps, Unanswered, exchange
+from ..operation import Operation
+from ..point_operations import Delete
+from ..snapshots import SnapshotInfo
+from ..transport import drive
+from .codec import GrpcCall, call_of
+
+Result = TypeVar("Result")
+Answer: TypeAlias = bytes | VicinalError
+"""What the service said: a message, or an error."""
+
+_OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
+_REFUSALS = ("the server is shutting down", "the stored points are still loading", "the disk failed")
+"""How the service's own words begin where it sends UNAVAILABLE. All others are grpcio's, about the connection."""
+
+
+class GrpcTransport:
+    """A blocking connection. Threads may share it."""
+
+    def __init__(self, url: str, api_key: str | None, timeout_s: float) -> None:
+        address, credentials = _target_of(url)
+        self._address = address
+        self._key = _key_of(api_key)
+        self._timeout_s = timeout_s
+        self._channel = (
+            grpc.insecure_channel(address, _OPTIONS)
+            if credentials is None
+            else grpc.secure_channel(address, credentials, _OPTIONS)
+        )
+
+    def run(self, operation: Operation[Result], retry: Retry) -> Result:
+        """Carry out an operation."""
+        return drive(_steps_of(operation, retry), self._send)
+
+    def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+        """Refuse: gRPC has no snapshots."""
+        raise UnsupportedError("snapshots are not offered over gRPC: use HTTP")
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._channel.close()
+
+    def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
+        method = self._channel.unary_unary(call.method)
+        try:
+            metadata = (*self._key, *call.metadata)
+            return cast(bytes, method(call.message, metadata=metadata, timeout=self._timeout_s))
+        except grpc.RpcError as error:
+            return _failure(error, self._address)
+        except ValueError as error:
+            raise ClosedError("the client is closed") from error
+
+
+class AsyncGrpcTransport:
+    """An async connection, for one event loop: the one in which its first call is made."""
+
+    def __init__(self, url: str, api_key: str | None, timeout_s: float) -> None:
+        self._address, self._credentials = _target_of(url)
+        self._key = _key_of(api_key)
+        self._timeout_s = timeout_s
+        self._channel: grpc.aio.Channel | None = None
+        self._closed = False
+
+    async def run(self, operation: Operation[Result], retry: Retry) -> Result:
+        """Carry out an operation."""
+        return await drive_async(_steps_of(operation, retry), self._send)
+
+    async def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+        """Refuse: gRPC has no snapshots."""
+        raise UnsupportedError("snapshots are not offered over gRPC: use HTTP")
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._closed = True
+        if self._channel is not None:
+            await self._channel.close()
+
+    async def _send(self, call: GrpcCall[Any]) -> Answer | Unanswered:
+        method = self._opened().unary_unary(call.method)
+        try:
+            metadata = (*self._key, *call.metadata)
+            return cast(bytes, await method(call.message, metadata=metadata, timeout=self._timeout_s))
+        except grpc.RpcError as error:
+            return _failure(error, self._address)
+
+    def _opened(self) -> grpc.aio.Channel:
+        if self._closed:
+            raise ClosedError("the client is closed")
+        if self._channel is None:
+            # A channel belongs to the running loop, and a client may be made before there is one.
+            self._channel = (
+                grpc.aio.insecure_channel(self._address, _OPTIONS)
+                if self._credentials is None
+                else grpc.aio.secure_channel(self._address, self._credentials, _OPTIONS)
+            )
+        return self._channel
+
+
+def _steps_of(operation: Operation[Result], retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
+    call = call_of(operation)
+    return exchange(call, _reader_of(operation, call), repeatable=operation.repeatable, retry=retry)
+
+
+def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable[[Answer], Result]:
+    def read(answer: Answer) -> Result:
+        if isinstance(answer, NotFoundError) and isinstance(operation, Delete):
+            # Over HTTP a delete of what is not there succeeds: so it does here.
+            answer = b""
+        if isinstance(answer, VicinalError):
+            raise answer
+        try:
+            return call.read(memoryview(answer))
+        except (KeyError, ValueError, IndexError, TypeError) as error:
+            raise InternalError(f"the answer is not what Vicinal answers: {error!r}") from error
+
+    return read
+
+
+def _target_of(url: str) -> tuple[str, grpc.ChannelCredentials | None]:
+    parts = urlsplit(url)
+    if re.fullmatch(r".+:\d+", parts.netloc) is None or parts.path not in ("", "/"):
+        raise InvalidArgumentError(f"{url} is not an address like grpc://localhost:50051")
+    return parts.netloc, grpc.ssl_channel_credentials() if parts.scheme == "grpcs" else None
+
+
+def _key_of(api_key: str | None) -> Sequence[tuple[str, str]]:
+    return () if api_key is None else (("authorization", api_key),)
+
+
+def _failure(error: grpc.RpcError, address: str) -> VicinalError | Unanswered:
+    """Return what a failure of grpcio means: what the service said, or what became of the connection."""
+    code, words, retry_after = _parts_of(error)
+    if code is grpc.StatusCode.UNAVAILABLE and not words.startswith(_REFUSALS):
+        is_in_doubt = not words.startswith("failed to connect")
+        return Unanswered(ConnectionFailedError(f"no gRPC service answers at {address}: {words}"), is_in_doubt)
+    if code is grpc.StatusCode.DEADLINE_EXCEEDED:
+        return Unanswered(DeadlineExceededError(words), is_in_doubt=True)
+    return error_of_code(code.value[0], words, retry_after)
+
+
+def _parts_of(error: Any) -> tuple[grpc.StatusCode, str, float | None]:
+    # A failed call of grpcio is its own error: `RpcError` itself has none of these methods.
+    metadata = dict(error.trailing_metadata() or ())
+    retry_after_ms = metadata.get("retry-after-ms")
+    return error.code(), error.details() or "", None if retry_after_ms is None else float(retry_after_ms) / 1000

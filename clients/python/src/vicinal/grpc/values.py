@@ -1,0 +1,203 @@
+"""Attributes and filters as protobuf messages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import UTC, datetime, timedelta
+
+from ..errors import InternalError, InvalidArgumentError
+from ..filters import FilterLike, json_of_filter
+from ..values import AttributeValue, GeoPoint, Json, decode_value, encode_value
+from .wire import (
+    double,
+    fields,
+    flag,
+    message,
+    read_bytes,
+    read_double,
+    read_signed,
+    read_text,
+    read_unsigned,
+    signed,
+    text,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+def point_id(id: str) -> bytes:
+    """Return a PointID."""
+    return message(1, text(1, id))
+
+
+def read_point_id(data: memoryview) -> str:
+    """Return the id of a PointID; an empty text if there is none."""
+    for number, uuid in fields(data):
+        if number == 1:
+            return next((read_text(value) for number, value in fields(read_bytes(uuid)) if number == 1), "")
+    return ""
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a moment as protobuf has it."""
+    return (moment - _EPOCH) // _MICROSECOND
+
+
+def moment_of(us: int) -> datetime:
+    """Return the moment of a number of microseconds."""
+    return _EPOCH + us * _MICROSECOND
+
+
+def attributes(values: Mapping[str, AttributeValue], path: str) -> bytes:
+    """Return an Attributes message. Values are checked as over HTTP."""
+    checked = decode_value(encode_value(values, path))
+    assert isinstance(checked, Mapping)
+    return _attributes(checked)
+
+
+def _attributes(values: Mapping[str, AttributeValue]) -> bytes:
+    # None is an absent value. Protobuf has no null, so it is not written.
+    return b"".join(
+        message(1, text(1, name) + message(2, _value(value))) for name, value in values.items() if value is not None
+    )
+
+
+def _value(value: AttributeValue) -> bytes:
+    match value:
+        case str():
+            return text(1, value)
+        case bool():
+            return flag(3, value)
+        case int() | float():
+            return double(2, value)
+        case datetime():
+            return signed(4, microseconds(value))
+        case GeoPoint():
+            return message(5, _geo(value.lat, value.lon))
+        case Mapping():
+            return message(7, _attributes(value))
+    return message(6, _values(value))
+
+
+def _values(values: Iterable[AttributeValue]) -> bytes:
+    return b"".join(message(1, _value(value)) for value in values)
+
+
+def _geo(lat: float, lon: float) -> bytes:
+    return double(1, lat) + double(2, lon)
+
+
+def read_attributes(data: memoryview) -> dict[str, AttributeValue]:
+    """Return the attributes of an Attributes message."""
+    found: dict[str, AttributeValue] = {}
+    for number, entry in fields(data):
+        if number == 1:
+            parts = dict(fields(read_bytes(entry)))
+            found[read_text(parts.get(1, memoryview(b"")))] = read_value(read_bytes(parts[2]))
+    return found
+
+
+def read_value(data: memoryview) -> AttributeValue:
+    """Return what a Value message holds."""
+    for number, value in fields(data):
+        match number:
+            case 1:
+                return read_text(value)
+            case 2:
+                number_ = read_double(value)
+                # JSON has one spelling for 3 and 3.0, and it is read as the integer: so it is here.
+                return int(number_) if number_.is_integer() and abs(number_) <= 2**53 else number_
+            case 3:
+                return bool(read_unsigned(value))
+            case 4:
+                return moment_of(read_signed(value))
+            case 5:
+                degrees = {part: read_double(content) for part, content in fields(read_bytes(value))}
+                return GeoPoint(degrees.get(1, 0.0), degrees.get(2, 0.0))
+            case 6:
+                return [read_value(read_bytes(item)) for part, item in fields(read_bytes(value)) if part == 1]
+            case 7:
+                return read_attributes(read_bytes(value))
+    raise InternalError("the answer has a value of an unknown kind")
+
+
+def filter_message(filter: FilterLike) -> bytes:
+    """Return a Filter message."""
+    return _filter(json_of_filter(filter), "filter")
+
+
+_JOINED = {"$and": 1, "$or": 2}
+_RANGE = {"$gt": 1, "$gte": 2, "$lt": 3, "$lte": 4}
+_LISTS = {"$in": 4, "$nin": 5, "$all": 8}
+
+
+def _filter(json: Mapping[str, Json], at: str) -> bytes:
+    parts = [part for key, value in json.items() for part in _member(key, value, f"{at}.{key}")]
+    return parts[0] if len(parts) == 1 else _all(parts)
+
+
+def _all(parts: Iterable[bytes]) -> bytes:
+    return message(1, b"".join(message(1, part) for part in parts))
+
+
+def _member(key: str, value: Json, at: str) -> list[bytes]:
+    if key in _JOINED:
+        if not isinstance(value, list):
+            raise InvalidArgumentError(f"{at} must be a list of filters")
+        inner = b"".join(message(1, _filter(item, f"{at}[{index}]")) for index, item in enumerate(value))
+        return [message(_JOINED[key], inner)]
+    if key == "$not":
+        return [message(3, _filter(value, at))]
+    if not _has_operators(value):
+        return [_condition(key, "$eq", value, at)]
+    ranges = {operator: operand for operator, operand in value.items() if operator in _RANGE}
+    others = [_condition(key, name, operand, f"{at}.{name}") for name, operand in value.items() if name not in _RANGE]
+    return [*others, _range(key, ranges)] if ranges else others
+
+
+def _has_operators(value: Json) -> bool:
+    return isinstance(value, dict) and not {"$date", "$geo"} & value.keys()
+
+
+def _condition(path: str, operator: str, operand: Json, at: str) -> bytes:
+    if path == "$id":
+        return _ids(operator, operand, at)
+    if operand is None and operator in ("$eq", "$ne"):
+        return _test(path, flag(7, operator == "$ne"))
+    match operator:
+        case "$eq" | "$ne":
+            return _test(path, message(2 if operator == "$eq" else 3, _value(decode_value(operand))))
+        case "$in" | "$nin" | "$all":
+            if not isinstance(operand, list):
+                raise InvalidArgumentError(f"{at} must be a list of values")
+            return _test(path, message(_LISTS[operator], _values(decode_value(item) for item in operand)))
+        case "$exists":
+            return _test(path, flag(7, operand))
+        case "$prefix":
+            return _test(path, text(9, operand))
+        case "$near":
+            center = message(1, _geo(operand["lat"], operand["lon"]))
+            return _test(path, message(10, center + double(2, operand["radius_m"])))
+        case "$box":
+            corners = (operand["south_west"], operand["north_east"])
+            inner = (message(n, _geo(corner["lat"], corner["lon"])) for n, corner in enumerate(corners, 1))
+            return _test(path, message(11, b"".join(inner)))
+    raise InvalidArgumentError(f"{at}: {operator} is not known")
+
+
+def _range(path: str, bounds: Mapping[str, Json]) -> bytes:
+    inner = (message(_RANGE[name], _value(decode_value(bound))) for name, bound in bounds.items())
+    return _test(path, message(6, b"".join(inner)))
+
+
+def _ids(operator: str, operand: Json, at: str) -> bytes:
+    if operator not in ("$eq", "$ne", "$in", "$nin"):
+        raise InvalidArgumentError(f"{at}: {operator} is not known of $id")
+    ids = operand if isinstance(operand, list) else [operand]
+    node = message(5, b"".join(message(1, point_id(id)) for id in ids))
+    return node if operator in ("$eq", "$in") else message(3, node)
+
+
+def _test(path: str, test: bytes) -> bytes:
+    return message(4, text(1, path) + test)

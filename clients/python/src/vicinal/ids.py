@@ -1,0 +1,17 @@
+"""Ids of points are UUIDs; ids of other systems can be any text."""
+
+from __future__ import annotations
+
+import uuid
+
+_NAMESPACE = uuid.UUID("7d6b0f0e-6f9c-5b0a-9a55-3f1d5f0c2f6e")
+
+
+def uuid_of(text: str) -> str:
+    """Return the id of a point for any text: a UUID is its own, another text gets the same UUID each time."""
+    try:
+        # Only the usual form is a UUID here: `uuid.UUID` also takes braces and URNs, which would fall together.
+        parsed = str(uuid.UUID(text))
+    except ValueError:
+        parsed = None
+    return parsed if parsed is not None and parsed == text.lower() else str(uuid.uuid5(_NAMESPACE, text))

@@ -1,0 +1,272 @@
+"""The operations on points, but for searches and those by filter."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import KW_ONLY, dataclass
+from datetime import datetime, timedelta
+from types import EllipsisType
+from urllib.parse import quote
+
+from .columns import Columns
+from .errors import VicinalError, error_of_status
+from .operation import HttpRequest, HttpResponse, Operation, Place
+from .points import ContentType, NewPoint, OnConflict, Point, When, json_of_when, point_of
+from .values import Attributes, Json, encode_moment, encode_value, to_json
+from .vectors import VectorLike, vector_of
+
+Points = Columns | Iterable[NewPoint]
+
+
+@dataclass(frozen=True, slots=True)
+class Insert(Operation[str]):
+    """
+    Store a point and return its id, once it is durable and can be found.
+
+    The service assigns an id unless there is one here; `on_conflict` says what happens if it exists: "error" (the
+    default), "replace" or "skip". A repeated insert with the same idempotency key stores nothing and returns the same
+    id. Each call makes a key of its own, so a retry never stores a point twice.
+    """
+
+    place: Place
+    vector: VectorLike
+    content: str
+    _: KW_ONLY
+    attributes: Attributes | None = None
+    content_type: ContentType = "Text"
+    id: str | None = None
+    on_conflict: OnConflict | None = None
+    expires_at: datetime | None = None
+    ttl: timedelta | None = None
+    idempotency_key: str | None = None
+
+    def request(self) -> HttpRequest:
+        point = NewPoint(
+            vector=self.vector,
+            content=self.content,
+            content_type=self.content_type,
+            attributes=self.attributes,
+            id=self.id,
+            on_conflict=self.on_conflict,
+            expires_at=self.expires_at,
+            ttl=self.ttl,
+        )
+        return _insert_request(self.place, "/points", point.to_json(), self.idempotency_key)
+
+    def answer(self, response: HttpResponse) -> str:
+        id: str = response.json["point_id"]
+        return id
+
+
+@dataclass(frozen=True, slots=True)
+class InsertBatch(Operation[list[str]]):
+    """
+    Store all points or none, and return their ids in order, once they are durable and can be found.
+
+    `points` are `NewPoint`s, or `Columns` for arrays and data frames. For more points than fit into a request (64 MiB
+    by default) use `bulk_insert`. A retry never stores points twice, as for `insert`.
+    """
+
+    place: Place
+    points: Points
+    _: KW_ONLY
+    idempotency_key: str | None = None
+
+    def request(self) -> HttpRequest:
+        return _insert_request(self.place, "/points/batch", _batch(self.points), self.idempotency_key)
+
+    def answer(self, response: HttpResponse) -> list[str]:
+        ids: list[str] = response.json["point_ids"]
+        return ids
+
+
+@dataclass(frozen=True, slots=True)
+class ItemError:
+    """Why one point of a batch was not stored."""
+
+    index: int
+    error: VicinalError
+
+
+@dataclass(frozen=True, slots=True)
+class PartlyInserted:
+    """What was stored of a batch: ids in the order of the points, None for those that were refused."""
+
+    ids: list[str | None]
+    errors: list[ItemError]
+
+
+@dataclass(frozen=True, slots=True)
+class InsertValid(Operation[PartlyInserted]):
+    """Store those of the points that can be stored, and say for the others why not."""
+
+    place: Place
+    points: Points
+    _: KW_ONLY
+    idempotency_key: str | None = None
+
+    def request(self) -> HttpRequest:
+        body = {**_batch(self.points), "on_error": "continue"}
+        return _insert_request(self.place, "/points/batch", body, self.idempotency_key)
+
+    def answer(self, response: HttpResponse) -> PartlyInserted:
+        json = response.json
+        errors = [
+            ItemError(error["index"], error_of_status(error["status"], error["message"]))
+            for error in json.get("errors", [])
+        ]
+        return PartlyInserted(json["point_ids"], errors)
+
+
+@dataclass(frozen=True, slots=True)
+class Get(Operation[Point]):
+    """Return a point, or raise `NotFoundError`. Its version only `with_version`."""
+
+    place: Place
+    id: str
+    _: KW_ONLY
+    with_version: bool = False
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("GET", _path_of(self.place, self.id) + ("?version=true" if self.with_version else ""))
+
+    def answer(self, response: HttpResponse) -> Point:
+        return point_of(response.json)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete(Operation[None]):
+    """Delete a point. One that does not exist is no error."""
+
+    place: Place
+    id: str
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("DELETE", _path_of(self.place, self.id))
+
+    def answer(self, response: HttpResponse) -> None:
+        """Return nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class PutResult:
+    """What a put did: the point's version now, and whether there was none before."""
+
+    id: str
+    version: int
+    created: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Put(Operation[PutResult]):
+    """Store a point under an id, in place of the one that may be there; only `when` the point is as described."""
+
+    place: Place
+    id: str
+    vector: VectorLike
+    content: str
+    _: KW_ONLY
+    attributes: Attributes | None = None
+    content_type: ContentType = "Text"
+    expires_at: datetime | None = None
+    ttl: timedelta | None = None
+    when: When | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """With a condition it is not: what took effect would make its own repetition fail."""
+        return self.when is None
+
+    def request(self) -> HttpRequest:
+        point = NewPoint(
+            vector=self.vector,
+            content=self.content,
+            content_type=self.content_type,
+            attributes=self.attributes,
+            expires_at=self.expires_at,
+            ttl=self.ttl,
+        )
+        when = {} if self.when is None else {"when": json_of_when(self.when)}
+        return HttpRequest("PUT", _path_of(self.place, self.id), to_json({**point.to_json(), **when}))
+
+    def answer(self, response: HttpResponse) -> PutResult:
+        json = response.json
+        return PutResult(json["id"], json["version"], json["created"])
+
+
+@dataclass(frozen=True, slots=True)
+class Patch(Operation[int]):
+    """
+    Change parts of a point and return its new version; only `when` the point is as described.
+
+    `set` and `unset` take paths as `a.b`. `expires_at=None` lets the point stay for good; by default it is not changed.
+    """
+
+    place: Place
+    id: str
+    _: KW_ONLY
+    set: Attributes | None = None
+    unset: Sequence[str] | None = None
+    content: str | None = None
+    content_type: ContentType | None = None
+    vector: VectorLike | None = None
+    expires_at: datetime | EllipsisType | None = ...
+    ttl: timedelta | None = None
+    when: When | None = None
+
+    @property
+    def repeatable(self) -> bool:
+        """With a condition it is not: what took effect would make its own repetition fail."""
+        return self.when is None
+
+    def request(self) -> HttpRequest:
+        body = json_of_changes(self.set, self.unset, self.expires_at, self.ttl)
+        if self.content is not None:
+            body["content"] = self.content
+        if self.content_type is not None:
+            body["content_type"] = self.content_type
+        if self.vector is not None:
+            body["vector"] = vector_of(self.vector)
+        if self.when is not None:
+            body["when"] = json_of_when(self.when)
+        return HttpRequest("PATCH", _path_of(self.place, self.id), to_json(body))
+
+    def answer(self, response: HttpResponse) -> int:
+        version: int = response.json["version"]
+        return version
+
+
+def json_of_changes(
+    set: Attributes | None,
+    unset: Sequence[str] | None,
+    expires_at: datetime | EllipsisType | None,
+    ttl: timedelta | None,
+) -> dict[str, Json]:
+    """Return what the service reads as changes of a payload."""
+    body: dict[str, Json] = {}
+    if set is not None:
+        body["set"] = encode_value(set, "set")
+    if unset is not None:
+        body["unset"] = list(unset)
+    if expires_at is None:
+        body["expires_at"] = None
+    elif isinstance(expires_at, datetime):
+        body["expires_at"] = encode_moment(expires_at, "expires_at")
+    if ttl is not None:
+        body["ttl_seconds"] = ttl.total_seconds()
+    return body
+
+
+def _batch(points: Points) -> dict[str, Json]:
+    rows = points.rows() if isinstance(points, Columns) else points
+    return {"vectors": [point.to_json() for point in rows]}
+
+
+def _insert_request(place: Place, path: str, body: Json, key: str | None) -> HttpRequest:
+    headers = {"idempotency-key": str(uuid.uuid4()) if key is None else key}
+    return HttpRequest("POST", place.path + path, to_json(body), headers)
+
+
+def _path_of(place: Place, id: str) -> str:
+    return f"{place.path}/points/{quote(str(id), safe='')}"

@@ -1,0 +1,252 @@
+"""What is stored and what is found: points, hits, and what a request says about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from .filters import FilterLike, json_of_filter
+from .values import (
+    Attributes,
+    AttributeValue,
+    Json,
+    decode_attributes,
+    decode_moment,
+    encode_moment,
+    encode_value,
+)
+from .vectors import MatrixLike, Vector, VectorLike, matrix_of, vector_of
+
+ContentType: TypeAlias = Literal["Text", "Image"]
+Metric: TypeAlias = Literal["Euclidean", "Manhattan", "Hamming", "Cosine"]
+OnConflict: TypeAlias = Literal["error", "replace", "skip"]
+"""What an insert does with an id that exists."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewPoint:
+    """A point to be stored. Without an id the service assigns one; with a `ttl` it counts from the service's clock."""
+
+    vector: VectorLike
+    content: str
+    content_type: ContentType = "Text"
+    attributes: Attributes | None = None
+    id: str | None = None
+    on_conflict: OnConflict | None = None
+    expires_at: datetime | None = None
+    ttl: timedelta | None = None
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the service reads."""
+        json: dict[str, Json] = {"vector": vector_of(self.vector), "payload": self._payload()}
+        if self.id is not None:
+            json["id"] = str(self.id)
+        if self.on_conflict is not None:
+            json["on_conflict"] = self.on_conflict
+        return json
+
+    def _payload(self) -> dict[str, Json]:
+        payload: dict[str, Json] = {"content_type": self.content_type, "content": self.content}
+        if self.attributes:
+            payload["attributes"] = encode_value(self.attributes, "attributes")
+        if self.expires_at is not None:
+            payload["expires_at"] = encode_moment(self.expires_at, "expires_at")
+        if self.ttl is not None:
+            payload["ttl_seconds"] = self.ttl.total_seconds()
+        return payload
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class StoredPoint:
+    """A point as an answer shows it. What was not asked for is None, or an empty dict."""
+
+    id: str
+    vector: Vector | None = None
+    content: str | None = None
+    content_type: ContentType | None = None
+    attributes: Mapping[str, AttributeValue] = field(default_factory=dict)
+    expires_at: datetime | None = None
+    version: int | None = None
+    """The sequence number of the point's last change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Point(StoredPoint):
+    """A whole point. `version` only if it was asked for."""
+
+    vector: Vector
+    content: str
+    content_type: ContentType
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Hit(StoredPoint):
+    """A point that a search found. A smaller distance is nearer."""
+
+    distance: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Include:
+    """What an answer holds besides ids. `attributes` selects some by path, with or without the rest of the payload."""
+
+    distance: bool = False
+    payload: bool = False
+    attributes: bool | Sequence[str] = False
+    vector: bool = False
+    version: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the service reads: what is false is left out."""
+        flags = {name: True for name in ("distance", "payload", "vector", "version") if getattr(self, name)}
+        if self.attributes is False:
+            return {**flags}
+        return {**flags, "attributes": True if self.attributes is True else list(self.attributes)}
+
+
+USUAL_HIT = Include(distance=True, payload=True)
+"""What a search returns of each hit unless it is told otherwise."""
+USUAL_LISTED = Include(payload=True)
+"""What a list returns of each point unless it is told otherwise."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Query:
+    """A search for what is near a vector, or near a stored point, by its id; the point itself is left out."""
+
+    metric: Metric
+    near: VectorLike | str | None = None
+    limit: int = 10
+    ef: int | None = None
+    filter: FilterLike | None = None
+    include: Include | None = USUAL_HIT
+    exact: bool = False
+    max_distance: float | None = None
+    profile: bool = False
+
+    def to_json(self) -> dict[str, Json]:
+        """Return what the service reads: what was not asked for is left out."""
+        json: dict[str, Json] = {"similarity": self.metric, "limit": self.limit}
+        if isinstance(self.near, str):
+            json["id"] = self.near
+        elif self.near is not None:
+            json["vector"] = vector_of(self.near)
+        if self.ef is not None:
+            json["ef"] = self.ef
+        if self.filter is not None:
+            json["filter"] = json_of_filter(self.filter)
+        if self.include is not None:
+            json["include"] = self.include.to_json()
+        if self.exact:
+            json["exact"] = True
+        if self.max_distance is not None:
+            json["max_distance"] = encode_value(self.max_distance, "max_distance")
+        if self.profile:
+            json["profile"] = True
+        return json
+
+    def for_each(self, vectors: MatrixLike) -> list[Query]:
+        """Return this query near each of the vectors, one a row."""
+        return [replace(self, near=row) for row in matrix_of(vectors)]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Profile:
+    """How a query was answered, and why so."""
+
+    plan: str
+    reason: str
+    points: int
+    matching: int
+    compared: int
+    measured: int
+    ef: int
+    ef_multiplier: int
+    filter_us: int
+    queue_us: int
+    search_us: int
+    recall_estimate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResult:
+    """The points that a search found, the nearest first. Without an `include` a hit has only its id."""
+
+    hits: list[Hit]
+    profile: Profile | None = None
+
+    @property
+    def ids(self) -> list[str]:
+        """The ids of the hits."""
+        return [hit.id for hit in self.hits]
+
+
+@dataclass(frozen=True, slots=True)
+class IfVersion:
+    """A condition of a write: the point's version is this one."""
+
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class IfMatches:
+    """A condition of a write: the point matches."""
+
+    filter: FilterLike
+
+
+@dataclass(frozen=True, slots=True)
+class IfAbsent:
+    """A condition of a write: there is no such point."""
+
+
+When: TypeAlias = IfVersion | IfMatches | IfAbsent
+
+
+def json_of_when(when: When) -> dict[str, Json]:
+    """Return what the service reads."""
+    match when:
+        case IfVersion(version):
+            return {"version": version}
+        case IfMatches(filter):
+            return {"filter": json_of_filter(filter)}
+        case IfAbsent():
+            return {"absent": True}
+
+
+def point_of(json: Json) -> Point:
+    """Return a whole point of an answer."""
+    return Point(**_fields_of(json))
+
+
+def listed_of(json: Json) -> StoredPoint:
+    """Return a point of a list."""
+    return StoredPoint(**_fields_of(json))
+
+
+def result_of(query: Query, ids: Sequence[str], hits: Sequence[Json], profile: Json | None) -> SearchResult:
+    """Return the answer to one query. Hits are there if there was an `include`."""
+    if query.include is None:
+        found = [Hit(id=id) for id in ids]
+    else:
+        found = [Hit(**_fields_of(hit), distance=hit.get("distance")) for hit in hits]
+    return SearchResult(found, None if profile is None else Profile(**profile))
+
+
+def _fields_of(json: Json) -> dict[str, Json]:
+    payload = json.get("payload", {})
+    vector = json.get("vector")
+    expires_at = payload.get("expires_at")
+    return {
+        "id": json["id"],
+        "vector": None if vector is None else np.array(vector, dtype=np.float32),
+        "content": payload.get("content"),
+        "content_type": payload.get("content_type"),
+        "attributes": decode_attributes(payload.get("attributes", {})),
+        "expires_at": None if expires_at is None else decode_moment(expires_at),
+        "version": json.get("version"),
+    }

@@ -1,0 +1,125 @@
+"""Attributes: named values beside a point's content, and how JSON spells those that it has no type for."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+import numpy as np
+import orjson
+
+from .errors import InternalError, InvalidArgumentError
+
+INTEGER_MAX = 2**53
+"""Numbers are float64 in the service: beyond this not every integer exists."""
+
+
+@dataclass(frozen=True, slots=True)
+class GeoPoint:
+    """A place on the Earth in degrees: latitude -90..90, longitude -180..180."""
+
+    lat: float
+    lon: float
+
+
+Scalar: TypeAlias = str | int | float | bool | datetime | GeoPoint
+AttributeValue: TypeAlias = "Scalar | Sequence[AttributeValue] | Mapping[str, AttributeValue]"
+Attributes: TypeAlias = Mapping[str, AttributeValue]
+"""Values by name. A `datetime` needs a time zone; None stands for an absent value."""
+
+Json: TypeAlias = Any
+"""What orjson reads or writes."""
+
+
+def encode_value(value: object, path: str) -> Json:
+    """Return what JSON has for a value; `path` says in messages where it is."""
+    match value:
+        case None | str() | bool():
+            return value
+        case int():
+            if abs(value) > INTEGER_MAX:
+                raise InvalidArgumentError(f"{path} is {value}: integers beyond 2^53 would be rounded")
+            return value
+        case float():
+            if not math.isfinite(value):
+                raise InvalidArgumentError(f"{path} is {value}: numbers must be finite")
+            return value
+        case datetime():
+            return {"$date": encode_moment(value, path)}
+        case GeoPoint(lat, lon):
+            return {"$geo": {"lat": encode_value(lat, f"{path}.lat"), "lon": encode_value(lon, f"{path}.lon")}}
+        case np.generic() | np.ndarray():
+            return encode_value(value.tolist(), path)
+        case Mapping():
+            return {_name(key, path): encode_value(item, f"{path}.{key}") for key, item in value.items()}
+        case Sequence() | set() | frozenset():
+            return [encode_value(item, f"{path}[{index}]") for index, item in enumerate(value)]
+    raise InvalidArgumentError(f"{path} is a {type(value).__name__}, which is no attribute value")
+
+
+def decode_value(value: Json) -> AttributeValue:
+    """Return the value that `encode_value` wrote."""
+    match value:
+        case {"$date": str(text), **rest} if not rest:
+            return decode_moment(text)
+        case {"$geo": {"lat": lat, "lon": lon}, **rest} if not rest:
+            return GeoPoint(lat, lon)
+        case dict():
+            return {key: decode_value(item) for key, item in value.items()}
+        case list():
+            return [decode_value(item) for item in value]
+    scalar: str | int | float | bool = value
+    return scalar
+
+
+def decode_attributes(attributes: Json) -> dict[str, AttributeValue]:
+    """Return a point's attributes."""
+    return {key: decode_value(item) for key, item in attributes.items()}
+
+
+def encode_moment(moment: datetime, path: str) -> str:
+    """Return a moment as RFC 3339 in UTC."""
+    if moment.tzinfo is None:
+        raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which has no time zone")
+    try:
+        return moment.astimezone(UTC).replace(tzinfo=None).isoformat() + "Z"
+    except OverflowError as error:
+        raise InvalidArgumentError(f"{path} is {moment.isoformat()}, which UTC has no year for") from error
+
+
+def decode_moment(text: str) -> datetime:
+    """Return the moment of an RFC 3339 text."""
+    return datetime.fromisoformat(text)
+
+
+def to_json(value: Json) -> bytes:
+    """Return a body; float32 arrays in it become the shortest decimals that read back exactly."""
+    try:
+        return orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY)
+    except TypeError as error:
+        raise InvalidArgumentError(f"the request cannot be written as JSON: {error}") from error
+
+
+def from_json(body: bytes) -> Json:
+    """Return what an answer says."""
+    try:
+        # The service writes the component -0 as the integer -0, of which orjson keeps no sign.
+        if b"-0," in body or b"-0]" in body:
+            return json.loads(body, parse_int=_signed)
+        return orjson.loads(body)
+    except ValueError as error:
+        raise InternalError("the answer is not JSON: is this Vicinal's HTTP port?") from error
+
+
+def _signed(digits: str) -> int | float:
+    return -0.0 if digits == "-0" else int(digits)
+
+
+def _name(key: object, path: str) -> str:
+    if isinstance(key, str):
+        return key
+    raise InvalidArgumentError(f"{path} has the name {key!r}: names must be text")

@@ -1,0 +1,46 @@
+"""Vectors: anything that NumPy reads, as finite float32."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .errors import InvalidArgumentError
+
+Vector: TypeAlias = NDArray[np.float32]
+"""A stored vector: exactly the components that the service keeps."""
+
+VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
+"""What is taken for a vector: its components are rounded to float32."""
+
+MatrixLike: TypeAlias = NDArray[Any] | Sequence[VectorLike]
+"""Vectors of one length, one a row."""
+
+
+def vector_of(values: VectorLike, name: str = "vector") -> Vector:
+    """Return one vector; a float32 array is not copied."""
+    return _floats(values, 1, name)
+
+
+def matrix_of(values: MatrixLike, name: str = "vectors") -> Vector:
+    """Return vectors, one a row; a float32 array is not copied."""
+    return _floats(values, 2, name)
+
+
+def _floats(values: VectorLike | MatrixLike, dimensions: int, name: str) -> Vector:
+    try:
+        # A number beyond float32 becomes infinite, which is refused below: NumPy need not warn of it.
+        with np.errstate(over="ignore"):
+            floats = np.ascontiguousarray(values, dtype=np.float32)
+    except (TypeError, ValueError) as error:
+        raise InvalidArgumentError(f"{name} cannot be read as float32 numbers: {error}") from error
+    if floats.ndim != dimensions:
+        raise InvalidArgumentError(f"{name} has the shape {floats.shape}: {dimensions} axes are needed")
+    finite = np.isfinite(floats)
+    if not finite.all():
+        place = "".join(f"[{index}]" for index in np.argwhere(~finite)[0])
+        raise InvalidArgumentError(f"{name}{place} is not a finite float32 number")
+    return floats

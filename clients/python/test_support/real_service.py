@@ -1,0 +1,70 @@
+"""A real service in a process of its own, on free ports, over a temporary directory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import threading
+from pathlib import Path
+from types import TracebackType
+
+TREE = Path(os.environ.get("VICINAL_TREE", Path(__file__).parents[3]))
+"""The repository whose service is tested."""
+
+API_KEY = "a-key-for-tests"
+
+
+class Service:
+    """Started and ready inside a `with`."""
+
+    def __init__(self, data_dir: Path, **settings: str) -> None:
+        self.data_dir = data_dir
+        self.url = ""
+        self.grpc_url = ""
+        self._settings = settings
+
+    def __enter__(self) -> Service:
+        self._process = subprocess.Popen(
+            [TREE / "node_modules/.bin/node", TREE / "src/cli/main.ts", "serve"],
+            stdout=subprocess.PIPE,
+            text=True,
+            env={
+                **os.environ,
+                "DATA_DIR": str(self.data_dir),
+                "HTTP_PORT": "0",
+                "GRPC_PORT": "0",
+                "GRPC_ROOT_PASSWORD": API_KEY,
+                "LOG_FORMAT": "json",
+                "LOG_LEVEL": "info",
+                "SEARCH_THREADS": "1",
+                "INDEX_THREADS": "1",
+                "SHUTDOWN_TIMEOUT_MS": "500",
+                **self._settings,
+            },
+        )
+        assert self._process.stdout is not None
+        lines = []
+        for line in self._process.stdout:
+            lines.append(line)
+            entry = json.loads(line)
+            match entry["msg"]:
+                case "HTTP listens":
+                    self.url = entry["url"]
+                case "gRPC listens":
+                    self.grpc_url = f"grpc://localhost:{entry['port']}"
+                case "ready":
+                    # Nobody reads what it logs from now on, and a full pipe would hold it up.
+                    self._reader = threading.Thread(target=self._process.stdout.read, daemon=True)
+                    self._reader.start()
+                    return self
+        raise AssertionError("the service ended before it was ready:\n" + "".join(lines))
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._process.terminate()
+        self._process.wait()
+        self._reader.join()
+        assert self._process.stdout is not None
+        self._process.stdout.close()

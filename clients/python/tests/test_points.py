@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import uuid
+
+import numpy as np
+import pytest
+
+from vicinal import (
+    Columns,
+    InvalidArgumentError,
+    KeyReusedError,
+    NewPoint,
+    NotFoundError,
+    Vicinal,
+)
+
+
+def test_a_point_comes_back_as_it_was_stored(points: Vicinal) -> None:
+    id = points.insert([1, -0.0, 0.1], "a café\n☕", content_type="Image")
+    point = points.get(id)
+    assert point.id == id
+    assert (point.content, point.content_type) == ("a café\n☕", "Image")
+    assert point.vector.dtype == np.float32
+    assert point.vector.tobytes() == np.array([1, -0.0, 0.1], np.float32).tobytes()
+    assert (dict(point.attributes), point.expires_at, point.version) == ({}, None, None)
+
+
+def test_any_float32_survives_the_way_there_and_back(points: Vicinal) -> None:
+    random = np.random.default_rng(1)
+    rows = np.frombuffer(random.bytes(4 * 64 * 50), np.float32).reshape(50, 64)
+    rows = np.where(np.isfinite(rows), rows, np.float32(1))
+    limits = np.finfo(np.float32)
+    rows[0, :4] = [limits.max, limits.min, limits.smallest_subnormal, -limits.tiny]
+    ids = points.insert_batch(Columns(rows, [str(row) for row in range(50)]))
+    for row, id in zip(rows, ids, strict=True):
+        assert points.get(id).vector.tobytes() == row.tobytes()
+
+
+@pytest.mark.parametrize(
+    "vector",
+    [
+        [1, 2],
+        (1.0, 2.0),
+        np.array([1, 2], np.int64),
+        np.array([1, 2], np.float64),
+        np.array([[1, 0], [2, 0]], np.float32)[:, 0],
+        np.array([1, 2], ">f4"),
+    ],
+    ids=["list", "tuple", "int64", "float64", "strided", "big-endian"],
+)
+def test_vectors_may_be_anything_that_numpy_reads(points: Vicinal, vector: list[float]) -> None:
+    assert points.get(points.insert(vector, "x")).vector.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("vector", "message"),
+    [
+        ([1, float("nan")], r"vector\[1\] is not a finite float32"),
+        ([1e39, 1], r"vector\[0\] is not a finite float32"),
+        ([[1, 2]], r"vector has the shape \(1, 2\)"),
+        (["a"], "vector cannot be read as float32"),
+    ],
+)
+def test_what_is_no_vector_never_leaves_the_client(points: Vicinal, vector: list[float], message: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=message):
+        points.insert(vector, "x")
+
+
+def test_a_batch_returns_ids_in_order(points: Vicinal) -> None:
+    ids = points.insert_batch(NewPoint(vector=[row, 1], content=str(row)) for row in range(20))
+    assert [points.get(id).content for id in ids] == [str(row) for row in range(20)]
+    assert points.insert_batch([]) == []
+
+
+def test_a_batch_with_a_bad_point_stores_nothing(points: Vicinal) -> None:
+    only = points.insert([1, 2], "only")
+    good = NewPoint(vector=[1, 2], content="good")
+    with pytest.raises(InvalidArgumentError, match=r"vectors\[1\]"):
+        points.insert_batch([good, NewPoint(vector=[1, 2, 3], content="bad")])
+    assert points.search([1, 2], "Cosine", include=None).ids == [only]
+
+
+def test_a_deleted_point_is_gone_and_deleting_it_again_is_no_error(points: Vicinal) -> None:
+    id = points.insert([1, 2], "x")
+    points.delete(id)
+    with pytest.raises(NotFoundError) as raised:
+        points.get(id)
+    assert raised.value.reason == "not_found"
+    assert str(raised.value) == "Point not found"
+    points.delete(id)
+
+
+def test_what_is_no_id_is_refused(points: Vicinal) -> None:
+    for id in ("../health", "x y", ""):
+        with pytest.raises(InvalidArgumentError):
+            points.get(id or "%")
+
+
+def test_a_key_stores_a_point_once(points: Vicinal) -> None:
+    key = str(uuid.uuid4())
+    id = points.insert([1, 2], "x", idempotency_key=key)
+    assert points.insert([1, 2], "x", idempotency_key=key) == id
+    assert points.insert([1, 2], "x") != id
+    with pytest.raises(KeyReusedError):
+        points.insert([1, 2], "y", idempotency_key=key)
+
+
+def test_a_vector_of_another_length_is_refused_in_the_service_s_words(points: Vicinal) -> None:
+    points.insert([1, 2], "x")
+    with pytest.raises(InvalidArgumentError, match=r"3 dimensions, .* 2") as raised:
+        points.insert([1, 2, 3], "y")
+    assert raised.value.reason == "invalid_argument"

@@ -1,0 +1,306 @@
+"""The vector store: LangChain's interface, over the clients of Vicinal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+from langchain_core.documents import Document
+from langchain_core.embeddings import Embeddings
+from langchain_core.runnables.config import run_in_executor
+from langchain_core.vectorstores import VectorStore
+from langchain_core.vectorstores.utils import maximal_marginal_relevance
+from vicinal import (
+    AsyncVicinal,
+    F,
+    FilterLike,
+    Hit,
+    Include,
+    Metric,
+    Vicinal,
+    uuid_of,
+)
+
+from .documents import columns_of, document_of, ids_of, in_order
+
+_WITH_VECTORS = Include(distance=True, payload=True, vector=True)
+
+
+class VicinalVectorStore(VectorStore):
+    """
+    Documents in a collection of Vicinal, found by the vectors of their texts.
+
+    Metadata are attributes, so searches can be filtered by them: `filter` is an expression like `F("price") < 10`, or a
+    dict like `{"price": {"$lt": 10}}`. Names in metadata have no dots and do not begin with "$". Scores are distances.
+
+    :param embedding: makes vectors of texts
+    :param client: whose collection has the documents unless there is a `collection`; may be that of an alias
+    :param collection: created if it does not exist
+    :param async_client: for one event loop. Without it, async methods use `client` in a thread
+    :param metric: what is near
+    """
+
+    def __init__(
+        self,
+        embedding: Embeddings,
+        client: Vicinal,
+        collection: str | None = None,
+        *,
+        async_client: AsyncVicinal | None = None,
+        metric: Metric = "Cosine",
+    ) -> None:
+        self._embedding = embedding
+        self._metric: Metric = metric
+        self._client = client
+        self._async_client = async_client
+        if collection is not None:
+            client.collections.put(collection)
+            self._client = client.collection(collection)
+            self._async_client = async_client and async_client.collection(collection)
+
+    @property
+    def embeddings(self) -> Embeddings:
+        """What makes vectors of texts."""
+        return self._embedding
+
+    @property
+    def client(self) -> Vicinal:
+        """The client, for what LangChain has no words for."""
+        return self._client
+
+    def add_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Store texts and return their ids. A text whose id exists takes the place of the other."""
+        contents = list(texts)
+        document_ids = ids_of(ids, len(contents))
+        vectors = self._embedding.embed_documents(contents)
+        if contents:
+            self._client.insert_all(columns_of(contents, vectors, metadatas, document_ids))
+        return document_ids
+
+    async def aadd_texts(
+        self,
+        texts: Iterable[str],
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: Sequence[str | None] | None = None,
+        **kwargs: Any,
+    ) -> list[str]:
+        """Store texts and return their ids. A text whose id exists takes the place of the other."""
+        if self._async_client is None:
+            return await run_in_executor(None, self.add_texts, texts, metadatas, ids=ids, **kwargs)
+        contents = list(texts)
+        document_ids = ids_of(ids, len(contents))
+        vectors = await self._embedding.aembed_documents(contents)
+        if contents:
+            await self._async_client.insert_all(columns_of(contents, vectors, metadatas, document_ids))
+        return document_ids
+
+    def delete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete documents by id; without ids, all of them. Missing ones are no error."""
+        more = True
+        while more:
+            more = self._client.delete_where(_of_ids(ids), everything=ids is None).more
+        return True
+
+    async def adelete(self, ids: list[str] | None = None, **kwargs: Any) -> bool:
+        """Delete documents by id; without ids, all of them. Missing ones are no error."""
+        if self._async_client is None:
+            return bool(await super().adelete(ids, **kwargs))
+        more = True
+        while more:
+            more = (await self._async_client.delete_where(_of_ids(ids), everything=ids is None)).more
+        return True
+
+    def get_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return documents in the order of their ids; those that do not exist are left out."""
+        return in_order(ids, self._client.iterate(_of_ids(ids)))
+
+    async def aget_by_ids(self, ids: Sequence[str], /) -> list[Document]:
+        """Return documents in the order of their ids; those that do not exist are left out."""
+        if self._async_client is None:
+            return await super().aget_by_ids(ids)
+        return in_order(ids, [point async for point in self._async_client.iterate(_of_ids(ids))])
+
+    def similarity_search(
+        self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Return the documents nearest to a text; of those that match the filter."""
+        return _documents(self.similarity_search_with_score(query, k, filter=filter, **kwargs))
+
+    async def asimilarity_search(
+        self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Return the documents nearest to a text; of those that match the filter."""
+        return _documents(await self.asimilarity_search_with_score(query, k, filter=filter, **kwargs))
+
+    def similarity_search_with_score(
+        self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the documents nearest to a text with their distances: smaller is nearer."""
+        return self.similarity_search_with_score_by_vector(
+            self._embedding.embed_query(query), k, filter=filter, **kwargs
+        )
+
+    async def asimilarity_search_with_score(
+        self, query: str, k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the documents nearest to a text with their distances: smaller is nearer."""
+        vector = await self._embedding.aembed_query(query)
+        return await self.asimilarity_search_with_score_by_vector(vector, k, filter=filter, **kwargs)
+
+    def similarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Return the documents nearest to a vector."""
+        return _documents(self.similarity_search_with_score_by_vector(embedding, k, filter=filter, **kwargs))
+
+    async def asimilarity_search_by_vector(
+        self, embedding: list[float], k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[Document]:
+        """Return the documents nearest to a vector."""
+        return _documents(await self.asimilarity_search_with_score_by_vector(embedding, k, filter=filter, **kwargs))
+
+    def similarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the documents nearest to a vector with their distances. Other parameters are those of Vicinal."""
+        return _scored(self._client.search(embedding, self._metric, limit=k, filter=filter, **kwargs).hits)
+
+    async def asimilarity_search_with_score_by_vector(
+        self, embedding: list[float], k: int = 4, *, filter: FilterLike | None = None, **kwargs: Any
+    ) -> list[tuple[Document, float]]:
+        """Return the documents nearest to a vector with their distances. Other parameters are those of Vicinal."""
+        if self._async_client is None:
+            return await run_in_executor(
+                None, self.similarity_search_with_score_by_vector, embedding, k, filter=filter, **kwargs
+            )
+        result = await self._async_client.search(embedding, self._metric, limit=k, filter=filter, **kwargs)
+        return _scored(result.hits)
+
+    def max_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: FilterLike | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Return documents that are near a text and unlike each other, out of the `fetch_k` nearest."""
+        vector = self._embedding.embed_query(query)
+        return self.max_marginal_relevance_search_by_vector(vector, k, fetch_k, lambda_mult, filter=filter, **kwargs)
+
+    async def amax_marginal_relevance_search(
+        self,
+        query: str,
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: FilterLike | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Return documents that are near a text and unlike each other, out of the `fetch_k` nearest."""
+        vector = await self._embedding.aembed_query(query)
+        return await self.amax_marginal_relevance_search_by_vector(
+            vector, k, fetch_k, lambda_mult, filter=filter, **kwargs
+        )
+
+    def max_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: FilterLike | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Return documents that are near a vector and unlike each other, out of the `fetch_k` nearest."""
+        result = self._client.search(
+            embedding, self._metric, limit=fetch_k, filter=filter, include=_WITH_VECTORS, **kwargs
+        )
+        return _diverse(embedding, result.hits, k, lambda_mult)
+
+    async def amax_marginal_relevance_search_by_vector(
+        self,
+        embedding: list[float],
+        k: int = 4,
+        fetch_k: int = 20,
+        lambda_mult: float = 0.5,
+        *,
+        filter: FilterLike | None = None,
+        **kwargs: Any,
+    ) -> list[Document]:
+        """Return documents that are near a vector and unlike each other, out of the `fetch_k` nearest."""
+        if self._async_client is None:
+            return await super().amax_marginal_relevance_search_by_vector(
+                embedding, k, fetch_k, lambda_mult, filter=filter, **kwargs
+            )
+        result = await self._async_client.search(
+            embedding, self._metric, limit=fetch_k, filter=filter, include=_WITH_VECTORS, **kwargs
+        )
+        return _diverse(embedding, result.hits, k, lambda_mult)
+
+    @classmethod
+    def from_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> VicinalVectorStore:
+        """Return a store with these texts; `client` and the other parameters of the class are named."""
+        store = cls(embedding, **kwargs)
+        store.add_texts(texts, metadatas, ids=ids)
+        return store
+
+    @classmethod
+    async def afrom_texts(
+        cls,
+        texts: list[str],
+        embedding: Embeddings,
+        metadatas: list[dict[str, Any]] | None = None,
+        *,
+        ids: list[str] | None = None,
+        **kwargs: Any,
+    ) -> VicinalVectorStore:
+        """Return a store with these texts; `client` and the other parameters of the class are named."""
+        store = await run_in_executor(None, cls, embedding, **kwargs)
+        await store.aadd_texts(texts, metadatas, ids=ids)
+        return store
+
+    def _select_relevance_score_fn(self) -> Callable[[float], float]:
+        """Return what maps a distance to 1 for equal and towards 0 for opposite or far away."""
+        return (
+            (lambda distance: 1 - distance / 2) if self._metric == "Cosine" else (lambda distance: 1 / (1 + distance))
+        )
+
+
+def _of_ids(ids: Sequence[str] | None) -> FilterLike:
+    return {} if ids is None else F("$id").any_of([uuid_of(id) for id in ids])
+
+
+def _scored(hits: Sequence[Hit]) -> list[tuple[Document, float]]:
+    return [(document_of(hit), hit.distance or 0.0) for hit in hits]
+
+
+def _documents(scored: Sequence[tuple[Document, float]]) -> list[Document]:
+    return [document for document, _ in scored]
+
+
+def _diverse(embedding: list[float], hits: Sequence[Hit], k: int, lambda_mult: float) -> list[Document]:
+    rows = [hit.vector.tolist() for hit in hits if hit.vector is not None]
+    chosen = maximal_marginal_relevance(np.array(embedding, np.float32), rows, lambda_mult, k)
+    return [document_of(hits[index]) for index in chosen]

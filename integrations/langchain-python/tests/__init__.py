@@ -1,0 +1,1 @@
+"""Tests of the vector store against a real service."""

@@ -1,0 +1,156 @@
+"""The vector store: LlamaIndex's interface, over the clients of Vicinal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.bridge.pydantic import PrivateAttr
+from llama_index.core.schema import BaseNode
+from llama_index.core.vector_stores.types import (
+    BasePydanticVectorStore,
+    MetadataFilters,
+    VectorStoreQuery,
+    VectorStoreQueryResult,
+)
+
+from llama_index.vector_stores.vicinal.filters import filter_of, filter_of_query
+from llama_index.vector_stores.vicinal.nodes import node_of, point_of, result_of, search_of
+from vicinal import AsyncVicinal, F, FilterLike, Metric, Vicinal
+
+
+class VicinalVectorStore(BasePydanticVectorStore):
+    """
+    Nodes in a collection of Vicinal. Their metadata are attributes, so queries can be filtered by them; names in
+    metadata have no dots and do not begin with "$".
+
+    :param client: whose collection has the nodes unless there is a `collection`; may be that of an alias
+    :param collection: created if it does not exist
+    :param async_client: for one event loop. Without it, async methods use `client` in a thread
+    :param metric: what is near
+    """
+
+    stores_text: bool = True
+    flat_metadata: bool = False
+    metric: Metric
+
+    _client: Vicinal = PrivateAttr()
+    _async_client: AsyncVicinal | None = PrivateAttr()
+
+    def __init__(
+        self,
+        client: Vicinal,
+        collection: str | None = None,
+        *,
+        async_client: AsyncVicinal | None = None,
+        metric: Metric = "Cosine",
+    ) -> None:
+        # mypy knows pydantic's parameters only by a plugin.
+        fields: dict[str, Any] = {"metric": metric}
+        super().__init__(**fields)
+        self._client = client
+        self._async_client = async_client
+        if collection is not None:
+            client.collections.put(collection)
+            self._client = client.collection(collection)
+            self._async_client = async_client and async_client.collection(collection)
+
+    @classmethod
+    def class_name(cls) -> str:
+        """Return the name that LlamaIndex knows the class by."""
+        return "VicinalVectorStore"
+
+    @property
+    def client(self) -> Vicinal:
+        """The client, for what LlamaIndex has no words for."""
+        return self._client
+
+    def add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Store nodes and return their ids. A node whose id exists takes the place of the other."""
+        self._client.insert_all(point_of(node) for node in nodes)
+        return [node.node_id for node in nodes]
+
+    async def async_add(self, nodes: Sequence[BaseNode], **kwargs: Any) -> list[str]:
+        """Store nodes and return their ids. A node whose id exists takes the place of the other."""
+        if self._async_client is None:
+            return await asyncio.to_thread(self.add, nodes, **kwargs)
+        await self._async_client.insert_all(point_of(node) for node in nodes)
+        return [node.node_id for node in nodes]
+
+    def delete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes of a document."""
+        self._delete(F("ref_doc_id") == ref_doc_id)
+
+    async def adelete(self, ref_doc_id: str, **delete_kwargs: Any) -> None:
+        """Delete the nodes of a document."""
+        await self._adelete(F("ref_doc_id") == ref_doc_id)
+
+    def delete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Delete nodes that have one of the ids and match; nothing without either."""
+        chosen = filter_of(filters, node_ids)
+        if chosen is not None:
+            self._delete(chosen)
+
+    async def adelete_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None, **delete_kwargs: Any
+    ) -> None:
+        """Delete nodes that have one of the ids and match; nothing without either."""
+        chosen = filter_of(filters, node_ids)
+        if chosen is not None:
+            await self._adelete(chosen)
+
+    def clear(self) -> None:
+        """Delete all nodes."""
+        self._delete({})
+
+    async def aclear(self) -> None:
+        """Delete all nodes."""
+        await self._adelete({})
+
+    def get_nodes(self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None) -> list[BaseNode]:
+        """Return nodes that have one of the ids and match, in the order of their insertion."""
+        return [node_of(point) for point in self._client.iterate(filter_of(filters, node_ids))]
+
+    async def aget_nodes(
+        self, node_ids: list[str] | None = None, filters: MetadataFilters | None = None
+    ) -> list[BaseNode]:
+        """Return nodes that have one of the ids and match, in the order of their insertion."""
+        if self._async_client is None:
+            return await asyncio.to_thread(self.get_nodes, node_ids, filters)
+        return [node_of(point) async for point in self._async_client.iterate(filter_of(filters, node_ids))]
+
+    def query(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return the nodes nearest to a vector, those that match; in the mode MMR also unlike each other."""
+        found = self._client.search(
+            _vector_of(query), self.metric, filter=filter_of_query(query), **search_of(query), **kwargs
+        )
+        return result_of(query, found.hits, self.metric)
+
+    async def aquery(self, query: VectorStoreQuery, **kwargs: Any) -> VectorStoreQueryResult:
+        """Return the nodes nearest to a vector, those that match; in the mode MMR also unlike each other."""
+        if self._async_client is None:
+            return await asyncio.to_thread(self.query, query, **kwargs)
+        found = await self._async_client.search(
+            _vector_of(query), self.metric, filter=filter_of_query(query), **search_of(query), **kwargs
+        )
+        return result_of(query, found.hits, self.metric)
+
+    def _delete(self, filter: FilterLike) -> None:
+        while self._client.delete_where(filter, everything=filter == {}).more:
+            pass
+
+    async def _adelete(self, filter: FilterLike) -> None:
+        if self._async_client is None:
+            await asyncio.to_thread(self._delete, filter)
+            return
+        while (await self._async_client.delete_where(filter, everything=filter == {})).more:
+            pass
+
+
+def _vector_of(query: VectorStoreQuery) -> list[float]:
+    if query.query_embedding is None:
+        raise ValueError("the query has no embedding")
+    return query.query_embedding

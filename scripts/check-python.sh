@@ -1,0 +1,32 @@
+#!/usr/bin/env bash
+# Checks a Python package of this repository as CI does: lint, types, tests against the service of this repository, and the
+# wheel, installed into an empty environment. The environment for development is kept until its requirements change.
+#
+#   scripts/check-python.sh DIRECTORY [DIRECTORY OF A PACKAGE OF THIS REPOSITORY THAT IT NEEDS]
+set -euo pipefail
+package=$(realpath "$1")
+needed=${2:+$(realpath "$2")}
+cd "$package"
+export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore
+python=${PYTHON:-python3}
+
+"$python" -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or later is needed: set PYTHON"'
+wanted=$(cat requirements-dev.txt <("$python" -c 'import sys; print(sys.prefix, sys.version)') | sha256sum)
+if [ "$(cat .venv/made-of 2>/dev/null || true)" != "$wanted" ]; then
+  rm -rf .venv
+  "$python" -m venv .venv
+  .venv/bin/pip install --no-deps -r requirements-dev.txt
+  echo "$wanted" > .venv/made-of
+fi
+
+.venv/bin/ruff check --quiet .
+.venv/bin/ruff format --quiet --check .
+.venv/bin/mypy --no-error-summary
+.venv/bin/pytest
+
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+.venv/bin/pip wheel --no-deps --no-build-isolation --wheel-dir "$work" "$package" ${needed:+"$needed"}
+"$python" -m venv "$work/empty"
+"$work/empty/bin/pip" install --constraint requirements-dev.txt "$work"/*.whl
+"$work/empty/bin/python" tests/use_installed.py
