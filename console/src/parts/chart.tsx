@@ -73,7 +73,7 @@ function optionsOf(
   return {
     width: element.clientWidth,
     height: heightPx,
-    padding: [10, 4, 0, 0],
+    padding: [10, 24, 0, 0],
     legend: { show: false },
     cursor: { y: false, points: { size: 7 } },
     scales: { x: { time: true }, y: { range: (_plot, _min, max) => [0, niceMax(max)] } },
@@ -102,8 +102,14 @@ function optionsOf(
   }
 }
 
-function clock(timeS: number): string {
-  return new Date(timeS * 1000).toLocaleTimeString([], { hour: '2-digit', minute: '2-digit' })
+function clock(timeS: number, stepS: number): string {
+  const seconds = stepS < 60 ? ({ second: '2-digit' } as const) : {}
+  return new Date(timeS * 1000).toLocaleTimeString([], {
+    hour: '2-digit',
+    minute: '2-digit',
+    hour12: false,
+    ...seconds,
+  })
 }
 
 /** So that the line does not touch the top, and an idle server has an axis. */

@@ -1,5 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
 import { keyNeeded, setKey } from '../state/session.ts'
 import { Button, Field } from './basics.tsx'
 import { Brand } from './navigation.tsx'
@@ -7,6 +8,8 @@ import { Brand } from './navigation.tsx'
 /** Asks for the key that the server wants. */
 export function KeyForm(): JSX.Element {
   const text = useSignal('')
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.focus(), [])
   return (
     <main class="key-page">
       <form
@@ -25,6 +28,7 @@ export function KeyForm(): JSX.Element {
         >
           {({ id, describedBy }) => (
             <input
+              ref={input}
               id={id}
               type="password"
               autocomplete="off"

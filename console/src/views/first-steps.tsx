@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { apiRoot, messageOf } from '../api/client.ts'
 import { loadSample } from '../api/sample.ts'
-import { sampleName } from '../lib/sample.ts'
+import { sampleName, samplePoints } from '../lib/sample.ts'
 import { Button, Code, Fault, Panel, Segments } from '../parts/basics.tsx'
 import { report } from '../parts/toast.tsx'
 import { isExtended } from '../state/capabilities.ts'
@@ -33,8 +33,8 @@ export function FirstSteps(): JSX.Element {
     <div class="first-steps">
       <Panel title="Try it with a sample" class="first-sample">
         <p>
-          148 named colours. Each vector is the colour's place in CIELAB, so you can see with your own eyes
-          that what is near is similar. No model is needed.
+          {samplePoints().length} named colours. Each vector is the colour's place in CIELAB, so you can see
+          with your own eyes that what is near is similar. No model is needed.
         </p>
         <Swatches />
         <Fault text={fault.value} />
@@ -81,12 +81,14 @@ const languages = [
 type Language = (typeof languages)[number][0]
 
 const examples: Readonly<Record<Language, (url: string) => string>> = {
-  curl: (url) => `curl -s ${url}/points -H 'content-type: application/json'${keyOption()} -d '{
+  curl: (url) => `curl -s ${url}/points \\
+  -H 'content-type: application/json'${keyOption()} -d '{
   "vector": [0.12, -0.5, 0.33],
   "payload": {"content_type": "Text", "content": "a small fox"}
 }'
 
-curl -s ${url}/points/search -H 'content-type: application/json'${keyOption()} -d '{
+curl -s ${url}/points/search \\
+  -H 'content-type: application/json'${keyOption()} -d '{
   "vector": [0.1, -0.4, 0.3], "similarity": "Cosine", "limit": 5
 }'`,
   typescript: (url) => `import { createHttpClient } from 'vicinal/client'

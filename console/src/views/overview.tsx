@@ -190,7 +190,7 @@ function Legend({ entries }: { readonly entries: readonly string[] }): JSX.Eleme
   )
 }
 
-const measuredOn = ['no graph yet', 'codes', 'vectors', 'exact scans'] as const
+const measuredOn = ['none yet', 'codes', 'vectors', 'exact scans'] as const
 
 function Index({ samples }: { readonly samples: Samples }): JSX.Element {
   const points = total(samples, 'vicinal_points')
