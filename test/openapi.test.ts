@@ -241,10 +241,11 @@ describe('the OpenAPI description and the server', () => {
     assert.deepEqual([...new Set(real)].sort(), listed.sort())
   })
 
-  /** Routes that are no operations of their own: HEAD beside GET, what the page loads, refusals. */
+  /** Routes that are no operations of their own: HEAD beside GET, pages and what they load, refusals. */
   function isPart(method: string, path: string): boolean {
     const refused = method !== 'post' && /\/points\/(search|batch)$/.test(path)
-    return method === 'head' || refused || (path.startsWith('/docs/') && path !== '/docs/openapi.yaml')
+    const ofPages = /^\/console(\/|$)|^\/docs\//.test(path) && path !== '/docs/openapi.yaml'
+    return method === 'head' || refused || ofPages
   }
 
   /** Sends a request and holds the answer to what the description says of it. */

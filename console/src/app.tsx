@@ -15,6 +15,7 @@ const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   overview: async () => (await import('./views/overview.tsx')).Overview,
   search: async () => (await import('./views/search.tsx')).Search,
   points: async () => (await import('./views/points.tsx')).Points,
+  map: async () => (await import('./views/map.tsx')).MapView,
   import: async () => (await import('./views/import.tsx')).Import,
   collections: async () => (await import('./views/collections.tsx')).Collections,
   snapshots: async () => (await import('./views/snapshots.tsx')).Snapshots,

@@ -2,6 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
 import { formatCompact } from '../lib/format.ts'
+import { isExtended } from '../state/capabilities.ts'
 import { collections } from '../state/collections.ts'
 import { collectionName, hrefOf, navigate, route, type ViewName } from '../state/route.ts'
 import { type Theme, theme, themes } from '../state/theme.ts'
@@ -15,6 +16,7 @@ interface Entry {
 const dataViews: readonly Entry[] = [
   { view: 'search', text: 'Search' },
   { view: 'points', text: 'Points' },
+  { view: 'map', text: 'Map' },
   { view: 'import', text: 'Import' },
 ]
 
@@ -23,6 +25,11 @@ const serverViews: readonly Entry[] = [
   { view: 'snapshots', text: 'Snapshots' },
   { view: 'settings', text: 'Settings' },
 ]
+
+/** Without the views that the server cannot serve. */
+function shownViews(): readonly Entry[] {
+  return isExtended.value ? dataViews : dataViews.filter(({ view }) => view !== 'map')
+}
 
 export function Brand(): JSX.Element {
   return (
@@ -66,7 +73,7 @@ export function Navigation(): JSX.Element {
         </ul>
         <CollectionPicker />
         <ul aria-label="Collection">
-          {dataViews.map((entry) => (
+          {shownViews().map((entry) => (
             <NavigationLink key={entry.view} {...entry} />
           ))}
         </ul>

@@ -51,7 +51,7 @@ export function AttributeTags(props: {
   )
 }
 
-function valueAt(attributes: JsonObject, path: string): JsonObject[string] | undefined {
+export function valueAt(attributes: JsonObject, path: string): JsonObject[string] | undefined {
   if (path in attributes) return attributes[path]
   const [name, ...rest] = path.split('.')
   const inner = attributes[name!]

@@ -9,6 +9,7 @@ export const viewNames = [
   'overview',
   'search',
   'points',
+  'map',
   'import',
   'collections',
   'snapshots',
