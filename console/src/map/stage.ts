@@ -24,6 +24,10 @@ const reachPx = 10
 const labelsMost = 60
 const labelWidthPx = 150
 const labelHeightPx = 18
+/** The width of a point, of the room that each would have if they were spread evenly. */
+const pointShare = 0.28
+/** Nearer than this there is only one point left to see. */
+const zoomMost = 500
 /** Labels are shown once so few points are in view. */
 const labelledPointsMost = 400
 
@@ -111,6 +115,7 @@ export class Stage {
   }
 
   #move(view: View): void {
+    if (view.scale > fit(this.#positions, this.#size).scale * zoomMost) return
     this.#isMoved = true
     this.#view = view
     this.#redraw()
@@ -123,10 +128,10 @@ export class Stage {
 
   #draw(): void {
     const size = this.#size
-    const count = this.#positions.length / 2
-    // Larger points where there are few, or where one has come near.
-    const zoomed = this.#view.scale / Math.max(1e-6, fit(this.#positions, size).scale)
-    const pointPx = Math.min(14, Math.max(2.5, (220 / Math.sqrt(count + 1)) * zoomed ** 0.3))
+    // Larger points where there is room for them, or where one has come near.
+    const roomPx = Math.sqrt((size.width * size.height) / (this.#positions.length / 2 + 1))
+    const zoomed = this.#view.scale / fit(this.#positions, size).scale
+    const pointPx = Math.min(14, Math.max(2.5, roomPx * pointShare * zoomed ** 0.3))
     this.#scatter.draw(this.#view, size, pointPx)
     this.#drawOverlay(size, pointPx)
   }
@@ -212,9 +217,9 @@ export class Stage {
       'wheel',
       (event) => {
         event.preventDefault()
-        this.#move(
-          zoomAt(this.#view, this.#size, [event.offsetX, event.offsetY], Math.exp(-event.deltaY / 400)),
-        )
+        const place: Place = [event.offsetX, event.offsetY]
+        this.#move(zoomAt(this.#view, this.#size, place, Math.exp(-event.deltaY / 400)))
+        this.#hover(this.#near(place))
       },
       { signal, passive: false },
     )
