@@ -121,10 +121,13 @@ export async function storeGlosses(
   return point_ids
 }
 
+/** Playwright hides the caret with an inline style, which the policy of the page forbids. */
+export const pictureOptions = { caret: 'initial' } as const
+
 /** Keeps a picture of a page, where one is asked for: `CONSOLE_SCREENSHOTS` names the directory. */
 export async function keepScreenshot(page: Page, name: string): Promise<void> {
   const directory = process.env.CONSOLE_SCREENSHOTS
   if (directory === undefined) return
   mkdirSync(directory, { recursive: true })
-  await page.screenshot({ path: join(directory, `${name}.png`) })
+  await page.screenshot({ ...pictureOptions, path: join(directory, `${name}.png`) })
 }

@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it, type TestContext } from 'node:test'
 import type { Locator } from 'playwright-core'
-import { type ConsoleBrowser, glosses, keepScreenshot, missingChromium, startConsole } from './browser.ts'
+import {
+  type ConsoleBrowser,
+  glosses,
+  keepScreenshot,
+  missingChromium,
+  pictureOptions,
+  startConsole,
+} from './browser.ts'
 
 const kinds = ['noun', 'verb', 'adjective'] as const
 const stored = glosses(240)
@@ -63,7 +70,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.getByRole('button', { name: 'Add filter' }).click()
     await page.getByLabel('Attribute').fill('length')
     await page.getByLabel('Comparison').selectOption('$gte')
-    await page.getByLabel('Value').fill('100')
+    await page.getByRole('textbox', { name: 'Value' }).fill('100')
     await page.getByRole('button', { name: 'Add', exact: true }).last().click()
     const long = stored.filter(({ text }) => text.length >= 100).length
     await page.getByText(`${long} points match`).waitFor()
@@ -171,7 +178,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
 
 /** How many different colours a canvas shows, as its picture has them. */
 async function coloursOf(canvas: Locator): Promise<number> {
-  const png = (await canvas.screenshot()).toString('base64')
+  const png = (await canvas.screenshot(pictureOptions)).toString('base64')
   return await canvas.evaluate(async (_element, data) => {
     const image = new Image()
     image.src = `data:image/png;base64,${data}`

@@ -55,9 +55,8 @@ export function Selection(props: {
   if (only === undefined) {
     return <p class="muted">Point at a dot to read it. Hold Shift and drag to choose many.</p>
   }
-  if (shown.length === 1) {
-    const point = points[only]
-    if (point === undefined) return <></>
+  const point = points[only]
+  if (shown.length === 1 && point !== undefined) {
     return (
       <section class="map-point">
         <PointContent payload={point.payload} />
