@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useId } from 'preact/hooks'
+import { useEffect, useId, useRef } from 'preact/hooks'
 import type { JsonObject } from '../api/types.ts'
 import {
   chipsOf,
@@ -148,29 +148,27 @@ function FilterJson(props: {
 }): JSX.Element {
   const text = useSignal(jsonText(props.filter))
   const fault = useSignal<string | undefined>(undefined)
-  // What the chips changed comes here; what is typed here has gone there already.
+  const written = JSON.stringify(props.filter)
+  /** The filter that this text stands for. Decided while rendering, as more may be typed before an effect runs. */
+  const known = useRef(written)
+  const isFromOutside = written !== known.current
   useEffect(() => {
-    const parsed = parseFilter(text.peek())
-    const isSame = 'filter' in parsed && JSON.stringify(parsed.filter) === JSON.stringify(props.filter)
-    if (!isSame) {
-      text.value = jsonText(props.filter)
-      fault.value = undefined
-    }
-  }, [props.filter])
+    if (!isFromOutside) return
+    known.current = written
+    text.value = jsonText(props.filter)
+    fault.value = undefined
+  }, [written])
+  const change = (typed: string): void => {
+    text.value = typed
+    const parsed = parseFilter(typed)
+    fault.value = 'fault' in parsed ? parsed.fault : undefined
+    if ('fault' in parsed || JSON.stringify(parsed.filter) === known.current) return
+    known.current = JSON.stringify(parsed.filter)
+    props.onChange(parsed.filter)
+  }
   return (
     <div class="filter-json">
-      <JsonEditor
-        label="Filter as JSON"
-        text={text.value}
-        onChange={(typed) => {
-          text.value = typed
-          const parsed = parseFilter(typed)
-          fault.value = 'fault' in parsed ? parsed.fault : undefined
-          if ('filter' in parsed && JSON.stringify(parsed.filter) !== JSON.stringify(props.filter)) {
-            props.onChange(parsed.filter)
-          }
-        }}
-      />
+      <JsonEditor label="Filter as JSON" text={text.value} onChange={change} />
       {fault.value !== undefined && <p class="hint fault">{fault.value}</p>}
     </div>
   )

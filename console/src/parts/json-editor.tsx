@@ -12,6 +12,9 @@ export function JsonEditor(props: {
   const editor = useRef<OpenEditor | undefined>(undefined)
   const current = useRef(props)
   current.current = props
+  /** What the editor said last. Decided while rendering: by the time of an effect, more may have been typed. */
+  const reported = useRef(props.text)
+  const isFromOutside = props.text !== reported.current
   useEffect(() => {
     let isGone = false
     import('./code-mirror.ts').then(({ openEditor }) => {
@@ -19,7 +22,10 @@ export function JsonEditor(props: {
       editor.current = openEditor(place.current!, {
         text: current.current.text,
         label: current.current.label,
-        onChange: (text) => current.current.onChange(text),
+        onChange: (text) => {
+          reported.current = text
+          current.current.onChange(text)
+        },
       })
     })
     return () => {
@@ -28,8 +34,9 @@ export function JsonEditor(props: {
     }
   }, [])
   useEffect(() => {
-    if (editor.current !== undefined && editor.current.text() !== props.text)
-      editor.current.setText(props.text)
+    if (!isFromOutside) return
+    reported.current = props.text
+    editor.current?.setText(props.text)
   }, [props.text])
   return <div ref={place} class="json-editor" />
 }
