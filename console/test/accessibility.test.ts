@@ -13,13 +13,37 @@ interface Violation {
   readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
 }
 
+/** An address, and what to do until the page is as it shall be judged. */
+type Opened = readonly [hash: string, ready: (page: Page) => Promise<void>]
+
+/** Of a server that has attributes, filters and lists. */
+const withFilters: readonly Opened[] = [
+  [
+    '#/points?filter={"$content_type":"Text"}',
+    async (page) => {
+      await page.getByText('points match').waitFor()
+      await page.getByRole('button', { name: 'Add', exact: true }).click()
+      await page.getByRole('button', { name: 'JSON' }).click()
+      await page.getByLabel('Filter as JSON').waitFor()
+    },
+  ],
+  ['#/map', async (page) => page.getByRole('button', { name: 'Draw again' }).waitFor()],
+]
+
 describe('the pages of the console', { skip: missingChromium }, () => {
   let console: ConsoleBrowser
   let id: string
+  let hasFilters: boolean
 
   before(async () => {
     console = await startConsole()
     id = (await storeGlosses(console.service, glosses(40)))[0]!
+    const answer = await fetch(`${console.service.httpUrl}/points/count`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    })
+    hasFilters = answer.ok
   })
 
   after(async () => {
@@ -28,7 +52,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
 
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`have no fault that axe-core finds, in ${colorScheme} colours`, async () => {
-      const opened: readonly (readonly [string, (page: Page) => Promise<void>])[] = [
+      const opened: readonly Opened[] = [
         ['#/', async (page) => page.getByText('Everything is in order.').waitFor()],
         [`#/search?id=${id}`, async (page) => page.locator('.result').first().waitFor()],
         [`#/points?id=${id}`, async (page) => page.locator('.vector-strip').waitFor()],
@@ -37,6 +61,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
         ['#/collections', async (page) => page.getByRole('row', { name: /default/ }).waitFor()],
         ['#/collections', async (page) => page.getByRole('button', { name: 'Create collection' }).click()],
         ['#/snapshots', async (page) => page.locator('.snapshot-list').waitFor()],
+        ...(hasFilters ? withFilters : []),
         ['#/settings', async (page) => page.getByText('Running since').waitFor()],
       ]
       for (const [hash, ready] of opened) {
