@@ -1,6 +1,6 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useMemo } from 'preact/hooks'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { apiRoot, messageOf } from '../api/client.ts'
 import { somePoint } from '../api/points.ts'
 import { metrics } from '../lib/distance.ts'
@@ -215,18 +215,7 @@ function QueryPanel(props: {
             </select>
           )}
         </Field>
-        <Field label="Limit">
-          {({ id }) => (
-            <input
-              id={id}
-              type="number"
-              min={1}
-              max={maxLimit}
-              value={query.limit}
-              onChange={(event) => replaceParams({ limit: event.currentTarget.value })}
-            />
-          )}
-        </Field>
+        <Field label="Limit">{({ id }) => <LimitInput id={id} limit={query.limit} />}</Field>
       </div>
       <EfSlider query={query} />
       {isExtended.value && (
@@ -241,6 +230,29 @@ function QueryPanel(props: {
       )}
       <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />
     </Panel>
+  )
+}
+
+/** Keeps what is typed, also while it is no limit yet. */
+function LimitInput({ id, limit }: { readonly id: string; readonly limit: number }): JSX.Element {
+  const typed = useSignal(String(limit))
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    if (document.activeElement !== input.current) typed.value = String(limit)
+  }, [limit])
+  return (
+    <input
+      ref={input}
+      id={id}
+      type="number"
+      min={1}
+      max={maxLimit}
+      value={typed.value}
+      onInput={(event) => {
+        typed.value = event.currentTarget.value
+        replaceParams({ limit: typed.value })
+      }}
+    />
   )
 }
 
