@@ -66,7 +66,7 @@ function logical(key: string, text: string): Chip {
 }
 
 /** An object of operators, and not a value such as {"$date": …}. */
-function isTest(value: JsonValue): value is JsonObject {
+export function isTest(value: JsonValue): value is JsonObject {
   if (!isObject(value)) return false
   const keys = Object.keys(value)
   return keys.length > 0 && keys.every((key) => key.startsWith('$') && key !== '$date' && key !== '$geo')

@@ -31,6 +31,7 @@ describe('a query as code', () => {
     assert.match(snippet('typescript', other, true), /authorization/)
     assert.match(snippet('grpc', other, true), /-H 'collection: books'/)
     assert.match(snippet('grpc', other, true), /"near_id"/)
+    assert.match(snippet('grpc', other, true), /"path":"name"/)
   })
 
   it('is JSON in the parts that are JSON', () => {

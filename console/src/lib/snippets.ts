@@ -1,5 +1,6 @@
 import type { JsonObject } from '../api/types.ts'
 import type { Metric } from './distance.ts'
+import { filterMessage } from './filter-message.ts'
 import { isEmptyFilter } from './filters.ts'
 import { vectorPreview } from './vector-text.ts'
 
@@ -68,9 +69,6 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
     ].join('\n'),
   grpc: (query, text) =>
     [
-      ...(isEmptyFilter(query.filter)
-        ? []
-        : ['# Add the filter as a message: see Filter in vectordb.proto.']),
       `grpcurl -plaintext -H "authorization: $KEY" \\`,
       ...(query.collection === 'default' ? [] : [`  -H 'collection: ${query.collection}' \\`]),
       `  -d '{`,
@@ -95,7 +93,7 @@ function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   ]
 }
 
-/** JSON of protobuf. Its filters are trees of messages, so conditions are left to the reader where there are any. */
+/** JSON of protobuf. */
 function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
   return [
@@ -105,6 +103,9 @@ function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
     ['similarity', JSON.stringify(query.metric)],
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
+    ...(isEmptyFilter(query.filter)
+      ? []
+      : [['filter', JSON.stringify(filterMessage(query.filter))] as const]),
     ...(query.withPayload ? [['include', '{"distance": true, "payload": true}'] as const] : []),
   ]
 }
