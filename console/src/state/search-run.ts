@@ -8,6 +8,8 @@ export interface Try {
   /** 0 for the server's default. */
   readonly ef: number
   readonly tookMs: number
+  /** Whether the server measured it; otherwise the way to the browser is part of it. */
+  readonly onServer: boolean
   readonly recall: number | undefined
 }
 
@@ -41,7 +43,7 @@ export class SearchRun {
       this.fault.value = undefined
       const recall = compare ? await this.#recallOf(output, question, { ...input, signal }) : undefined
       if (signal.aborted) return
-      this.#note({ ef: input.ef ?? 0, tookMs: output.tookMs, recall })
+      this.#note({ ef: input.ef ?? 0, ...timeOf(output), recall })
     } catch (error) {
       if (isAbort(error) || running.signal.aborted) return
       this.output.value = undefined
@@ -69,4 +71,12 @@ export class SearchRun {
     const others = this.tries.value.filter(({ ef }) => ef !== made.ef)
     this.tries.value = [...others.slice(1 - keptTries), made].sort((a, b) => a.ef - b.ef)
   }
+}
+
+/** What the search itself took, where the server says it. */
+function timeOf({ tookMs, profile }: SearchOutput): Pick<Try, 'tookMs' | 'onServer'> {
+  const searchUs = profile?.search_us
+  return typeof searchUs === 'number'
+    ? { tookMs: searchUs / 1000, onServer: true }
+    : { tookMs, onServer: false }
 }

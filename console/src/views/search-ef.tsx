@@ -56,7 +56,7 @@ export function Tries({
       <thead>
         <tr>
           <th scope="col">ef</th>
-          <th scope="col">Time in this browser</th>
+          <th scope="col">{tries.every(({ onServer }) => onServer) ? 'Search' : 'Round trip'}</th>
           {hasRecall && (
             <th scope="col" class="right">
               Recall

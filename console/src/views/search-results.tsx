@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import type { SearchOutput } from '../api/points.ts'
 import type { Hit, Profile } from '../api/types.ts'
 import { testedPaths } from '../lib/filters.ts'
-import { formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
+import { formatCount, formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
 import { CopyButton, Empty, Panel, Segments } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
@@ -144,11 +144,17 @@ function ProfileText({ profile }: { readonly profile: Profile }): JSX.Element {
       <dl class="facts">
         {Object.entries(figures).map(([name, value]) => (
           <div key={name}>
-            <dt>{name.replaceAll('_', ' ')}</dt>
-            <dd class="number">{value}</dd>
+            <dt>{name.replace(/_us$/, '').replaceAll('_', ' ')}</dt>
+            <dd class="number">{figureText(name, value)}</dd>
           </div>
         ))}
       </dl>
     </details>
   )
+}
+
+function figureText(name: string, value: string | number | undefined): string {
+  if (typeof value !== 'number') return value ?? ''
+  if (name.endsWith('_us')) return formatMs(value / 1000)
+  return Number.isInteger(value) ? formatCount(value) : String(Number(value.toPrecision(4)))
 }
