@@ -31,8 +31,12 @@ export function App(): JSX.Element {
 }
 
 function Console(): JSX.Element {
+  // A view that does not know what the server can do would show one thing and then another.
+  const isReady = useSignal(false)
   useEffect(() => {
-    detectCapabilities()
+    detectCapabilities().then(() => {
+      isReady.value = true
+    })
     loadCollections()
     const timer = setInterval(() => {
       if (document.visibilityState === 'visible') loadCollections()
@@ -50,7 +54,7 @@ function Console(): JSX.Element {
       </button>
       <Navigation />
       <main id="main" tabIndex={-1}>
-        <View name={route.value.view} />
+        {isReady.value && <View name={route.value.view} />}
       </main>
       <Toasts />
     </div>

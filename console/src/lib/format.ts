@@ -7,7 +7,7 @@ export function formatCount(value: number): string {
 
 /** A number for a narrow place: 1.2M. */
 export function formatCompact(value: number): string {
-  return value < 10_000 ? whole.format(value) : compact.format(value)
+  return value < 100_000 ? whole.format(value) : compact.format(value)
 }
 
 /** A rate, with a fraction only where it says something. */

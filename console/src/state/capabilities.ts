@@ -12,6 +12,7 @@ export async function detectCapabilities(): Promise<void> {
     await call('POST', `${collectionPath('default')}/points/count`, { body: {} })
     isExtended.value = true
   } catch (error) {
-    if (error instanceof ApiError && [404, 405].includes(error.status)) isExtended.value = false
+    // Of another error every view tells for itself: it asks the same server.
+    isExtended.value = error instanceof ApiError && ![404, 405].includes(error.status)
   }
 }
