@@ -63,6 +63,8 @@ async function openPage(
     colorScheme,
     reducedMotion: 'reduce',
   })
+  // Only reached when something is wrong: waits end as soon as what they wait for is there.
+  context.setDefaultTimeout(120_000)
   await keepOffline(context, service.httpUrl, faults)
   const page = await context.newPage()
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message))

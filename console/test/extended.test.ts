@@ -154,7 +154,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
   it('colour a map of the collection', async (test) => {
     if (!needsAttributes(test)) return
     const page = await console.open('#/map?colour=kind')
-    await page.getByRole('button', { name: 'Draw again' }).waitFor({ timeout: 60_000 })
+    await page.getByRole('button', { name: 'Draw again' }).waitFor()
     await page.locator('.map-legend').getByText('noun').waitFor()
     await keepScreenshot(page, 'map')
     assert.ok((await coloursOf(page.locator('.map-canvas canvas').first())) >= 2)
