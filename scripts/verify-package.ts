@@ -72,6 +72,7 @@ async function useService(): Promise<void> {
     assert.match(vicinal('query', '--vector-file', query, ...connection), /whale/)
     assert.match(vicinal('stats', '--http', http), /points +2046/)
     assert.match(await (await fetch(`${http}/docs/openapi.yaml`)).text(), /^openapi: 3/)
+    assert.match(await (await fetch(`${http}/console/`)).text(), /src="\.\/assets\/index-/)
     assert.match(client(grpc, http), /whale/)
   } finally {
     service.kill('SIGTERM')

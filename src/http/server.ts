@@ -33,6 +33,7 @@ import type { RefusedKeys } from '../base/refused-keys.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { Connections } from './connections.ts'
+import { addConsole, consolePath, isConsole } from './console.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import type { FieldNotes } from './ignored-fields.ts'
@@ -45,7 +46,7 @@ export interface HttpServerOptions {
   readonly context: ApiContext
   readonly host: string
   readonly port: number
-  /** Required on everything except health, readiness, the start page and the docs; undefined leaves HTTP open. */
+  /** Required on everything except health, readiness, the start page, the docs and the console; undefined leaves HTTP open. */
   readonly keys: Keyring | undefined
   /** Further host names by which an open server on loopback may be called. */
   readonly allowedHosts: readonly string[]
@@ -65,7 +66,7 @@ const openApiPath = fileURLToPath(new URL('./openapi.yaml', import.meta.url))
 const openApiText = readFileSync(openApiPath, 'utf8')
 
 /**
- * Serves the operations over HTTP/JSON, with health, readiness, metrics and the docs.
+ * Serves the operations over HTTP/JSON, with health, readiness, metrics, the docs and the console.
  *
  *   request ─> key ─> route ─> content type, size, memory ─> JSON ─> operation ─> answer
  *               │       │        │                           │         └ the reason's status
@@ -117,6 +118,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addSnapshots(app, options)
   addPages(app, options)
   await addDocs(app)
+  await addConsole(app)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
   return {
@@ -255,10 +257,10 @@ function misdirected(): DatabaseError {
 
 /** Routes that never need a key. */
 function isOpen(route: string): boolean {
-  return openPages.includes(route) || route.startsWith('/docs/')
+  return openPages.includes(route) || route.startsWith('/docs/') || isConsole(route)
 }
 
-const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml']
+const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml', consolePath]
 
 /** The error for a request without a route: 405 if the path has other methods, 404 otherwise. */
 function notRouted(request: FastifyRequest, reply: FastifyReply): DatabaseError {

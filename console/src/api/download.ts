@@ -1,0 +1,62 @@
+import { send } from './client.ts'
+
+export interface DownloadOptions {
+  readonly suggestedName: string
+  readonly signal: AbortSignal
+  readonly onProgress: (receivedBytes: number) => void
+}
+
+/** Where a browser can write to a file as it comes, as the File System Access API has it. */
+interface FilePicker {
+  showSaveFilePicker?(options: { readonly suggestedName: string }): Promise<{
+    readonly name: string
+    createWritable(): Promise<WritableStream<Uint8Array>>
+  }>
+}
+
+/**
+ * Saves an answer to a file. A link cannot: it would send no key. Browsers that can write to a file do it while the
+ * answer comes; others hold it as a Blob first, which they keep on disk if it is large.
+ *
+ * @returns the name of the file
+ */
+export async function download(path: string, options: DownloadOptions): Promise<string> {
+  const picker = (globalThis as FilePicker).showSaveFilePicker
+  // Asked first: a browser allows it only right after a click.
+  const file = await picker?.call(globalThis, { suggestedName: options.suggestedName })
+  const response = await send('POST', path, { signal: options.signal })
+  const body = response.body!.pipeThrough(counting(options.onProgress))
+  if (file !== undefined) {
+    await body.pipeTo(await file.createWritable(), { signal: options.signal })
+    return file.name
+  }
+  const name = nameIn(response) ?? options.suggestedName
+  save(await new Response(body).blob(), name)
+  return name
+}
+
+function counting(
+  onProgress: (bytes: number) => void,
+): TransformStream<Uint8Array<ArrayBuffer>, Uint8Array<ArrayBuffer>> {
+  let received = 0
+  return new TransformStream({
+    transform(chunk, controller) {
+      received += chunk.length
+      onProgress(received)
+      controller.enqueue(chunk)
+    },
+  })
+}
+
+function nameIn(response: Response): string | undefined {
+  return /filename="([^"]+)"/.exec(response.headers.get('content-disposition') ?? '')?.[1]
+}
+
+function save(blob: Blob, name: string): void {
+  const link = document.createElement('a')
+  link.href = URL.createObjectURL(blob)
+  link.download = name
+  link.click()
+  // The browser has begun to read it by then.
+  setTimeout(() => URL.revokeObjectURL(link.href), 60_000)
+}

@@ -1,0 +1,53 @@
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const compact = new Intl.NumberFormat('en', { notation: 'compact', maximumFractionDigits: 1 })
+
+export function formatCount(value: number): string {
+  return whole.format(value)
+}
+
+/** A number for a narrow place: 1.2M. */
+export function formatCompact(value: number): string {
+  return value < 100_000 ? whole.format(value) : compact.format(value)
+}
+
+/** A rate, with a fraction only where it says something. */
+export function formatRate(value: number): string {
+  if (value > 0 && value < 10) return value.toFixed(1)
+  return formatCompact(value)
+}
+
+const byteUnits = ['B', 'KiB', 'MiB', 'GiB', 'TiB', 'PiB'] as const
+
+export function formatBytes(bytes: number): string {
+  let unit = 0
+  let value = bytes
+  while (value >= 1024 && unit < byteUnits.length - 1) {
+    value /= 1024
+    unit++
+  }
+  const digits = unit === 0 || value >= 100 ? 0 : 1
+  return `${value.toFixed(digits)} ${byteUnits[unit]}`
+}
+
+export function formatMs(ms: number): string {
+  if (ms < 1) return `${ms.toFixed(2)} ms`
+  if (ms < 100) return `${ms.toFixed(1)} ms`
+  if (ms < 10_000) return `${whole.format(ms)} ms`
+  return `${(ms / 1000).toFixed(1)} s`
+}
+
+/** Four significant digits, without trailing zeros: enough to compare results by eye. */
+export function formatDistance(distance: number): string {
+  if (distance === 0) return '0'
+  if (distance < 1e-4 || distance >= 1e6) return distance.toExponential(2)
+  return String(Number(distance.toPrecision(4)))
+}
+
+export function plural(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`
+}
+
+/** The first group of a UUID: enough to recognize a point in a list. */
+export function shortId(id: string): string {
+  return id.slice(0, 8)
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { type QueryToShow, snippet } from './snippets.ts'
+
+const query: QueryToShow = {
+  url: 'http://127.0.0.1:3000',
+  collection: 'default',
+  needsKey: false,
+  near: { vector: [0.1, 0.2, 0.3, 0.4, 0.5] },
+  metric: 'Cosine',
+  limit: 5,
+  ef: 64,
+  filter: { name: "it's", new: true },
+  withPayload: true,
+}
+
+describe('a query as code', () => {
+  it('is shown with a few numbers and copied with all', () => {
+    assert.match(snippet('curl', query, false), /\[0\.1, 0\.2, 0\.3, 0\.4, … 5 numbers\]/)
+    assert.match(snippet('curl', query, true), /"vector": \[0\.1,0\.2,0\.3,0\.4,0\.5\]/)
+  })
+
+  it('quotes for the shell, and has the words of Python', () => {
+    assert.match(snippet('curl', query, true), /"filter": \{"name":"it'\\''s","new":true\}/)
+    assert.match(snippet('python', query, true), /"filter": \{"name":"it's","new":True\}/)
+  })
+
+  it('names the collection, the key and the point where there are any', () => {
+    const other = { ...query, collection: 'books', needsKey: true, near: { id: 'an-id' } } as const
+    assert.match(snippet('curl', other, true), /3000\/collections\/books\/points\/search/)
+    assert.match(snippet('typescript', other, true), /authorization/)
+    assert.match(snippet('grpc', other, true), /-H 'collection: books'/)
+    assert.match(snippet('grpc', other, true), /"near_id"/)
+    assert.match(snippet('grpc', other, true), /"path":"name"/)
+  })
+
+  it('is JSON in the parts that are JSON', () => {
+    const [, body] = /-d '(\{.*\})'/s.exec(snippet('curl', { ...query, filter: {} }, true))!
+    assert.equal((JSON.parse(body!) as { readonly ef: number }).ef, 64)
+  })
+})

@@ -1,0 +1,121 @@
+import type { JsonObject } from '../api/types.ts'
+import type { Metric } from './distance.ts'
+import { filterMessage } from './filter-message.ts'
+import { isEmptyFilter } from './filters.ts'
+import { vectorPreview } from './vector-text.ts'
+
+/** A query as a program would send it, in several languages. */
+
+export interface QueryToShow {
+  readonly url: string
+  readonly collection: string
+  readonly needsKey: boolean
+  readonly near: { readonly id: string } | { readonly vector: readonly number[] }
+  readonly metric: Metric
+  readonly limit: number
+  readonly ef: number | undefined
+  readonly filter: JsonObject
+  readonly withPayload: boolean
+}
+
+export const languages = [
+  ['curl', 'curl'],
+  ['typescript', 'TypeScript'],
+  ['python', 'Python'],
+  ['grpc', 'gRPC'],
+] as const
+export type Language = (typeof languages)[number][0]
+
+/** @param full all numbers of the vector, to be copied; otherwise a few, to be read */
+export function snippet(language: Language, query: QueryToShow, full: boolean): string {
+  return writers[language](query, (vector) => (full ? JSON.stringify(vector) : vectorPreview(vector)))
+}
+
+type VectorText = (vector: readonly number[]) => string
+type Field = readonly [name: string, json: string]
+
+const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) => string>> = {
+  curl: (query, text) =>
+    [
+      `curl -s ${query.url}${path(query)}/search \\`,
+      ...(query.needsKey ? [`  -H "authorization: $KEY" \\`] : []),
+      `  -H 'content-type: application/json' -d '{`,
+      `${inner(fields(query, text), '    ').replaceAll("'", "'\\''")}`,
+      `  }'`,
+    ].join('\n'),
+  typescript: (query, text) =>
+    [
+      `const response = await fetch('${query.url}${path(query)}/search', {`,
+      `  method: 'POST',`,
+      `  headers: { 'content-type': 'application/json'${query.needsKey ? ', authorization: process.env.KEY!' : ''} },`,
+      `  body: JSON.stringify({`,
+      inner(fields(query, text), '    '),
+      `  }),`,
+      `})`,
+      `if (!response.ok) throw new Error(await response.text())`,
+      `const { ${query.withPayload ? 'hits' : 'results'} } = await response.json()`,
+    ].join('\n'),
+  python: (query, text) =>
+    [
+      `import os, requests`,
+      ``,
+      `response = requests.post('${query.url}${path(query)}/search',`,
+      ...(query.needsKey ? [`    headers={'authorization': os.environ['KEY']},`] : []),
+      `    json={`,
+      pythonLiterals(inner(fields(query, text), '        ')),
+      `    })`,
+      `response.raise_for_status()`,
+      `${query.withPayload ? 'hits' : 'ids'} = response.json()['${query.withPayload ? 'hits' : 'results'}']`,
+    ].join('\n'),
+  grpc: (query, text) =>
+    [
+      `grpcurl -plaintext -H "authorization: $KEY" \\`,
+      ...(query.collection === 'default' ? [] : [`  -H 'collection: ${query.collection}' \\`]),
+      `  -d '{`,
+      inner(grpcFields(query, text), '    ').replaceAll("'", "'\\''"),
+      `  }' ${new URL(query.url).hostname}:50051 vectordb.VectorDB/SearchPoints`,
+    ].join('\n'),
+}
+
+function path({ collection }: QueryToShow): string {
+  return collection === 'default' ? '/points' : `/collections/${encodeURIComponent(collection)}/points`
+}
+
+function fields(query: QueryToShow, text: VectorText): readonly Field[] {
+  const { near } = query
+  return [
+    'id' in near ? ['id', JSON.stringify(near.id)] : ['vector', text(near.vector)],
+    ['similarity', JSON.stringify(query.metric)],
+    ['limit', String(query.limit)],
+    ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
+    ...(isEmptyFilter(query.filter) ? [] : [['filter', JSON.stringify(query.filter)] as const]),
+    ...(query.withPayload ? [['include', '{"distance": true, "payload": true}'] as const] : []),
+  ]
+}
+
+/** JSON of protobuf. */
+function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
+  const { near } = query
+  return [
+    'id' in near
+      ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
+      : ['query_vector', `{"values": ${text(near.vector)}}`],
+    ['similarity', JSON.stringify(query.metric)],
+    ['limit', String(query.limit)],
+    ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
+    ...(isEmptyFilter(query.filter)
+      ? []
+      : [['filter', JSON.stringify(filterMessage(query.filter))] as const]),
+    ...(query.withPayload ? [['include', '{"distance": true, "payload": true}'] as const] : []),
+  ]
+}
+
+function inner(list: readonly Field[], indent: string): string {
+  return list.map(([name, json]) => `${indent}"${name}": ${json}`).join(',\n')
+}
+
+/** true, false and null outside of strings. */
+function pythonLiterals(text: string): string {
+  const words: Readonly<Record<string, string>> = { true: 'True', false: 'False', null: 'None' }
+  return text.replace(/"(?:[^"\\]|\\.)*"|\b(?:true|false|null)\b/g, (found) => words[found] ?? found)
+}

@@ -1,0 +1,41 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { distance } from './distance.ts'
+import { parseVector, vectorPreview, vectorText } from './vector-text.ts'
+
+describe('a pasted vector', () => {
+  it('may be JSON, an object with one, or numbers with any separators', () => {
+    for (const text of [
+      '[1, -2.5, 3e-2]',
+      '1,-2.5,0.03',
+      '1 -2.5\n 0.03',
+      '(1; -2.5; 0.03)',
+      '{"vector":[1,-2.5,0.03]}',
+    ]) {
+      assert.deepEqual(parseVector(text), { vector: [1, -2.5, 0.03] }, text)
+    }
+  })
+
+  it('is refused with the place of the fault', () => {
+    assert.deepEqual(parseVector('1, x, 3'), { fault: 'Number 2 is not a number: x' })
+    assert.deepEqual(parseVector('1, NaN'), { fault: 'Number 2 is not a number: NaN' })
+    for (const text of ['', '[]', '{"a":1}', '{"vector":']) assert.ok('fault' in parseVector(text), text)
+  })
+
+  it('keeps its numbers when it is written and read again', () => {
+    const vector = [0.1, -1 / 3, 1e-30, 123456789]
+    assert.deepEqual(parseVector(vectorText(vector)), { vector })
+    assert.equal(vectorPreview(vector, 2), '[0.1, -0.3333, … 4 numbers]')
+  })
+})
+
+describe('distances', () => {
+  it('are those that the API defines', () => {
+    assert.equal(distance('Euclidean', [0, 0], [3, 4]), 5)
+    assert.equal(distance('Manhattan', [0, 0], [3, -4]), 7)
+    assert.equal(distance('Hamming', [1, 0, 2], [1, -0, 3]), 1)
+    assert.equal(distance('Cosine', [1, 0], [0, 2]), 1)
+    assert.equal(distance('Cosine', [0, 0], [0, 2]), 1)
+    assert.equal(distance('Cosine', [0.1, 0.7], [0.1, 0.7]), 0)
+  })
+})

@@ -1,0 +1,225 @@
+/**
+ * A picture of points in the plane, from their nearest neighbours alone: UMAP (McInnes, Healy, Melville 2018), which
+ * draws neighbours together and pushes random others apart.
+ *
+ * Departures from the paper: neighbours outside of the sample are left out; the start is a power iteration of two
+ * vectors and not an eigensolver; random numbers have a fixed seed, so that the same points give the same picture.
+ */
+
+/** `k` neighbours of each point by number, -1 where there are fewer, with their distances. */
+export interface Neighbours {
+  readonly count: number
+  readonly k: number
+  readonly ids: Int32Array
+  readonly distances: Float32Array
+}
+
+/** Pairs of neighbours, each once, with how much they belong together: 0 to 1. */
+export interface Pairs {
+  readonly from: Int32Array
+  readonly to: Int32Array
+  readonly weight: Float32Array
+}
+
+/** The paper's curve for a least distance of 0.1 in the picture. */
+const a = 1.577
+const b = 0.895
+const negatives = 5
+const startRadius = 10
+const powerSteps = 80
+/** The paper's limit of one step, so that no point is thrown out of the picture. */
+const stepMax = 4
+
+export function pairsOf(neighbours: Neighbours): Pairs {
+  const { count, k, ids } = neighbours
+  const membership = membershipOf(neighbours)
+  const from: number[] = []
+  const to: number[] = []
+  const weight: number[] = []
+  for (let point = 0; point < count; point++) {
+    for (let place = 0; place < k; place++) {
+      const other = ids[point * k + place]!
+      if (other < 0) continue
+      const back = placeOf(neighbours, other, point)
+      // If both name each other, the lower one adds the pair.
+      if (back >= 0 && other < point) continue
+      const mine = membership[point * k + place]!
+      const theirs = back < 0 ? 0 : membership[back]!
+      from.push(point)
+      to.push(other)
+      weight.push(mine + theirs - mine * theirs)
+    }
+  }
+  return { from: Int32Array.from(from), to: Int32Array.from(to), weight: Float32Array.from(weight) }
+}
+
+/** Where `other` is in the list of `point`, or -1. */
+function placeOf({ k, ids }: Neighbours, point: number, other: number): number {
+  for (let place = point * k; place < (point + 1) * k; place++) if (ids[place] === other) return place
+  return -1
+}
+
+/** How much each neighbour belongs to its point: 1 for the nearest, falling so that the sums are the same for all. */
+function membershipOf({ count, k, ids, distances }: Neighbours): Float32Array {
+  const membership = new Float32Array(count * k)
+  for (let point = 0; point < count; point++) {
+    const start = point * k
+    const nearest = nearestIn(start)
+    // Of those that are there: some may be outside of the sample.
+    const target = Math.log2(foundIn(start) + 1)
+    const near = (place: number, sigma: number): number =>
+      Math.exp(-Math.max(0, distances[place]! - nearest) / sigma)
+    const sumFor = (sigma: number): number => {
+      let sum = 0
+      for (let place = start; place < start + k; place++) if (ids[place]! >= 0) sum += near(place, sigma)
+      return sum
+    }
+    let low = 0
+    let high = 1
+    while (sumFor(high) < target && high < 1e12) high *= 2
+    for (let step = 0; step < 40; step++) {
+      const middle = (low + high) / 2
+      if (sumFor(middle) < target) low = middle
+      else high = middle
+    }
+    for (let place = start; place < start + k; place++) {
+      if (ids[place]! >= 0) membership[place] = near(place, Math.max(high, 1e-12))
+    }
+  }
+  return membership
+
+  function foundIn(start: number): number {
+    let found = 0
+    for (let place = start; place < start + k; place++) if (ids[place]! >= 0) found++
+    return found
+  }
+
+  function nearestIn(start: number): number {
+    let least = Number.POSITIVE_INFINITY
+    for (let place = start; place < start + k; place++)
+      if (ids[place]! >= 0) least = Math.min(least, distances[place]!)
+    return least
+  }
+}
+
+/** Where the points begin: the two slowest vibrations of the graph of neighbours, and a little noise. */
+export function startOf(count: number, pairs: Pairs, random: () => number): Float32Array {
+  const degree = new Float64Array(count).fill(1e-9)
+  for (let pair = 0; pair < pairs.from.length; pair++) {
+    degree[pairs.from[pair]!]! += pairs.weight[pair]!
+    degree[pairs.to[pair]!]! += pairs.weight[pair]!
+  }
+  const constant = normalized(degree.map(Math.sqrt))
+  const found: Float64Array[] = [constant]
+  for (let axis = 0; axis < 2; axis++) {
+    let vector = normalized(Float64Array.from({ length: count }, () => random() - 0.5))
+    for (let step = 0; step < powerSteps; step++) {
+      vector = spread(vector, pairs, degree)
+      for (const other of found) removePart(vector, other)
+      vector = normalized(vector)
+    }
+    found.push(vector)
+  }
+  const positions = new Float32Array(count * 2)
+  for (let axis = 0; axis < 2; axis++) {
+    const vector = found[axis + 1]!
+    const largest = vector.reduce((most, value) => Math.max(most, Math.abs(value)), 1e-12)
+    for (let point = 0; point < count; point++) {
+      positions[point * 2 + axis] = (vector[point]! / largest) * startRadius + (random() - 0.5)
+    }
+  }
+  return positions
+}
+
+/** One step of the power iteration: half stays, half goes to the neighbours, so that no vibration changes its sign. */
+function spread(
+  vector: Float64Array,
+  { from, to, weight }: Pairs,
+  degree: Float64Array,
+): Float64Array<ArrayBuffer> {
+  const next = Float64Array.from(vector)
+  for (let pair = 0; pair < from.length; pair++) {
+    const one = from[pair]!
+    const other = to[pair]!
+    const share = weight[pair]! / Math.sqrt(degree[one]! * degree[other]!)
+    next[one]! += share * vector[other]!
+    next[other]! += share * vector[one]!
+  }
+  return next
+}
+
+function removePart(vector: Float64Array, other: Float64Array): void {
+  let product = 0
+  for (let index = 0; index < vector.length; index++) product += vector[index]! * other[index]!
+  for (let index = 0; index < vector.length; index++) vector[index]! -= product * other[index]!
+}
+
+function normalized(vector: Float64Array): Float64Array<ArrayBuffer> {
+  let squares = 0
+  for (const value of vector) squares += value * value
+  const length = Math.sqrt(squares) || 1
+  return vector.map((value) => value / length)
+}
+
+/** Moves the points, epoch by epoch; yields the share that is done after each. `positions` changes in place. */
+export function* arrange(positions: Float32Array, pairs: Pairs, random: () => number): Generator<number> {
+  const count = positions.length / 2
+  const epochs = count > 10_000 ? 200 : 400
+  const { from, to, weight } = pairs
+  const most = weight.reduce((largest, value) => Math.max(largest, value), 1e-12)
+  // A pair is drawn together as often as its weight says.
+  const every = weight.map((value) => most / Math.max(value, most / epochs))
+  const due = Float32Array.from(every)
+  for (let epoch = 1; epoch <= epochs; epoch++) {
+    const rate = 1 - (epoch - 1) / epochs
+    for (let pair = 0; pair < from.length; pair++) {
+      if (due[pair]! > epoch) continue
+      due[pair]! += every[pair]!
+      attract(positions, from[pair]! * 2, to[pair]! * 2, rate)
+      for (let drawn = 0; drawn < negatives; drawn++) {
+        repel(positions, from[pair]! * 2, Math.floor(random() * count) * 2, rate)
+      }
+    }
+    yield epoch / epochs
+  }
+}
+
+function attract(positions: Float32Array, one: number, other: number, rate: number): void {
+  const x = positions[one]! - positions[other]!
+  const y = positions[one + 1]! - positions[other + 1]!
+  const square = x * x + y * y
+  if (square === 0) return
+  const power = square ** b
+  const force = (-2 * a * b * power) / square / (1 + a * power)
+  const stepX = limited(force * x) * rate
+  const stepY = limited(force * y) * rate
+  positions[one]! += stepX
+  positions[one + 1]! += stepY
+  positions[other]! -= stepX
+  positions[other + 1]! -= stepY
+}
+
+function repel(positions: Float32Array, one: number, other: number, rate: number): void {
+  if (one === other) return
+  const x = positions[one]! - positions[other]!
+  const y = positions[one + 1]! - positions[other + 1]!
+  const square = x * x + y * y
+  const force = (2 * b) / ((0.001 + square) * (1 + a * square ** b))
+  positions[one]! += (square === 0 ? stepMax : limited(force * x)) * rate
+  positions[one + 1]! += (square === 0 ? stepMax : limited(force * y)) * rate
+}
+
+function limited(step: number): number {
+  return Math.max(-stepMax, Math.min(stepMax, step))
+}
+
+/** Marsaglia's xorshift32. @returns numbers from 0 to 1 */
+export function randomFrom(seed: number): () => number {
+  let state = seed | 0
+  return () => {
+    state ^= state << 13
+    state ^= state >>> 17
+    state ^= state << 5
+    return (state >>> 0) / 0x1_0000_0000
+  }
+}

@@ -1,0 +1,208 @@
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren, JSX } from 'preact'
+import { useId } from 'preact/hooks'
+import { Icon, type IconName } from './icon.tsx'
+
+/** Small pieces that every view uses. */
+
+interface ButtonProps {
+  readonly children?: ComponentChildren
+  readonly icon?: IconName
+  readonly kind?: 'plain' | 'primary' | 'danger' | 'quiet'
+  readonly type?: 'button' | 'submit'
+  readonly disabled?: boolean
+  /** The name of a button that shows only its icon. */
+  readonly label?: string
+  readonly pressed?: boolean
+  readonly onClick?: () => void
+}
+
+export function Button(props: ButtonProps): JSX.Element {
+  const { children, icon, kind = 'plain', type = 'button', disabled = false, label, pressed, onClick } = props
+  return (
+    <button
+      type={type}
+      class={`button ${kind}${children === undefined ? ' icon-only' : ''}`}
+      disabled={disabled}
+      aria-label={label}
+      title={label}
+      aria-pressed={pressed}
+      onClick={onClick}
+    >
+      {icon !== undefined && <Icon name={icon} size={16} />}
+      {children}
+    </button>
+  )
+}
+
+/** Copies a text; says so for a moment. */
+export function CopyButton({
+  text,
+  label = 'Copy',
+}: {
+  readonly text: () => string
+  readonly label?: string
+}): JSX.Element {
+  const copied = useSignal(false)
+  const copy = async (): Promise<void> => {
+    await copyText(text())
+    copied.value = true
+    setTimeout(() => {
+      copied.value = false
+    }, 1500)
+  }
+  return (
+    <Button
+      kind="quiet"
+      icon={copied.value ? 'check' : 'copy'}
+      label={copied.value ? 'Copied' : label}
+      onClick={copy}
+    />
+  )
+}
+
+/** The clipboard's interface exists on https and localhost only; elsewhere a selection does. */
+async function copyText(text: string): Promise<void> {
+  if (navigator.clipboard !== undefined) return await navigator.clipboard.writeText(text)
+  const area = document.createElement('textarea')
+  area.value = text
+  const dialog = document.querySelector('dialog[open]')
+  ;(dialog ?? document.body).append(area)
+  area.select()
+  document.execCommand('copy')
+  area.remove()
+}
+
+export function Page(props: {
+  readonly title: string
+  readonly lead?: ComponentChildren
+  readonly actions?: ComponentChildren
+  readonly children: ComponentChildren
+}): JSX.Element {
+  return (
+    <div class="page">
+      <header class="page-head">
+        <div>
+          <h1 tabIndex={-1}>{props.title}</h1>
+          {props.lead !== undefined && <p class="lead">{props.lead}</p>}
+        </div>
+        {props.actions !== undefined && <div class="actions">{props.actions}</div>}
+      </header>
+      {props.children}
+    </div>
+  )
+}
+
+export function Panel(props: {
+  readonly title?: string
+  readonly actions?: ComponentChildren
+  readonly children: ComponentChildren
+  readonly class?: string
+}): JSX.Element {
+  return (
+    <section class={`panel ${props.class ?? ''}`}>
+      {props.title !== undefined && (
+        <div class="panel-head">
+          <h2>{props.title}</h2>
+          {props.actions !== undefined && <div class="actions">{props.actions}</div>}
+        </div>
+      )}
+      {props.children}
+    </section>
+  )
+}
+
+/** A label above its control, with a hint or a fault below. */
+export function Field(props: {
+  readonly label: string
+  readonly hint?: string | undefined
+  readonly fault?: string | undefined
+  readonly children: (ids: { readonly id: string; readonly describedBy: string }) => JSX.Element
+}): JSX.Element {
+  const id = useId()
+  return (
+    <div class="field">
+      <label for={id}>{props.label}</label>
+      {props.children({ id, describedBy: `${id}-hint` })}
+      <p id={`${id}-hint`} class={props.fault === undefined ? 'hint' : 'hint fault'}>
+        {props.fault ?? props.hint}
+      </p>
+    </div>
+  )
+}
+
+/** A choice of a few, as radio buttons that look like one control. */
+export function Segments<T extends string>(props: {
+  readonly label: string
+  readonly options: readonly (readonly [T, string])[]
+  readonly value: T
+  readonly onChange: (value: T) => void
+}): JSX.Element {
+  const name = useId()
+  return (
+    <fieldset class="segments">
+      <legend class="visually-hidden">{props.label}</legend>
+      {props.options.map(([value, text]) => (
+        <label key={value}>
+          <input
+            type="radio"
+            name={name}
+            value={value}
+            checked={value === props.value}
+            onChange={() => props.onChange(value)}
+          />
+          <span>{text}</span>
+        </label>
+      ))}
+    </fieldset>
+  )
+}
+
+export function Fault({ text }: { readonly text: string | undefined }): JSX.Element {
+  return (
+    <div role="alert">
+      {text !== undefined && (
+        <p class="notice fault">
+          <Icon name="warning" /> {text}
+        </p>
+      )}
+    </div>
+  )
+}
+
+export function Empty(props: {
+  readonly icon: IconName
+  readonly title: string
+  readonly children?: ComponentChildren
+}): JSX.Element {
+  return (
+    <div class="empty">
+      <Icon name={props.icon} size={28} />
+      <p class="empty-title">{props.title}</p>
+      {props.children}
+    </div>
+  )
+}
+
+/** A block of code with a button that copies it; what is copied may be longer than what is shown. */
+export function Code(props: {
+  readonly text: string
+  readonly full?: () => string
+  readonly label: string
+}): JSX.Element {
+  return (
+    <div class="code">
+      <section
+        class="code-text"
+        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
+        tabIndex={0}
+        aria-label={props.label}
+      >
+        <pre>
+          <code>{props.text}</code>
+        </pre>
+      </section>
+      <CopyButton text={props.full ?? (() => props.text)} label={`Copy ${props.label}`} />
+    </div>
+  )
+}

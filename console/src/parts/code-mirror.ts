@@ -1,0 +1,86 @@
+import { defaultKeymap, history, historyKeymap } from '@codemirror/commands'
+import { json, jsonParseLinter } from '@codemirror/lang-json'
+import { bracketMatching, HighlightStyle, syntaxHighlighting } from '@codemirror/language'
+import { linter } from '@codemirror/lint'
+import { EditorState } from '@codemirror/state'
+import { EditorView, keymap } from '@codemirror/view'
+import { tags } from '@lezer/highlight'
+
+export interface JsonEditorOptions {
+  readonly text: string
+  readonly label: string
+  readonly onChange: (text: string) => void
+}
+
+export interface OpenEditor {
+  text(): string
+  setText(text: string): void
+  close(): void
+}
+
+/**
+ * Opens an editor for JSON. It is inside a shadow root, where CodeMirror adopts constructed style sheets: the policy of
+ * the page allows no inline ones.
+ */
+export function openEditor(place: HTMLElement, options: JsonEditorOptions): OpenEditor {
+  const root = place.shadowRoot ?? place.attachShadow({ mode: 'open' })
+  const view = new EditorView({
+    root,
+    parent: root,
+    state: EditorState.create({
+      doc: options.text,
+      extensions: [
+        history(),
+        json(),
+        bracketMatching(),
+        linter(faultsUnlessEmpty),
+        syntaxHighlighting(colours),
+        look,
+        EditorView.lineWrapping,
+        EditorView.contentAttributes.of({ 'aria-label': options.label }),
+        // Tab moves the focus on, as everywhere else on the page.
+        keymap.of([...defaultKeymap, ...historyKeymap]),
+        EditorView.updateListener.of(({ docChanged, state }) => {
+          if (docChanged) options.onChange(state.doc.toString())
+        }),
+      ],
+    }),
+  })
+  return {
+    text: () => view.state.doc.toString(),
+    setText: (text) => view.dispatch({ changes: { from: 0, to: view.state.doc.length, insert: text } }),
+    close: () => view.destroy(),
+  }
+}
+
+const parseFaults = jsonParseLinter()
+
+function faultsUnlessEmpty(view: EditorView): ReturnType<typeof parseFaults> {
+  return view.state.doc.toString().trim() === '' ? [] : parseFaults(view)
+}
+
+const colours = HighlightStyle.define([
+  { tag: tags.propertyName, color: 'var(--accent-text)' },
+  { tag: tags.string, color: 'var(--text)' },
+  { tag: [tags.number, tags.bool, tags.null], color: 'var(--series-2)' },
+  { tag: tags.punctuation, color: 'var(--muted)' },
+])
+
+const look = EditorView.theme({
+  '&': { fontSize: '0.86rem', color: 'var(--text)', borderRadius: '7px' },
+  '&.cm-focused': { outline: '2px solid var(--accent)' },
+  '.cm-scroller': {
+    fontFamily: 'var(--mono)',
+    lineHeight: '1.55',
+    minHeight: '6rem',
+    maxHeight: '22rem',
+    overflow: 'auto',
+  },
+  '.cm-content': { padding: '0.6rem 0.4rem', caretColor: 'var(--text)' },
+  '.cm-selectionBackground, &.cm-focused .cm-selectionBackground': { background: 'var(--accent-soft)' },
+  '.cm-tooltip': {
+    background: 'var(--surface)',
+    border: '1px solid var(--line-strong)',
+    color: 'var(--text)',
+  },
+})

@@ -1,0 +1,92 @@
+import { useSignal } from '@preact/signals'
+import type { ComponentChildren, JSX } from 'preact'
+import { useEffect, useId, useRef } from 'preact/hooks'
+import { isAbort, messageOf } from '../api/client.ts'
+import { Button, Fault } from './basics.tsx'
+
+/** The browser's own dialog: it keeps the focus inside, closes on Escape and returns the focus. */
+export function Dialog(props: {
+  readonly title: string
+  readonly wide?: boolean
+  /** Slides in from the side, for what belongs to the list beside it. */
+  readonly side?: boolean
+  readonly onClose: () => void
+  readonly children: ComponentChildren
+}): JSX.Element {
+  const ref = useRef<HTMLDialogElement>(null)
+  const id = useId()
+  useEffect(() => ref.current?.showModal(), [])
+  const kind = `${props.wide === true ? 'wide' : ''} ${props.side === true ? 'side' : ''}`
+  return (
+    <dialog
+      ref={ref}
+      class={kind}
+      aria-labelledby={id}
+      onClose={props.onClose}
+      onMouseDown={(event) => {
+        if (event.target === ref.current) ref.current?.close()
+      }}
+    >
+      <div class="dialog-body">
+        <div class="dialog-head">
+          <h2 id={id}>{props.title}</h2>
+          <Button kind="quiet" icon="close" label="Close" onClick={() => ref.current?.close()} />
+        </div>
+        {props.children}
+      </div>
+    </dialog>
+  )
+}
+
+/** A form in a dialog: submits, shows the fault, closes on success. */
+export function FormDialog(props: {
+  readonly title: string
+  readonly submit: string
+  readonly kind?: 'primary' | 'danger'
+  readonly wide?: boolean
+  readonly canSubmit?: boolean
+  readonly onSubmit: () => Promise<void>
+  readonly onClose: () => void
+  readonly children: ComponentChildren
+}): JSX.Element {
+  const busy = useSignal(false)
+  const fault = useSignal<string | undefined>(undefined)
+  const submit = async (): Promise<void> => {
+    busy.value = true
+    fault.value = undefined
+    try {
+      await props.onSubmit()
+      props.onClose()
+    } catch (error) {
+      if (!isAbort(error)) fault.value = messageOf(error)
+    } finally {
+      busy.value = false
+    }
+  }
+  return (
+    <Dialog title={props.title} wide={props.wide ?? false} onClose={props.onClose}>
+      <form
+        class="form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          submit()
+        }}
+      >
+        {props.children}
+        <Fault text={fault.value} />
+        <div class="dialog-foot">
+          <Button kind="plain" onClick={props.onClose}>
+            Cancel
+          </Button>
+          <Button
+            type="submit"
+            kind={props.kind ?? 'primary'}
+            disabled={busy.value || props.canSubmit === false}
+          >
+            {props.submit}
+          </Button>
+        </div>
+      </form>
+    </Dialog>
+  )
+}

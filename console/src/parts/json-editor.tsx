@@ -1,0 +1,42 @@
+import type { JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import type { OpenEditor } from './code-mirror.ts'
+
+/** An editor for JSON. The editor itself is loaded when the first one is shown. */
+export function JsonEditor(props: {
+  readonly label: string
+  readonly text: string
+  readonly onChange: (text: string) => void
+}): JSX.Element {
+  const place = useRef<HTMLDivElement>(null)
+  const editor = useRef<OpenEditor | undefined>(undefined)
+  const current = useRef(props)
+  current.current = props
+  /** What the editor said last. Decided while rendering: by the time of an effect, more may have been typed. */
+  const reported = useRef(props.text)
+  const isFromOutside = props.text !== reported.current
+  useEffect(() => {
+    let isGone = false
+    import('./code-mirror.ts').then(({ openEditor }) => {
+      if (isGone) return
+      editor.current = openEditor(place.current!, {
+        text: current.current.text,
+        label: current.current.label,
+        onChange: (text) => {
+          reported.current = text
+          current.current.onChange(text)
+        },
+      })
+    })
+    return () => {
+      isGone = true
+      editor.current?.close()
+    }
+  }, [])
+  useEffect(() => {
+    if (!isFromOutside) return
+    reported.current = props.text
+    editor.current?.setText(props.text)
+  }, [props.text])
+  return <div ref={place} class="json-editor" />
+}

@@ -1,0 +1,54 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { useEffect, useRef } from 'preact/hooks'
+import { keyNeeded, setKey } from '../state/session.ts'
+import { Button, Field } from './basics.tsx'
+import { Brand } from './navigation.tsx'
+
+/** Asks for the key that the server wants. */
+export function KeyForm(): JSX.Element {
+  const text = useSignal('')
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => input.current?.focus(), [])
+  return (
+    <main class="key-page">
+      <form
+        class="panel key-form"
+        onSubmit={(event) => {
+          event.preventDefault()
+          setKey(text.value.trim())
+        }}
+      >
+        <Brand />
+        <h1>This server asks for an API key</h1>
+        <Field
+          label="API key"
+          hint="Kept in this tab until you close it. Sent to this server only."
+          fault={keyNeeded.value === 'refused' ? 'The server refused this key.' : undefined}
+        >
+          {({ id, describedBy }) => (
+            <input
+              ref={input}
+              id={id}
+              type="password"
+              autocomplete="off"
+              required
+              aria-describedby={describedBy}
+              value={text.value}
+              onInput={(event) => {
+                text.value = event.currentTarget.value
+              }}
+            />
+          )}
+        </Field>
+        <Button type="submit" kind="primary" disabled={text.value.trim() === ''}>
+          Continue
+        </Button>
+        <p class="muted">
+          The key is the setting <code>HTTP_API_KEY</code>, or one of <code>API_KEYS_FILE</code>. A key with
+          the role <code>read</code> can look at everything and change nothing.
+        </p>
+      </form>
+    </main>
+  )
+}

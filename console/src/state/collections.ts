@@ -1,0 +1,25 @@
+import { computed, type ReadonlySignal, type Signal, signal } from '@preact/signals'
+import { call, isAbort, messageOf } from '../api/client.ts'
+import type { CollectionInfo } from '../api/types.ts'
+import { collectionName } from './route.ts'
+
+/** Undefined until the first answer. */
+export const collections: Signal<readonly CollectionInfo[] | undefined> = signal(undefined)
+export const collectionsFault: Signal<string | undefined> = signal(undefined)
+
+/** The chosen collection, by its name or an alias. */
+export const currentCollection: ReadonlySignal<CollectionInfo | undefined> = computed(() =>
+  collections.value?.find(
+    ({ name, aliases }) => name === collectionName.value || aliases.includes(collectionName.value),
+  ),
+)
+
+export async function loadCollections(): Promise<void> {
+  try {
+    const answer = await call<{ readonly collections: readonly CollectionInfo[] }>('GET', 'collections')
+    collections.value = answer.collections
+    collectionsFault.value = undefined
+  } catch (error) {
+    if (!isAbort(error)) collectionsFault.value = messageOf(error)
+  }
+}

@@ -1,0 +1,94 @@
+import { type Signal, signal } from '@preact/signals'
+import { isAbort, messageOf } from '../api/client.ts'
+import type { LayoutMessage } from '../map/layout-worker.ts'
+import { loadSample, type MapSample, type SampleQuery } from '../map/sample.ts'
+
+export type MapPhase = 'idle' | 'loading' | 'arranging' | 'done'
+
+interface Layout {
+  readonly question: string
+  readonly sample: MapSample
+  readonly positions: Float32Array<ArrayBuffer>
+}
+
+/** Finished layouts of this page, the newest last: to come back to one costs nothing. */
+const kept: Layout[] = []
+const keptMost = 4
+
+/** One map at a time: its sample, and where its points are. */
+export class MapRun {
+  readonly phase: Signal<MapPhase> = signal('idle')
+  readonly share: Signal<number> = signal(0)
+  readonly fault: Signal<string | undefined> = signal(undefined)
+  readonly sample: Signal<MapSample | undefined> = signal(undefined)
+  readonly positions: Signal<Float32Array<ArrayBuffer>> = signal(new Float32Array())
+  #loading: AbortController | undefined
+  #worker: Worker | undefined
+
+  /** Shows a kept layout, or makes one. @param anew makes it in any case */
+  async show(query: SampleQuery, anew = false): Promise<void> {
+    this.stop()
+    this.fault.value = undefined
+    const question = JSON.stringify(query)
+    const known = anew ? undefined : kept.find((each) => each.question === question)
+    if (known !== undefined) {
+      this.sample.value = known.sample
+      this.positions.value = known.positions
+      this.phase.value = 'done'
+      return
+    }
+    const loading = new AbortController()
+    this.#loading = loading
+    this.phase.value = 'loading'
+    this.share.value = 0
+    try {
+      const sample = await loadSample(query, (share) => this.#progress(share), loading.signal)
+      this.sample.value = sample
+      if (sample.points.length === 0) this.phase.value = 'done'
+      else this.#arrange(question, sample)
+    } catch (error) {
+      if (isAbort(error)) return
+      this.fault.value = messageOf(error)
+      this.phase.value = 'idle'
+    }
+  }
+
+  /** Stops what is under way; a layout that is being made stays as it is. */
+  stop(): void {
+    this.#loading?.abort()
+    this.#worker?.terminate()
+    if (this.phase.value === 'arranging') this.phase.value = 'done'
+    if (this.phase.value === 'loading') this.phase.value = 'idle'
+  }
+
+  #progress(share: number): void {
+    this.share.value = share
+  }
+
+  #arrange(question: string, sample: MapSample): void {
+    this.phase.value = 'arranging'
+    this.share.value = 0
+    const worker = new Worker(new URL('../map/layout-worker.ts', import.meta.url), { type: 'module' })
+    this.#worker = worker
+    worker.onmessage = ({ data }: MessageEvent<LayoutMessage>) => {
+      this.positions.value = data.positions
+      this.share.value = data.share
+      if (data.share < 1) return
+      worker.terminate()
+      this.phase.value = 'done'
+      keep({ question, sample, positions: data.positions })
+    }
+    worker.onerror = ({ message }) => {
+      this.fault.value = `The layout failed: ${message}`
+      this.phase.value = 'idle'
+    }
+    worker.postMessage(sample.neighbours)
+  }
+}
+
+function keep(layout: Layout): void {
+  const old = kept.findIndex(({ question }) => question === layout.question)
+  if (old >= 0) kept.splice(old, 1)
+  kept.push(layout)
+  if (kept.length > keptMost) kept.shift()
+}

@@ -1,0 +1,134 @@
+import { type Signal, signal } from '@preact/signals'
+import { call, isAbort, messageOf } from '../api/client.ts'
+import { buckets, parseMetrics, quantile, type Samples, total } from '../lib/prometheus.ts'
+
+/**
+ * What /metrics said in the last 15 minutes. It is read while the page is visible, in every view, so that the charts
+ * of the overview have a past when one comes back to them.
+ */
+
+export interface Moment {
+  readonly timeS: number
+  readonly samples: Samples
+}
+
+/** One point of the charts; null where nothing happened or nothing is known. */
+export interface Activity {
+  readonly timeS: number
+  readonly searches: number | null
+  readonly writes: number | null
+  readonly searchP50Ms: number | null
+  readonly searchP99Ms: number | null
+  readonly commitP99Ms: number | null
+}
+
+const periodMs = 2000
+const keptS = 15 * 60
+/** Quantiles of a few seconds: shorter windows hold too few requests to say anything. */
+const windowS = 10
+
+const prefixes = ['vicinal_', 'process_resident_memory_bytes', 'process_start_time_seconds']
+const searches = { operation: ['SearchPoints', 'SearchPointsBatch'] }
+const writes = {
+  operation: [
+    'InsertVector',
+    'InsertVectorsBatch',
+    'DeletePoint',
+    'PutPoint',
+    'PatchPoint',
+    'UpdatePoints',
+    'DeletePoints',
+  ],
+}
+
+let moments: Moment[] = []
+export const latest: Signal<Samples | undefined> = signal(undefined)
+export const activity: Signal<readonly Activity[]> = signal([])
+export const metricsFault: Signal<string | undefined> = signal(undefined)
+
+/** @returns stops reading */
+export function watchMetrics(): () => void {
+  const stopped = new AbortController()
+  const run = async (): Promise<void> => {
+    while (!stopped.signal.aborted) {
+      if (document.visibilityState === 'visible') await readMetrics(stopped.signal)
+      await wait(periodMs, stopped.signal)
+    }
+  }
+  run()
+  return () => stopped.abort()
+}
+
+async function readMetrics(stop: AbortSignal): Promise<void> {
+  try {
+    const text = await call<string>('GET', 'metrics', { signal: stop })
+    add({ timeS: Date.now() / 1000, samples: parseMetrics(text, prefixes) })
+    metricsFault.value = undefined
+  } catch (error) {
+    if (!isAbort(error)) metricsFault.value = messageOf(error)
+  }
+}
+
+function add(moment: Moment): void {
+  const last = moments.at(-1)
+  // Counters that went back mean that the server was restarted: what was before says nothing about now.
+  if (last !== undefined && startOf(last) !== startOf(moment)) {
+    moments = []
+    activity.value = []
+  }
+  moments.push(moment)
+  const oldest = moment.timeS - keptS
+  while (moments[0]!.timeS < oldest) moments.shift()
+  latest.value = moment.samples
+  if (last === undefined || moments.length < 2) return
+  activity.value = [...activity.peek().filter(({ timeS }) => timeS >= oldest), activityOf(last, moment)]
+}
+
+function startOf({ samples }: Moment): number {
+  return total(samples, 'process_start_time_seconds')
+}
+
+function activityOf(last: Moment, now: Moment): Activity {
+  const start = moments.find(({ timeS }) => timeS >= now.timeS - windowS) ?? last
+  const from = start === now ? last : start
+  const seconds = now.timeS - last.timeS
+  const rate = (match: typeof searches): number =>
+    Math.max(0, requests(now, match) - requests(last, match)) / seconds
+  const ms = (share: number, name: string, match?: typeof searches): number | null => {
+    const value = quantile(share, buckets(from.samples, name, match), buckets(now.samples, name, match))
+    return value === undefined ? null : value * 1000
+  }
+  return {
+    timeS: now.timeS,
+    searches: rate(searches),
+    writes: rate(writes),
+    searchP50Ms: ms(0.5, 'vicinal_request_duration_seconds', searches),
+    searchP99Ms: ms(0.99, 'vicinal_request_duration_seconds', searches),
+    commitP99Ms: ms(0.99, 'vicinal_commit_duration_seconds'),
+  }
+}
+
+function requests({ samples }: Moment, match: typeof searches): number {
+  return total(samples, 'vicinal_requests_total', match)
+}
+
+/** Growth of a counter since the first reading that is kept. */
+export function growth(name: string, match?: Readonly<Record<string, string>>): number {
+  const [first] = moments
+  const last = moments.at(-1)
+  return first === undefined || last === undefined
+    ? 0
+    : total(last.samples, name, match) - total(first.samples, name, match)
+}
+
+function wait(ms: number, stop: AbortSignal): Promise<void> {
+  return new Promise((resolve) => {
+    const timer = setTimeout(done, ms)
+    stop.addEventListener('abort', done, { once: true })
+    function done(): void {
+      clearTimeout(timer)
+      stop.removeEventListener('abort', done)
+      resolve()
+    }
+  })
+}

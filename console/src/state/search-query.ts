@@ -1,0 +1,66 @@
+import { computed, type ReadonlySignal } from '@preact/signals'
+import type { JsonObject } from '../api/types.ts'
+import { isMetric, type Metric } from '../lib/distance.ts'
+import { parseFilter } from '../lib/filters.ts'
+import { parseVector } from '../lib/vector-text.ts'
+import { route } from './route.ts'
+
+/** The query of the search view. It is in the address, so that a link to the page is a link to the query. */
+export interface SearchQuery {
+  readonly by: 'vector' | 'id'
+  readonly vectorText: string
+  readonly id: string
+  readonly metric: Metric
+  readonly limit: number
+  /** Undefined for the server's default. */
+  readonly ef: number | undefined
+  readonly filter: JsonObject
+  /** Compare with the exact answer. */
+  readonly compare: boolean
+}
+
+export const defaultLimit = 10
+export const maxLimit = 200
+
+export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
+  const { params } = route.value
+  const metric = params.get('metric')
+  const filter = parseFilter(params.get('filter') ?? '')
+  return {
+    by: params.get('by') === 'vector' ? 'vector' : 'id',
+    vectorText: params.get('vector') ?? '',
+    id: params.get('id') ?? '',
+    metric: isMetric(metric) ? metric : 'Cosine',
+    limit: Math.min(maxLimit, positive(params.get('limit')) ?? defaultLimit),
+    ef: positive(params.get('ef')),
+    filter: 'filter' in filter ? filter.filter : {},
+    compare: params.get('compare') === '1',
+  }
+})
+
+function positive(text: string | null): number | undefined {
+  const value = Number(text)
+  return text !== null && Number.isInteger(value) && value > 0 ? value : undefined
+}
+
+const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
+
+export type Near = { readonly id: string } | { readonly vector: readonly number[] }
+
+/** What the query is near to; or what is wrong with it; undefined while nothing was entered. */
+export function nearOf(
+  query: SearchQuery,
+  dimension: number | undefined,
+): Near | { readonly fault: string } | undefined {
+  if (query.by === 'id') {
+    if (query.id === '') return undefined
+    return uuid.test(query.id) ? { id: query.id.toLowerCase() } : { fault: 'An id is a UUID.' }
+  }
+  if (query.vectorText.trim() === '') return undefined
+  const parsed = parseVector(query.vectorText)
+  if ('fault' in parsed) return parsed
+  if (dimension !== undefined && parsed.vector.length !== dimension) {
+    return { fault: `This vector has ${parsed.vector.length} numbers; the collection needs ${dimension}.` }
+  }
+  return parsed
+}

@@ -1,0 +1,82 @@
+import { type Signal, signal } from '@preact/signals'
+import { isAbort, messageOf } from '../api/client.ts'
+import { type SearchInput, type SearchOutput, searchExtended, searchPlain } from '../api/points.ts'
+import { isExtended } from './capabilities.ts'
+
+/** One breadth of the search that was tried, to be compared with others. */
+export interface Try {
+  /** 0 for the server's default. */
+  readonly ef: number
+  readonly tookMs: number
+  /** Whether the server measured it; otherwise the way to the browser is part of it. */
+  readonly onServer: boolean
+  readonly recall: number | undefined
+}
+
+const keptTries = 8
+
+/** Runs the searches of one view, one at a time: a newer one cancels the one under way. */
+export class SearchRun {
+  readonly output: Signal<SearchOutput | undefined> = signal(undefined)
+  readonly fault: Signal<string | undefined> = signal(undefined)
+  readonly busy: Signal<boolean> = signal(false)
+  readonly tries: Signal<readonly Try[]> = signal([])
+  #running: AbortController | undefined
+  /** The exact answer, and the question that it answers. */
+  #exact: { readonly question: string; readonly ids: ReadonlySet<string> } | undefined
+  #question = ''
+
+  async run(input: Omit<SearchInput, 'signal'>, compare: boolean): Promise<void> {
+    this.stop()
+    const running = new AbortController()
+    this.#running = running
+    this.busy.value = true
+    try {
+      const { signal } = running
+      const { ef: _ef, ...rest } = input
+      const question = JSON.stringify(rest)
+      if (question !== this.#question) this.tries.value = []
+      this.#question = question
+      const output = await (isExtended.peek() ? searchExtended : searchPlain)({ ...input, signal })
+      if (signal.aborted) return
+      this.output.value = output
+      this.fault.value = undefined
+      const recall = compare ? await this.#recallOf(output, question, { ...input, signal }) : undefined
+      if (signal.aborted) return
+      this.#note({ ef: input.ef ?? 0, ...timeOf(output), recall })
+    } catch (error) {
+      if (isAbort(error) || running.signal.aborted) return
+      this.output.value = undefined
+      this.fault.value = messageOf(error)
+    } finally {
+      if (this.#running === running) this.busy.value = false
+    }
+  }
+
+  stop(): void {
+    this.#running?.abort()
+    this.busy.value = false
+  }
+
+  async #recallOf({ hits }: SearchOutput, question: string, input: SearchInput): Promise<number> {
+    if (this.#exact?.question !== question) {
+      const exact = await searchExtended({ ...input, exact: true, idsOnly: true })
+      this.#exact = { question, ids: new Set(exact.hits.map(({ id }) => id)) }
+    }
+    const { ids } = this.#exact
+    return ids.size === 0 ? 1 : hits.filter(({ id }) => ids.has(id)).length / ids.size
+  }
+
+  #note(made: Try): void {
+    const others = this.tries.value.filter(({ ef }) => ef !== made.ef)
+    this.tries.value = [...others.slice(1 - keptTries), made].sort((a, b) => a.ef - b.ef)
+  }
+}
+
+/** What the search itself took, where the server says it. */
+function timeOf({ tookMs, profile }: SearchOutput): Pick<Try, 'tookMs' | 'onServer'> {
+  const searchUs = profile?.search_us
+  return typeof searchUs === 'number'
+    ? { tookMs: searchUs / 1000, onServer: true }
+    : { tookMs, onServer: false }
+}

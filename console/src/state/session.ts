@@ -1,0 +1,28 @@
+import { type ReadonlySignal, type Signal, signal } from '@preact/signals'
+
+/** The API key of this tab. It lives as long as the tab does, and is sent to this server only. */
+
+const storedAs = 'vicinal-key'
+
+const current: Signal<string | undefined> = signal(sessionStorage.getItem(storedAs) ?? undefined)
+export const key: ReadonlySignal<string | undefined> = current
+
+/** Whether the server has asked for a key, or refused ours. */
+export const keyNeeded: Signal<'no' | 'missing' | 'refused'> = signal('no')
+
+export function setKey(text: string): void {
+  current.value = text
+  sessionStorage.setItem(storedAs, text)
+  keyNeeded.value = 'no'
+}
+
+export function forgetKey(): void {
+  current.value = undefined
+  sessionStorage.removeItem(storedAs)
+}
+
+/** @param sent the key of the request that was refused: it may be older than the current one */
+export function keyRefused(sent: string | undefined): void {
+  if (sent !== current.peek()) return
+  keyNeeded.value = sent === undefined ? 'missing' : 'refused'
+}

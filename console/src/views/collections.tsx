@@ -1,0 +1,323 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { call, collectionPath } from '../api/client.ts'
+import type { CollectionInfo } from '../api/types.ts'
+import { formatCount, plural } from '../lib/format.ts'
+import { Button, Fault, Field, Page, Panel } from '../parts/basics.tsx'
+import { FormDialog } from '../parts/dialog.tsx'
+import { report } from '../parts/toast.tsx'
+import { collections, collectionsFault, loadCollections } from '../state/collections.ts'
+import { collectionName, hrefOf, navigate } from '../state/route.ts'
+
+type Open =
+  | { readonly kind: 'create' }
+  | { readonly kind: 'alias'; readonly of: CollectionInfo }
+  | { readonly kind: 'remove-alias'; readonly alias: string; readonly of: CollectionInfo }
+  | { readonly kind: 'drop'; readonly of: CollectionInfo }
+
+export function Collections(): JSX.Element {
+  const open = useSignal<Open | undefined>(undefined)
+  const close = (): void => {
+    open.value = undefined
+  }
+  const create = (
+    <Button
+      kind="primary"
+      icon="plus"
+      onClick={() => {
+        open.value = { kind: 'create' }
+      }}
+    >
+      Create collection
+    </Button>
+  )
+  return (
+    <Page title="Collections" lead="Each has its own points, dimension and graphs." actions={create}>
+      <Fault text={collectionsFault.value} />
+      {collections.value !== undefined && (
+        <Panel class="flush">
+          <div class="table-wrap">
+            <table class="stacking">
+              <thead>
+                <tr>
+                  <th scope="col">Name</th>
+                  <th scope="col" class="right">
+                    Points
+                  </th>
+                  <th scope="col" class="right">
+                    Dimension
+                  </th>
+                  <th scope="col">Graph</th>
+                  <th scope="col">Aliases</th>
+                  <th scope="col">
+                    <span class="visually-hidden">Actions</span>
+                  </th>
+                </tr>
+              </thead>
+              <tbody>
+                {collections.value.map((each) => (
+                  <CollectionRow
+                    key={each.name}
+                    collection={each}
+                    onOpen={(chosen) => {
+                      open.value = chosen
+                    }}
+                  />
+                ))}
+              </tbody>
+            </table>
+          </div>
+        </Panel>
+      )}
+      {open.value?.kind === 'create' && <CreateDialog onClose={close} />}
+      {open.value?.kind === 'alias' && <AliasDialog collection={open.value.of} onClose={close} />}
+      {open.value?.kind === 'remove-alias' && <RemoveAliasDialog {...open.value} onClose={close} />}
+      {open.value?.kind === 'drop' && <DropDialog collection={open.value.of} onClose={close} />}
+    </Page>
+  )
+}
+
+function CollectionRow(props: {
+  readonly collection: CollectionInfo
+  readonly onOpen: (open: Open) => void
+}): JSX.Element {
+  const { name, points, dimension, hnsw, aliases } = props.collection
+  return (
+    <tr>
+      <td data-label="Name">
+        <a href={hrefOf('search', { c: name })}>{name}</a>
+      </td>
+      <td class="right" data-label="Points">
+        {formatCount(points)}
+      </td>
+      <td class="right" data-label="Dimension">
+        {dimension === undefined ? <span class="muted">by first insert</span> : formatCount(dimension)}
+      </td>
+      <td data-label="Graph" class="muted">
+        m {hnsw.m}, ef {hnsw.ef_construction}
+      </td>
+      <td data-label="Aliases">
+        <span class="tags">
+          {aliases.map((alias) => (
+            <span key={alias} class="chip">
+              {alias}
+              <button
+                type="button"
+                aria-label={`Remove alias ${alias}`}
+                onClick={() => props.onOpen({ kind: 'remove-alias', alias, of: props.collection })}
+              >
+                ×
+              </button>
+            </span>
+          ))}
+        </span>
+      </td>
+      <td>
+        <span class="row-actions">
+          <Button kind="quiet" onClick={() => props.onOpen({ kind: 'alias', of: props.collection })}>
+            Add alias
+          </Button>
+          {name !== 'default' && (
+            <Button
+              kind="quiet"
+              icon="trash"
+              label={`Delete ${name}`}
+              onClick={() => props.onOpen({ kind: 'drop', of: props.collection })}
+            />
+          )}
+        </span>
+      </td>
+    </tr>
+  )
+}
+
+const namePattern = '[a-z0-9][a-z0-9_\\-]{0,62}'
+const nameHint = 'Lower-case letters, digits, _ and -; at most 63.'
+
+function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Element {
+  const name = useSignal('')
+  const dimension = useSignal('')
+  const m = useSignal('')
+  const ef = useSignal('')
+  const create = async (): Promise<void> => {
+    const hnsw = { ...numberField('m', m.value), ...numberField('ef_construction', ef.value) }
+    const body = {
+      ...numberField('dimension', dimension.value),
+      ...(Object.keys(hnsw).length === 0 ? {} : { hnsw }),
+    }
+    await call('PUT', collectionPath(name.value), { body })
+    await loadCollections()
+    report(`Created ${name.value}.`)
+  }
+  return (
+    <FormDialog title="Create collection" submit="Create" onSubmit={create} onClose={onClose}>
+      <Field label="Name" hint={nameHint}>
+        {({ id, describedBy }) => (
+          <input
+            id={id}
+            aria-describedby={describedBy}
+            required
+            pattern={namePattern}
+            autocomplete="off"
+            spellcheck={false}
+            value={name.value}
+            onInput={(event) => {
+              name.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+      <Field label="Dimension" hint="How many numbers each vector has. Left out, the first insert decides.">
+        {({ id, describedBy }) => (
+          <NumberInput id={id} describedBy={describedBy} min={1} max={65535} signal={dimension} />
+        )}
+      </Field>
+      <details>
+        <summary>Graph</summary>
+        <div class="fields below">
+          <Field label="m" hint="Neighbours per point, 4 to 64.">
+            {({ id, describedBy }) => (
+              <NumberInput id={id} describedBy={describedBy} min={4} max={64} signal={m} />
+            )}
+          </Field>
+          <Field label="ef_construction" hint="Breadth while building, 8 to 2000.">
+            {({ id, describedBy }) => (
+              <NumberInput id={id} describedBy={describedBy} min={8} max={2000} signal={ef} />
+            )}
+          </Field>
+        </div>
+      </details>
+    </FormDialog>
+  )
+}
+
+function NumberInput(props: {
+  readonly id: string
+  readonly describedBy: string
+  readonly min: number
+  readonly max: number
+  readonly signal: { value: string }
+}): JSX.Element {
+  return (
+    <input
+      id={props.id}
+      aria-describedby={props.describedBy}
+      type="number"
+      min={props.min}
+      max={props.max}
+      value={props.signal.value}
+      onInput={(event) => {
+        props.signal.value = event.currentTarget.value
+      }}
+    />
+  )
+}
+
+function numberField(name: string, text: string): Readonly<Record<string, number>> {
+  return text === '' ? {} : { [name]: Number(text) }
+}
+
+function AliasDialog(props: {
+  readonly collection: CollectionInfo
+  readonly onClose: () => void
+}): JSX.Element {
+  const alias = useSignal('')
+  const { name } = props.collection
+  const owner = collections.value?.find(({ aliases }) => aliases.includes(alias.value))
+  const set = async (): Promise<void> => {
+    await call('PUT', 'aliases', { body: { set: { [alias.value]: name } } })
+    await loadCollections()
+    report(`${alias.value} now means ${name}.`)
+  }
+  const hint =
+    owner === undefined ? nameHint : `Moves it from ${owner.name} to ${name}, in one step for all readers.`
+  return (
+    <FormDialog title={`Add an alias of ${name}`} submit="Set alias" onSubmit={set} onClose={props.onClose}>
+      <Field label="Alias" hint={hint}>
+        {({ id, describedBy }) => (
+          <input
+            id={id}
+            aria-describedby={describedBy}
+            required
+            pattern={namePattern}
+            autocomplete="off"
+            spellcheck={false}
+            value={alias.value}
+            onInput={(event) => {
+              alias.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+    </FormDialog>
+  )
+}
+
+function RemoveAliasDialog(props: {
+  readonly alias: string
+  readonly of: CollectionInfo
+  readonly onClose: () => void
+}): JSX.Element {
+  const remove = async (): Promise<void> => {
+    await call('PUT', 'aliases', { body: { remove: [props.alias] } })
+    await loadCollections()
+    report(`Removed the alias ${props.alias}.`)
+  }
+  return (
+    <FormDialog
+      title={`Remove the alias ${props.alias}?`}
+      submit="Remove alias"
+      kind="danger"
+      onSubmit={remove}
+      onClose={props.onClose}
+    >
+      <p>
+        Requests that use the name <code>{props.alias}</code> will fail with 404. The points of{' '}
+        <code>{props.of.name}</code> stay.
+      </p>
+    </FormDialog>
+  )
+}
+
+function DropDialog(props: {
+  readonly collection: CollectionInfo
+  readonly onClose: () => void
+}): JSX.Element {
+  const typed = useSignal('')
+  const { name, points, aliases } = props.collection
+  const drop = async (): Promise<void> => {
+    await call('DELETE', collectionPath(name))
+    if (collectionName.value === name) navigate('collections', { c: 'default' })
+    await loadCollections()
+    report(`Deleted ${name}.`)
+  }
+  return (
+    <FormDialog
+      title={`Delete ${name}?`}
+      submit="Delete collection"
+      kind="danger"
+      canSubmit={typed.value === name}
+      onSubmit={drop}
+      onClose={props.onClose}
+    >
+      <p>
+        This deletes {plural(points, 'point')}
+        {aliases.length > 0 && ` and ${plural(aliases.length, 'alias', 'aliases')}`}. It cannot be undone,
+        except from a snapshot.
+      </p>
+      <Field label={`Type ${name} to confirm`}>
+        {({ id }) => (
+          <input
+            id={id}
+            autocomplete="off"
+            spellcheck={false}
+            value={typed.value}
+            onInput={(event) => {
+              typed.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+    </FormDialog>
+  )
+}

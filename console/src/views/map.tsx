@@ -1,0 +1,265 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { useEffect, useMemo } from 'preact/hooks'
+import { isMetric, type Metric, metrics } from '../lib/distance.ts'
+import { parseFilter, pathsOf } from '../lib/filters.ts'
+import { formatCount, plural } from '../lib/format.ts'
+import { colouringOf } from '../map/colours.ts'
+import type { MapSample, SampleQuery } from '../map/sample.ts'
+import { Button, Empty, Fault, Field, Page, Panel } from '../parts/basics.tsx'
+import { FilterBar } from '../parts/filter-bar.tsx'
+import { valueAt } from '../parts/point-content.tsx'
+import { PointDialog } from '../parts/point-dialog.tsx'
+import { isExtended } from '../state/capabilities.ts'
+import { MapRun } from '../state/map-run.ts'
+import { collectionName, replaceParams, route } from '../state/route.ts'
+import { MapCanvas } from './map-canvas.tsx'
+import { Legend, Selection } from './map-side.tsx'
+
+const limits = [1000, 5000, 20_000, 100_000] as const
+const defaultLimit = 5000
+
+export function MapView(): JSX.Element {
+  return isExtended.value ? (
+    <Drawn />
+  ) : (
+    <Page title="Map">
+      <Panel>
+        <Empty icon="map" title="This server does not list points, so it cannot be mapped." />
+      </Panel>
+    </Page>
+  )
+}
+
+function queryOf(params: URLSearchParams): SampleQuery {
+  const metric = params.get('metric')
+  const filter = parseFilter(params.get('filter') ?? '')
+  const limit = Number(params.get('limit'))
+  return {
+    collection: collectionName.value,
+    metric: isMetric(metric) ? metric : 'Cosine',
+    filter: 'filter' in filter ? filter.filter : {},
+    limit: limits.find((each) => each === limit) ?? defaultLimit,
+  }
+}
+
+function Drawn(): JSX.Element {
+  const run = useMemo(() => new MapRun(), [])
+  const { params } = route.value
+  const query = queryOf(params)
+  const question = JSON.stringify(query)
+  useEffect(() => {
+    run.show(query)
+  }, [question])
+  useEffect(() => () => run.stop(), [])
+  const sample = run.sample.value
+  const attributes = useMemo(() => pathsIn(sample), [sample])
+  return (
+    <Page
+      title="Map"
+      lead={
+        <>
+          What is near in <strong>{collectionName.value}</strong>, in two dimensions
+        </>
+      }
+    >
+      <FilterBar
+        filter={query.filter}
+        paths={attributes}
+        onChange={(filter) =>
+          replaceParams({ filter: Object.keys(filter).length === 0 ? undefined : JSON.stringify(filter) })
+        }
+      />
+      <Controls query={query} attributes={attributes} colour={params.get('colour') ?? ''} run={run} />
+      <Fault text={run.fault.value} />
+      {sample?.points.length === 0 && run.phase.value === 'done' ? (
+        <Panel>
+          <Empty icon="map" title="No point matches." />
+        </Panel>
+      ) : (
+        <Picture run={run} colour={params.get('colour') ?? ''} />
+      )}
+    </Page>
+  )
+}
+
+function pathsIn(sample: MapSample | undefined): readonly string[] {
+  const paths = (sample?.points ?? [])
+    .slice(0, 500)
+    .flatMap(({ payload }) => pathsOf(payload.attributes ?? {}))
+  return [...new Set(paths)].sort()
+}
+
+function Controls(props: {
+  readonly query: SampleQuery
+  readonly attributes: readonly string[]
+  readonly colour: string
+  readonly run: MapRun
+}): JSX.Element {
+  const { query, run } = props
+  return (
+    <div class="map-controls">
+      <Choice
+        label="Colour by"
+        value={props.colour}
+        options={[['', 'nothing'], ...props.attributes.map((path) => [path, path] as const)]}
+        onChange={(colour) => replaceParams({ colour })}
+      />
+      <Choice<Metric>
+        label="Metric"
+        value={query.metric}
+        options={metrics.map((metric) => [metric, metric] as const)}
+        onChange={(metric) => replaceParams({ metric })}
+      />
+      <Choice
+        label="Points at most"
+        value={String(query.limit)}
+        options={limits.map((limit) => [String(limit), formatCount(limit)] as const)}
+        onChange={(limit) => replaceParams({ limit })}
+      />
+      <Progress run={run} query={query} />
+    </div>
+  )
+}
+
+function Choice<T extends string>(props: {
+  readonly label: string
+  readonly value: T
+  readonly options: readonly (readonly [T, string])[]
+  readonly onChange: (value: T) => void
+}): JSX.Element {
+  return (
+    <Field label={props.label}>
+      {({ id }) => (
+        <select
+          id={id}
+          value={props.value}
+          onChange={(event) => props.onChange(event.currentTarget.value as T)}
+        >
+          {props.options.map(([value, text]) => (
+            <option key={value} value={value}>
+              {text}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  )
+}
+
+const phaseTexts = { idle: '', loading: 'Asking for neighbours', arranging: 'Arranging', done: '' } as const
+
+function Progress({ run, query }: { readonly run: MapRun; readonly query: SampleQuery }): JSX.Element {
+  const phase = run.phase.value
+  const isBusy = phase === 'loading' || phase === 'arranging'
+  return (
+    <div class="map-progress">
+      <p class="muted" role="status">
+        {isBusy ? phaseTexts[phase] : plural(run.sample.value?.points.length ?? 0, 'point')}
+      </p>
+      {isBusy ? (
+        <>
+          <progress class="progress" max={1} value={run.share.value} aria-label={phaseTexts[phase]} />
+          <Button kind="quiet" onClick={() => run.stop()}>
+            Stop
+          </Button>
+        </>
+      ) : (
+        <Button kind="quiet" onClick={() => run.show(query, true)}>
+          Draw again
+        </Button>
+      )}
+    </div>
+  )
+}
+
+function Picture({ run, colour }: { readonly run: MapRun; readonly colour: string }): JSX.Element {
+  const hovered = useSignal(-1)
+  const selected = useSignal<readonly number[]>([])
+  const searched = useSignal('')
+  const isolated = useSignal<string | undefined>(undefined)
+  const open = useSignal<string | undefined>(undefined)
+  const sample = run.sample.value
+  const points = sample?.points ?? []
+  // Numbers of points mean nothing in another sample.
+  useEffect(() => {
+    selected.value = []
+    hovered.value = -1
+  }, [sample])
+  const values = useMemo(
+    () =>
+      points.map(({ payload }) => (colour === '' ? undefined : valueAt(payload.attributes ?? {}, colour))),
+    [sample, colour],
+  )
+  const colouring = useMemo(() => colouringOf(values), [values])
+  const found = useMemo(() => matching(sample, searched.value), [sample, searched.value])
+  return (
+    <div class="map-layout">
+      <MapCanvas
+        positions={run.positions.value}
+        points={points}
+        values={values}
+        colouring={colouring}
+        isolated={isolated.value}
+        found={found}
+        selected={selected.value}
+        onHover={(point) => {
+          hovered.value = point
+        }}
+        onSelect={(chosen) => {
+          selected.value = chosen
+        }}
+      />
+      <div class="map-side">
+        <input
+          type="search"
+          aria-label="Find in contents"
+          placeholder="Find in contents"
+          value={searched.value}
+          onInput={(event) => {
+            searched.value = event.currentTarget.value
+          }}
+        />
+        {found !== undefined && <p class="muted">{plural(found.size, 'point')} found</p>}
+        {colour !== '' && (
+          <Legend
+            title={colour}
+            legend={colouring.legend}
+            isolated={isolated.value}
+            onIsolate={(text) => {
+              isolated.value = text
+            }}
+          />
+        )}
+        <Selection
+          points={points}
+          neighbours={sample?.neighbours}
+          shown={selected.value.length > 0 ? selected.value : hovered.value >= 0 ? [hovered.value] : []}
+          onOpen={(id) => {
+            open.value = id
+          }}
+        />
+      </div>
+      {open.value !== undefined && (
+        <PointDialog
+          collection={collectionName.value}
+          id={open.value}
+          onChange={() => run.stop()}
+          onClose={() => {
+            open.value = undefined
+          }}
+        />
+      )}
+    </div>
+  )
+}
+
+function matching(sample: MapSample | undefined, text: string): ReadonlySet<number> | undefined {
+  const wanted = text.trim().toLowerCase()
+  if (wanted === '') return undefined
+  const found = new Set<number>()
+  for (const [number, { payload }] of (sample?.points ?? []).entries()) {
+    if (payload.content.toLowerCase().includes(wanted)) found.add(number)
+  }
+  return found
+}

@@ -1,0 +1,262 @@
+import type { JSX } from 'preact'
+import { formatBytes, formatCompact, formatCount, formatMs, formatRate, plural } from '../lib/format.ts'
+import { type Finding, findingsOf } from '../lib/health.ts'
+import { type Samples, single, total } from '../lib/prometheus.ts'
+import { Fault, Page, Panel } from '../parts/basics.tsx'
+import { Chart } from '../parts/chart.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { collections, collectionsFault } from '../state/collections.ts'
+import { type Activity, activity, growth, latest, metricsFault } from '../state/metrics.ts'
+import { hrefOf } from '../state/route.ts'
+import { FirstSteps } from './first-steps.tsx'
+
+const spanS = 15 * 60
+
+export function Overview(): JSX.Element {
+  const samples = latest.value
+  const known = collections.value
+  const isEmpty = known?.every(({ points }) => points === 0) === true
+  return (
+    <Page
+      title="Overview"
+      lead={isEmpty ? 'The server runs and holds no points yet.' : <Lead samples={samples} />}
+    >
+      <Fault text={metricsFault.value ?? collectionsFault.value} />
+      {isEmpty && <FirstSteps />}
+      {samples !== undefined && !isEmpty && (
+        <>
+          <Health samples={samples} />
+          <Figures samples={samples} />
+          <Charts activity={activity.value} />
+          <div class="two-columns">
+            <Index samples={samples} />
+            <CollectionList />
+          </div>
+        </>
+      )}
+    </Page>
+  )
+}
+
+function Lead({ samples }: { readonly samples: Samples | undefined }): JSX.Element | null {
+  const info = samples?.get('vicinal_build_info')?.[0]?.labels
+  const startS = samples === undefined ? undefined : single(samples, 'process_start_time_seconds')
+  if (info === undefined || startS === undefined) return null
+  return (
+    <>
+      Vicinal {info.version}, up {upTime(Date.now() / 1000 - startS)}
+    </>
+  )
+}
+
+function upTime(seconds: number): string {
+  const minutes = Math.floor(seconds / 60)
+  if (minutes < 1) return 'less than a minute'
+  if (minutes < 120) return `${minutes} min`
+  const hours = Math.floor(minutes / 60)
+  return hours < 48 ? `${hours} h` : `${Math.floor(hours / 24)} days`
+}
+
+function Health({ samples }: { readonly samples: Samples }): JSX.Element {
+  const found = findingsOf(samples, growth)
+  return (
+    <div class="health" role="status">
+      {!found.some(({ level }) => level !== 'note') && (
+        <p class="health-good">
+          <span class="dot good" /> Everything is in order.
+        </p>
+      )}
+      {found.map((each) => (
+        <HealthItem key={each.title} {...each} />
+      ))}
+    </div>
+  )
+}
+
+function HealthItem({ level, title, advice }: Finding): JSX.Element {
+  if (level === 'note') {
+    return (
+      <p class="health-note muted">
+        <span class="dot note" /> {title} {advice}
+      </p>
+    )
+  }
+  return (
+    <p class={`notice ${level}`}>
+      <Icon name="warning" />
+      <span>
+        <strong>{title}</strong> {advice}
+      </span>
+    </p>
+  )
+}
+
+function Figures({ samples }: { readonly samples: Samples }): JSX.Element {
+  const now = activity.value.at(-1)
+  const points = (collections.value ?? []).reduce((sum, each) => sum + each.points, 0)
+  const free = single(samples, 'vicinal_disk_free_bytes')
+  return (
+    <dl class="figures">
+      <Figure
+        name="Points"
+        value={formatCompact(points)}
+        note={`in ${plural(collections.value?.length ?? 0, 'collection')}`}
+      />
+      <Figure name="Searches" value={`${formatRate(now?.searches ?? 0)}/s`} note={latencyNote(now)} />
+      <Figure
+        name="Writes"
+        value={`${formatRate(now?.writes ?? 0)}/s`}
+        note={now?.commitP99Ms == null ? 'none just now' : `commit p99 ${formatMs(now.commitP99Ms)}`}
+      />
+      <Figure
+        name="Memory"
+        value={formatBytes(single(samples, 'process_resident_memory_bytes') ?? 0)}
+        note={`vectors and graphs ${formatBytes(total(samples, 'vicinal_index_memory_bytes'))}`}
+      />
+      <Figure
+        name="Disk"
+        value={formatBytes(total(samples, 'vicinal_disk_bytes'))}
+        note={free === undefined ? '' : `${formatBytes(free)} free`}
+      />
+    </dl>
+  )
+}
+
+function latencyNote(now: Activity | undefined): string {
+  if (now?.searchP99Ms == null || now.searchP50Ms == null) return 'none just now'
+  return `p50 ${formatMs(now.searchP50Ms)}, p99 ${formatMs(now.searchP99Ms)}`
+}
+
+function Figure(props: {
+  readonly name: string
+  readonly value: string
+  readonly note: string
+}): JSX.Element {
+  return (
+    <div class="figure">
+      <dt>{props.name}</dt>
+      <dd class="figure-value number">{props.value}</dd>
+      <dd class="figure-note">{props.note}</dd>
+    </div>
+  )
+}
+
+function Charts({ activity: past }: { readonly activity: readonly Activity[] }): JSX.Element {
+  const timesS = past.map(({ timeS }) => timeS)
+  return (
+    <div class="two-columns">
+      <Panel title="Requests per second" actions={<Legend entries={['Searches', 'Writes']} />}>
+        <Chart
+          label="Searches and writes per second in the last 15 minutes"
+          timesS={timesS}
+          spanS={spanS}
+          format={formatRate}
+          series={[
+            { label: 'Searches', colour: '--series-1', values: past.map(({ searches }) => searches) },
+            { label: 'Writes', colour: '--series-2', values: past.map(({ writes }) => writes) },
+          ]}
+        />
+      </Panel>
+      <Panel title="Search latency" actions={<Legend entries={['p50', 'p99']} />}>
+        <Chart
+          label="Latency of searches in the last 15 minutes: median and 99th percentile"
+          timesS={timesS}
+          spanS={spanS}
+          format={axisMs}
+          series={[
+            { label: 'p50', colour: '--series-1', values: past.map(({ searchP50Ms }) => searchP50Ms) },
+            { label: 'p99', colour: '--series-2', values: past.map(({ searchP99Ms }) => searchP99Ms) },
+          ]}
+        />
+      </Panel>
+    </div>
+  )
+}
+
+/** Round numbers, as axes have them. */
+function axisMs(ms: number): string {
+  return `${Number(ms.toPrecision(3))} ms`
+}
+
+function Legend({ entries }: { readonly entries: readonly string[] }): JSX.Element {
+  return (
+    <ul class="legend">
+      {entries.map((text, index) => (
+        <li key={text}>
+          <span class={`swatch series-${index + 1}`} /> {text}
+        </li>
+      ))}
+    </ul>
+  )
+}
+
+const measuredOn = ['none yet', 'codes', 'vectors', 'exact scans'] as const
+
+function Index({ samples }: { readonly samples: Samples }): JSX.Element {
+  const points = total(samples, 'vicinal_points')
+  const waiting = total(samples, 'vicinal_index_waiting_points')
+  return (
+    <Panel title="Index of default">
+      <dl class="facts">
+        <Fact name="Dimension" value={formatCount(total(samples, 'vicinal_dimension'))} />
+        <Fact name="Linked" value={formatCount(Math.max(0, points - waiting))} />
+        <Fact name="Waiting" value={formatCount(waiting)} />
+        <Fact name="Tombstones" value={formatCount(total(samples, 'vicinal_index_tombstones'))} />
+        <Fact name="Segments" value={formatCount(total(samples, 'vicinal_index_segments'))} />
+        {(samples.get('vicinal_index_measured_on') ?? []).map(({ labels, value }) => (
+          <Fact key={labels.graph} name={`Graph ${labels.graph}`} value={measuredOn[value] ?? ''} />
+        ))}
+      </dl>
+      <h3 class="sub-title">Recall of the ten nearest, as measured</h3>
+      <ul class="recalls">
+        {(samples.get('vicinal_index_recall') ?? []).map(({ labels, value }) => (
+          <li key={labels.metric}>
+            <span>{labels.metric}</span>
+            <span class="bar" aria-hidden="true">
+              <span style={{ width: `${value * 100}%` }} />
+            </span>
+            <span class="number">{recallText(samples, labels.metric, value)}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  )
+}
+
+function recallText(samples: Samples, metric: string | undefined, recall: number): string {
+  const isExact = single(samples, 'vicinal_index_widening', { metric: metric ?? '' }) === 0
+  return isExact ? 'exact' : recall.toFixed(4)
+}
+
+function Fact({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{value}</dd>
+    </div>
+  )
+}
+
+/** The largest ones; all of them are in their own view. */
+const shownCollections = 8
+
+function CollectionList(): JSX.Element {
+  const largest = [...(collections.value ?? [])]
+    .sort((a, b) => b.points - a.points)
+    .slice(0, shownCollections)
+  return (
+    <Panel title="Collections" actions={<a href={hrefOf('collections')}>All</a>}>
+      <ul class="collection-list">
+        {largest.map(({ name, points, dimension }) => (
+          <li key={name}>
+            <a href={hrefOf('search', { c: name })}>{name}</a>
+            <span class="muted number">
+              {dimension === undefined ? 'no dimension yet' : `${formatCount(dimension)} dimensions`}
+            </span>
+            <span class="number">{formatCount(points)}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  )
+}

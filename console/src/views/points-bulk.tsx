@@ -1,0 +1,159 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { messageOf } from '../api/client.ts'
+import { type BulkChange, type BulkResult, changeByFilter } from '../api/points.ts'
+import type { JsonObject } from '../api/types.ts'
+import { chipsOf, isEmptyFilter, parseFilter } from '../lib/filters.ts'
+import { formatCount, plural } from '../lib/format.ts'
+import { Button, Fault, Field } from '../parts/basics.tsx'
+import { Dialog } from '../parts/dialog.tsx'
+import { JsonEditor } from '../parts/json-editor.tsx'
+import { report } from '../parts/toast.tsx'
+import { collectionName } from '../state/route.ts'
+
+/** Changes or deletes all points that match: first a dry run that says how many, then the change itself. */
+export function BulkDialog(props: {
+  readonly kind: 'update' | 'delete'
+  readonly filter: JsonObject
+  readonly onChanged: () => void
+  readonly onClose: () => void
+}): JSX.Element {
+  const { kind, filter } = props
+  const setText = useSignal('')
+  const unsetText = useSignal('')
+  const planned = useSignal<{ readonly change: BulkChange; readonly result: BulkResult } | undefined>(
+    undefined,
+  )
+  const done = useSignal<number | undefined>(undefined)
+  const busy = useSignal(false)
+  const fault = useSignal<string | undefined>(undefined)
+  const collection = collectionName.value
+  const attempt = async (work: () => Promise<void>): Promise<void> => {
+    busy.value = true
+    fault.value = undefined
+    try {
+      await work()
+    } catch (error) {
+      fault.value = messageOf(error)
+    } finally {
+      busy.value = false
+    }
+  }
+  const plan = (): Promise<void> =>
+    attempt(async () => {
+      const change = changeOf(kind, filter, setText.value, unsetText.value)
+      planned.value = { change, result: await changeByFilter(collection, change, true) }
+    })
+  const carryOut = (): Promise<void> =>
+    attempt(async () => {
+      let changed = 0
+      // The server takes a bounded group at a time, and says whether more points match.
+      for (let more = true; more; ) {
+        const result = await changeByFilter(collection, planned.value!.change, false)
+        changed += result.changed
+        done.value = changed
+        more = result.more && result.changed > 0
+      }
+      report(`${kind === 'delete' ? 'Deleted' : 'Changed'} ${plural(changed, 'point')}.`)
+      props.onChanged()
+      props.onClose()
+    })
+  const verb = kind === 'delete' ? 'Delete' : 'Change'
+  return (
+    <Dialog
+      title={kind === 'delete' ? 'Delete all that match' : 'Update all that match'}
+      onClose={props.onClose}
+    >
+      <div class="form">
+        <div>
+          <p class="field-label">Points of {collection}</p>
+          <p class="tags">
+            {isEmptyFilter(filter) ? (
+              <span class="tag">without a filter: all of them</span>
+            ) : (
+              chipsOf(filter).map(({ text }) => (
+                <span key={text} class="tag matched">
+                  {text}
+                </span>
+              ))
+            )}
+          </p>
+        </div>
+        {kind === 'update' && planned.value === undefined && (
+          <>
+            <div>
+              <p class="field-label">Attributes to set</p>
+              <JsonEditor
+                label="Attributes to set, as JSON"
+                text={setText.value}
+                onChange={(text) => {
+                  setText.value = text
+                }}
+              />
+            </div>
+            <Field label="Attributes to remove" hint="Names, with commas between them.">
+              {({ id, describedBy }) => (
+                <input
+                  id={id}
+                  aria-describedby={describedBy}
+                  value={unsetText.value}
+                  onInput={(event) => {
+                    unsetText.value = event.currentTarget.value
+                  }}
+                />
+              )}
+            </Field>
+          </>
+        )}
+        <div role="status">
+          {planned.value !== undefined && (
+            <p class="notice">
+              {verb} {plural(planned.value.result.changed, 'point')}
+              {planned.value.result.more && ' and more'}? This cannot be undone.
+              {done.value !== undefined && ` ${formatCount(done.value)} done.`}
+            </p>
+          )}
+        </div>
+        <Fault text={fault.value} />
+        <div class="dialog-foot">
+          <Button onClick={props.onClose}>Cancel</Button>
+          {planned.value === undefined ? (
+            <Button kind="primary" disabled={busy.value} onClick={plan}>
+              Count first
+            </Button>
+          ) : (
+            <Button
+              kind={kind === 'delete' ? 'danger' : 'primary'}
+              disabled={busy.value || planned.value.result.changed === 0}
+              onClick={carryOut}
+            >
+              {verb} {plural(planned.value.result.changed, 'point')}
+            </Button>
+          )}
+        </div>
+      </div>
+    </Dialog>
+  )
+}
+
+function changeOf(
+  kind: 'update' | 'delete',
+  filter: JsonObject,
+  setText: string,
+  unsetText: string,
+): BulkChange {
+  if (kind === 'delete') return { kind, filter }
+  const parsed = parseFilter(setText)
+  if ('fault' in parsed) throw new Error(`The attributes to set are not JSON: ${parsed.fault}`)
+  const unset = unsetText
+    .split(',')
+    .map((name) => name.trim())
+    .filter((name) => name !== '')
+  if (isEmptyFilter(parsed.filter) && unset.length === 0) throw new Error('Say what to set or remove.')
+  return {
+    kind,
+    filter,
+    ...(isEmptyFilter(parsed.filter) ? {} : { set: parsed.filter }),
+    ...(unset.length === 0 ? {} : { unset }),
+  }
+}

@@ -1,0 +1,66 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { useEffect } from 'preact/hooks'
+import { isAbort, messageOf } from '../api/client.ts'
+import { type Facets, facetPoints } from '../api/points.ts'
+import type { JsonObject, JsonValue } from '../api/types.ts'
+import { valueText } from '../lib/filters.ts'
+import { formatCompact } from '../lib/format.ts'
+import { Fault } from '../parts/basics.tsx'
+import { collectionName } from '../state/route.ts'
+
+const shownPaths = 6
+const shownValues = 8
+
+/** The most frequent values of the attributes in the list; one click filters by one. */
+export function FacetsPanel(props: {
+  readonly filter: JsonObject
+  readonly paths: readonly string[]
+  readonly onChoose: (path: string, value: JsonValue) => void
+}): JSX.Element | null {
+  const facets = useSignal<Facets>({})
+  const fault = useSignal<string | undefined>(undefined)
+  const paths = props.paths.slice(0, shownPaths)
+  const question = JSON.stringify([props.filter, paths])
+  useEffect(() => {
+    if (paths.length === 0) {
+      facets.value = {}
+      return
+    }
+    const stop = new AbortController()
+    facetPoints(collectionName.value, { filter: props.filter, paths, limit: shownValues }, stop.signal).then(
+      (found) => {
+        facets.value = found
+        fault.value = undefined
+      },
+      (error: unknown) => {
+        if (!isAbort(error)) fault.value = messageOf(error)
+      },
+    )
+    return () => stop.abort()
+  }, [question])
+  const shown = Object.entries(facets.value).filter(([, counts]) => counts.length > 0)
+  if (shown.length === 0) return <Fault text={fault.value} />
+  return (
+    <aside class="facets" aria-label="Frequent values">
+      {shown.map(([path, counts]) => (
+        <section key={path}>
+          <h2>{path}</h2>
+          <ul>
+            {counts.map(({ value, count }) => (
+              <li key={JSON.stringify(value)}>
+                <button type="button" class="facet" onClick={() => props.onChoose(path, value)}>
+                  <span class="facet-text">{valueText(value)}</span>
+                  <span class="muted number">{formatCompact(count)}</span>
+                  <span class="bar" aria-hidden="true">
+                    <span style={{ width: `${(count / counts[0]!.count) * 100}%` }} />
+                  </span>
+                </button>
+              </li>
+            ))}
+          </ul>
+        </section>
+      ))}
+    </aside>
+  )
+}

@@ -1,0 +1,123 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { insertPoint } from '../api/points.ts'
+import type { ContentType } from '../api/types.ts'
+import { isEmptyFilter, parseFilter } from '../lib/filters.ts'
+import { parseVector } from '../lib/vector-text.ts'
+import { Field, Segments } from '../parts/basics.tsx'
+import { FormDialog } from '../parts/dialog.tsx'
+import { JsonEditor } from '../parts/json-editor.tsx'
+import { report } from '../parts/toast.tsx'
+import { isExtended } from '../state/capabilities.ts'
+import { currentCollection } from '../state/collections.ts'
+import { collectionName, replaceParams } from '../state/route.ts'
+
+export function InsertDialog(props: {
+  readonly onInserted: () => void
+  readonly onClose: () => void
+}): JSX.Element {
+  const vectorText = useSignal('')
+  const contentType = useSignal<ContentType>('Text')
+  const content = useSignal('')
+  const attributes = useSignal('')
+  const idText = useSignal('')
+  const dimension = currentCollection.value?.dimension
+  const parsed = parseVector(vectorText.value)
+  const fault = vectorText.value === '' || 'vector' in parsed ? undefined : parsed.fault
+  const insert = async (): Promise<void> => {
+    if ('fault' in parsed) throw new Error(parsed.fault)
+    const given = parseFilter(attributes.value)
+    if ('fault' in given) throw new Error(`The attributes are not JSON: ${given.fault}`)
+    const id = await insertPoint(collectionName.value, {
+      ...(idText.value.trim() === '' ? {} : { id: idText.value.trim() }),
+      vector: parsed.vector,
+      payload: {
+        content_type: contentType.value,
+        content: content.value,
+        ...(isEmptyFilter(given.filter) ? {} : { attributes: given.filter }),
+      },
+    })
+    report('Stored the point.')
+    props.onInserted()
+    replaceParams({ id })
+  }
+  return (
+    <FormDialog title="Insert point" submit="Insert" wide onSubmit={insert} onClose={props.onClose}>
+      <Field
+        label="Vector"
+        hint={
+          dimension === undefined
+            ? 'Its length becomes the dimension of the collection.'
+            : `${dimension} numbers.`
+        }
+        fault={fault}
+      >
+        {({ id, describedBy }) => (
+          <textarea
+            id={id}
+            class="mono"
+            aria-describedby={describedBy}
+            required
+            spellcheck={false}
+            value={vectorText.value}
+            onInput={(event) => {
+              vectorText.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+      <div>
+        <Segments
+          label="Content type"
+          options={[
+            ['Text', 'Text'],
+            ['Image', 'Image'],
+          ]}
+          value={contentType.value}
+          onChange={(chosen) => {
+            contentType.value = chosen
+          }}
+        />
+      </div>
+      <Field label="Content">
+        {({ id }) => (
+          <textarea
+            id={id}
+            value={content.value}
+            onInput={(event) => {
+              content.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+      {isExtended.value && (
+        <>
+          <div>
+            <p class="field-label">Attributes</p>
+            <JsonEditor
+              label="Attributes as JSON"
+              text={attributes.value}
+              onChange={(text) => {
+                attributes.value = text
+              }}
+            />
+          </div>
+          <Field label="Id" hint="A UUID. Left out, the server chooses one.">
+            {({ id, describedBy }) => (
+              <input
+                id={id}
+                class="mono"
+                aria-describedby={describedBy}
+                spellcheck={false}
+                value={idText.value}
+                onInput={(event) => {
+                  idText.value = event.currentTarget.value
+                }}
+              />
+            )}
+          </Field>
+        </>
+      )}
+    </FormDialog>
+  )
+}

@@ -1,0 +1,226 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { useEffect, useMemo } from 'preact/hooks'
+import type { JsonObject, Point } from '../api/types.ts'
+import { parseFilter, pathsOf, testedPaths, withCondition } from '../lib/filters.ts'
+import { formatCount, plural, shortId } from '../lib/format.ts'
+import { Button, Empty, Fault, Page, Panel } from '../parts/basics.tsx'
+import { FilterBar } from '../parts/filter-bar.tsx'
+import { Icon } from '../parts/icon.tsx'
+import { AttributeTags, PointContent } from '../parts/point-content.tsx'
+import { PointDialog } from '../parts/point-dialog.tsx'
+import { isExtended } from '../state/capabilities.ts'
+import { currentCollection, loadCollections } from '../state/collections.ts'
+import { PointList } from '../state/point-list.ts'
+import { collectionName, hrefOf, replaceParams, route } from '../state/route.ts'
+import { BulkDialog } from './points-bulk.tsx'
+import { FacetsPanel } from './points-facets.tsx'
+import { InsertDialog } from './points-insert.tsx'
+
+type Open = 'insert' | 'update' | 'delete'
+
+export function Points(): JSX.Element {
+  const open = useSignal<Open | undefined>(undefined)
+  const list = useMemo(() => new PointList(collectionName.value), [])
+  const { params } = route.value
+  const filterText = params.get('filter') ?? ''
+  const parsed = parseFilter(filterText)
+  const filter = 'filter' in parsed ? parsed.filter : {}
+  const shown = params.get('id') ?? undefined
+  const refresh = (): void => {
+    loadCollections()
+    if (isExtended.value) list.load(filter)
+  }
+  useEffect(() => {
+    if (isExtended.value) list.load(filter)
+  }, [filterText, isExtended.value])
+  useEffect(() => () => list.stop(), [])
+  const close = (): void => {
+    open.value = undefined
+  }
+  const show = (id: string | undefined): void => replaceParams({ id })
+  const insert = (
+    <Button
+      kind="primary"
+      icon="plus"
+      onClick={() => {
+        open.value = 'insert'
+      }}
+    >
+      Insert point
+    </Button>
+  )
+  return (
+    <Page
+      title="Points"
+      lead={
+        <>
+          {currentCollection.value === undefined
+            ? ''
+            : `${plural(currentCollection.value.points, 'point')} in `}
+          <strong>{collectionName.value}</strong>
+        </>
+      }
+      actions={insert}
+    >
+      {isExtended.value ? (
+        <Listing
+          list={list}
+          filter={filter}
+          onFilter={(next) =>
+            replaceParams({ filter: Object.keys(next).length === 0 ? undefined : JSON.stringify(next) })
+          }
+          onShow={show}
+          onBulk={(kind) => {
+            open.value = kind
+          }}
+        />
+      ) : (
+        <OpenById onShow={show} />
+      )}
+      {shown !== undefined && (
+        <PointDialog
+          collection={collectionName.value}
+          id={shown}
+          onChange={refresh}
+          onClose={() => show(undefined)}
+        />
+      )}
+      {open.value === 'insert' && <InsertDialog onInserted={refresh} onClose={close} />}
+      {(open.value === 'update' || open.value === 'delete') && (
+        <BulkDialog kind={open.value} filter={filter} onChanged={refresh} onClose={close} />
+      )}
+    </Page>
+  )
+}
+
+function Listing(props: {
+  readonly list: PointList
+  readonly filter: JsonObject
+  readonly onFilter: (filter: JsonObject) => void
+  readonly onShow: (id: string) => void
+  readonly onBulk: (kind: 'update' | 'delete') => void
+}): JSX.Element {
+  const { list, filter } = props
+  const points = list.points.value
+  const paths = useMemo(
+    () => [...new Set((points ?? []).flatMap(({ payload }) => pathsOf(payload.attributes ?? {})))].sort(),
+    [points],
+  )
+  return (
+    <>
+      <FilterBar filter={filter} paths={paths} onChange={props.onFilter} />
+      <Fault text={list.fault.value} />
+      <div class="points-layout">
+        <FacetsPanel
+          filter={filter}
+          paths={paths}
+          onChoose={(path, value) => props.onFilter(withCondition(filter, path, '$eq', value))}
+        />
+        <div class="points-main">
+          <div class="results-head">
+            <p role="status">
+              {list.count.value !== undefined && <strong>{plural(list.count.value, 'point')} match</strong>}
+            </p>
+            <div class="actions">
+              <Button icon="edit" disabled={list.count.value === 0} onClick={() => props.onBulk('update')}>
+                Update all
+              </Button>
+              <Button
+                kind="danger"
+                icon="trash"
+                disabled={list.count.value === 0}
+                onClick={() => props.onBulk('delete')}
+              >
+                Delete all
+              </Button>
+            </div>
+          </div>
+          {points?.length === 0 && (
+            <Panel>
+              <Empty
+                icon="points"
+                title={Object.keys(filter).length === 0 ? 'No points yet.' : 'No point matches.'}
+              >
+                <a href={hrefOf('import')}>Import some</a>
+              </Empty>
+            </Panel>
+          )}
+          {points !== undefined && points.length > 0 && (
+            <ul class="point-list" aria-label="Points in the order of their insertion">
+              {points.map((point) => (
+                <PointRow key={point.id} point={point} filter={filter} onShow={props.onShow} />
+              ))}
+            </ul>
+          )}
+          {list.hasMore.value && (
+            <div class="more">
+              <Button disabled={list.busy.value} onClick={() => list.more()}>
+                Show more
+              </Button>
+              <span class="muted">{formatCount(points?.length ?? 0)} shown</span>
+            </div>
+          )}
+        </div>
+      </div>
+    </>
+  )
+}
+
+function PointRow(props: {
+  readonly point: Point
+  readonly filter: JsonObject
+  readonly onShow: (id: string) => void
+}): JSX.Element {
+  const { id, payload } = props.point
+  return (
+    <li class="point-row">
+      <div class="result-body">
+        <PointContent payload={payload} />
+        <AttributeTags attributes={payload.attributes} matched={testedPaths(props.filter)} />
+      </div>
+      <div class="result-actions">
+        <button type="button" class="link mono" title={`Open ${id}`} onClick={() => props.onShow(id)}>
+          {shortId(id)}
+        </button>
+        <a class="button quiet" href={hrefOf('search', { by: 'id', id })}>
+          <Icon name="similar" size={16} />
+          Similar
+        </a>
+      </div>
+    </li>
+  )
+}
+
+/** For a server that does not list points. */
+function OpenById({ onShow }: { readonly onShow: (id: string) => void }): JSX.Element {
+  const id = useSignal('')
+  return (
+    <Panel title="Open a point">
+      <form
+        class="open-by-id"
+        onSubmit={(event) => {
+          event.preventDefault()
+          onShow(id.value.trim())
+        }}
+      >
+        <input
+          class="mono"
+          aria-label="Id of the point"
+          placeholder="8f14e45f-ceea-467f-a8d0-2b4e1c9f7a63"
+          required
+          pattern="\s*[0-9a-fA-F\-]{36}\s*"
+          spellcheck={false}
+          value={id.value}
+          onInput={(event) => {
+            id.value = event.currentTarget.value
+          }}
+        />
+        <Button type="submit">Open</Button>
+      </form>
+      <p class="muted below">
+        To find ids, <a href={hrefOf('search')}>search</a>.
+      </p>
+    </Panel>
+  )
+}

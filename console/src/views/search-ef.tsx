@@ -1,0 +1,85 @@
+import type { JSX } from 'preact'
+import { useId } from 'preact/hooks'
+import { formatMs } from '../lib/format.ts'
+import { replaceParams } from '../state/route.ts'
+import type { SearchQuery } from '../state/search-query.ts'
+import type { Try } from '../state/search-run.ts'
+
+/** The slider's places: what a breadth does is seen in factors, not in steps. 0 is the server's default. */
+const places = [0, 10, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048, 4096] as const
+
+export function EfSlider({ query }: { readonly query: SearchQuery }): JSX.Element {
+  const id = useId()
+  const ef = query.ef ?? 0
+  const place = places.findLastIndex((each) => each <= ef)
+  const text = ef === 0 ? 'default' : ef < query.limit ? `${ef}, raised to ${query.limit}` : String(ef)
+  return (
+    <div class="field">
+      <div class="slider-head">
+        <label for={id}>ef</label>
+        <output for={id} class="number">
+          {text}
+        </output>
+      </div>
+      <input
+        id={id}
+        type="range"
+        min={0}
+        max={places.length - 1}
+        step={1}
+        value={place}
+        aria-valuetext={text}
+        onInput={(event) => {
+          const chosen = places[Number(event.currentTarget.value)]!
+          replaceParams({ ef: chosen === 0 ? undefined : String(chosen) })
+        }}
+      />
+      <p class="hint">The breadth of the search: more is slower and misses less.</p>
+    </div>
+  )
+}
+
+/** What was tried for this query. */
+export function Tries({
+  tries,
+  shown,
+}: {
+  readonly tries: readonly Try[]
+  readonly shown: number
+}): JSX.Element | null {
+  if (tries.length === 0) return null
+  const slowest = Math.max(...tries.map(({ tookMs }) => tookMs))
+  const hasRecall = tries.some(({ recall }) => recall !== undefined)
+  return (
+    <table class="tries">
+      <caption class="visually-hidden">Breadths tried for this query</caption>
+      <thead>
+        <tr>
+          <th scope="col">ef</th>
+          <th scope="col">{tries.every(({ onServer }) => onServer) ? 'Search' : 'Round trip'}</th>
+          {hasRecall && (
+            <th scope="col" class="right">
+              Recall
+            </th>
+          )}
+        </tr>
+      </thead>
+      <tbody>
+        {tries.map(({ ef, tookMs, recall }) => (
+          <tr key={ef} class={ef === shown ? 'current' : ''}>
+            <td class="number">{ef === 0 ? 'default' : ef}</td>
+            <td>
+              <span class="try-time">
+                <span class="number">{formatMs(tookMs)}</span>
+                <span class="bar" aria-hidden="true">
+                  <span style={{ width: `${(tookMs / slowest) * 100}%` }} />
+                </span>
+              </span>
+            </td>
+            {hasRecall && <td class="right">{recall === undefined ? '' : recall.toFixed(3)}</td>}
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  )
+}

@@ -1,0 +1,290 @@
+import { useSignal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { useEffect, useMemo, useRef } from 'preact/hooks'
+import { apiRoot, messageOf } from '../api/client.ts'
+import { somePoint } from '../api/points.ts'
+import { metrics } from '../lib/distance.ts'
+import { pathsOf } from '../lib/filters.ts'
+import { languages, type QueryToShow, snippet } from '../lib/snippets.ts'
+import { vectorPreview } from '../lib/vector-text.ts'
+import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
+import { FilterBar } from '../parts/filter-bar.tsx'
+import { isExtended } from '../state/capabilities.ts'
+import { currentCollection } from '../state/collections.ts'
+import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
+import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
+import { SearchRun } from '../state/search-run.ts'
+import { key } from '../state/session.ts'
+import { EfSlider, Tries } from './search-ef.tsx'
+import { Results } from './search-results.tsx'
+
+/** So that moving the slider does not send a search for every pixel. */
+const pauseMs = 120
+
+export function Search(): JSX.Element {
+  const run = useMemo(() => new SearchRun(), [])
+  const query = searchQuery.value
+  const collection = currentCollection.value
+  const near = nearOf(query, collection?.dimension)
+  const question = JSON.stringify([query, near, isExtended.value])
+  useEffect(() => {
+    if (near === undefined || 'fault' in near) return
+    const { metric, limit, ef, filter, compare } = query
+    const input = { collection: collectionName.value, near, metric, limit, ef, filter }
+    const timer = setTimeout(() => run.run(input, compare && isExtended.value), pauseMs)
+    return () => clearTimeout(timer)
+  }, [question])
+  useEffect(() => () => run.stop(), [])
+  const isReady = near !== undefined && !('fault' in near)
+  const output = run.output.value
+  return (
+    <Page
+      title="Search"
+      lead={
+        <>
+          The nearest points in <strong>{collectionName.value}</strong>
+        </>
+      }
+    >
+      <div class="search-layout">
+        <div class="search-side">
+          <QueryPanel query={query} near={near} run={run} />
+        </div>
+        <div class="search-main">
+          {isExtended.value && (
+            <FilterBar
+              filter={query.filter}
+              paths={knownPaths(output)}
+              onChange={(filter) =>
+                replaceParams({ filter: isEmpty(filter) ? undefined : JSON.stringify(filter) })
+              }
+            />
+          )}
+          <Fault text={run.fault.value} />
+          {isReady && output !== undefined && <Results output={output} query={query} run={run} />}
+          {!isReady && <Start />}
+          {isReady && <AsCode query={query} near={near} />}
+        </div>
+      </div>
+    </Page>
+  )
+}
+
+function isEmpty(filter: object): boolean {
+  return Object.keys(filter).length === 0
+}
+
+function knownPaths(output: SearchRun['output']['value']): readonly string[] {
+  const paths = (output?.hits ?? []).flatMap(({ payload }) => pathsOf(payload?.attributes ?? {}))
+  return [...new Set(paths)].sort()
+}
+
+function Start(): JSX.Element {
+  const isVoid = currentCollection.value?.points === 0
+  if (isVoid) {
+    return (
+      <Panel>
+        <Empty icon="search" title="This collection holds no points yet.">
+          <a href={hrefOf('import')}>Import some</a>
+        </Empty>
+      </Panel>
+    )
+  }
+  return (
+    <Panel>
+      <Empty icon="search" title="Choose what to search near to">
+        <p>Paste a vector or the id of a point. Or begin anywhere:</p>
+        <RandomPoint text="Random point" />
+      </Empty>
+    </Panel>
+  )
+}
+
+function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
+  const fault = useSignal<string | undefined>(undefined)
+  const collection = currentCollection.value
+  const choose = async (): Promise<void> => {
+    try {
+      const id = await somePoint(collectionName.value, collection!.dimension!)
+      if (id !== undefined) location.hash = hrefOf('search', { ...shownParams(), by: 'id', id })
+    } catch (error) {
+      fault.value = messageOf(error)
+    }
+  }
+  return (
+    <>
+      <Button
+        icon="dice"
+        {...(text === undefined ? { label: 'Random point' } : {})}
+        disabled={collection?.dimension === undefined}
+        onClick={choose}
+      >
+        {text}
+      </Button>
+      <Fault text={fault.value} />
+    </>
+  )
+}
+
+/** What stays when the point that one searches near to changes. */
+function shownParams(): Readonly<Record<string, string | undefined>> {
+  const { metric, limit, ef, filter, compare } = searchQuery.value
+  return {
+    metric,
+    limit: String(limit),
+    ef: ef === undefined ? undefined : String(ef),
+    filter: isEmpty(filter) ? undefined : JSON.stringify(filter),
+    compare: compare ? '1' : undefined,
+  }
+}
+
+function QueryPanel(props: {
+  readonly query: SearchQuery
+  readonly near: Near | { readonly fault: string } | undefined
+  readonly run: SearchRun
+}): JSX.Element {
+  const { query, near } = props
+  const fault = near !== undefined && 'fault' in near ? near.fault : undefined
+  return (
+    <Panel class="form">
+      <div class="near-head">
+        <Segments
+          label="Search near to"
+          options={[
+            ['id', 'Near a point'],
+            ['vector', 'Near a vector'],
+          ]}
+          value={query.by}
+          onChange={(by) => replaceParams({ by })}
+        />
+      </div>
+      {query.by === 'id' ? (
+        <Field label="Id of the point" fault={fault}>
+          {({ id, describedBy }) => (
+            <span class="with-button">
+              <input
+                id={id}
+                class="mono"
+                aria-describedby={describedBy}
+                spellcheck={false}
+                autocomplete="off"
+                placeholder="8f14e45f-ceea-467f-a8d0-2b4e1c9f7a63"
+                value={query.id}
+                onInput={(event) => replaceParams({ by: 'id', id: event.currentTarget.value.trim() })}
+              />
+              <RandomPoint />
+            </span>
+          )}
+        </Field>
+      ) : (
+        <Field
+          label="Vector"
+          hint={
+            near !== undefined && 'vector' in near
+              ? vectorPreview(near.vector)
+              : 'JSON, or numbers with commas or spaces between them.'
+          }
+          fault={fault}
+        >
+          {({ id, describedBy }) => (
+            <textarea
+              id={id}
+              class="mono"
+              aria-describedby={describedBy}
+              spellcheck={false}
+              placeholder="[0.12, -0.5, 0.33]"
+              value={query.vectorText}
+              onInput={(event) => replaceParams({ by: 'vector', vector: event.currentTarget.value })}
+            />
+          )}
+        </Field>
+      )}
+      <div class="fields">
+        <Field label="Metric">
+          {({ id }) => (
+            <select
+              id={id}
+              value={query.metric}
+              onChange={(event) => replaceParams({ metric: event.currentTarget.value })}
+            >
+              {metrics.map((metric) => (
+                <option key={metric} value={metric}>
+                  {metric}
+                </option>
+              ))}
+            </select>
+          )}
+        </Field>
+        <Field label="Limit">{({ id }) => <LimitInput id={id} limit={query.limit} />}</Field>
+      </div>
+      <EfSlider query={query} />
+      {isExtended.value && (
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={query.compare}
+            onChange={(event) => replaceParams({ compare: event.currentTarget.checked ? '1' : undefined })}
+          />
+          Measure recall against the exact answer
+        </label>
+      )}
+      <Tries tries={props.run.tries.value} shown={query.ef ?? 0} />
+    </Panel>
+  )
+}
+
+/** Keeps what is typed, also while it is no limit yet. */
+function LimitInput({ id, limit }: { readonly id: string; readonly limit: number }): JSX.Element {
+  const typed = useSignal(String(limit))
+  const input = useRef<HTMLInputElement>(null)
+  useEffect(() => {
+    if (document.activeElement !== input.current) typed.value = String(limit)
+  }, [limit])
+  return (
+    <input
+      ref={input}
+      id={id}
+      type="number"
+      min={1}
+      max={maxLimit}
+      value={typed.value}
+      onInput={(event) => {
+        typed.value = event.currentTarget.value
+        replaceParams({ limit: typed.value })
+      }}
+    />
+  )
+}
+
+function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: Near }): JSX.Element {
+  const language = useSignal<(typeof languages)[number][0]>('curl')
+  const shown: QueryToShow = {
+    ...query,
+    near,
+    url: apiRoot.href.replace(/\/$/, ''),
+    collection: collectionName.value,
+    needsKey: key.value !== undefined,
+    withPayload: isExtended.value,
+  }
+  return (
+    <Panel
+      title="This query as code"
+      actions={
+        <Segments
+          label="Language"
+          options={languages}
+          value={language.value}
+          onChange={(chosen) => {
+            language.value = chosen
+          }}
+        />
+      }
+    >
+      <Code
+        text={snippet(language.value, shown, false)}
+        full={() => snippet(language.value, shown, true)}
+        label="the query"
+      />
+    </Panel>
+  )
+}

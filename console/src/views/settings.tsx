@@ -1,0 +1,81 @@
+import type { ComponentChildren, JSX } from 'preact'
+import { apiRoot } from '../api/client.ts'
+import { type Samples, single } from '../lib/prometheus.ts'
+import { Button, Page, Panel, Segments } from '../parts/basics.tsx'
+import { latest } from '../state/metrics.ts'
+import { forgetKey, key } from '../state/session.ts'
+import { type Theme, theme } from '../state/theme.ts'
+
+const themeOptions: readonly (readonly [Theme, string])[] = [
+  ['system', 'As the system'],
+  ['light', 'Light'],
+  ['dark', 'Dark'],
+]
+
+export function Settings(): JSX.Element {
+  return (
+    <Page title="Settings">
+      <Panel title="Server">
+        <ServerFacts samples={latest.value} />
+      </Panel>
+      <Panel title="This browser">
+        <dl class="rows">
+          <Row name="Theme">
+            <Segments
+              label="Theme"
+              options={themeOptions}
+              value={theme.value}
+              onChange={(chosen) => {
+                theme.value = chosen
+              }}
+            />
+          </Row>
+          <Row name="API key">
+            {key.value === undefined ? (
+              <span class="muted">None: the server is open to whoever can reach it.</span>
+            ) : (
+              <span class="actions">
+                <span class="muted">Kept in this tab only.</span>
+                <Button onClick={forgetKey}>Forget it</Button>
+              </span>
+            )}
+          </Row>
+        </dl>
+      </Panel>
+    </Page>
+  )
+}
+
+function ServerFacts({ samples }: { readonly samples: Samples | undefined }): JSX.Element {
+  const info = samples?.get('vicinal_build_info')?.[0]?.labels ?? {}
+  const startS = samples === undefined ? undefined : single(samples, 'process_start_time_seconds')
+  return (
+    <dl class="rows">
+      <Row name="Address">
+        <code>{apiRoot.href.replace(/\/$/, '')}</code>
+      </Row>
+      <Row name="Version">{info.version}</Row>
+      <Row name="Node">{info.node}</Row>
+      <Row name="Platform">
+        {info.platform} {info.arch}
+      </Row>
+      <Row name="Kernels">{info.simd}</Row>
+      <Row name="Running since">{startS === undefined ? '' : new Date(startS * 1000).toLocaleString()}</Row>
+    </dl>
+  )
+}
+
+function Row({
+  name,
+  children,
+}: {
+  readonly name: string
+  readonly children: ComponentChildren
+}): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd>{children}</dd>
+    </div>
+  )
+}

@@ -1,0 +1,87 @@
+import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
+import { after, before, describe, it } from 'node:test'
+import type { Page } from 'playwright-core'
+import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
+
+const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
+
+interface Violation {
+  readonly id: string
+  readonly impact: string
+  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
+}
+
+/** An address, and what to do until the page is as it shall be judged. */
+type Opened = readonly [hash: string, ready: (page: Page) => Promise<void>]
+
+/** Of a server that has attributes, filters and lists. */
+const withFilters: readonly Opened[] = [
+  [
+    '#/points?filter={"$content_type":"Text"}',
+    async (page) => {
+      await page.getByText('points match').waitFor()
+      await page.getByRole('button', { name: 'Add', exact: true }).click()
+      await page.getByRole('button', { name: 'JSON' }).click()
+      await page.getByLabel('Filter as JSON').waitFor()
+    },
+  ],
+  ['#/map', async (page) => page.getByRole('button', { name: 'Draw again' }).waitFor()],
+]
+
+describe('the pages of the console', { skip: missingChromium }, () => {
+  let console: ConsoleBrowser
+  let id: string
+  let hasFilters: boolean
+
+  before(async () => {
+    console = await startConsole()
+    id = (await storeGlosses(console.service, glosses(40)))[0]!
+    const answer = await fetch(`${console.service.httpUrl}/points/count`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: '{}',
+    })
+    hasFilters = answer.ok
+  })
+
+  after(async () => {
+    await console[Symbol.asyncDispose]()
+  })
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`have no fault that axe-core finds, in ${colorScheme} colours`, async () => {
+      const opened: readonly Opened[] = [
+        ['#/', async (page) => page.getByText('Everything is in order.').waitFor()],
+        [`#/search?id=${id}`, async (page) => page.locator('.result').first().waitFor()],
+        [`#/points?id=${id}`, async (page) => page.locator('.vector-strip').waitFor()],
+        ['#/points', async (page) => page.getByRole('button', { name: 'Insert point' }).click()],
+        ['#/import', async (page) => page.locator('.drop-zone').waitFor()],
+        ['#/collections', async (page) => page.getByRole('row', { name: /default/ }).waitFor()],
+        ['#/collections', async (page) => page.getByRole('button', { name: 'Create collection' }).click()],
+        ['#/snapshots', async (page) => page.locator('.snapshot-list').waitFor()],
+        ...(hasFilters ? withFilters : []),
+        ['#/settings', async (page) => page.getByText('Running since').waitFor()],
+      ]
+      for (const [hash, ready] of opened) {
+        const page = await console.open(hash, { colorScheme })
+        await ready(page)
+        assert.deepEqual(await faultsOf(page), [], `${hash} in ${colorScheme}`)
+        await page.close()
+      }
+    })
+  }
+})
+
+/** Serious and critical faults, as text. */
+async function faultsOf(page: Page): Promise<readonly string[]> {
+  // The policy of the page allows no script from elsewhere; what the test evaluates is not subject to it.
+  await page.evaluate(axe)
+  const violations = (await page.evaluate(
+    'axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)',
+  )) as readonly Violation[]
+  return violations
+    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
+    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
+}

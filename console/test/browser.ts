@@ -1,0 +1,135 @@
+import { existsSync, mkdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { apiKey, startTestService, type TestService } from '../../test/support/service.ts'
+
+/** Where Debian, Ubuntu, Fedora and Google put it. Nothing is downloaded. */
+const places = [
+  '/usr/bin/chromium',
+  '/usr/bin/chromium-browser',
+  '/usr/bin/google-chrome',
+  '/usr/bin/google-chrome-stable',
+]
+const chromiumPath = places.find((path) => existsSync(path))
+
+/** For `skip` of tests: why they cannot run here, or false. */
+export const missingChromium: string | false =
+  chromiumPath === undefined ? 'no Chromium is installed: apt-get install chromium' : false
+
+export const httpKey: string = `${apiKey}-of-http`
+
+/** The pages of a real service in a real browser. Every fault of a page is kept. */
+export interface ConsoleBrowser extends AsyncDisposable {
+  readonly service: TestService
+  /** Requests that left the service, exceptions and violations of the page's policy. */
+  readonly faults: string[]
+  open(hash: string, options?: OpenOptions): Promise<Page>
+}
+
+export interface OpenOptions {
+  readonly width?: number
+  readonly height?: number
+  readonly colorScheme?: 'light' | 'dark'
+}
+
+export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
+  const service = await startTestService(settings)
+  const browser = await chromium.launch({
+    executablePath: chromiumPath!,
+    // Chromium's sandbox needs privileges that containers do not have.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  })
+  const faults: string[] = []
+  return {
+    service,
+    faults,
+    open: (hash, options = {}) => openPage(browser, service, faults, hash, options),
+    async [Symbol.asyncDispose]() {
+      await browser.close()
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+async function openPage(
+  browser: Browser,
+  service: TestService,
+  faults: string[],
+  hash: string,
+  { width = 1280, height = 900, colorScheme = 'light' }: OpenOptions,
+): Promise<Page> {
+  const context = await browser.newContext({
+    viewport: { width, height },
+    colorScheme,
+    reducedMotion: 'reduce',
+  })
+  // Only reached when something is wrong: waits end as soon as what they wait for is there.
+  context.setDefaultTimeout(120_000)
+  await keepOffline(context, service.httpUrl, faults)
+  const page = await context.newPage()
+  page.on('pageerror', (error) => faults.push(error.stack ?? error.message))
+  page.on('console', (message) => {
+    if (message.text().includes('Content Security Policy')) faults.push(message.text())
+  })
+  await page.goto(`${service.httpUrl}/console/${hash}`)
+  return page
+}
+
+/** Fails every request that is not for the service. */
+async function keepOffline(context: BrowserContext, origin: string, faults: string[]): Promise<void> {
+  await context.route('**/*', async (route) => {
+    const { href, protocol } = new URL(route.request().url())
+    if (href.startsWith(`${origin}/`) || protocol === 'data:' || protocol === 'blob:')
+      return await route.continue()
+    faults.push(`a request left the service: ${href}`)
+    return await route.abort()
+  })
+}
+
+const demoPath = join(import.meta.dirname, '../../demo/data')
+const glossDimension = 512
+
+export interface Gloss {
+  readonly vector: readonly number[]
+  readonly text: string
+}
+
+/** The first glosses of the demo with their embeddings. */
+export function glosses(count: number): readonly Gloss[] {
+  const texts = readFileSync(join(demoPath, 'wordnet-glosses.jsonl'), 'utf8').split('\n').slice(0, count)
+  const bytes = new Int8Array(readFileSync(join(demoPath, 'wordnet-glosses.i8')))
+  return texts.map((line, row) => ({
+    vector: Array.from(bytes.subarray(row * glossDimension, (row + 1) * glossDimension)),
+    text: (JSON.parse(line) as { readonly text: string }).text,
+  }))
+}
+
+/** Stores glosses over HTTP. @returns their ids */
+export async function storeGlosses(
+  { httpUrl }: TestService,
+  stored: readonly Gloss[],
+  collection = 'default',
+): Promise<readonly string[]> {
+  const vectors = stored.map(({ vector, text }) => ({
+    vector,
+    payload: { content_type: 'Text', content: text },
+  }))
+  const response = await fetch(`${httpUrl}/collections/${collection}/points/batch`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ vectors }),
+  })
+  const { point_ids } = (await response.json()) as { readonly point_ids: readonly string[] }
+  return point_ids
+}
+
+/** Playwright hides the caret with an inline style, which the policy of the page forbids. */
+export const pictureOptions = { caret: 'initial' } as const
+
+/** Keeps a picture of a page, where one is asked for: `CONSOLE_SCREENSHOTS` names the directory. */
+export async function keepScreenshot(page: Page, name: string): Promise<void> {
+  const directory = process.env.CONSOLE_SCREENSHOTS
+  if (directory === undefined) return
+  mkdirSync(directory, { recursive: true })
+  await page.screenshot({ ...pictureOptions, path: join(directory, `${name}.png`) })
+}

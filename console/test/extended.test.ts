@@ -1,0 +1,216 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it, type TestContext } from 'node:test'
+import type { Locator, Page } from 'playwright-core'
+import {
+  type ConsoleBrowser,
+  glosses,
+  keepScreenshot,
+  missingChromium,
+  pictureOptions,
+  startConsole,
+} from './browser.ts'
+
+const kinds = ['noun', 'verb', 'adjective'] as const
+const stored = glosses(240)
+
+interface Answer {
+  readonly [name: string]: unknown
+}
+
+describe('attributes in the console', { skip: missingChromium }, () => {
+  let console: ConsoleBrowser
+  let hasAttributes: boolean
+
+  before(async () => {
+    console = await startConsole()
+    const vectors = stored.map(({ vector, text }, index) => ({
+      vector,
+      payload: {
+        content_type: 'Text',
+        content: text,
+        attributes: { kind: kinds[index % 3]!, length: text.length },
+      },
+    }))
+    await post(console, 'points/batch', { vectors })
+    hasAttributes = (await send(console, 'points/count', {})).ok
+  })
+
+  after(async () => {
+    await console[Symbol.asyncDispose]()
+    assert.deepEqual(console.faults, [])
+  })
+
+  const needsAttributes = (test: TestContext): boolean => {
+    if (!hasAttributes) test.skip('this server has no attributes yet')
+    return hasAttributes
+  }
+
+  it('filter a list by what is clicked, and the address keeps the filter', async (test) => {
+    if (!needsAttributes(test)) return
+    const page = await console.open('#/points')
+    await page.getByText('240 points match').waitFor()
+    await page.locator('.facets').getByRole('button', { name: /^verb/ }).click()
+    await page.getByText('80 points match').waitFor()
+    await page.locator('.chip', { hasText: 'kind = "verb"' }).waitFor()
+    await keepScreenshot(page, 'points')
+    await page.getByRole('button', { name: 'Show more' }).click()
+    await page.getByText('80 shown').waitFor({ state: 'detached' })
+    await page.waitForFunction(() => document.querySelectorAll('.point-row').length === 80)
+    const again = await console.open(new URL(page.url()).hash)
+    await again.getByText('80 points match').waitFor()
+    await page.getByRole('button', { name: 'Remove condition' }).click()
+    await page.getByText('240 points match').waitFor()
+    await page.close()
+    await again.close()
+  })
+
+  it('are conditions that one builds or writes, and one form follows the other', async (test) => {
+    if (!needsAttributes(test)) return
+    const page = await console.open('#/points')
+    await page.getByRole('button', { name: 'Add filter' }).click()
+    await page.getByLabel('Attribute').fill('length')
+    await page.getByLabel('Comparison').selectOption('$gte')
+    await page.getByRole('textbox', { name: 'Value' }).fill('100')
+    await page.getByRole('button', { name: 'Add', exact: true }).last().click()
+    const long = stored.filter(({ text }) => text.length >= 100).length
+    await page.getByText(`${long} points match`).waitFor()
+    await page.getByRole('button', { name: 'JSON' }).click()
+    await page.waitForFunction(
+      () => document.querySelector('.json-editor')?.shadowRoot?.textContent?.includes('$gte') === true,
+    )
+    await write(page, 'Filter as JSON', '{"length": {"$lt": 100}}')
+    await page.getByText(`${240 - long} points match`).waitFor()
+    await page.locator('.chip', { hasText: 'length < 100' }).waitFor()
+    await write(page, 'Filter as JSON', '{"length": {"$lesser": 100}}')
+    await page.getByRole('alert').getByText('$lesser').waitFor()
+    await page.close()
+  })
+
+  it('come with the results of a search, which says how it was answered and what it missed', async (test) => {
+    if (!needsAttributes(test)) return
+    const { points } = await post(console, 'points/list', { limit: 1 })
+    const [{ id }] = points as readonly [{ readonly id: string }]
+    const page = await console.open(`#/search?id=${id}&compare=1&filter={"kind":"noun"}`)
+    await page.getByText('10 results').waitFor()
+    await page.locator('.recall').waitFor()
+    const matched = await page.locator('.result .tag.matched').allTextContents()
+    assert.deepEqual(new Set(matched), new Set(['kind: noun']))
+    assert.equal(matched.length, 10)
+    await page.getByText('How it was answered').waitFor()
+    await keepScreenshot(page, 'search-filtered')
+    await page.close()
+  })
+
+  it('are edited, unless somebody else has changed the point meanwhile', async (test) => {
+    if (!needsAttributes(test)) return
+    const { points } = await post(console, 'points/list', { limit: 1 })
+    const [{ id }] = points as readonly [{ readonly id: string }]
+    const page = await console.open(`#/points?id=${id}`)
+    const edit = async (text: string): Promise<void> => {
+      await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click()
+      await write(page, 'Attributes as JSON', text)
+      await page.getByRole('button', { name: 'Save attributes' }).click()
+    }
+    await edit('{"kind": "noun", "note": "seen"}')
+    await page.getByText('Saved the attributes.').waitFor()
+    const point = (await (await fetch(`${console.service.httpUrl}/points/${id}`)).json()) as {
+      readonly payload: { readonly attributes: Answer }
+    }
+    assert.deepEqual(point.payload.attributes, { kind: 'noun', note: 'seen' })
+    await fetch(`${console.service.httpUrl}/points/${id}`, {
+      method: 'PATCH',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ set: { note: 'changed by another' } }),
+    })
+    await edit('{"kind": "noun", "note": "mine"}')
+    await page
+      .getByRole('dialog')
+      .getByRole('alert')
+      .getByText(/version/)
+      .waitFor()
+    await page.close()
+  })
+
+  it('are changed in bulk, and points deleted, after a count', async (test) => {
+    if (!needsAttributes(test)) return
+    const page = await console.open('#/points?filter={"kind":"adjective"}')
+    await page.getByText('80 points match').waitFor()
+    await page.getByRole('button', { name: 'Update all' }).click()
+    await write(page, 'Attributes to set, as JSON', '{"checked": true}')
+    await page.getByRole('button', { name: 'Count first' }).click()
+    await page.getByText('Change 80 points?').waitFor()
+    assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 0)
+    await page.getByRole('button', { name: 'Change 80 points' }).click()
+    await page.getByText('Changed 80 points.').waitFor()
+    assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 80)
+    await page.getByRole('button', { name: 'Delete all' }).click()
+    await page.getByRole('button', { name: 'Count first' }).click()
+    await page.getByRole('button', { name: 'Delete 80 points' }).click()
+    await page.getByText('Deleted 80 points.').waitFor()
+    assert.equal((await post(console, 'points/count', {})).count, 160)
+    await page.close()
+  })
+
+  it('colour a map of the collection', async (test) => {
+    if (!needsAttributes(test)) return
+    const page = await console.open('#/map?colour=kind')
+    await page.getByRole('button', { name: 'Draw again' }).waitFor()
+    await page.locator('.map-legend').getByText('noun').waitFor()
+    await keepScreenshot(page, 'map')
+    assert.ok((await coloursOf(page.locator('.map-canvas canvas').first())) >= 2)
+    await page.getByRole('button', { name: 'Select by drawing around points' }).click()
+    const box = (await page.locator('.map-canvas').boundingBox())!
+    await page.mouse.move(box.x + 3, box.y + 3)
+    await page.mouse.down()
+    for (const [x, y] of [
+      [box.width - 70, 3],
+      [box.width - 70, box.height - 3],
+      [3, box.height - 3],
+    ] as const) {
+      await page.mouse.move(box.x + x, box.y + y)
+    }
+    await page.mouse.up()
+    await page.getByText(/points chosen/).waitFor()
+    await page.close()
+  })
+})
+
+/**
+ * Replaces the text of an editor by keys, as a person does. What `fill` makes the browser do instead, keeping colours of
+ * the old text by inline styles, the policy of the page forbids.
+ */
+async function write(page: Page, label: string, text: string): Promise<void> {
+  await page.getByLabel(label).focus()
+  await page.keyboard.press('Control+A')
+  await page.keyboard.press('Delete')
+  await page.keyboard.insertText(text)
+}
+
+/** How many different colours a canvas shows, as its picture has them. */
+async function coloursOf(canvas: Locator): Promise<number> {
+  const png = (await canvas.screenshot(pictureOptions)).toString('base64')
+  return await canvas.evaluate(async (_element, data) => {
+    const image = new Image()
+    image.src = `data:image/png;base64,${data}`
+    await image.decode()
+    const copy = document.createElement('canvas')
+    copy.width = image.width
+    copy.height = image.height
+    const context = copy.getContext('2d')!
+    context.drawImage(image, 0, 0)
+    const pixels = new Uint32Array(context.getImageData(0, 0, copy.width, copy.height).data.buffer)
+    return new Set(pixels).size
+  }, png)
+}
+
+async function send({ service }: ConsoleBrowser, path: string, body: unknown): Promise<Response> {
+  return await fetch(`${service.httpUrl}/${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+}
+
+async function post(console: ConsoleBrowser, path: string, body: unknown): Promise<Answer> {
+  return (await (await send(console, path, body)).json()) as Answer
+}

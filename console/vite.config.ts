@@ -1,0 +1,17 @@
+import { defineConfig, type UserConfig } from 'vite'
+
+// Relative addresses: the console also works behind a proxy that serves it below another path.
+const config: UserConfig = defineConfig({
+  base: './',
+  oxc: { jsx: { runtime: 'automatic', importSource: 'preact' } },
+  build: {
+    outDir: '../src/http/generated/console',
+    emptyOutDir: true,
+    target: 'es2022',
+    modulePreload: { polyfill: false },
+    // The policy of the page allows data: for images only.
+    assetsInlineLimit: 0,
+  },
+})
+
+export default config
