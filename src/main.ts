@@ -368,6 +368,11 @@ function registerGauges(
     () => collection.stats.idTableBytes,
   )
   metrics.gauge(
+    'vicinal_attribute_memory_bytes',
+    'Memory of the attribute index, results of filters that it keeps included.',
+    () => collection.stats.attributeBytes,
+  )
+  metrics.gauge(
     'vicinal_index_waiting_points',
     'Points that are stored and not yet linked into the index: every search scans them.',
     () => collection.stats.unindexed,
@@ -446,7 +451,7 @@ function registerCollections(metrics: ServiceMetrics, set: CollectionSet): void 
   )
   metrics.gauges(
     'vicinal_collection_memory_bytes',
-    `Memory that these collections take for vectors and ids.`,
+    'Memory that these collections take for vectors, graphs, ids and attributes.',
     'collection',
     () => set.largestOpen(collectionsShown).map(([name, { memoryBytes }]) => [name, memoryBytes]),
   )
