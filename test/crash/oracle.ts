@@ -4,7 +4,7 @@ import type { Metric, Payload } from '../../src/base/point.ts'
 /** What a caller handed over, to the bit. */
 export interface OraclePoint {
   readonly vector: Float32Array
-  readonly payload: Pick<Payload, 'contentType' | 'content'>
+  readonly payload: Payload
 }
 
 /**
