@@ -70,13 +70,13 @@ export const facetsLimit = 1000
 /** The product's client of either transport. */
 export function overTransport(vectors: client.VectorClient): ModelClient {
   return {
-    insert: (point) => vectors.insert(pointOf(point)),
-    insertBatch: (points) => vectors.insertBatch(points.map(pointOf)),
+    insert: (point) => vectors.insert(clientPointOf(point)),
+    insertBatch: (points) => vectors.insertBatch(points.map(clientPointOf)),
     insertEach: async (points) => {
-      const { ids, errors } = await vectors.insertEach(points.map(pointOf))
+      const { ids, errors } = await vectors.insertEach(points.map(clientPointOf))
       return { ids, errors: errors.map(({ index, reason }) => ({ index, reason })) }
     },
-    put: (id, point, when) => vectors.put(id, pointOf(point), { when: whenOf(when) }),
+    put: (id, point, when) => vectors.put(id, clientPointOf(point), { when: whenOf(when) }),
     patch: (id, patch, when) => vectors.patch(id, patchOf(patch), { when: whenOf(when) }),
     async get(id) {
       const { vector, payload, version, ...rest } = await vectors.get(id, { version: true })
@@ -115,7 +115,8 @@ export function overTransport(vectors: client.VectorClient): ModelClient {
   }
 }
 
-function pointOf({ payload, ...point }: ModelNewPoint): client.PointToInsert {
+/** A point as the client takes it. */
+export function clientPointOf({ payload, ...point }: ModelNewPoint): client.PointToInsert {
   const { contentType, content, attributes, expiresAtUs } = payload
   const expiresAt = expiresAtUs === undefined ? undefined : momentOf(expiresAtUs)
   return { ...point, payload: { contentType, content, attributes, expiresAt } }
@@ -141,8 +142,8 @@ function hitOf({ payload, ...hit }: client.Hit): ModelHit {
   return payload === undefined ? hit : { ...hit, payload: payloadOf(payload) as Payload }
 }
 
-/** Without what is not there. */
-function payloadOf<Stored extends Partial<client.StoredPayload>>({
+/** A payload as it is stored, without what is not there. */
+export function payloadOf<Stored extends Partial<client.StoredPayload>>({
   attributes,
   expiresAt,
   ...payload
