@@ -1,8 +1,14 @@
 import type { AttributeValue } from '../../src/base/attributes.ts'
 import type { VectorClient } from '../../src/client/index.ts'
 import { clientPointOf, payloadOf } from '../support/model-client.ts'
-import { type LoadOptions, newPoints } from './load.ts'
+import { newPoints } from './new-points.ts'
 import { type Becoming, differenceOf, insertOf, type Oracle, type OraclePoint } from './oracle.ts'
+
+export interface ChangeOptions {
+  readonly oracle: Oracle
+  readonly random: () => number
+  readonly vector: () => Float32Array
+}
 
 /**
  * Changes one point, or all that an insert stored, in one of many ways; some of them let points expire at once. Everything
@@ -12,7 +18,7 @@ import { type Becoming, differenceOf, insertOf, type Oracle, type OraclePoint } 
  */
 export async function changePoints(
   client: VectorClient,
-  options: LoadOptions,
+  options: ChangeOptions,
   id: string | undefined,
 ): Promise<void> {
   if (id === undefined) return
@@ -22,7 +28,11 @@ export async function changePoints(
   await changeInsert(client, options, id, dice < 0.8 ? 'delete' : dice < 0.85 ? 'expire' : 'update')
 }
 
-async function put(client: VectorClient, { oracle, random, vector }: LoadOptions, id: string): Promise<void> {
+async function put(
+  client: VectorClient,
+  { oracle, random, vector }: ChangeOptions,
+  id: string,
+): Promise<void> {
   const { vector: components, payload } = newPoints(oracle.marker(), 1, random, vector)[0]!
   const point = { vector: components, payload }
   const { version, created } = await whileChanging(oracle, new Map([[id, point]]), () =>
@@ -34,7 +44,7 @@ async function put(client: VectorClient, { oracle, random, vector }: LoadOptions
 
 async function patch(
   client: VectorClient,
-  { oracle, random, vector }: LoadOptions,
+  { oracle, random, vector }: ChangeOptions,
   id: string,
   isEnd: boolean,
 ): Promise<void> {
@@ -57,7 +67,7 @@ async function patch(
 /** All that are left of the points that an insert stored: a group. */
 async function changeInsert(
   client: VectorClient,
-  { oracle }: LoadOptions,
+  { oracle }: ChangeOptions,
   id: string,
   kind: 'delete' | 'expire' | 'update',
 ): Promise<void> {
