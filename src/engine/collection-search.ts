@@ -258,6 +258,8 @@ export class CollectionSearch {
   ): readonly HitDetails[] | undefined {
     if (include === undefined) return undefined
     if (!wantsDetails(include)) return hits.map(() => noDetails)
+    // Where nothing was ever stored there is nothing to search.
+    if (hits.length === 0) return []
     const { index } = this.#points.searches!
     let left = room.detailBytes
     const details = hits.map(({ slot }, rank) => {
