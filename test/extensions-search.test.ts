@@ -30,6 +30,10 @@ describeBoth('searches that ask for more', (transport) => {
   const vector = randomVector(random, dimension, 'small integers')
 
   before(async () => {
+    // While there is nothing yet.
+    const include = { distance: true, payload: true, vector: true, version: true }
+    const query = { vector, metric: 'Cosine', limit: 3, include, profile: true } as const
+    assert.deepEqual((await transport.client.searchHits(query)).hits, [])
     assert.equal((await transport.client.insertBatch(points)).length, count)
   })
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { ContractClient } from './support/contract-client.ts'
 import { checkAgainstModel } from './support/model-check.ts'
+import type { ModelClient } from './support/model-client.ts'
 import { openIndexSubject, type Subject, subjectNames, subjects } from './support/model-subjects.ts'
 
 const seed = 20_260
@@ -32,13 +32,17 @@ describe('random operations with restarts and kills, through graphs', () => {
  * The canary: the same check over the real engine with one fault put in. Each fault is small and comes once,
  * or seldom, as a real one would.
  */
-const faults: Readonly<Record<string, (real: Subject) => Partial<ContractClient> & Partial<Subject>>> = {
+const faults: Readonly<Record<string, (real: Subject) => Partial<ModelClient> & Partial<Subject>>> = {
   'forgets one delete': (real) => {
     let deletes = 0
     return {
       async delete(id) {
-        deletes += 1
-        if (deletes !== 10) await real.client.delete(id)
+        const isThere = await real.client.get(id).then(
+          () => true,
+          () => false,
+        )
+        if (isThere) deletes += 1
+        if (!isThere || deletes !== 10) await real.client.delete(id)
       },
     }
   },
@@ -104,6 +108,76 @@ const faults: Readonly<Record<string, (real: Subject) => Partial<ContractClient>
       return (await real.client.searchBatch(queries)).toReversed()
     },
   }),
+  'misses one point that a filter means': (real) => ({
+    async count(filter) {
+      const count = await real.client.count(filter)
+      return filter !== undefined && count > 20 ? count - 1 : count
+    },
+  }),
+  'finds a point that the filter does not mean': (real) => ({
+    searchHits: ({ filter, ...query }, include) =>
+      real.client.searchHits(query.limit > 100 ? query : { ...query, filter }, include),
+  }),
+  'leaves a point out of a list at the end of a page': (real) => ({
+    async listAll(filter, limit) {
+      const points = await real.client.listAll(filter, limit)
+      return points.filter((_, index) => index !== 3 * limit)
+    },
+  }),
+  'does not count a change': (real) => {
+    const versions = new Map<string, number>()
+    return {
+      async get(id) {
+        const point = await real.client.get(id)
+        const version = versions.get(point.id) ?? point.version
+        versions.set(point.id, version)
+        return { ...point, version }
+      },
+    }
+  },
+  'loses an attribute in a patch': (real) => ({
+    async patch(id, patch, when) {
+      const before = await real.client.get(id).catch(() => undefined)
+      const { version } = await real.client.patch(id, patch, when)
+      const [lost] = [...(before?.payload.attributes?.keys() ?? [])].filter((name) => !patch.set?.has(name))
+      return lost === undefined ? { version } : await real.client.patch(id, { unset: [lost] })
+    },
+  }),
+  'has an expired point again after a restart': (real) => {
+    const mortal = new Map<string, Parameters<ModelClient['put']>[1]>()
+    return {
+      async put(id, point, when) {
+        const answer = await real.client.put(id, point, when)
+        if (point.payload.expiresAtUs !== undefined) mortal.set(id.toLowerCase(), point)
+        return answer
+      },
+      async restart() {
+        await real.restart()
+        for (const [id, { vector, payload }] of mortal) {
+          const isGone = await real.client.get(id).then(
+            () => false,
+            () => true,
+          )
+          const { expiresAtUs: _, ...lasting } = payload
+          if (isGone) await real.client.put(id, { vector, payload: lasting })
+        }
+      },
+    }
+  },
+  'writes although a condition is not met': (real) => ({
+    put: (id, point, when) => real.client.put(id, point, when?.kind === 'version' ? undefined : when),
+  }),
+  'changes one point too many by filter': (real) => ({
+    changeByFilter: ({ limit, ...request }) =>
+      real.client.changeByFilter({ ...request, limit: limit === undefined ? undefined : limit + 1 }),
+  }),
+  'moves a point that is replaced to the end of lists': (real) => ({
+    async put(id, point, when) {
+      if (when !== undefined) return real.client.put(id, point, when)
+      await real.client.delete(id).catch(() => {})
+      return real.client.put(id, point)
+    },
+  }),
   'takes a vector of another length': (real) => ({
     insert: (point) => real.client.insert(point).catch(() => '00000000-0000-4000-8000-000000000000'),
   }),
@@ -118,6 +192,10 @@ describe('the check against the model', () => {
         get client() {
           return { ...real.client, ...methods }
         },
+        get nowUs() {
+          return real.nowUs
+        },
+        advance: (us) => real.advance?.(us),
         restart: restart ?? (() => real.restart()),
         [Symbol.asyncDispose]: async () => {},
       }

@@ -5,7 +5,8 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { clusteredVectors } from '../support/clusters.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
-import { Load, newPoints } from './load.ts'
+import { Load } from './load.ts'
+import { insertAll, newPoints } from './new-points.ts'
 import { Oracle } from './oracle.ts'
 import { type Addresses, Clients, CrashServer } from './server.ts'
 import {
@@ -50,6 +51,9 @@ export interface Summary {
   readonly cleanStops: number
   readonly calls: number
   readonly acknowledged: number
+  /** Of points and of all that an insert stored; and those among them that a kill left unanswered. */
+  readonly changes: number
+  readonly unsettled: number
   readonly pointsCompared: number
   readonly removalsCompared: number
   /** Starts after which searches went through the index, and the least recall after any of them. */
@@ -98,7 +102,8 @@ export class Campaign implements AsyncDisposable {
 
   get summary(): Summary {
     const kills = Object.fromEntries([...this.#kills].sort())
-    return { ...this.#counts, kills, acknowledged: this.#oracle.acknowledged, recallMin: this.#recallMin }
+    const { acknowledged, changes, unsettled } = this.#oracle
+    return { ...this.#counts, kills, acknowledged, changes, unsettled, recallMin: this.#recallMin }
   }
 
   /** How the last life of the service was to end, and the last that it said. */
@@ -198,7 +203,7 @@ export class Campaign implements AsyncDisposable {
       const points = newPoints(marker, 500, () => 0, this.#vector)
       this.#oracle.sent(marker, points)
       try {
-        this.#oracle.stored(marker, await grpc.insertBatch(points, { signal: AbortSignal.timeout(fillMs) }))
+        this.#oracle.stored(marker, await insertAll(grpc, points, { signal: AbortSignal.timeout(fillMs) }))
       } catch {
         // Held or killed in the middle of it: the comparison settles what became of the batch.
         return

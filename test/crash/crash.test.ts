@@ -33,8 +33,9 @@ async function survives(seed: number, size: Size, deaths: readonly Death[]): Pro
   } catch (error) {
     throw new Error(`seed ${seed}, ${size}, after: ${rounds.join('; ')}`, { cause: error })
   }
-  const { acknowledged, cleanStops } = campaign.summary
+  const { acknowledged, changes, cleanStops } = campaign.summary
   assert.ok(campaign.killCount >= deaths.length, JSON.stringify(campaign.summary))
   assert.ok(acknowledged > 0)
+  assert.ok(changes > 0)
   assert.equal(cleanStops, 2)
 }

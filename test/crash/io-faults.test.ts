@@ -11,7 +11,7 @@ import { createLogger } from '../../src/base/log.ts'
 import { insertIds } from '../support/insert-ids.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { noSmallDisk, SmallDisk } from '../support/small-disk.ts'
-import { newPoints } from './load.ts'
+import { insertAll, newPoints } from './new-points.ts'
 import type { Note } from './notes.ts'
 import { Oracle, type OraclePoint } from './oracle.ts'
 import { openPoints } from './points.ts'
@@ -51,7 +51,7 @@ class Story implements AsyncDisposable {
   /** Over both transports in turn. */
   async insert({ grpc, http }: Clients, count = 1): Promise<void> {
     const client = this.oracle.acknowledged % 2 === 0 ? grpc : http
-    await this.#insertWith((stored) => client.insertBatch(stored), count)
+    await this.#insertWith((stored) => insertAll(client, stored, {}), count)
   }
 
   async #insertWith(

@@ -9,6 +9,14 @@ export type Note =
   | { readonly kind: 'inserted'; readonly number: number; readonly ids: readonly string[] }
   | { readonly kind: 'removing'; readonly id: string }
   | { readonly kind: 'removed'; readonly id: string }
+  /** Of all points that an insert stored, by a filter. */
+  | { readonly kind: 'changing' | 'changed'; readonly change: GroupChange }
+
+export interface GroupChange {
+  readonly number: number
+  readonly how: 'update' | 'delete' | 'expire' | 'move'
+  readonly ids: readonly string[]
+}
 
 /** 35 components: rows of 168 bytes, so that most share a sector with a neighbour and many cross its end. */
 export const recordedDimension = 35
@@ -35,6 +43,19 @@ function attributesOf(number: number, index: number): Attributes {
   ])
 }
 
+/** The point after a change; undefined when it is gone. A moved one has another vector. */
+export function afterChange(
+  { vector, payload }: NewPoint,
+  { number, how }: GroupChange,
+): NewPoint | undefined {
+  if (how === 'delete' || how === 'expire') return undefined
+  const attributes = new Map(payload.attributes).set('changed', number)
+  return {
+    vector: how === 'move' ? vector.map((value) => -value) : vector,
+    payload: { ...payload, attributes },
+  }
+}
+
 /** In the year 2100. */
 const endUs = 4_102_444_800_000_000
 
@@ -45,6 +66,8 @@ export interface Promised {
   /** Acknowledged, its removal asked for and not acknowledged. */
   readonly leaving: ReadonlyMap<string, NewPoint>
   readonly gone: ReadonlySet<string>
+  /** Asked for and not acknowledged, with the points as they were; these are not among the live ones. */
+  readonly changing: ReadonlyMap<GroupChange, ReadonlyMap<string, NewPoint>>
   /** By number: asked for and not acknowledged. */
   readonly unanswered: ReadonlyMap<number, readonly NewPoint[]>
 }
@@ -54,6 +77,7 @@ export function promisedBy(notes: readonly Note[]): Promised {
   const leaving = new Map<string, NewPoint>()
   const gone = new Set<string>()
   const unanswered = new Map<number, readonly NewPoint[]>()
+  const changing = new Map<GroupChange, ReadonlyMap<string, NewPoint>>()
   for (const note of notes) {
     if (note.kind === 'inserting') unanswered.set(note.number, pointsOf(note))
     if (note.kind === 'inserted') {
@@ -65,10 +89,23 @@ export function promisedBy(notes: readonly Note[]): Promised {
       leaving.set(note.id, live.get(note.id)!)
       live.delete(note.id)
     }
+    if (note.kind === 'changing') {
+      changing.set(note.change, new Map(note.change.ids.map((id) => [id, live.get(id)!])))
+      for (const id of note.change.ids) live.delete(id)
+    }
+    if (note.kind === 'changed') {
+      const [change, before] = [...changing].find(([each]) => each.number === note.change.number)!
+      changing.delete(change)
+      for (const [id, point] of before) {
+        const after = afterChange(point, change)
+        if (after === undefined) gone.add(id)
+        else live.set(id, after)
+      }
+    }
     if (note.kind === 'removed') {
       leaving.delete(note.id)
       gone.add(note.id)
     }
   }
-  return { live, leaving, gone, unanswered }
+  return { live, leaving, gone, changing, unanswered }
 }

@@ -4,15 +4,22 @@ import type { Metric, Payload } from '../../src/base/point.ts'
 /** What a caller handed over, to the bit. */
 export interface OraclePoint {
   readonly vector: Float32Array
-  readonly payload: Pick<Payload, 'contentType' | 'content'>
+  readonly payload: Payload
+  /** Where the caller chose it. */
+  readonly id?: string | undefined
 }
+
+/** What points become, by id; undefined for those that go. */
+export type Becoming = ReadonlyMap<string, OraclePoint | undefined>
 
 /**
  * What the service has promised, kept outside of it.
  *
  *   insert sent ──> `unanswered` ──acknowledged──> `live` ──delete sent──> `live` and `leaving` ──acknowledged──> `gone`
  *
- * After a crash what is `unanswered` or `leaving` may have happened or not, whole or not at all; the first look
+ * A change of points is `changing` until it is acknowledged; nothing else is asked of its points meanwhile.
+ *
+ * After a crash what is `unanswered`, `leaving` or `changing` may have happened or not, whole or not at all; the first look
  * after the restart settles it, and from then on it counts like everything else.
  */
 export class Oracle {
@@ -26,8 +33,14 @@ export class Oracle {
   readonly answered: Map<string, Answered> = new Map()
   /** By marker, with which the content of each of its points begins. */
   readonly unanswered: Map<string, readonly OraclePoint[]> = new Map()
+  readonly changing: Set<Becoming> = new Set()
+  /** By id, the highest version that was seen. */
+  readonly versions: Map<string, number> = new Map()
   /** Points and removals that the service has acknowledged. */
   acknowledged = 0
+  /** Changes that have happened, and those that were under way when the service went. */
+  changes = 0
+  unsettled = 0
   #markers = 0
 
   /** The next marker: no two inserts ever share one. */
@@ -59,6 +72,29 @@ export class Oracle {
       if (this.live.has(id) || this.gone.has(id)) throw new Error(`the id ${id} was given twice`)
       this.live.set(id, points[index]!)
     }
+  }
+
+  /** Whether a change or removal of the point has been asked for, and maybe happened. */
+  isUnsure(id: string): boolean {
+    return this.leaving.has(id) || [...this.changing].some((change) => change.has(id))
+  }
+
+  /** The change turns out to have happened. */
+  changed(change: Becoming): void {
+    this.changing.delete(change)
+    this.changes += 1
+    for (const [id, point] of change) {
+      if (point === undefined) this.forget(id)
+      else this.live.set(id, point)
+    }
+  }
+
+  /** @throws Error when the version is lower than one that was seen, or the same after a change */
+  sawVersion(id: string, version: number, isAfterChange = false): void {
+    const before = this.versions.get(id) ?? 0
+    if (version < before || (isAfterChange && version === before))
+      throw new Error(`the version of ${id} is ${version}, and was ${before}`)
+    this.versions.set(id, version)
   }
 
   removed(id: string): void {
@@ -96,6 +132,11 @@ export function contentOf(marker: string, index: number, filler: string): string
 export function originOf(content: string): { readonly marker: string; readonly index: number } | undefined {
   const found = /^(#\d+)\/(\d+) /.exec(content)
   return found === null ? undefined : { marker: found[1]!, index: Number(found[2]) }
+}
+
+/** The insert or change that the point's attributes name. */
+export function insertOf({ payload }: OraclePoint): string {
+  return String(payload.attributes?.get('insert'))
 }
 
 /** How a stored point differs from what was handed over, or undefined. */

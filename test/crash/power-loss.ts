@@ -10,7 +10,7 @@ import { seededRandom } from '../support/random.ts'
 import { type DiskHistory, historyOf } from './disk-history.ts'
 import { type Loss, writeImage } from './disk-image.ts'
 import { type Recording, record } from './disk-record.ts'
-import { type Note, type Promised, pointsOf, promisedBy } from './notes.ts'
+import { afterChange, type GroupChange, type Note, type Promised, pointsOf, promisedBy } from './notes.ts'
 import { differenceOf, originOf } from './oracle.ts'
 import { openPoints } from './points.ts'
 
@@ -171,7 +171,7 @@ export function compareWithNotes(dataDir: string, notes: readonly Note[]): Promi
 
 async function compareWith(
   collection: Collection,
-  { live, leaving, gone, unanswered }: Promised,
+  { live, leaving, gone, changing, unanswered }: Promised,
 ): Promise<ReadonlySet<string>> {
   const found = await everyId(collection)
   const unknown = new Set(found)
@@ -180,6 +180,7 @@ async function compareWith(
     await checkPoint(collection, id, point)
   }
   for (const [id, point] of leaving) if (unknown.delete(id)) await checkPoint(collection, id, point)
+  for (const [change, before] of changing) await checkChange(collection, change, before, unknown)
   const stored = new Map<number, number>()
   for (const id of unknown) {
     if (gone.has(id)) throw new Error(`the deleted point ${id} is back`)
@@ -196,6 +197,30 @@ async function compareWith(
     if (count !== whole) throw new Error(`of a batch of ${whole} points ${count} are there`)
   }
   return found
+}
+
+/** A change of several points by filter has happened to all of them, or to none. @param unknown loses its points */
+async function checkChange(
+  collection: Collection,
+  change: GroupChange,
+  before: ReadonlyMap<string, NewPoint>,
+  unknown: Set<string>,
+): Promise<void> {
+  let changed = 0
+  for (const [id, point] of before) {
+    const after = afterChange(point, change)
+    const found = unknown.delete(id) ? await collection.get(id) : undefined
+    if (
+      found === undefined
+        ? after === undefined
+        : after !== undefined && differenceOf(found, after) === undefined
+    )
+      changed += 1
+    else if (found === undefined) throw new Error(`the acknowledged point ${id} is lost in a change`)
+    else await checkPoint(collection, id, point)
+  }
+  if (changed !== 0 && changed !== before.size)
+    throw new Error(`of a change of ${before.size} points ${changed} have happened`)
 }
 
 /** By a search that asks for more than there are. */

@@ -1,23 +1,28 @@
 /**
- * The program whose disk is recorded: opens the engine over a data directory, inserts, deletes, checkpoints its
+ * The program whose disk is recorded: opens the engine over a data directory, inserts, changes, deletes, checkpoints its
  * index, closes, opens again. Before it asks for a change and after it has been acknowledged it appends a line to a file of its own, so that the
  * record of system calls tells when that was.
  *
  *   node test/crash/recorded-run.ts <data directory> <file of notes> <seed>
  */
 import { openSync, writeSync } from 'node:fs'
+import type { Filter } from '../../src/base/filter.ts'
+import { idToBytes } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import type { Collection } from '../../src/engine/engine.ts'
 import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
-import { type Note, pointsOf } from './notes.ts'
+import { type GroupChange, type Note, pointsOf } from './notes.ts'
 import { openPoints } from './points.ts'
 
 const [dataDir, notesPath, seed] = process.argv.slice(2)
 const random = seededRandom(Number(seed))
 const notes = openSync(notesPath!, 'a')
 const live: string[] = []
+/** By id, the insert that it is of. */
+const insertOf = new Map<string, number>()
 let inserts = 0
+let changes = 0
 
 for (let life = 0; life < 2; life += 1) {
   await using points = await openPoints(dataDir!, createLogger({ level: 'silent', pretty: false }))
@@ -35,12 +40,41 @@ async function change(collection: Collection): Promise<void> {
     await collection.remove(id!)
     return note({ kind: 'removed', id: id! })
   }
+  if (random() < 0.25 && live.length > 0) return await changeInsert(collection)
   inserts += 1
   const insert = { number: inserts, count: random() < 0.7 ? 1 : 2 + Math.floor(random() * 40) }
   note({ kind: 'inserting', ...insert })
   const ids = await insertIds(collection, pointsOf(insert))
   note({ kind: 'inserted', number: insert.number, ids })
+  for (const id of ids) insertOf.set(id, insert.number)
   live.push(...ids)
+}
+
+/** All points that an insert stored, which nothing else may change meanwhile; a moved one alone. */
+async function changeInsert(collection: Collection): Promise<void> {
+  const insert = insertOf.get(live[Math.floor(random() * live.length)]!)!
+  const how = (['update', 'update', 'move', 'delete', 'expire'] as const)[Math.floor(random() * 5)]!
+  const all = live.filter((id) => insertOf.get(id) === insert)
+  const ids = how === 'move' ? all.slice(0, 1) : all
+  for (const id of ids) live.splice(live.indexOf(id), 1)
+  changes += 1
+  const change: GroupChange = { number: changes, how, ids }
+  note({ kind: 'changing', change })
+  await apply(collection, change)
+  note({ kind: 'changed', change })
+  if (how === 'update' || how === 'move') live.push(...ids)
+}
+
+async function apply(collection: Collection, { number, how, ids }: GroupChange): Promise<void> {
+  const set = new Map([['changed', number]])
+  if (how === 'move') {
+    const { vector } = (await collection.get(ids[0]!))!
+    await collection.patch(ids[0]!, { set, vector: vector.map((value) => -value) })
+    return
+  }
+  const filter: Filter = { kind: 'ids', ids: Buffer.concat(ids.map(idToBytes).sort(Buffer.compare)) }
+  const change = how === 'delete' ? how : how === 'expire' ? { expiresAtUs: 1 } : { set }
+  await collection.changeByFilter({ filter, change, dryRun: false })
 }
 
 function note(each: Note): void {

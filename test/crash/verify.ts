@@ -1,8 +1,11 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { metrics } from '../../src/base/point.ts'
 import type { VectorClient } from '../../src/client/index.ts'
-import { insertAll, tolerance } from './load.ts'
-import { differenceOf, distance, type Oracle, type OraclePoint, originOf } from './oracle.ts'
+import { payloadOf } from '../support/model-client.ts'
+import { settleChanges } from './changes.ts'
+import { tolerance } from './load.ts'
+import { insertAll } from './new-points.ts'
+import { differenceOf, distance, insertOf, type Oracle, type OraclePoint, originOf } from './oracle.ts'
 import type { Clients } from './server.ts'
 
 export interface VerifyOptions {
@@ -32,6 +35,7 @@ export interface Verified {
 export async function verify(clients: Clients, options: VerifyOptions): Promise<Verified> {
   const { oracle, random, readsMax } = options
   const found = await everyId(clients.http, options)
+  await settleChanges(clients.grpc, oracle, found)
   for (const id of oracle.live.keys()) {
     if (found.has(id)) continue
     if (!oracle.leaving.has(id)) throw new Error(`the acknowledged point ${id} is lost`)
@@ -51,6 +55,7 @@ export async function verify(clients: Clients, options: VerifyOptions): Promise<
   await inTurn(points, (id, index) => checkPoint(index % 2 === 0 ? clients.grpc : clients.http, oracle, id))
   const removals = sample([...oracle.gone.keys()], readsMax, random)
   await inTurn(removals, (id, index) => checkGone(index % 2 === 0 ? clients.grpc : clients.http, id))
+  await checkFilters(clients, options)
   const recall = await checkSearches(clients, options)
   return { points: points.length, removals: removals.length, recall }
 }
@@ -73,7 +78,8 @@ async function settleInserts(
   const byMarker = new Map<string, (string | undefined)[]>()
   const adopted = new Map<string, readonly string[]>()
   for (const id of unknown) {
-    const point = await client.get(id)
+    const { vector, payload: stored } = await client.get(id)
+    const point = { vector, payload: payloadOf(stored) }
     const origin = originOf(point.payload.content)
     const expected = origin && oracle.unanswered.get(origin.marker)?.[origin.index]
     if (origin === undefined || expected === undefined) throw new Error(`nobody has stored the point ${id}`)
@@ -128,7 +134,9 @@ function checkSame(marker: string, ids: readonly string[], before: readonly stri
 }
 
 async function checkPoint(client: VectorClient, oracle: Oracle, id: string): Promise<void> {
-  const difference = differenceOf(await client.get(id), oracle.live.get(id)!)
+  const { vector, payload, version } = await client.get(id, { version: true })
+  oracle.sawVersion(id, version!)
+  const difference = differenceOf({ vector, payload: payloadOf(payload) }, oracle.live.get(id)!)
   if (difference !== undefined) throw new Error(`the acknowledged point ${id} has ${difference}`)
 }
 
@@ -140,6 +148,28 @@ async function checkGone(client: VectorClient, id: string): Promise<void> {
     throw error
   }
   throw new Error(`the deleted point ${id} can be read`)
+}
+
+/** The points of some inserts, as a filter finds them. */
+async function checkFilters(clients: Clients, { oracle, random, vector }: VerifyOptions): Promise<void> {
+  const inserts = new Set(sample([...oracle.live.values()], 6, random).map(insertOf))
+  for (const insert of inserts) {
+    const expected = [...oracle.live]
+      .flatMap(([id, point]) => (insertOf(point) === insert ? [id] : []))
+      .sort()
+    const filter = { insert }
+    const found = await clients.grpc.search({
+      vector: vector(),
+      metric: 'Cosine',
+      limit: expected.length + 1,
+      filter,
+    })
+    if ([...found].sort().join() !== expected.join())
+      throw new Error(`a filter finds ${found.length} points of ${insert}, which has ${expected.length}`)
+    const count = await clients.http.count(filter)
+    if (count !== expected.length)
+      throw new Error(`${insert} has ${expected.length} points, counted are ${count}`)
+  }
 }
 
 /** @returns the recall where searches are not exact */

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { callFamily } from './call-inputs.ts'
 import { Dice } from './dice.ts'
+import { extendedFamily, fuzzedCollections } from './extended-inputs.ts'
 import { httpFamily } from './http-inputs.ts'
 import { http2Family } from './http2-inputs.ts'
 import { type Family, type Input, inTime, type World } from './input.ts'
@@ -17,7 +18,14 @@ import { Witness } from './witness.ts'
  * the end and after a restart, with nothing beside it.
  */
 
-export const families: readonly Family[] = [jsonFamily, protobufFamily, httpFamily, callFamily, http2Family]
+export const families: readonly Family[] = [
+  jsonFamily,
+  protobufFamily,
+  extendedFamily,
+  httpFamily,
+  callFamily,
+  http2Family,
+]
 
 export interface CampaignOptions {
   readonly seed: number
@@ -216,6 +224,7 @@ function diceFor(seed: number, family: Family, index: number): Dice {
 async function storeFirstPoints(target: Target): Promise<World> {
   const dice = new Dice(1)
   const clients = target.clients()
+  for (const name of fuzzedCollections) await clients[1].collections.put(name, { dimension })
   for (const client of clients) {
     const points: StoredPoint[] = dice.list(100, (index) => ({
       vector: Float32Array.from(dice.list(dimension, () => dice.float())),

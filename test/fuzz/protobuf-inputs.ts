@@ -1,6 +1,7 @@
+import { DatabaseError } from '../../src/base/errors.ts'
 import type { Dice } from './dice.ts'
 import { type Family, type Input, inTime, leakIn, type Outcome, type World } from './input.ts'
-import { meaningOf, type RequestName, requestNames } from './protobuf-reference.ts'
+import { goesBeyond, meaningOf, type RequestName, requestNames } from './protobuf-reference.ts'
 import { apiKey, dimension, type Target } from './target.ts'
 
 /**
@@ -29,7 +30,7 @@ function protobufInput(name: RequestName, parts: readonly Buffer[], world: World
   }
 }
 
-const codes = { ok: 0, invalidArgument: 3, notFound: 5 } as const
+const codes = { ok: 0, invalidArgument: 3, notFound: 5, alreadyExists: 6 } as const
 
 async function sendMessage(
   target: Target,
@@ -39,6 +40,15 @@ async function sendMessage(
 ): Promise<Outcome> {
   const meaning = meaningOf(name, bytes, dimension)
   const { code, text, answer } = await inTime(target.calls.send(name, bytes), name)
+  if (goesBeyond(name, bytes)) {
+    if (code === codes.ok && name.startsWith('Insert')) await recordRead(target, idsIn(answer))
+    const leak = leakIn(text, [apiKey])
+    const isKnown = Object.values<number>(codes).includes(code)
+    return {
+      answer: String(code),
+      fault: isKnown ? leak && `${leak} in the answer` : `code ${code}: ${text}`,
+    }
+  }
   if (code === codes.ok && meaning !== undefined && 'points' in meaning) {
     for (const [index, id] of idsIn(answer).entries()) target.ledger.set(id, meaning.points[index]!)
   }
@@ -48,6 +58,18 @@ async function sendMessage(
   const fault =
     code !== expected ? `code ${code} instead of ${expected}: ${text}` : leak && `${leak} in the answer`
   return { answer: String(code), fault }
+}
+
+/** Puts points into the ledger as they are now: what has expired already is not there. */
+async function recordRead(target: Target, ids: readonly string[]): Promise<void> {
+  for (const id of ids) {
+    try {
+      const { vector, payload } = await target.reader.get(id)
+      target.ledger.set(id, { vector, payload })
+    } catch (error) {
+      if (!(error instanceof DatabaseError && error.reason === 'not_found')) throw error
+    }
+  }
 }
 
 interface IdMessage {

@@ -41,11 +41,26 @@ export function meaningOf(name: RequestName, bytes: Buffer, dimension: number): 
   }
 }
 
-class Invalid extends Error {}
-
-function demand(condition: boolean): asserts condition {
-  if (!condition) throw new Invalid()
+/**
+ * Whether a message has fields beyond the contract, which this reference does not explain: then the service may also refuse
+ * it, or find that a point is not there or exists already.
+ */
+export function goesBeyond(name: RequestName, bytes: Buffer): boolean {
+  try {
+    const fields = fieldsOf(bytes)
+    if (name === 'InsertVector') return isWidePoint(fields)
+    if (name === 'SearchPoints') return hasAny(fields, wideQueryFields)
+    if (name === 'InsertVectorsBatch') {
+      return hasAny(fields, [[2, varint]]) || itemsOf(fields).some(isWidePoint)
+    }
+    return name === 'SearchPointsBatch' && itemsOf(fields).some((item) => hasAny(item, wideQueryFields))
+  } catch (error) {
+    if (error instanceof Invalid) return false
+    throw error
+  }
 }
+
+type KnownField = readonly [no: number, type: number]
 
 const varint = 0
 const fixed64 = 1
@@ -53,6 +68,34 @@ const delimited = 2
 const group = 3
 const groupEnd = 4
 const fixed32 = 5
+
+const wideQueryFields: readonly KnownField[] = [
+  [5, delimited],
+  [6, delimited],
+  [7, varint],
+  [8, fixed64],
+  [9, delimited],
+  [10, varint],
+]
+
+function hasAny(fields: readonly Field[], known: readonly KnownField[]): boolean {
+  return fields.some((field) => known.some(([no, type]) => field.no === no && field.type === type))
+}
+
+function isWidePoint(fields: readonly Field[]): boolean {
+  const ofPoint: readonly KnownField[] = [
+    [3, delimited],
+    [4, varint],
+  ]
+  // Attributes and expiry have the same numbers in the payload.
+  return hasAny(fields, ofPoint) || hasAny(merged(fields, 2) ?? [], ofPoint)
+}
+
+class Invalid extends Error {}
+
+function demand(condition: boolean): asserts condition {
+  if (!condition) throw new Invalid()
+}
 
 interface Field {
   readonly no: number

@@ -1,5 +1,4 @@
-import type { Payload } from '../../src/base/point.ts'
-import type { VectorClient } from '../../src/client/client.ts'
+import type { StoredPayload, VectorClient } from '../../src/client/client.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { ServerProcess, temporaryDirectory } from '../support/process.ts'
@@ -16,7 +15,7 @@ export const requestTimeoutMs = 1500
 /** A point as the service acknowledged it. */
 export interface StoredPoint {
   readonly vector: Float32Array
-  readonly payload: Payload
+  readonly payload: StoredPayload
 }
 
 /**
@@ -81,6 +80,11 @@ export class Target implements AsyncDisposable {
   clients(): readonly [grpc: VectorClient, http: VectorClient] {
     const { grpcAddress, httpUrl } = this.#server
     return [createGrpcClient({ address: grpcAddress, apiKey, retries: 0 }), createHttpClient({ baseUrl: httpUrl, retries: 0 })]
+  }
+
+  /** Reads over HTTP, without a connection of its own. */
+  get reader(): VectorClient {
+    return createHttpClient({ baseUrl: this.#server.httpUrl })
   }
 
   async metric(name: string): Promise<number> {

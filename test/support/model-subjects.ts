@@ -1,16 +1,14 @@
 import assert from 'node:assert/strict'
 import { copyFile, mkdir, readdir } from 'node:fs/promises'
 import { join, relative } from 'node:path'
-import { type ApiContext, httpFields } from '../../src/api/call.ts'
-import { operations } from '../../src/api/operations.ts'
-import { DatabaseError } from '../../src/base/errors.ts'
 import type { Metric } from '../../src/base/point.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Collection, CollectionStats } from '../../src/engine/collection.ts'
 import { type CollectionSettings, openCollection } from './collection.ts'
-import type { ContractClient, ContractPoint, ContractQuery } from './contract-client.ts'
+import { type ModelClient, overTransport } from './model-client.ts'
+import { directClient } from './model-direct-client.ts'
 import { noCollections } from './no-collections.ts'
 import { temporaryDirectory } from './process.ts'
 import { apiKey, startTestService, type TestService } from './service.ts'
@@ -18,7 +16,13 @@ import { apiKey, startTestService, type TestService } from './service.ts'
 /** Something that has to behave as the model does. */
 export interface Subject extends AsyncDisposable {
   /** Another one after each restart. */
-  readonly client: ContractClient
+  readonly client: ModelClient
+  /** Microseconds since 1970, by the clock of the subject. */
+  readonly nowUs: number
+  /** A name that attributes cannot have on the way to it. */
+  readonly unnamable?: string
+  /** Sets that clock forward, where it is not the machine's. */
+  advance?(us: number): void
   /** Stops it and starts it again over the same data. */
   restart(): Promise<void>
 }
@@ -28,49 +32,65 @@ export type SubjectName = 'engine' | 'gRPC' | 'HTTP' | 'both transports'
 
 export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
   engine: openEngineSubject,
-  gRPC: () => openServiceSubject(grpcClient),
+  gRPC: () => openServiceSubject(grpcClient, '__proto__'),
   HTTP: () => openServiceSubject(httpClient),
   'both transports': () =>
-    openServiceSubject((service) => alternating([grpcClient(service), httpClient(service)])),
+    openServiceSubject((service) => alternating([grpcClient(service), httpClient(service)]), '__proto__'),
 }
 
 export const subjectNames: readonly SubjectName[] = Object.keys(subjects) as SubjectName[]
 
-function grpcClient({ grpcAddress }: TestService): ContractClient {
-  return createGrpcClient({ address: grpcAddress, apiKey })
+function grpcClient({ grpcAddress }: TestService): ModelClient {
+  return overTransport(createGrpcClient({ address: grpcAddress, apiKey }))
 }
 
-function httpClient({ httpUrl }: TestService): ContractClient {
-  return createHttpClient({ baseUrl: httpUrl })
+function httpClient({ httpUrl }: TestService): ModelClient {
+  return overTransport(createHttpClient({ baseUrl: httpUrl }))
 }
 
 /** What one transport wrote the other must see: each call goes another way than the one before it. */
-function alternating(clients: readonly ContractClient[]): ContractClient {
+function alternating(clients: readonly ModelClient[]): ModelClient {
   let calls = 0
-  const next = (): ContractClient => {
+  const next = (): ModelClient => {
     calls += 1
     return clients[calls % clients.length]!
   }
   return {
     insert: (point) => next().insert(point),
     insertBatch: (points) => next().insertBatch(points),
+    insertEach: (points) => next().insertEach(points),
+    put: (id, point, when) => next().put(id, point, when),
+    patch: (id, patch, when) => next().patch(id, patch, when),
     get: (id) => next().get(id),
     delete: (id) => next().delete(id),
     search: (query) => next().search(query),
     searchBatch: (queries) => next().searchBatch(queries),
+    searchHits: (query, include) => next().searchHits(query, include),
+    listAll: (filter, limit) => next().listAll(filter, limit),
+    count: (filter) => next().count(filter),
+    facets: (filter, paths) => next().facets(filter, paths),
+    changeByFilter: (request) => next().changeByFilter(request),
     async close() {
       for (const client of clients) await client.close()
     },
   }
 }
 
-async function openServiceSubject(connect: (service: TestService) => ContractClient): Promise<Subject> {
+/** @param unnamable protobuf's library for JavaScript drops this name of a map */
+async function openServiceSubject(
+  connect: (service: TestService) => ModelClient,
+  unnamable?: string,
+): Promise<Subject> {
   const service = await startTestService({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
   let client = connect(service)
   return {
     get client() {
       return client
     },
+    get nowUs() {
+      return Date.now() * 1000
+    },
+    ...(unnamable === undefined ? {} : { unnamable }),
     async restart() {
       await client.close()
       await service.restart()
@@ -82,8 +102,6 @@ async function openServiceSubject(connect: (service: TestService) => ContractCli
     },
   }
 }
-
-const call = { fields: httpFields } as const
 
 /** A subject whose searches go through graphs as soon as these serve, however few points there are. */
 export interface IndexSubject extends Subject {
@@ -98,11 +116,13 @@ export interface IndexSubject extends Subject {
  */
 export async function openIndexSubject(): Promise<IndexSubject> {
   let directory = await temporaryDirectory()
-  let opened = await open(directory.path, indexed)
+  const clock = new Clock()
+  const settings = { ...indexed, nowUs: () => clock.nowUs }
+  let opened = await open(directory.path, settings)
   let restarts = 0
   let walks = 0
   const hasRoute = (metric: Metric): boolean => opened.collection.stats.plans[metric].route !== undefined
-  const counted: ContractClient['search'] = async (query) => {
+  const counted: ModelClient['search'] = async (query) => {
     // On a busy machine recall would be measured after all is over: some searches wait for it.
     for (let tries = 0; tries < 200 && query.metric === 'Euclidean' && !hasRoute(query.metric); tries += 1) {
       await new Promise((resolve) => setTimeout(resolve, 10))
@@ -120,18 +140,31 @@ export async function openIndexSubject(): Promise<IndexSubject> {
     get walks() {
       return walks
     },
+    get nowUs() {
+      return clock.nowUs
+    },
+    advance: (us) => clock.advance(us),
     async restart() {
       restarts += 1
       const before = directory
       if (restarts % 2 === 0) directory = await copyOf(before.path)
       await opened.close()
       if (directory !== before) await before[Symbol.asyncDispose]()
-      opened = await open(directory.path, indexed)
+      opened = await open(directory.path, settings)
     },
     async [Symbol.asyncDispose]() {
       await opened.close()
       await directory[Symbol.asyncDispose]()
     },
+  }
+}
+
+/** Stands still until it is told otherwise. */
+class Clock {
+  nowUs = 1_790_000_000_000_000
+
+  advance(us: number): void {
+    this.nowUs += us
   }
 }
 
@@ -152,14 +185,20 @@ async function copyOf(path: string): Promise<Awaited<ReturnType<typeof temporary
 /** The operations over the real engine and the real store, with nothing in front. */
 async function openEngineSubject(): Promise<Subject> {
   const directory = await temporaryDirectory()
-  let opened = await open(directory.path)
+  const clock = new Clock()
+  const settings = { nowUs: () => clock.nowUs }
+  let opened = await open(directory.path, settings)
   return {
     get client() {
       return opened.client
     },
+    get nowUs() {
+      return clock.nowUs
+    },
+    advance: (us) => clock.advance(us),
     async restart() {
       await opened.close()
-      opened = await open(directory.path)
+      opened = await open(directory.path, settings)
     },
     async [Symbol.asyncDispose]() {
       await opened.close()
@@ -170,11 +209,11 @@ async function openEngineSubject(): Promise<Subject> {
 
 interface Opened {
   readonly collection: Collection
-  readonly client: ContractClient
+  readonly client: ModelClient
   close(): Promise<void>
 }
 
-async function open(dataDir: string, changes: Partial<CollectionSettings> = {}): Promise<Opened> {
+async function open(dataDir: string, changes: Partial<CollectionSettings>): Promise<Opened> {
   const config = { ...readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' }), ...changes }
   const { collection, close } = await openCollection(dataDir, config)
   return {
@@ -182,38 +221,4 @@ async function open(dataDir: string, changes: Partial<CollectionSettings> = {}):
     client: directClient({ database: collection, collections: noCollections, limits: config }),
     close,
   }
-}
-
-function directClient(context: ApiContext): ContractClient {
-  return {
-    insert: async (point) => operations.InsertVector(context, pointInput(point), call),
-    async insertBatch(points) {
-      const { ids } = await operations.InsertVectorsBatch(context, { vectors: points.map(pointInput) }, call)
-      return ids as readonly string[]
-    },
-    get: async (id) => operations.GetPoint(context, { id }, call),
-    async delete(id) {
-      const found = await operations.DeletePoint(context, { id }, call)
-      if (!found) throw new DatabaseError('not_found', 'Point not found')
-    },
-    async search(query) {
-      return (await operations.SearchPoints(context, queryInput(query), call)).results.ids.strings()[0]!
-    },
-    async searchBatch(queries) {
-      const input = { queries: queries.map(queryInput) }
-      return (await operations.SearchPointsBatch(context, input, call)).results.ids.strings()
-    },
-    async close() {},
-  }
-}
-
-function pointInput({ vector, payload }: ContractPoint): { vector: Float32Array; payload: object } {
-  return { vector: Float32Array.from(vector), payload }
-}
-
-function queryInput({ vector, metric, ...rest }: ContractQuery): {
-  vector: Float32Array
-  similarity: string
-} {
-  return { ...rest, similarity: metric, vector: Float32Array.from(vector) }
 }

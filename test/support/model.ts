@@ -1,22 +1,34 @@
-import type { Metric, Payload } from '../../src/base/point.ts'
-import type { ContractPoint, ContractQuery } from './contract-client.ts'
+import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
+import type { Filter } from '../../src/base/filter.ts'
+import type { Metric, Patch, Payload, Precondition } from '../../src/base/point.ts'
+import type { ModelNewPoint, ModelQuery } from './model-client.ts'
+import { matches } from './plain-filter.ts'
 
 /** A point as the model keeps it. */
 export interface ModelPoint {
   readonly id: string
   readonly vector: Float32Array
   readonly payload: Payload
+  /** As the service said: the model only knows that it grows. */
+  readonly version: number
+  /** The version with which its vector came: of equal distances, the older vector is first. */
+  readonly vectorVersion: number
 }
+
+/** What becomes of an insert: `skipped` for an id that may stay as it is. */
+export type InsertOutcome = 'stored' | 'skipped' | 'already_exists' | 'invalid_argument'
 
 /**
  * What the service promises, in the fewest lines that say it: a list in the order of insertion, searched
  * from end to end. It shares no code with the product, so that both would have to be wrong alike.
  */
 export class Model {
-  /** In the order of insertion, which is what breaks ties. */
+  /** In the order of insertion; a changed point keeps its place. */
   readonly #points = new Map<string, ModelPoint>()
-  readonly #deleted: string[] = []
+  readonly #deleted = new Set<string>()
   #dimension: number | undefined
+  /** The highest that any point has had. */
+  version = 0
 
   /** Fixed by the first insert, and kept when everything is deleted. */
   get dimension(): number | undefined {
@@ -31,14 +43,38 @@ export class Model {
     return [...this.#points.values()]
   }
 
-  /** Ids that were there once: they never come back. */
+  /** Ids that were there once: those that the service gave never come back. */
   get deleted(): readonly string[] {
-    return this.#deleted
+    return [...this.#deleted]
   }
 
-  insert(id: string, { vector, payload }: ContractPoint): void {
+  /**
+   * @param version as the service said
+   * @param vectorVersion of the vector, where it stays as it is
+   */
+  store(
+    id: string,
+    { vector, payload }: Pick<ModelNewPoint, 'vector' | 'payload'>,
+    version = 0,
+    vectorVersion: number = version,
+  ): void {
     this.#dimension ??= vector.length
-    this.#points.set(id, { id, vector: Float32Array.from(vector), payload })
+    this.#deleted.delete(id)
+    this.#points.set(id, { id, vector: Float32Array.from(vector), payload, version, vectorVersion })
+    this.version = Math.max(this.version, version)
+  }
+
+  /** By item, what becomes of it when those that can be stored are. */
+  outcomes(points: readonly ModelNewPoint[]): readonly InsertOutcome[] {
+    const given = new Set<string>()
+    return points.map(({ id, vector, onConflict = 'error' }) => {
+      if (vector.length !== (this.#dimension ?? vector.length)) return 'invalid_argument'
+      if (id === undefined) return 'stored'
+      if (given.has(id)) return 'invalid_argument'
+      given.add(id)
+      if (!this.#points.has(id) || onConflict === 'replace') return 'stored'
+      return onConflict === 'skip' ? 'skipped' : 'already_exists'
+    })
   }
 
   has(id: string): boolean {
@@ -52,23 +88,92 @@ export class Model {
   /** Whether there was such a point. */
   delete(id: string): boolean {
     if (!this.#points.delete(id)) return false
-    this.#deleted.push(id)
+    this.#deleted.add(id)
     return true
   }
 
+  /** Lets go of what has expired by then. */
+  expire(nowUs: number): void {
+    for (const { id, payload } of this.points) {
+      if (payload.expiresAtUs !== undefined && payload.expiresAtUs <= nowUs) this.delete(id)
+    }
+  }
+
+  isMet(id: string, when: Precondition | undefined): boolean {
+    const point = this.get(id)
+    if (when === undefined) return true
+    if (point === undefined || when.kind === 'absent')
+      return (point === undefined) === (when.kind === 'absent')
+    return when.kind === 'version' ? point.version === when.version : matches(when.filter, point)
+  }
+
+  matching(filter: Filter | undefined): readonly ModelPoint[] {
+    return filter === undefined ? this.points : this.points.filter((point) => matches(filter, point))
+  }
+
   /** Ids of the nearest, closest first. */
-  search(query: ContractQuery): string[] {
+  search(query: ModelQuery): string[] {
     return this.ranked(query)
       .slice(0, query.limit)
       .map(({ id }) => id)
   }
 
-  /** All points, the nearest first; `sort` is stable, so equal distances stay in order of insertion. */
-  ranked({ vector, metric }: ContractQuery): { readonly id: string; readonly distance: number }[] {
-    return this.points
-      .map((point) => ({ id: point.id, distance: distance(metric, vector, point.vector) }))
-      .sort((a, b) => a.distance - b.distance)
+  /** All points that the query may find, the nearest first. */
+  ranked({ vector, metric, filter, maxDistance = Number.POSITIVE_INFINITY }: ModelQuery): {
+    readonly id: string
+    readonly distance: number
+  }[] {
+    const near = typeof vector === 'string' ? this.get(vector)!.vector : vector
+    return this.matching(filter)
+      .filter(({ id }) => id !== vector)
+      .map(({ id, vector: to, vectorVersion }) => ({
+        id,
+        vectorVersion,
+        distance: distance(metric, near, to),
+      }))
+      .filter((hit) => hit.distance <= maxDistance)
+      .sort((a, b) => a.distance - b.distance || a.vectorVersion - b.vectorVersion)
   }
+}
+
+/** The payload after a patch; undefined when a path that is to be set leads through something that is no map. */
+export function patched(payload: Payload, patch: Patch): Payload | undefined {
+  const { set = new Map(), unset = [], contentType = payload.contentType, content = payload.content } = patch
+  let attributes = payload.attributes ?? new Map()
+  for (const path of unset) attributes = without(attributes, path.split('.')) as Attributes
+  for (const [path, value] of set) {
+    const after = withValue(attributes, path.split('.'), value)
+    if (after === undefined) return undefined
+    attributes = after
+  }
+  const expiresAtUs = patch.expiresAtUs === undefined ? payload.expiresAtUs : patch.expiresAtUs
+  return {
+    contentType,
+    content,
+    ...(attributes.size === 0 ? {} : { attributes }),
+    ...(expiresAtUs === undefined || expiresAtUs === null ? {} : { expiresAtUs }),
+  }
+}
+
+function without(value: AttributeValue, [name, ...rest]: readonly string[]): AttributeValue {
+  if (Array.isArray(value)) return value.map((each) => without(each, [name!, ...rest]))
+  if (!(value instanceof Map) || !value.has(name!)) return value
+  const others = [...value].filter(([each]) => each !== name)
+  return new Map(
+    rest.length === 0
+      ? others
+      : [...value].map(([each, inner]) => [each, each === name ? without(inner, rest) : inner]),
+  )
+}
+
+function withValue(
+  map: AttributeValue,
+  [name, ...rest]: readonly string[],
+  value: AttributeValue,
+): Attributes | undefined {
+  if (!(map instanceof Map)) return undefined
+  const inner = rest.length === 0 ? value : withValue(map.get(name!) ?? new Map(), rest, value)
+  return inner === undefined ? undefined : new Map([...map, [name!, inner]])
 }
 
 /** The distances as the documentation has them. */

@@ -7,8 +7,8 @@ import {
   type Scalar,
 } from '../../src/base/attributes.ts'
 import type { Bounds, Filter, Ordered, Test } from '../../src/base/filter.ts'
-import { idFromBytes } from '../../src/base/ids.ts'
 import type { Payload } from '../../src/base/point.ts'
+import { idsOf } from './client-filter.ts'
 
 /** What a filter is matched against. */
 export interface Document {
@@ -99,10 +99,6 @@ function isInBox({ lat, lon }: GeoPoint, southWest: GeoPoint, northEast: GeoPoin
   if (lat < southWest.lat || lat > northEast.lat) return false
   if (southWest.lon <= northEast.lon) return lon >= southWest.lon && lon <= northEast.lon
   return lon >= southWest.lon || lon <= northEast.lon
-}
-
-function idsOf(bytes: Uint8Array): string[] {
-  return Array.from({ length: bytes.length / 16 }, (_, index) => idFromBytes(bytes, index * 16))
 }
 
 function radians(degrees: number): number {

@@ -74,7 +74,7 @@ export class RandomDocuments {
       case 'near':
         return { op, center: this.#place(), radiusM: this.#one([0, 1000, 30_000, 1e6, 3e7]) }
       case 'box':
-        return { op, southWest: this.#place(), northEast: this.#place() }
+        return { op, ...this.#box() }
       default:
         return { op }
     }
@@ -113,6 +113,12 @@ export class RandomDocuments {
       () => new DateTime(this.#one(moments)),
       () => this.#place(),
     ])()
+  }
+
+  /** Its south is not north of its north; its west may be east of its east. */
+  #box(): { readonly southWest: GeoPoint; readonly northEast: GeoPoint } {
+    const [one, other] = [this.#place(), this.#place()]
+    return one.lat <= other.lat ? { southWest: one, northEast: other } : { southWest: other, northEast: one }
   }
 
   #place(): GeoPoint {

@@ -41,6 +41,7 @@ export class RawGrpc implements Disposable {
     const description = typeof method === 'string' ? descriptionOf(method) : method
     const metadata = new Metadata()
     for (const value of options.authorization ?? [this.#key]) metadata.add('authorization', value)
+    for (const [name, value] of Object.entries(options.metadata ?? {})) metadata.add(name, value)
     const callOptions: CallOptions = options.deadlineMs ? { deadline: Date.now() + options.deadlineMs } : {}
     return new Promise((resolve) => {
       const done = (error: ServiceError | null, answer: unknown): void =>
@@ -70,6 +71,8 @@ interface RawCallOptions {
   /** Values of the `authorization` metadata; the right key when not given. */
   readonly authorization?: readonly string[]
   readonly deadlineMs?: number
+  /** Further metadata. */
+  readonly metadata?: Readonly<Record<string, string>>
 }
 
 function descriptionOf(method: string): DescMethod {

@@ -1,0 +1,285 @@
+import { type AttributesInput, attributeFromJson } from '../../src/client/attributes.ts'
+import type { Filter } from '../../src/client/filters.ts'
+import { filterMessage } from '../../src/client/grpc-filters.ts'
+import { attributesMessage } from '../../src/client/grpc-values.ts'
+import type { Dice } from './dice.ts'
+import { dimension } from './target.ts'
+
+/** A right request beyond the contract, as both transports have it. */
+export interface ExtendedRequest {
+  readonly line: string
+  readonly headers: readonly string[]
+  readonly body: object
+  readonly statuses: readonly number[]
+  readonly rpc: string
+  readonly message: object
+  readonly codes: readonly number[]
+}
+
+/** @param ids few, so that they are met again */
+export function extendedRequest(dice: Dice, ids: readonly string[]): ExtendedRequest {
+  const make = dice.pick([insert, put, put, patch, search, search, list, count, facets, update, remove])
+  return make(dice, dice.pick(ids))
+}
+
+const ok = 0
+const invalid = 3
+const notFound = 5
+const exists = 6
+const unmet = 9
+
+type Request = Omit<ExtendedRequest, 'headers'> & { readonly headers?: readonly string[] }
+
+function request({ headers = [], ...rest }: Request): ExtendedRequest {
+  return { ...rest, headers }
+}
+
+function insert(dice: Dice, id: string): ExtendedRequest {
+  const { vector, attributes, payload } = pointOf(dice)
+  const rule = dice.below(3)
+  const key = dice.pick(['', '', `key-${dice.below(5)}`, 'k'.repeat(300), '\u00ff'])
+  return request({
+    line: 'POST /points',
+    headers: key === '' ? [] : [`idempotency-key: ${key}`],
+    body: { id, on_conflict: ['error', 'replace', 'skip'][rule], vector, payload },
+    statuses: key === '' ? [201, 409] : [201, 400, 409, 422],
+    rpc: 'InsertVector',
+    message: { ...pointMessage(vector, attributes), id: idMessage(id), onConflict: rule },
+    codes: [ok, exists],
+  })
+}
+
+function put(dice: Dice, id: string): ExtendedRequest {
+  const { vector, attributes, payload } = pointOf(dice)
+  const tag = dice.pick(['', '', '"1"', '7', '*', 'W/"1"', '"99999999999999999999"', '"-1"', '""'])
+  return request({
+    line: `PUT /points/${id}`,
+    headers: tag === '' ? [] : [`if-match: ${tag}`],
+    body: { vector, payload, ...(dice.chance(0.3) ? { when: { version: dice.below(1000) } } : {}) },
+    statuses: [200, 201, 412, ...(tag === '' ? [] : [400])],
+    rpc: 'PutPoint',
+    message: { id: idMessage(id), ...pointMessage(vector, attributes) },
+    codes: [ok],
+  })
+}
+
+function patch(dice: Dice, id: string): ExtendedRequest {
+  const set = Object.fromEntries([[pathOf(dice), jsonOf(dice, 2)]])
+  const filter = filterOf(dice)
+  return request({
+    line: `PATCH /points/${id}`,
+    body: { set, content: 'patched', when: { filter } },
+    statuses: [200, 400, 404, 412],
+    rpc: 'PatchPoint',
+    message: {
+      id: idMessage(id),
+      patch: { set: attributesMessage(fromJson(set)), content: 'patched' },
+      when: { test: { case: 'filter', value: filterMessage(filter) } },
+    },
+    codes: [ok, invalid, notFound, unmet],
+  })
+}
+
+function search(dice: Dice, id: string): ExtendedRequest {
+  const near = dice.chance(0.3)
+  const vector = vectorOf(dice)
+  const [filter, limit, path] = [filterOf(dice), 1 + dice.below(50), pathOf(dice)]
+  return request({
+    line: 'POST /points/search',
+    body: {
+      ...(near ? { id } : { vector }),
+      similarity: 'Manhattan',
+      limit,
+      filter,
+      exact: dice.chance(0.5),
+      max_distance: dice.below(100),
+      include: {
+        distance: true,
+        payload: true,
+        attributes: dice.chance(0.5) || [path],
+        vector: true,
+        version: true,
+      },
+      profile: true,
+    },
+    statuses: [200, 404],
+    rpc: 'SearchPoints',
+    message: {
+      ...(near ? { nearId: idMessage(id) } : { queryVector: { values: vector } }),
+      similarity: 1,
+      limit: BigInt(limit),
+      filter: filterMessage(filter),
+      include: { distance: true, attributes: [path], version: true },
+      profile: true,
+    },
+    codes: [ok, notFound],
+  })
+}
+
+function list(dice: Dice): ExtendedRequest {
+  const filter = filterOf(dice)
+  const cursor = dice.pick([
+    '',
+    '',
+    'x',
+    'AAAAAAAAAAAAAAAA',
+    '\u0000',
+    '-1',
+    dice.bytes(12).toString('base64url'),
+  ])
+  return request({
+    line: 'POST /points/list',
+    body: { filter, limit: 1 + dice.below(100), cursor, include: { payload: true, version: true } },
+    statuses: cursor === '' ? [200] : [200, 400],
+    rpc: 'ListPoints',
+    message: { filter: filterMessage(filter), limit: BigInt(1 + dice.below(100)), cursor },
+    codes: cursor === '' ? [ok] : [ok, invalid],
+  })
+}
+
+function count(dice: Dice): ExtendedRequest {
+  const filter = filterOf(dice)
+  return request({
+    line: 'POST /points/count',
+    body: { filter },
+    statuses: [200],
+    rpc: 'CountPoints',
+    message: { filter: filterMessage(filter) },
+    codes: [ok],
+  })
+}
+
+function facets(dice: Dice): ExtendedRequest {
+  const [filter, paths] = [filterOf(dice), dice.list(1 + dice.below(4), () => pathOf(dice))]
+  return request({
+    line: 'POST /points/facets',
+    body: { filter, paths, limit: 1 + dice.below(1000) },
+    statuses: [200],
+    rpc: 'FacetPoints',
+    message: { filter: filterMessage(filter), paths, limit: 1 + dice.below(1000) },
+    codes: [ok],
+  })
+}
+
+function update(dice: Dice): ExtendedRequest {
+  const [filter, name] = [filterOf(dice), dice.pick(names)]
+  const set = Object.fromEntries([[name, jsonOf(dice, 1)]])
+  return request({
+    line: 'POST /points/update',
+    body: { filter, set, limit: 1 + dice.below(20), everything: true },
+    // Attributes can grow beyond their limits.
+    statuses: [200, 400],
+    rpc: 'UpdatePoints',
+    message: {
+      filter: filterMessage(filter),
+      patch: { set: attributesMessage(fromJson(set)) },
+      limit: BigInt(1 + dice.below(20)),
+      everything: true,
+    },
+    codes: [ok, invalid],
+  })
+}
+
+function remove(dice: Dice): ExtendedRequest {
+  const filter = filterOf(dice)
+  return request({
+    line: 'POST /points/delete',
+    body: { filter, limit: 1 + dice.below(3), everything: true },
+    statuses: [200],
+    rpc: 'DeletePoints',
+    message: { filter: filterMessage(filter), limit: BigInt(1 + dice.below(3)), everything: true },
+    codes: [ok],
+  })
+}
+
+/** Names that JavaScript, JSON or paths could mistake for something else. */
+const names = [
+  'a',
+  'b',
+  '__proto__',
+  'constructor',
+  'toString',
+  'hasOwnProperty',
+  'length',
+  '0',
+  'é🦊',
+  '\u0000',
+  ' ',
+]
+
+export function vectorOf(dice: Dice): number[] {
+  return dice.list(dimension, () => dice.float())
+}
+
+function pointOf(dice: Dice): { vector: number[]; attributes: Record<string, unknown>; payload: object } {
+  const attributes = attributesOf(dice, 3)
+  return { vector: vectorOf(dice), attributes, payload: { content_type: 'Text', content: 'x', attributes } }
+}
+
+function pointMessage(vector: number[], attributes: Record<string, unknown>): object {
+  const payload = { contentType: 1, content: 'x', attributes: attributesMessage(fromJson(attributes)) }
+  return { vector: { values: vector }, payload }
+}
+
+function idMessage(value: string): object {
+  return { id: { value } }
+}
+
+function fromJson(attributes: object): AttributesInput {
+  return attributeFromJson(attributes) as AttributesInput
+}
+
+export function attributesOf(dice: Dice, depth: number): Record<string, unknown> {
+  return Object.fromEntries(dice.list(dice.below(4), () => [dice.pick(names), jsonOf(dice, depth - 1)]))
+}
+
+function jsonOf(dice: Dice, depth: number): unknown {
+  if (depth > 0 && dice.chance(0.2)) return attributesOf(dice, depth)
+  if (depth > 0 && dice.chance(0.2)) return dice.list(dice.size(20), () => jsonOf(dice, depth - 1))
+  return scalarOf(dice)
+}
+
+function scalarOf(dice: Dice): unknown {
+  return dice.pick<unknown>([
+    '',
+    'text',
+    '\u0000\u2028🦊',
+    0,
+    2 ** 53,
+    -1e308,
+    5e-324,
+    true,
+    { $date: '0001-01-01T00:00:00Z' },
+    { $date: '9999-12-31T00:00:00Z' },
+    { $geo: { lat: 90, lon: -180 } },
+  ])
+}
+
+function pathOf(dice: Dice): string {
+  return dice.list(1 + dice.below(3), () => dice.pick(names)).join('.')
+}
+
+function filterOf(dice: Dice, depth = 3): Filter {
+  if (depth > 0 && dice.chance(0.4)) {
+    const of = dice.list(dice.size(6), () => filterOf(dice, depth - 1))
+    return dice.pick<() => Filter>([
+      () => ({ $and: of }),
+      () => ({ $or: of }),
+      () => ({ $not: filterOf(dice, depth - 1) }),
+    ])()
+  }
+  const test = dice.pick<object>([
+    { $eq: 'text' },
+    { $ne: 0 },
+    { $in: ['', 'text', 1, true] },
+    { $nin: [] },
+    { $gt: -1e308, $lte: 1e308 },
+    { $gte: '', $lt: '\uffff' },
+    { $exists: false },
+    { $all: ['text', 0] },
+    { $prefix: '' },
+    { $near: { lat: 90, lon: 180, radius_m: 1e9 } },
+    { $box: { south_west: { lat: -90, lon: 180 }, north_east: { lat: 90, lon: -180 } } },
+  ])
+  return Object.fromEntries([[pathOf(dice), test]]) as Filter
+}

@@ -1,0 +1,251 @@
+import assert from 'node:assert/strict'
+import { attributeToJson } from '../../src/base/attribute-json.ts'
+import type { AttributeValue, Scalar } from '../../src/base/attributes.ts'
+import type { Include } from '../../src/client/client.ts'
+import { type ModelPoint, patched } from './model.ts'
+import type { ModelHit, ModelNewPoint } from './model-client.ts'
+import { type Comparison, describe, type StoredPoint } from './model-comparison.ts'
+import { valuesAt } from './plain-filter.ts'
+
+/** Each operation beyond the contract and how often it comes, in parts as the contract's have. */
+export const changeWeights = {
+  insertOwn: 60,
+  insertEach: 40,
+  put: 90,
+  patch: 140,
+  changeByFilter: 30,
+  searchHits: 160,
+  count: 50,
+  listAll: 20,
+  facets: 30,
+  advance: 30,
+} as const
+
+/** The operations beyond the contract, on points with attributes, ids of their callers', versions and expiry. */
+export class ModelChanges {
+  readonly #compared: Comparison
+
+  constructor(compared: Comparison) {
+    this.#compared = compared
+  }
+
+  /** All or nothing. */
+  async insertOwn(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const points = [...inputs.list(3, () => inputs.ownPoint()), ...inputs.list(1, () => inputs.newPoint())]
+    const outcomes = model.outcomes(points)
+    const fault = outcomes.find((outcome) => outcome !== 'stored' && outcome !== 'skipped')
+    const inserted =
+      points.length === 1 ? client.insert(points[0]!).then((id) => [id]) : client.insertBatch(points)
+    if (fault !== undefined) return await this.#compared.isRefused(inserted, fault)
+    await this.#hasStored(points, outcomes, await inserted)
+  }
+
+  /** What can be stored is stored, and the rest is named. */
+  async insertEach(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const points = inputs.list(6, () => {
+      const point = inputs.random() < 0.7 ? inputs.ownPoint() : inputs.newPoint()
+      return model.dimension === undefined || inputs.random() < 0.9
+        ? point
+        : { ...point, vector: [...Array.from(point.vector), 1] }
+    })
+    const outcomes = model.outcomes(points)
+    const { ids, errors } = await client.insertEach(points)
+    const expected = outcomes.flatMap((reason, index) =>
+      reason === 'stored' || reason === 'skipped' ? [] : [{ index, reason }],
+    )
+    this.#compared.same(errors, expected)
+    await this.#hasStored(points, outcomes, ids)
+  }
+
+  async #hasStored(
+    points: readonly ModelNewPoint[],
+    outcomes: readonly string[],
+    ids: readonly (string | null)[],
+  ): Promise<void> {
+    this.#compared.same(ids.length, points.length)
+    const stored: StoredPoint[] = []
+    for (const [index, point] of points.entries()) {
+      const id = ids[index] ?? null
+      if (point.id === undefined && id !== null) this.#compared.isNewId(id)
+      else
+        this.#compared.same(
+          id,
+          outcomes[index] === 'stored' || outcomes[index] === 'skipped' ? point.id : null,
+        )
+      if (outcomes[index] === 'stored') stored.push({ ...point, id: id! })
+    }
+    await this.#compared.hasStored(stored)
+  }
+
+  async put(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const id = inputs.writtenId()
+    const [point, when] = [inputs.newPoint(), inputs.when(id)]
+    this.#compared.doing = JSON.stringify(when)
+    const put = client.put(inputs.inSomeCase(id), point, when)
+    if (!model.isMet(id, when)) return await this.#compared.isRefused(put, 'precondition_failed')
+    const { version, created } = await put
+    this.#compared.same(created, !model.has(id))
+    await this.#hasVersion({ ...point, id }, version)
+  }
+
+  async patch(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const id = inputs.writtenId()
+    const [patch, when, before] = [inputs.patch(), inputs.when(id), model.get(id)]
+    this.#compared.doing = JSON.stringify([patch, when])
+    const answer = client.patch(inputs.inSomeCase(id), patch, when)
+    if (before === undefined) return await this.#compared.isRefused(answer, 'not_found')
+    if (!model.isMet(id, when)) return await this.#compared.isRefused(answer, 'precondition_failed')
+    const payload = patched(before.payload, patch)
+    if (payload === undefined) return await this.#compared.isRefused(answer, 'invalid_argument')
+    const { version } = await answer
+    await this.#hasVersion(
+      {
+        vector: patch.vector ?? before.vector,
+        payload,
+        id,
+        keepsVector: patch.vector === undefined && this.#stays(before),
+      },
+      version,
+    )
+  }
+
+  /** The version of the answer is the one that is read; of a point that has expired at once there is none. */
+  async #hasVersion(point: StoredPoint, version: number): Promise<void> {
+    const { model } = this.#compared
+    await this.#compared.hasStored([point])
+    const stored = model.get(point.id)
+    if (stored !== undefined) this.#compared.same(stored.version, version)
+  }
+
+  /** A point that soon expires gets another place with every change. */
+  #stays({ payload: { expiresAtUs = Number.POSITIVE_INFINITY } }: ModelPoint): boolean {
+    return expiresAtUs - this.#compared.subject.nowUs >= 60_000_000
+  }
+
+  async changeByFilter(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const filter = inputs.filter()
+    const patch = inputs.random() < 0.8 ? inputs.attributePatch(true) : { expiresAtUs: inputs.expiry() }
+    const change = inputs.random() < 0.3 ? 'delete' : patch
+    const limit = inputs.pick([undefined, 1, 5, 5])
+    const dryRun = inputs.random() < 0.2
+    this.#compared.doing = JSON.stringify([filter, change, limit, dryRun])
+    const matching = model.matching(filter)
+    const chosen = matching.slice(0, limit)
+    this.#compared.same(await client.changeByFilter({ filter, change, limit, dryRun }), {
+      changed: chosen.length,
+      more: chosen.length < matching.length,
+    })
+    if (dryRun) for (const { id } of chosen) await this.#compared.isThere(id)
+    else if (change === 'delete') for (const { id } of chosen) model.delete(id)
+    else
+      await this.#compared.hasStored(
+        chosen.map((point) => ({
+          ...point,
+          payload: patched(point.payload, change)!,
+          keepsVector: this.#stays(point),
+        })),
+      )
+  }
+
+  async searchHits(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const query = inputs.wideQuery()
+    const include = inputs.pick<Include>([
+      { distance: true, payload: true, vector: true, version: true },
+      { distance: true },
+      { payload: true, version: true },
+    ])
+    this.#compared.doing = describe(query)
+    const hits = await client.searchHits(query, include)
+    this.#compared.isAnswer(
+      query,
+      hits.map(({ id }) => id),
+    )
+    const distances = new Map(model.ranked(query).map(({ id, distance }) => [id, distance]))
+    for (const { distance, ...hit } of hits) {
+      this.#compared.same(hit, selected(model.get(hit.id)!, include))
+      if (include.distance) this.#isNear(distance, distances.get(hit.id)!, query.metric === 'Cosine')
+    }
+  }
+
+  /** Sums are exact; a quotient need not be rounded alike. */
+  #isNear(distance: number | undefined, expected: number, isRounded: boolean): void {
+    const difference = Math.abs((distance ?? Number.NaN) - expected)
+    assert.ok(difference <= (isRounded ? 1e-9 : 0), `a distance is ${distance}, not ${expected}`)
+  }
+
+  async count(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const filter = inputs.random() < 0.2 ? undefined : inputs.filter()
+    this.#compared.doing = JSON.stringify(filter)
+    this.#compared.same(await client.count(filter), model.matching(filter).length)
+  }
+
+  async listAll(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const filter = inputs.random() < 0.3 ? undefined : inputs.filter()
+    const limit = 1 + Math.floor(model.size / 20) + inputs.below(20)
+    this.#compared.doing = JSON.stringify([filter, limit])
+    const include = { payload: true, vector: true, version: true }
+    const expected = model.matching(filter).map((point) => selected(point, include))
+    this.#compared.same(await client.listAll(filter, limit), expected)
+  }
+
+  async facets(): Promise<void> {
+    const { inputs, model, client } = this.#compared
+    const filter = inputs.random() < 0.3 ? undefined : inputs.filter()
+    const paths = [...new Set([inputs.path(), inputs.path()])]
+    this.#compared.doing = JSON.stringify([filter, paths])
+    const found = await client.facets(filter, paths)
+    this.#compared.same([...found.keys()].sort(), [...paths].sort())
+    for (const [path, counts] of found) {
+      const texts = counts.map(({ value, count }): [string, number] => [attributeToJson(value), count])
+      this.#compared.same(new Map(texts), countsOf(model.matching(filter), path))
+      this.#compared.same(
+        counts.map(({ count }) => count),
+        counts.map(({ count }) => count).sort((a, b) => b - a),
+      )
+    }
+  }
+
+  /** Some points expire; where the clock is the machine's, none does. */
+  async advance(): Promise<void> {
+    const { inputs, model, subject } = this.#compared
+    const before = new Set(model.points.map(({ id }) => id))
+    subject.advance?.(inputs.below(4) * 1_000_000)
+    model.expire(subject.nowUs)
+    for (const id of before) if (!model.has(id)) await this.#compared.isGone(id)
+  }
+}
+
+/** What a hit has of a point. */
+function selected(
+  { id, payload, vector, version }: ModelPoint,
+  include: Include,
+): Omit<ModelHit, 'distance'> {
+  return {
+    id,
+    ...(include.payload ? { payload } : {}),
+    ...(include.vector ? { vector } : {}),
+    ...(include.version ? { version } : {}),
+  }
+}
+
+/** By value as JSON, at how many points it is. */
+function countsOf(points: readonly ModelPoint[], path: string): ReadonlyMap<string, number> {
+  const counts = new Map<string, number>()
+  for (const point of points) {
+    const texts = new Set(valuesAt(path, point).filter(isScalar).map(attributeToJson))
+    for (const text of texts) counts.set(text, (counts.get(text) ?? 0) + 1)
+  }
+  return counts
+}
+
+function isScalar(value: AttributeValue): value is Scalar {
+  return !Array.isArray(value) && !(value instanceof Map)
+}

@@ -1,0 +1,163 @@
+import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
+import { DateTime, GeoPoint } from '../../src/base/attributes.ts'
+import type { Reason } from '../../src/base/errors.ts'
+import type { Filter } from '../../src/base/filter.ts'
+import type { NewPoint, Patch, Payload, Point, Precondition } from '../../src/base/point.ts'
+import { type AttributeOutput, microsecondsIn, momentOf } from '../../src/client/attributes.ts'
+import type * as client from '../../src/client/client.ts'
+import type { ChangeByFilter, FacetCount } from '../../src/engine/database.ts'
+import { clientFilterOf } from './client-filter.ts'
+import type { ContractQuery } from './contract-client.ts'
+
+/** A query with what it may have beyond the contract. */
+export interface ModelQuery extends Omit<ContractQuery, 'vector'> {
+  /** Or the id of a stored point, which is left out. */
+  readonly vector: ArrayLike<number> | string
+  readonly filter?: Filter | undefined
+  readonly exact?: boolean | undefined
+  readonly maxDistance?: number | undefined
+}
+
+/** What was asked for of a point that was found. */
+export interface ModelHit {
+  readonly id: string
+  readonly distance?: number
+  readonly payload?: Payload
+  readonly vector?: Float32Array
+  readonly version?: number
+}
+
+/** A point to store: components need not be right, so that wrong ones can be sent. */
+export interface ModelNewPoint extends Omit<NewPoint, 'vector'> {
+  readonly vector: ArrayLike<number>
+}
+
+/** All operations on points in the domain's own terms, over a transport or in process. */
+export interface ModelClient {
+  insert(point: ModelNewPoint): Promise<string>
+  insertBatch(points: readonly ModelNewPoint[]): Promise<readonly string[]>
+  /** Goes on after errors: null where a point was not stored. */
+  insertEach(points: readonly ModelNewPoint[]): Promise<{
+    readonly ids: readonly (string | null)[]
+    readonly errors: readonly { readonly index: number; readonly reason: Reason }[]
+  }>
+  put(
+    id: string,
+    point: Omit<ModelNewPoint, 'id' | 'onConflict'>,
+    when?: Precondition,
+  ): Promise<{ readonly version: number; readonly created: boolean }>
+  patch(id: string, patch: Patch, when?: Precondition): Promise<{ readonly version: number }>
+  get(id: string): Promise<Point>
+  delete(id: string): Promise<void>
+  search(query: ModelQuery): Promise<readonly string[]>
+  searchBatch(queries: readonly ModelQuery[]): Promise<readonly (readonly string[])[]>
+  searchHits(query: ModelQuery, include: client.Include): Promise<readonly ModelHit[]>
+  /** All pages of so many points each. */
+  listAll(filter: Filter | undefined, limit: number): Promise<readonly ModelHit[]>
+  count(filter: Filter | undefined): Promise<number>
+  facets(
+    filter: Filter | undefined,
+    paths: readonly string[],
+  ): Promise<ReadonlyMap<string, readonly FacetCount[]>>
+  changeByFilter(request: ChangeByFilter): Promise<{ readonly changed: number; readonly more: boolean }>
+  close(): Promise<void>
+}
+
+/** What a list has of each point. */
+export const includeOfLists = { payload: true, vector: true, version: true } as const
+export const facetsLimit = 1000
+
+/** The product's client of either transport. */
+export function overTransport(vectors: client.VectorClient): ModelClient {
+  return {
+    insert: (point) => vectors.insert(clientPointOf(point)),
+    insertBatch: (points) => vectors.insertBatch(points.map(clientPointOf)),
+    insertEach: async (points) => {
+      const { ids, errors } = await vectors.insertEach(points.map(clientPointOf))
+      return { ids, errors: errors.map(({ index, reason }) => ({ index, reason })) }
+    },
+    put: (id, point, when) => vectors.put(id, clientPointOf(point), { when: whenOf(when) }),
+    patch: (id, patch, when) => vectors.patch(id, patchOf(patch), { when: whenOf(when) }),
+    async get(id) {
+      const { vector, payload, version, ...rest } = await vectors.get(id, { version: true })
+      return { ...rest, vector, payload: payloadOf(payload), version: version! }
+    },
+    delete: (id) => vectors.delete(id),
+    search: (query) => vectors.search(queryOf(query)),
+    searchBatch: (queries) => vectors.searchBatch(queries.map(queryOf)),
+    async searchHits(query, include) {
+      return (await vectors.searchHits({ ...queryOf(query), include })).hits.map(hitOf)
+    },
+    async listAll(filter, limit) {
+      const query = { filter: filter && clientFilterOf(filter), limit, include: includeOfLists }
+      const found: ModelHit[] = []
+      for await (const hit of vectors.listAll(query)) found.push(hitOf(hit))
+      return found
+    },
+    count: (filter) => vectors.count(filter && clientFilterOf(filter)),
+    async facets(filter, paths) {
+      const selection = filter === undefined ? {} : { filter: clientFilterOf(filter) }
+      const found = await vectors.facets({ ...selection, paths, limit: facetsLimit })
+      return new Map(
+        Object.entries(found).map(([path, counts]) => [
+          path,
+          counts.map(({ value, count }) => ({ value: attributeOf(value) as FacetCount['value'], count })),
+        ]),
+      )
+    },
+    changeByFilter({ filter, change, limit, dryRun }) {
+      const selection = { filter: clientFilterOf(filter), limit, dryRun, everything: true }
+      if (change === 'delete') return vectors.deleteMatching(selection)
+      const { set, unset, expiresAt } = patchOf(change)
+      return vectors.updateMatching({ ...selection, set, unset, expiresAt })
+    },
+    close: () => vectors.close(),
+  }
+}
+
+/** A point as the client takes it. */
+export function clientPointOf({ payload, ...point }: ModelNewPoint): client.PointToInsert {
+  const { contentType, content, attributes, expiresAtUs } = payload
+  const expiresAt = expiresAtUs === undefined ? undefined : momentOf(expiresAtUs)
+  return { ...point, payload: { contentType, content, attributes, expiresAt } }
+}
+
+function patchOf({ expiresAtUs, ...patch }: Patch): client.Patch {
+  if (expiresAtUs === undefined) return patch
+  return { ...patch, expiresAt: expiresAtUs === null ? null : momentOf(expiresAtUs) }
+}
+
+function whenOf(when: Precondition | undefined): client.Precondition | undefined {
+  if (when === undefined) return undefined
+  if (when.kind === 'absent') return { absent: true }
+  return when.kind === 'version' ? { version: when.version } : { filter: clientFilterOf(when.filter) }
+}
+
+function queryOf({ vector, filter, ...query }: ModelQuery): client.Query {
+  const near = typeof vector === 'string' ? { id: vector } : { vector }
+  return { ...query, ...near, filter: filter && clientFilterOf(filter) }
+}
+
+function hitOf({ payload, ...hit }: client.Hit): ModelHit {
+  return payload === undefined ? hit : { ...hit, payload: payloadOf(payload) as Payload }
+}
+
+/** A payload as it is stored, without what is not there. */
+export function payloadOf<Stored extends Partial<client.StoredPayload>>({
+  attributes,
+  expiresAt,
+  ...payload
+}: Stored): Omit<Stored, 'attributes' | 'expiresAt'> & Pick<Payload, 'attributes' | 'expiresAtUs'> {
+  return {
+    ...payload,
+    ...(attributes === undefined ? {} : { attributes: attributeOf(attributes) as Attributes }),
+    ...(expiresAt === undefined ? {} : { expiresAtUs: microsecondsIn(expiresAt) }),
+  }
+}
+
+function attributeOf(value: AttributeOutput): AttributeValue {
+  if (value instanceof Date) return new DateTime(value.getTime() * 1000)
+  if (typeof value !== 'object' || value instanceof DateTime || value instanceof GeoPoint) return value
+  if (Array.isArray(value)) return value.map(attributeOf)
+  return new Map(Object.entries(value).map(([name, each]) => [name, attributeOf(each)]))
+}

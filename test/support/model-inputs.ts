@@ -1,0 +1,241 @@
+import { randomUUID } from 'node:crypto'
+import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
+import { DateTime } from '../../src/base/attributes.ts'
+import type { Bounds, Filter, Test } from '../../src/base/filter.ts'
+import { type Metric, metrics, type Patch, type Payload, type Precondition } from '../../src/base/point.ts'
+import type { Model } from './model.ts'
+import type { ModelNewPoint, ModelQuery } from './model-client.ts'
+import type { Subject } from './model-subjects.ts'
+import { seededRandom } from './random.ts'
+import { RandomDocuments } from './random-documents.ts'
+
+type SubjectTraits = Pick<Subject, 'advance' | 'nowUs' | 'unnamable'>
+
+/** What the check against the model sends, at random: right inputs mostly, about points that are there mostly. */
+export class ModelInputs {
+  readonly random: () => number
+  readonly #model: Model
+  readonly #subject: SubjectTraits
+  readonly #documents: Documents
+  /** The dimension of the first insert; before it, nothing has one. */
+  readonly #firstDimension: number
+
+  /** @param subject whose clock it is */
+  constructor(seed: number, model: Model, subject: SubjectTraits) {
+    this.random = seededRandom(seed)
+    this.#model = model
+    this.#subject = subject
+    this.#documents = new Documents(this.random, subject.unnamable)
+    this.#firstDimension = 1 + this.below(24)
+  }
+
+  newPoint(): ModelNewPoint {
+    return { vector: this.vector(), payload: this.payload() }
+  }
+
+  /** One whose id the caller chose. */
+  ownPoint(): ModelNewPoint & { readonly id: string } {
+    const onConflict = this.pick([undefined, 'error', 'replace', 'skip'] as const)
+    return { ...this.newPoint(), id: this.writtenId(), ...(onConflict === undefined ? {} : { onConflict }) }
+  }
+
+  query(): ModelQuery {
+    const limit = this.pick([1, 2, 10, 50, 1 + this.below(this.#model.size + 5), 16_384])
+    const ef = this.random() < 0.3 ? { ef: this.below(200) } : {}
+    return { vector: this.vector(), metric: this.pick<Metric>(metrics), limit, ...ef }
+  }
+
+  /** One that asks for more than the contract has. */
+  wideQuery(): ModelQuery {
+    const id = this.someId()
+    const query: ModelQuery = {
+      ...this.query(),
+      ...(this.random() < 0.2 && id !== undefined ? { vector: id } : {}),
+      ...(this.random() < 0.8 ? { filter: this.filter() } : {}),
+      ...(this.random() < 0.2 ? { exact: true } : {}),
+    }
+    // The cosine of two sums need not be rounded alike everywhere: at the edge it would say nothing.
+    if (this.random() > 0.2 || query.metric === 'Cosine') return query
+    const ranked = this.#model.ranked(query)
+    return { ...query, maxDistance: ranked[this.below(ranked.length)]?.distance ?? 1 }
+  }
+
+  /**
+   * Components are multiples of 1/1024 of small size: in float64 every sum of them is exact, whatever its
+   * order, so that the model's distances and the kernels' are the same numbers, and ties are ties.
+   */
+  vector(): Float32Array {
+    const length = this.#model.dimension ?? this.#firstDimension
+    const fill = (value: () => number): Float32Array => Float32Array.from({ length }, value)
+    const kind = this.random()
+    if (kind < 0.3 && this.#model.size > 0) return this.pick(this.#model.points).vector
+    if (kind < 0.35) return fill(() => this.pick([0, -0]))
+    if (kind < 0.6) return fill(() => Math.round(this.random() * 2048 - 1024) / 1024)
+    const scale = this.pick([0.25, 0.5, 1, 2, -4])
+    return fill(() => this.below(3) * scale)
+  }
+
+  badVector(): number[] {
+    const dimension = this.#model.dimension
+    const vector = [...this.vector()]
+    const faults = [Number.NaN, Number.POSITIVE_INFINITY, Number.NEGATIVE_INFINITY, 1e39]
+    // Before the first insert, any length will do.
+    const isLengthFault = dimension !== undefined && this.random() < 0.5
+    if (isLengthFault) return this.pick([[...vector, 1], vector.slice(1), []])
+    vector[this.below(vector.length)] = this.pick(faults)
+    return vector
+  }
+
+  payload(): Payload {
+    const content = this.list(this.random() < 0.02 ? 3000 : 6, () => this.pick(texts)).join('')
+    const attributes = this.random() < 0.6 ? this.attributes() : undefined
+    return {
+      contentType: this.pick(['Text', 'Image'] as const),
+      content,
+      ...(attributes === undefined ? {} : { attributes }),
+      ...(this.random() < 0.2 ? { expiresAtUs: this.expiry() } : {}),
+    }
+  }
+
+  attributes(): Attributes | undefined {
+    const attributes = withoutName(this.#documents.payload().attributes ?? new Map(), this.#subject.unnamable)
+    return attributes.size === 0 ? undefined : attributes
+  }
+
+  /** Long ago or in the far future; soon only by a clock that stands still until the test sets it. */
+  expiry(): number {
+    const { advance, nowUs } = this.#subject
+    const soon = nowUs + this.below(8) * 1_000_000
+    return this.pick([
+      1,
+      4_102_444_800_000_000,
+      4_102_444_800_123_456,
+      ...(advance === undefined ? [] : [soon, soon]),
+    ])
+  }
+
+  patch(): Patch {
+    return this.pick<() => Patch>([
+      () => this.attributePatch(),
+      () => this.attributePatch(),
+      () => ({ ...this.attributePatch(), content: this.payload().content }),
+      () => ({ contentType: this.pick(['Text', 'Image']) }),
+      () => ({ expiresAtUs: this.expiry() }),
+      () => ({ expiresAtUs: null }),
+      () => ({ vector: this.vector() }),
+      () => ({ vector: this.vector(), ...this.attributePatch() }),
+    ])()
+  }
+
+  /** @param isFlat whether it can be applied to every point */
+  attributePatch(isFlat = false): Patch {
+    const [to, from] = [this.path(isFlat), this.path()]
+    const value = [...(this.attributes() ?? [])][0]?.[1] ?? 'set'
+    const set = { set: new Map([[to, value]]) }
+    const overlap = to === from || to.startsWith(`${from}.`) || from.startsWith(`${to}.`)
+    return this.pick([set, { unset: [from] }, overlap ? set : { ...set, unset: [from] }])
+  }
+
+  path(isFlat = false): string {
+    const path = this.#documents.path()
+    return isFlat ? path.split('.')[0]! : path
+  }
+
+  /** Sometimes of a version that the point no longer has. */
+  when(id: string): Precondition | undefined {
+    const version = (this.#model.get(id)?.version ?? 7) - this.below(2)
+    return this.pick<Precondition | undefined>([
+      undefined,
+      undefined,
+      undefined,
+      { kind: 'version', version: Math.max(1, version) },
+      { kind: 'absent' },
+      { kind: 'filter', filter: this.filter() },
+    ])
+  }
+
+  filter(): Filter {
+    const ids = this.list(8, () => this.someId()).filter((id) => id !== undefined)
+    const filter = this.#documents.filter([...ids, randomUUID()])
+    if (this.random() < 0.7) return filter
+    return { kind: this.pick(['all', 'any']), of: [filter, this.#metaCondition()] }
+  }
+
+  #metaCondition(): Filter {
+    const [path, test] = this.pick<[string, Test]>([
+      ['$content_type', { op: 'in', values: [this.pick(['Text', 'Image'])] }],
+      ['$version', { op: 'range', bounds: this.#bound(this.#model.version - this.below(100)) }],
+      ['$expires_at', { op: 'exists' }],
+      [
+        '$expires_at',
+        {
+          op: 'range',
+          bounds: this.#bound(new DateTime(this.pick([1, 4_102_444_800_000_000, 4_102_444_800_123_456]))),
+        },
+      ],
+    ])
+    return { kind: 'condition', path, test }
+  }
+
+  #bound(value: number | DateTime): Bounds {
+    return { [this.pick(['gt', 'gte', 'lt', 'lte'] as const)]: value }
+  }
+
+  someId(): string | undefined {
+    return this.#model.size === 0 ? undefined : this.pick(this.#model.points).id
+  }
+
+  missingId(): string {
+    const { deleted } = this.#model
+    return deleted.length > 0 && this.random() < 0.7 ? this.pick(deleted) : randomUUID()
+  }
+
+  /** To write to: of a point that is there, that was, or that never was. */
+  writtenId(): string {
+    return (this.random() < 0.7 ? this.someId() : undefined) ?? this.missingId()
+  }
+
+  inSomeCase(id: string): string {
+    return this.random() < 0.2 ? id.toUpperCase() : id
+  }
+
+  /** Up to `most` items, none of them too. */
+  list<Item>(most: number, make: () => Item): Item[] {
+    return Array.from({ length: this.below(most + 1) }, make)
+  }
+
+  pick<Item>(items: readonly Item[]): Item {
+    return items[this.below(items.length)]!
+  }
+
+  below(bound: number): number {
+    return Math.floor(this.random() * bound)
+  }
+}
+
+/** Their paths are the caller's own: what `$version` and the like may be compared with depends on the path. */
+class Documents extends RandomDocuments {
+  readonly #unnamable: string | undefined
+
+  constructor(random: () => number, unnamable: string | undefined) {
+    super(random)
+    this.#unnamable = unnamable
+  }
+
+  override path(): string {
+    const path = super.path()
+    const isOwn = !path.startsWith('$') && !path.split('.').includes(this.#unnamable ?? '')
+    return isOwn ? path : this.path()
+  }
+}
+
+function withoutName(attributes: Attributes, name: string | undefined): Attributes {
+  const kept = (value: AttributeValue): AttributeValue => {
+    if (Array.isArray(value)) return value.map(kept)
+    return value instanceof Map ? withoutName(value, name) : value
+  }
+  const others = [...attributes].filter(([each]) => each !== name)
+  return new Map(others.map(([each, value]) => [each, kept(value)]))
+}
+
+const texts = ['a', 'Z', ' ', '"', '\\', '\n', '\u0000', '\ufeff', 'é', '漢', '🦊', '\u2028', '</script>']
