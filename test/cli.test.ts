@@ -14,16 +14,9 @@ import { Progress } from '../src/cli/progress.ts'
 import { createHttpClient, type Point, type VectorClient } from '../src/client/index.ts'
 import { defaultText, settings } from '../src/config.ts'
 import { Desk } from './support/desk.ts'
-import {
-  assertEnded,
-  Command,
-  type Ended,
-  run,
-  ServerProcess,
-  temporaryDirectory,
-} from './support/process.ts'
+import { assertEnded, Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { apiKey } from './support/service.ts'
 
 /** The real command line against a real service. */
 

@@ -58,7 +58,6 @@ function tableOf(name: string, header: readonly Buffer[], options: ReaderOptions
 
 async function* rowsOf(file: string, name: string, delimiter: string): AsyncGenerator<Row> {
   const parser = parse({
-    bom: true,
     delimiter,
     // Fields come as bytes: text that is no UTF-8 has to be noticed.
     encoding: null,
@@ -69,7 +68,7 @@ async function* rowsOf(file: string, name: string, delimiter: string): AsyncGene
   })
   const input = file === '-' ? process.stdin : createReadStream(file)
   // An error of either stream ends the loop below with it.
-  const feeding = pipeline(input, parser).catch(() => undefined)
+  const feeding = pipeline(withoutMark(input), parser).catch(() => undefined)
   try {
     for await (const { record, info } of parser as AsyncIterable<{
       readonly record: readonly Buffer[]
@@ -85,6 +84,25 @@ async function* rowsOf(file: string, name: string, delimiter: string): AsyncGene
     await feeding
   }
 }
+
+/** The bytes behind a byte order mark: the parser would take one for a sign to decode the fields itself. */
+async function* withoutMark(input: AsyncIterable<Buffer>): AsyncGenerator<Buffer> {
+  let start = Buffer.alloc(0)
+  let isStart = true
+  for await (const chunk of input) {
+    if (!isStart) {
+      yield chunk
+      continue
+    }
+    start = Buffer.concat([start, chunk])
+    if (start.length < mark.length) continue
+    isStart = false
+    yield start.subarray(0, mark.length).equals(mark) ? start.subarray(mark.length) : start
+  }
+  if (isStart) yield start
+}
+
+const mark = Buffer.from('\ufeff')
 
 function cellReader(textColumns: ReadonlySet<string>): CellReader {
   return {
