@@ -74,7 +74,9 @@ function pointsWithAttributes(): PointToInsert[] {
       vector,
       payload: { contentType: 'Text', content: 'b', expiresAt: new DateTime(4_102_444_800_000_001) },
     },
+    // Each ends a row group.
     { vector, payload: { contentType: 'Image', content: 'x'.repeat(9_000_000) } },
+    { vector, payload: { contentType: 'Image', content: 'y'.repeat(9_000_000) } },
   ]
 }
 
@@ -146,10 +148,10 @@ describe('export', () => {
     const ids = [...(await fill(client)), ...(await client.insertBatch(pointsWithAttributes()))]
     const file = join(directory.path, 'points.parquet')
     const exported = await run(['export', file, '--http', service.httpUrl])
-    assert.deepEqual([exported.code, exported.stderr, exported.stdout], [0, '', '412 points, sequence 412\n'])
+    assert.deepEqual([exported.code, exported.stderr, exported.stdout], [0, '', '413 points, sequence 413\n'])
     assert.equal(statSync(file).mode & 0o777, 0o600)
     const groups = parquetMetadata(new Uint8Array(readFileSync(file)).buffer).row_groups
-    assert.ok(groups.length > 1, 'contents of 9 MB are more than one row group')
+    assert.ok(groups.length > 1, 'two contents of 9 MB are no single row group')
 
     await using other = await startTestService()
     const otherClient = createHttpClient({ baseUrl: other.httpUrl })
