@@ -1,8 +1,9 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { promisify } from 'node:util'
 import { parquetMetadata } from 'hyparquet'
 import {
   createHttpClient,
@@ -166,8 +167,15 @@ describe('export', () => {
 
     const piped = join(directory.path, 'piped.parquet')
     const command = `"$0" "$@" > "${piped}"`
-    const args = ['src/cli/main.ts', 'export', '--format', 'parquet', '--http', service.httpUrl]
-    execFileSync('sh', ['-c', command, process.execPath, ...args], { stdio: ['ignore', 'inherit', 'ignore'] })
+    const args = [
+      join(import.meta.dirname, '../src/cli/main.ts'),
+      'export',
+      '--format',
+      'parquet',
+      '--http',
+      service.httpUrl,
+    ]
+    await promisify(execFile)('sh', ['-c', command, process.execPath, ...args])
     assert.deepEqual(readFileSync(piped), readFileSync(file))
   })
 
