@@ -13,16 +13,10 @@ import { hashPoint } from '../src/base/point-hash.ts'
 import { Progress } from '../src/cli/progress.ts'
 import { createHttpClient, type Point, type VectorClient } from '../src/client/index.ts'
 import { defaultText, settings } from '../src/config.ts'
-import {
-  assertEnded,
-  Command,
-  type Ended,
-  run,
-  ServerProcess,
-  temporaryDirectory,
-} from './support/process.ts'
+import { Desk } from './support/desk.ts'
+import { assertEnded, Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
-import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { apiKey } from './support/service.ts'
 
 /** The real command line against a real service. */
 
@@ -38,49 +32,6 @@ function linesOf(count: number): Line[] {
 
 function jsonLines(lines: readonly unknown[]): string {
   return lines.map((line) => `${JSON.stringify(line)}\n`).join('')
-}
-
-/** A service, a directory, and the command line pointed at both. */
-class Desk implements AsyncDisposable {
-  readonly service: TestService
-  readonly client: VectorClient
-  readonly #directory: AsyncDisposable & { readonly path: string }
-
-  private constructor(service: TestService, directory: AsyncDisposable & { readonly path: string }) {
-    this.service = service
-    this.client = createHttpClient({ baseUrl: service.httpUrl })
-    this.#directory = directory
-  }
-
-  static async open(environment: Readonly<Record<string, string>> = {}): Promise<Desk> {
-    return new Desk(await startTestService(environment), await temporaryDirectory())
-  }
-
-  file(name: string, content: string | Uint8Array): string {
-    writeFileSync(this.path(name), content)
-    return this.path(name)
-  }
-
-  path(name: string): string {
-    return join(this.#directory.path, name)
-  }
-
-  get overGrpc(): readonly string[] {
-    return ['--grpc', this.service.grpcAddress, '--api-key', apiKey]
-  }
-
-  get overHttp(): readonly string[] {
-    return ['--http', this.service.httpUrl]
-  }
-
-  vicinal(...args: readonly string[]): Promise<Ended> {
-    return run([...args, ...this.overGrpc])
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.service[Symbol.asyncDispose]()
-    await this.#directory[Symbol.asyncDispose]()
-  }
 }
 
 /** Every stored point, nearest to the origin first. */

@@ -1,8 +1,17 @@
 import assert from 'node:assert/strict'
+import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, statSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { createHttpClient, type PointToInsert, type VectorClient } from '../src/client/index.ts'
+import { promisify } from 'node:util'
+import { parquetMetadata } from 'hyparquet'
+import {
+  createHttpClient,
+  DateTime,
+  GeoPoint,
+  type PointToInsert,
+  type VectorClient,
+} from '../src/client/index.ts'
 import { run, temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { startTestService, type TestService } from './support/service.ts'
@@ -47,6 +56,29 @@ async function fill(client: VectorClient): Promise<string[]> {
     points.push({ vector, payload: { contentType: 'Text', content: `row ${count}` } })
   }
   return [...(await client.insertBatch(points))]
+}
+
+function pointsWithAttributes(): PointToInsert[] {
+  const vector = Float32Array.from({ length: dimension }, () => 1)
+  const attributes = {
+    name: '\ufeffü "x"',
+    price: 1e300,
+    tiny: 5e-324,
+    open: false,
+    at: new DateTime(1_700_000_000_123_456),
+    place: new GeoPoint(-90, 179.5),
+    list: [1, 'a', { deep: [true] }],
+  }
+  return [
+    { vector, payload: { contentType: 'Text', content: 'a', attributes } },
+    {
+      vector,
+      payload: { contentType: 'Text', content: 'b', expiresAt: new DateTime(4_102_444_800_000_001) },
+    },
+    // Each ends a row group.
+    { vector, payload: { contentType: 'Image', content: 'x'.repeat(9_000_000) } },
+    { vector, payload: { contentType: 'Image', content: 'y'.repeat(9_000_000) } },
+  ]
 }
 
 interface Line {
@@ -108,6 +140,53 @@ describe('export', () => {
     assert.ok(newIds.every((id) => !ids.includes(id)))
     const otherClient = createHttpClient({ baseUrl: other.httpUrl })
     assert.deepEqual(await contentsOf(otherClient, newIds), await contentsOf(client, ids))
+  })
+
+  it('writes Parquet, in row groups, that import makes the same points of: ids, attributes and expiry too', async () => {
+    await using service = await startTestService()
+    await using directory = await temporaryDirectory()
+    const client = createHttpClient({ baseUrl: service.httpUrl })
+    const ids = [...(await fill(client)), ...(await client.insertBatch(pointsWithAttributes()))]
+    const file = join(directory.path, 'points.parquet')
+    const exported = await run(['export', file, '--http', service.httpUrl])
+    assert.deepEqual([exported.code, exported.stderr, exported.stdout], [0, '', '413 points, sequence 413\n'])
+    assert.equal(statSync(file).mode & 0o777, 0o600)
+    const groups = parquetMetadata(new Uint8Array(readFileSync(file)).buffer).row_groups
+    assert.ok(groups.length > 1, 'two contents of 9 MB are no single row group')
+
+    await using other = await startTestService()
+    const otherClient = createHttpClient({ baseUrl: other.httpUrl })
+    const kept = await run(['import', file, '--http', other.httpUrl, '--keep-ids'])
+    assert.equal(kept.code, 0, kept.stderr)
+    assert.deepEqual(await contentsOf(otherClient, ids), await contentsOf(client, ids))
+    const lines = await Promise.all(
+      [service, other].map(({ httpUrl }) => run(['export', '-', '--http', httpUrl])),
+    )
+    const [before, after] = lines.map(({ stdout }) => stdout.split('\n').sort())
+    assert.deepEqual(after, before)
+
+    const piped = join(directory.path, 'piped.parquet')
+    const command = `"$0" "$@" > "${piped}"`
+    const args = [
+      join(import.meta.dirname, '../src/cli/main.ts'),
+      'export',
+      '--format',
+      'parquet',
+      '--http',
+      service.httpUrl,
+    ]
+    await promisify(execFile)('sh', ['-c', command, process.execPath, ...args])
+    assert.deepEqual(readFileSync(piped), readFileSync(file))
+  })
+
+  it('writes a Parquet file of no points, which import reads', async () => {
+    await using service = await startTestService()
+    await using directory = await temporaryDirectory()
+    const file = join(directory.path, 'points.parquet')
+    assert.equal((await run(['export', file, '--http', service.httpUrl])).code, 0)
+    const ended = await run(['import', file, '--http', service.httpUrl])
+    assert.deepEqual([ended.code, ended.stderr], [0, ''])
+    assert.match(ended.stdout, /^0 points/)
   })
 
   it('reads a stopped data directory too, and writes to standard output', async () => {

@@ -17,3 +17,8 @@ export function finite(text: string): number {
   if (text.trim() === '' || !Number.isFinite(value)) throw new InvalidArgumentError('It is not a number.')
   return value
 }
+
+/** Names with commas between them; an empty text is no name. */
+export function names(text: string): string[] {
+  return text === '' ? [] : text.split(',').map((name) => name.trim())
+}

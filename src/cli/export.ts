@@ -6,48 +6,67 @@ import { formatDateTime } from '../base/datetime.ts'
 import { jsonNumbers } from '../base/json-numbers.ts'
 import type { Point } from '../base/point.ts'
 import { SnapshotReader, writeWholeFile } from '../main.ts'
+import type { Format } from './items.ts'
 import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
 import { type Environment, UsageError } from './usage.ts'
 
+type ExportFormat = Extract<Format, 'jsonl' | 'parquet'>
+
+export interface ExportOptions extends SourceOptions {
+  readonly format?: ExportFormat
+}
+
 /**
- * Writes every point as a line of JSON such as `import` reads, numbers so that float32 comes back to the bit:
- * to a file, which is there whole or not at all, or to standard output.
+ * Writes every point such as `import` reads it, numbers so that float32 comes back to the bit: to a file, which is there
+ * whole or not at all, or to standard output. As lines of JSON, or as Parquet when the file or the options say so.
  */
 export async function exportPoints(
   file: string | undefined,
-  options: SourceOptions,
+  options: ExportOptions,
   environment: Environment,
 ): Promise<void> {
+  const format = options.format ?? (file?.endsWith('.parquet') ? 'parquet' : 'jsonl')
   if (file === undefined || file === '-') {
-    const { points } = await writeLines(options, environment, async (text) => {
-      if (!process.stdout.write(text)) await once(process.stdout, 'drain')
+    const { points } = await writePoints(format, options, environment, async (chunk) => {
+      if (!process.stdout.write(chunk)) await once(process.stdout, 'drain')
     })
     console.error(`${points} points`)
     return
   }
   if (existsSync(file)) throw new UsageError(`${file} is there already`)
   await writeWholeFile(`${file}.partial-${process.pid}`, async (handle) => {
-    const { points, sequence } = await writeLines(options, environment, (text) => handle.writeFile(text))
+    const { points, sequence } = await writePoints(format, options, environment, (chunk) =>
+      handle.writeFile(chunk),
+    )
     console.log(`${points} points, sequence ${sequence}`)
     return file
   })
 }
 
-async function writeLines(
+async function writePoints(
+  format: ExportFormat,
   options: SourceOptions,
   environment: Environment,
-  write: (text: string) => Promise<void>,
+  write: (chunk: string | Uint8Array) => Promise<void>,
 ): Promise<SnapshotReader['header']> {
   const reader = await SnapshotReader.open(snapshotBytes(options, environment))
+  if (format === 'parquet') await (await import('./parquet-export.ts')).writeParquet(reader.points(), write)
+  else await writeLines(reader.points(), write)
+  return reader.header
+}
+
+async function writeLines(
+  points: AsyncIterable<Point>,
+  write: (text: string) => Promise<void>,
+): Promise<void> {
   let text = ''
-  for await (const point of reader.points()) {
+  for await (const point of points) {
     text += lineOf(point)
     if (text.length < writeChars) continue
     await write(text)
     text = ''
   }
   if (text !== '') await write(text)
-  return reader.header
 }
 
 function lineOf({ id, vector, payload }: Point): string {

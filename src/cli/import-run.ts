@@ -7,9 +7,9 @@ import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import type { PointsClient, PointToInsert } from '../client/client.ts'
+import type { Item } from './items.ts'
 import type { Journal, SentBatch } from './journal.ts'
 import type { Progress } from './progress.ts'
-import type { Item } from './readers.ts'
 
 /** How the points of a file are sent. */
 export interface RunOptions {

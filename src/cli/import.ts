@@ -5,9 +5,10 @@ import type { PointsClient, VectorClient } from '../client/client.ts'
 import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
+import type { ReaderOptions } from './items.ts'
 import { type ImportSource, Journal } from './journal.ts'
 import { Progress } from './progress.ts'
-import { type ReaderOptions, readItems } from './readers.ts'
+import { readItems } from './readers.ts'
 import { Interrupted, stopSignal } from './stop-signal.ts'
 import type { Environment } from './usage.ts'
 
@@ -109,13 +110,29 @@ function noteStored({ stored }: ImportRun, journal: Journal | undefined): void {
 }
 
 function openJournal(file: string, options: Import): Journal {
-  const { target, format, dimension, scale, normalize } = options
-  const given = Object.entries({ format, dimension, scale, normalize }).filter(
-    ([, value]) => value !== undefined,
-  )
-  const flags = Object.fromEntries(given) as ImportSource['flags']
-  const source = { file, target, flags }
+  const source = { file, target: options.target, flags: flagsOf(options) }
   return Journal.open(options.journal ?? `${file}.vicinal-import`, source, options.again ?? false)
+}
+
+/** The flags that change what is stored, by their names. */
+function flagsOf(options: Import): ImportSource['flags'] {
+  const { format, dimension, scale, normalize, dataset } = options
+  const given = {
+    format,
+    dimension,
+    scale,
+    normalize,
+    dataset,
+    'vector-column': options.vectorColumn,
+    'vector-prefix': options.vectorPrefix,
+    'content-column': options.contentColumn,
+    'id-column': options.idColumn,
+    'attribute-columns': options.attributeColumns?.join(','),
+    'text-columns': options.textColumns?.join(','),
+  }
+  return Object.fromEntries(
+    Object.entries(given).filter(([, value]) => value !== undefined),
+  ) as ImportSource['flags']
 }
 
 /** Makes the file of ids as long as the journal knows it: what was appended behind that will be again. */

@@ -3,15 +3,16 @@ import { DatabaseError } from '../base/errors.ts'
 import { metrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
 import { ConfigError, defaultText, readConfig, type Setting, settingRows, settings } from '../config.ts'
-import { finite, whole, wholeOrNone } from './arguments.ts'
+import { finite, names, whole, wholeOrNone } from './arguments.ts'
 import { addCollections } from './collections-command.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
+import type { ExportOptions } from './export.ts'
 import { fileFault } from './files.ts'
 import type { ImportOptions } from './import.ts'
+import { formats } from './items.ts'
 import type { McpOptions } from './mcp.ts'
 import { addPoints, addPointsOptions, filterHelp } from './points-command.ts'
 import type { QueryOptions } from './query.ts'
-import { formats } from './readers.ts'
 import type { SourceOptions } from './snapshot-bytes.ts'
 import { Interrupted } from './stop-signal.ts'
 import { type Environment, UsageError } from './usage.ts'
@@ -119,14 +120,36 @@ function addRowOptions(command: Command): Command {
     .option('--dimension <n>', 'components of a raw row', whole)
     .option('--scale <factor>', 'what components are multiplied with', finite)
     .option('--normalize', 'scale every vector to length 1')
+    .option('--dataset <name>', 'the dataset of an HDF5 file (default: train)')
+    .option('--vector-column <name>', 'the column with vectors (default: vector or embedding)')
+    .addOption(
+      new Option('--vector-prefix <prefix>', 'vectors are in columns of this prefix and a number').conflicts(
+        'vectorColumn',
+      ),
+    )
 }
 
 function addImport(program: Command, environment: Environment): void {
   const command = addPointsOptions(program.command('import <file>')).description(
-    'store points from a file: JSON lines, .fvecs, or raw rows; - reads JSON lines from standard input',
+    'store points from a file: JSON lines, CSV, Parquet, .npy, HDF5, .fvecs, or raw rows; - is standard input',
   )
   addRowOptions(command)
-    .option('--texts <file>', 'contents of raw rows: JSON lines with `text` or `content`, or plain lines')
+    .option(
+      '--texts <file>',
+      'contents of files with vectors only: JSON lines with `text` or `content`, or plain lines',
+    )
+    .option('--content-column <name>', 'the column with contents (default: content or text)')
+    .option('--id-column <name>', 'the column with ids, for --keep-ids (default: id)')
+    .option(
+      '--attribute-columns <names>',
+      'columns to store as attributes, with commas between; "" for none (default: all other columns)',
+      names,
+    )
+    .option(
+      '--text-columns <names>',
+      'columns of a CSV file that are text, even if they look like numbers',
+      names,
+    )
     .option('--batch-size <n>', 'points a request', whole, 1000)
     .option('--concurrency <n>', 'requests under way at once', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
@@ -190,8 +213,16 @@ function addSnapshot(program: Command, environment: Environment): void {
 
 function addExport(program: Command, environment: Environment): void {
   addSourceOptions(program.command('export [file]'))
-    .description('write all points as JSON lines, such as `import` reads; to standard output without a file')
-    .action(async (file: string | undefined, options: SourceOptions) =>
+    .description(
+      'write all points such as `import` reads them: JSON lines, or Parquet; to standard output without a file',
+    )
+    .addOption(
+      new Option('--format <format>', 'how to write; by the ending of the file when not given').choices([
+        'jsonl',
+        'parquet',
+      ]),
+    )
+    .action(async (file: string | undefined, options: ExportOptions) =>
       (await import('./export.ts')).exportPoints(file, options, environment),
     )
 }
@@ -211,6 +242,7 @@ Examples:
   vicinal                                             serve with the settings of the environment
   vicinal serve --data-dir /var/lib/vicinal --dimension 512
   vicinal import glosses.jsonl
+  vicinal import articles.parquet --vector-column embedding --content-column body
   vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
   vicinal count --filter '{"price": {"$lt": 10}}'
@@ -221,6 +253,7 @@ Examples:
   vicinal snapshot create /var/backups
   vicinal snapshot restore today.snapshot --data-dir /var/lib/vicinal
   vicinal export points.jsonl
+  vicinal export points.parquet
 
 Settings, as environment variables or as flags of serve (vicinal serve --help explains them):
 ${settingRows.map(([, row]) => `  ${row.env.padEnd(settingWidth)}${defaultText(row)}`).join('\n')}
@@ -231,6 +264,12 @@ Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 const importBelow = `
 A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text", "attributes": {...}, "expires_at": "..."};
 all but vector and content may be left out.
+CSV (.csv; .tsv with tabs) and Parquet files have a column for each of these; other columns become attributes. A CSV file
+names its columns in its first row, and has a vector as a JSON array, as numbers between spaces or commas, or in columns of
+their own (--vector-prefix dim_ for dim_0, dim_1, ...). Its fields become numbers, true or false, moments (RFC 3339) or
+text, by what they look like; an empty one is no attribute. Columns id, content_type, attributes (JSON) and expires_at mean
+what they mean in JSON; to store one as an attribute, list it in --attribute-columns. Without --keep-ids, ids are ignored.
+.npy files and HDF5 datasets have a vector a row, two dimensions; contents come from --texts.
 An import that was cut short, by Ctrl-C too, goes on where it was when the same command is called again within a day: it
 keeps a journal, and no point is stored twice or left out. After a bad record mend it and call again. A finished import
 leaves its journal, so that it is not done twice by mistake (--again).

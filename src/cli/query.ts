@@ -3,8 +3,9 @@ import type { Metric } from '../base/point.ts'
 import type { Hit } from '../client/client.ts'
 import { type ConnectionOptions, collectionOf, withClient } from './connection.ts'
 import { checkReadable } from './files.ts'
+import type { ReaderOptions } from './items.ts'
 import { filterIn, payloadJson } from './points.ts'
-import { type ReaderOptions, readItems } from './readers.ts'
+import { readItems } from './readers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
 
@@ -65,7 +66,7 @@ async function vectorOf(options: QueryOptions): Promise<ArrayLike<number>> {
 
 async function vectorOfRow(file: string, row: number, options: QueryOptions): Promise<ArrayLike<number>> {
   let at = 0
-  for await (const { where, point, fault } of readItems(file, options)) {
+  for await (const { where, point, fault } of readItems(file, { ...options, vectorsOnly: true })) {
     if (at === row && point !== undefined) return point.vector
     if (at === row) throw new Error(`${where}: ${fault}`)
     at += 1

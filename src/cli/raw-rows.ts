@@ -1,0 +1,93 @@
+import { createReadStream, statSync } from 'node:fs'
+import { dimensionMax } from '../base/point.ts'
+import type { Format, Item, ReaderOptions } from './items.ts'
+import { type VectorRow, withTexts } from './texts.ts'
+import { UsageError } from './usage.ts'
+
+type RawFormat = Extract<Format, 'fvecs' | 'f32' | 'i8'>
+
+/** Raw rows of `dimension` components; an .fvecs row has its dimension, an int32, in front. */
+export function readRows(file: string, format: RawFormat, options: ReaderOptions): AsyncGenerator<Item> {
+  const component = format === 'i8' ? components.i8 : components.f32
+  const layout =
+    format === 'fvecs'
+      ? { component }
+      : { component, dimension: checkedDimension(file, format, component, options) }
+  return withTexts(file, rowsOf(file, layout), options)
+}
+
+/** How rows lie in a file. */
+export interface RowLayout {
+  readonly component: Component
+  /** Of every row; absent where an int32 in front of each row says it. */
+  readonly dimension?: number
+  /** Bytes of the file before the first row. */
+  readonly start?: number
+}
+
+/** The rows of a file, which ends behind the last one. */
+export async function* rowsOf(
+  file: string,
+  { component, dimension, start = 0 }: RowLayout,
+): AsyncGenerator<VectorRow> {
+  const head = dimension === undefined ? 4 : 0
+  let rest: Buffer = Buffer.alloc(0)
+  for await (const chunk of createReadStream(file, { start, highWaterMark: 1024 * 1024 })) {
+    rest = Buffer.concat([rest, chunk as Buffer])
+    let at = 0
+    while (rest.length - at >= Math.max(head, 1)) {
+      const length = dimension ?? rest.readInt32LE(at)
+      if (length < 1 || length > dimensionMax)
+        throw new Error(`${file} is no .fvecs file: a row of ${length} components`)
+      const end = at + head + length * component.bytes
+      if (end > rest.length) break
+      // A row begins anywhere in its chunk; a typed array must begin at a multiple of its component's size.
+      const { buffer, byteOffset } = rest
+      const bytes = buffer.slice(byteOffset + at + head, byteOffset + end) as ArrayBuffer
+      yield { bytes: end - at, components: component.read(bytes) }
+      at = end
+    }
+    rest = rest.subarray(at)
+  }
+  if (rest.length > 0) throw new Error(`${file} ends inside a row: ${rest.length} bytes are left`)
+}
+
+/** How a component is written, little-endian. */
+export interface Component {
+  readonly bytes: number
+  readonly read: (bytes: ArrayBuffer) => ArrayLike<number>
+}
+
+export const components: Readonly<Record<'f64' | 'f32' | 'f16' | 'i8' | 'u8', Component>> = {
+  f64: { bytes: 8, read: (bytes) => new Float64Array(bytes) },
+  f32: { bytes: 4, read: (bytes) => new Float32Array(bytes) },
+  f16: { bytes: 2, read: (bytes) => Float32Array.from(new Uint16Array(bytes), numberOfFloat16) },
+  i8: { bytes: 1, read: (bytes) => new Int8Array(bytes) },
+  u8: { bytes: 1, read: (bytes) => new Uint8Array(bytes) },
+}
+
+/** The number that 16 bits are in IEEE 754: a sign, 5 bits of exponent, 10 of fraction. */
+function numberOfFloat16(bits: number): number {
+  const sign = bits & 0x8000 ? -1 : 1
+  const exponent = (bits >> 10) & 0x1f
+  const fraction = bits & 0x3ff
+  if (exponent === 0) return sign * fraction * 2 ** -24
+  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
+  return sign * (1024 + fraction) * 2 ** (exponent - 25)
+}
+
+/** Rows without their length in front look right whatever their length: the size is the only check there is. */
+function checkedDimension(
+  file: string,
+  format: RawFormat,
+  component: Component,
+  { dimension }: ReaderOptions,
+): number {
+  if (dimension === undefined) throw new UsageError(`format ${format} needs --dimension`)
+  const { size } = statSync(file)
+  const rowBytes = dimension * component.bytes
+  if (size % rowBytes === 0) return dimension
+  throw new UsageError(
+    `${file} has ${size} bytes, which is no whole number of rows of ${rowBytes} bytes: is --dimension ${dimension} right?`,
+  )
+}
