@@ -151,6 +151,20 @@ describeBoth('many points', (transport) => {
     assert.equal(await client.count(), 200)
   })
 
+  it('are changed to the end by who calls as long as there are more, also if the filter still matches', async () => {
+    const request = { filter: { n: { $lt: 10 } }, set: { mark: 'x' }, limit: 4 }
+    const changed: number[] = []
+    for (let more = true; more; ) {
+      const answer = await client.updateMatching(request)
+      changed.push(answer.changed)
+      more = answer.more
+    }
+    assert.deepEqual(changed, [4, 4, 2])
+    const { version } = await client.get(ids[0]!, { version: true })
+    assert.deepEqual(await client.updateMatching(request), { changed: 0, more: false })
+    assert.equal((await client.get(ids[0]!, { version: true })).version, version)
+  })
+
   it('are deleted by filter', async () => {
     assert.deepEqual(await client.deleteMatching({ filter: { parity: 'odd' }, dryRun: true }), {
       changed: 125,

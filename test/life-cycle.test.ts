@@ -302,7 +302,9 @@ describe('a running server', () => {
     assert.equal(early.status, 503)
     assert.equal(early.headers.get('retry-after'), '1')
     assert.equal((await fetch(`${httpUrl}/health`)).status, 200)
-    await assert.rejects(createHttpClient({ baseUrl: httpUrl, retries: 0 }).insert(point), { reason: 'not_ready' })
+    await assert.rejects(createHttpClient({ baseUrl: httpUrl, retries: 0 }).insert(point), {
+      reason: 'not_ready',
+    })
     const grpc = createGrpcClient({ address: grpcAddress, apiKey, retries: 0 })
     closers.defer(() => grpc.close())
     await assert.rejects(grpc.insert(point), { reason: 'not_ready' })

@@ -172,6 +172,12 @@ describe('the lock file', () => {
     assert.doesNotMatch(text('package-lock.json'), /"resolved"/)
   })
 
+  it('names no registry host in an integration either', () => {
+    const locks = globSync('integrations/*/package-lock.json', { cwd: root })
+    assert.ok(locks.length > 0)
+    for (const lock of locks) assert.doesNotMatch(text(lock), /"resolved": "http/, lock)
+  })
+
   it("has no package that npm warns of on the README's Node", () => {
     const node = Number(/Node (\d+) or later/.exec(text('README.md'))![1])
     const { packages } = JSON.parse(text('package-lock.json')) as { packages: Record<string, LockedPackage> }

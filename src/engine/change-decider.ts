@@ -1,10 +1,11 @@
+import { attributesToJson } from '../base/attribute-json.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
-import type { NewPoint, Payload } from '../base/point.ts'
+import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Change, Insertion, Store, Update } from '../storage/store.ts'
-import type { CurrentPoints, Decision } from './decision.ts'
+import type { CurrentPoints, Decision, MatchingPoints } from './decision.ts'
 import { InsertDecider } from './insert-decider.ts'
 import { checkPrecondition } from './precondition.ts'
 import {
@@ -99,41 +100,45 @@ export class ChangeDecider {
     return { request, changes: [this.#delete(id)], acknowledge: () => request.resolve(true) }
   }
 
+  /**
+   * Points that the patch leaves as they are do not count: so whoever calls again as long as there are more comes to an
+   * end, also if the filter still matches what was changed.
+   */
   async #decideByFilter(request: FilterRequest, turn: Turn): Promise<Decision | undefined> {
     const { filter, change, limit = changesMax, dryRun } = request.request
     const count = Math.min(limit, changesMax)
-    const { slots, matching } = await this.#points.oldestMatching(filter, count)
+    const matching = await this.#points.matching(filter)
+    if (dryRun) {
+      request.resolve({ changed: Math.min(count, matching.count), more: matching.count > count })
+      return undefined
+    }
     const changes: Change[] = []
     let bytes = 0
-    for (const slot of dryRun ? [] : slots) {
-      if (bytes >= changedBytesMax) break
+    let looked = 0
+    for await (const slot of slotsOf(matching, count)) {
+      if (changes.length === count || bytes >= changedBytesMax) break
+      looked += 1
       // It can have expired since.
-      if (!this.#points.isVisible(slot)) continue
-      const id = this.#points.idOf(slot)
-      if (change === 'delete') changes.push(this.#delete(id))
-      else {
-        const update = this.#update(id, slot, this.#patched(id, slot, change), change.vector)
-        changes.push(update)
-        bytes += payloadBytes(update.payload) + (update.vector?.byteLength ?? 0)
+      const made = this.#points.isVisible(slot) ? this.#changeOf(slot, change) : undefined
+      if (made !== undefined) {
+        changes.push(made)
+        if (made.kind === 'update') bytes += payloadBytes(made.payload) + (made.vector?.byteLength ?? 0)
       }
       if (turn.isOver) await turn.next()
     }
-    const changed = dryRun ? slots.length : changes.length
-    const answer = { changed, more: matching > changed }
+    const answer = { changed: changes.length, more: matching.count > looked }
     if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(answer) }
     request.resolve(answer)
     return undefined
   }
 
-  /** Of one of many points: an error says which. */
-  #patched(id: string, slot: number, patch: Parameters<typeof applyPatch>[1]): Payload {
-    const { payload } = this.#points.record(slot, id)
-    try {
-      return applyPatch(payload, patch)
-    } catch (error) {
-      if (!(error instanceof DatabaseError)) throw error
-      throw new DatabaseError(error.reason, `point ${id}: ${error.message}`)
-    }
+  #changeOf(slot: number, change: Patch | 'delete'): Change | undefined {
+    const id = this.#points.idOf(slot)
+    if (change === 'delete') return this.#delete(id)
+    const before = this.#points.record(slot, id).payload
+    const after = patched(id, before, change)
+    if (change.vector === undefined && isSamePayload(before, after)) return undefined
+    return this.#update(id, slot, after, change.vector)
   }
 
   async #decideExpiry(request: ExpiryRequest, turn: Turn): Promise<Decision | undefined> {
@@ -189,6 +194,44 @@ export class ChangeDecider {
     return this.#sequence
   }
 }
+
+/** The slots in the order of insertion, as many at a time as are likely to be wanted. */
+async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<number> {
+  let after = 0
+  for (;;) {
+    const page = await matching.page(after, Math.min(wanted, slotsPerPage))
+    for (const { slot } of page) yield slot
+    const last = page.at(-1)
+    if (last === undefined) return
+    after = last.order
+  }
+}
+
+/** Of one of many points: an error says which. */
+function patched(id: string, payload: Payload, patch: Patch): Payload {
+  try {
+    return applyPatch(payload, patch)
+  } catch (error) {
+    if (!(error instanceof DatabaseError)) throw error
+    throw new DatabaseError(error.reason, `point ${id}: ${error.message}`)
+  }
+}
+
+function isSamePayload(one: Payload, other: Payload): boolean {
+  return (
+    one.content === other.content &&
+    one.contentType === other.contentType &&
+    one.expiresAtUs === other.expiresAtUs &&
+    attributesText(one) === attributesText(other)
+  )
+}
+
+function attributesText({ attributes }: Payload): string {
+  return attributes === undefined ? '' : attributesToJson(attributes)
+}
+
+/** Sorting so many takes some milliseconds. */
+const slotsPerPage = 10_000
 
 /** Of one request by filter. */
 export const changesMax = 100_000

@@ -22,15 +22,19 @@ export interface CurrentPoints {
   vector(slot: number): Float32Array
   record(slot: number, id: string): PointRecord
   matches(slot: number, filter: Filter): boolean
-  /** Slots of visible points that match, at most so many, those inserted first; and how many match. */
-  oldestMatching(
-    filter: Filter,
-    limit: number,
-  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }>
+  /** The visible points that match now. */
+  matching(filter: Filter): Promise<MatchingPoints>
   /** Some of the slots of expired points, which are to be deleted, or moved if they were renewed. */
   takeExpired(limit: number): readonly number[]
   /** By the clock; does not go back. */
   readonly nowUs: number
+}
+
+/** Points that match a filter, as of one moment. */
+export interface MatchingPoints {
+  readonly count: number
+  /** The first `limit` of them in the order of their insertion, of those with a higher order than `after`. */
+  page(after: number, limit: number): Promise<readonly { readonly slot: number; readonly order: number }[]>
 }
 
 /** What a request changes. It stays the same however often its changes are tried. */

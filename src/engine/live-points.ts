@@ -7,6 +7,7 @@ import { inTurns } from '../base/turns.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import type { Change, Insertion, PointRecord, Store, Update } from '../storage/store.ts'
 import type { ChangeTarget } from './change-target.ts'
+import type { MatchingPoints } from './decision.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { Expirations } from './expirations.ts'
 import { idTableBytesPerSlot } from './id-table.ts'
@@ -124,13 +125,12 @@ export class LivePoints implements ChangeTarget {
     return this.attributes.matches(filter, slot)
   }
 
-  async oldestMatching(
-    filter: Filter,
-    limit: number,
-  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }> {
+  async matching(filter: Filter): Promise<MatchingPoints> {
     const matching = await inTurns(this.attributes.evaluate(filter))
-    const found = await inInsertionOrder(this.table, matching, { after: 0, limit })
-    return { slots: found.map(({ slot }) => slot), matching: matching.count }
+    return {
+      count: matching.count,
+      page: (after, limit) => inInsertionOrder(this.table, matching, { after, limit }),
+    }
   }
 
   takeExpired(limit: number): readonly number[] {

@@ -15,6 +15,7 @@ import { readRows } from '../storage/row-reader.ts'
 import type { Change, PointRecord, Store } from '../storage/store.ts'
 import type { ChangeTarget } from './change-target.ts'
 import type { RequestIdentity } from './database.ts'
+import type { MatchingPoints } from './decision.ts'
 import { SharedBudget } from './shared-budget.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
@@ -91,12 +92,14 @@ class Points implements ChangeTarget {
     return true
   }
 
-  async oldestMatching(
-    _filter: unknown,
-    limit: number,
-  ): Promise<{ readonly slots: readonly number[]; readonly matching: number }> {
-    const slots = [...this.slots.values()].sort((one, other) => this.orderOf(one) - this.orderOf(other))
-    return { slots: slots.slice(0, limit), matching: slots.length }
+  async matching(): Promise<MatchingPoints> {
+    const all = [...this.slots.values()]
+      .map((slot) => ({ slot, order: this.orderOf(slot) }))
+      .sort((one, other) => one.order - other.order)
+    return {
+      count: all.length,
+      page: async (after, limit) => all.filter(({ order }) => order > after).slice(0, limit),
+    }
   }
 
   /** Here nothing expires. */

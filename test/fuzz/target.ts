@@ -79,7 +79,10 @@ export class Target implements AsyncDisposable {
   /** The product's own clients, each over connections of its own. */
   clients(): readonly [grpc: VectorClient, http: VectorClient] {
     const { grpcAddress, httpUrl } = this.#server
-    return [createGrpcClient({ address: grpcAddress, apiKey, retries: 0 }), createHttpClient({ baseUrl: httpUrl, retries: 0 })]
+    return [
+      createGrpcClient({ address: grpcAddress, apiKey, retries: 0 }),
+      createHttpClient({ baseUrl: httpUrl, retries: 0 }),
+    ]
   }
 
   /** Reads over HTTP, without a connection of its own. */

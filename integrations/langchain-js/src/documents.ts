@@ -1,0 +1,58 @@
+import { Document, type DocumentInterface } from '@langchain/core/documents'
+import {
+  type AttributesInput,
+  type AttributesOutput,
+  DatabaseError,
+  type Hit,
+  type PointToInsert,
+  uuidOf,
+} from 'vicinal-client'
+
+/** Where a point keeps the id of its document if that differs from the point's; the name is the Python package's, too. */
+export const idAttribute = 'langchain_id'
+
+/** The id of each document: the given one, or its own, or a new one. */
+export function idsOf(
+  documents: readonly DocumentInterface[],
+  given: readonly string[] | undefined,
+): string[] {
+  checkCount('ids', given, documents)
+  return documents.map((document, index) => given?.[index] ?? document.id ?? crypto.randomUUID())
+}
+
+/**
+ * Documents as points: the text is the content, metadata are attributes. Existing ids are replaced. Of documents with the
+ * same id only the last is returned, because a request takes one point under an id.
+ */
+export function pointsOf(
+  vectors: readonly (readonly number[])[],
+  documents: readonly DocumentInterface[],
+  ids: readonly string[],
+): PointToInsert[] {
+  checkCount('vectors', vectors, documents)
+  const points = new Map<string, PointToInsert>()
+  documents.forEach(({ pageContent, metadata }, index) => {
+    const id = uuidOf(ids[index]!)
+    const own = id === ids[index] ? {} : { [idAttribute]: ids[index] }
+    const attributes = { ...metadata, ...own } as AttributesInput
+    const payload = { contentType: 'Text', content: pageContent, attributes } as const
+    points.set(id, { id, vector: vectors[index]!, payload, onConflict: 'replace' })
+  })
+  return [...points.values()]
+}
+
+/** The document of a point. */
+export function documentOf({ id, payload }: Hit): Document {
+  const attributes: AttributesOutput = payload?.attributes ?? {}
+  const { [idAttribute]: given = id, ...metadata } = attributes
+  return new Document({ pageContent: payload?.content ?? '', metadata, id: String(given) })
+}
+
+function checkCount(
+  name: string,
+  items: readonly unknown[] | undefined,
+  documents: readonly DocumentInterface[],
+): void {
+  if (items === undefined || items.length === documents.length) return
+  throw new DatabaseError('invalid_argument', `${documents.length} documents have ${items.length} ${name}`)
+}

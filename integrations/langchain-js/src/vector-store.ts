@@ -1,0 +1,194 @@
+import type { Document, DocumentInterface } from '@langchain/core/documents'
+import type { EmbeddingsInterface } from '@langchain/core/embeddings'
+import { maximalMarginalRelevance } from '@langchain/core/utils/math'
+import { type MaxMarginalRelevanceSearchOptions, VectorStore } from '@langchain/core/vectorstores'
+import {
+  DatabaseError,
+  type Filter,
+  type Hit,
+  type Include,
+  type Metric,
+  uuidOf,
+  type VectorClient,
+} from 'vicinal-client'
+import { documentOf, idsOf, pointsOf } from './documents.ts'
+
+export interface StoreOptions {
+  readonly client: VectorClient
+  /** Name or alias of the collection with the documents; that of the client when not given. Created by the first write. */
+  readonly collection?: string | undefined
+  /** What is near; `Cosine` when not given. */
+  readonly metric?: Metric | undefined
+}
+
+/** Which documents to delete: those with one of the ids that match the filter, or all. */
+export interface DeleteSelection {
+  readonly ids?: readonly string[] | undefined
+  readonly filter?: Filter | undefined
+  readonly deleteAll?: boolean | undefined
+}
+
+/**
+ * Documents in a collection of Vicinal, found by the vectors of their texts. Metadata are attributes, so that searches
+ * can be filtered by them. Failures are `DatabaseError`s of the client, with a `reason`.
+ *
+ * @example
+ * const store = new VicinalVectorStore(embeddings, { client, collection: 'animals' })
+ * await store.addDocuments([new Document({ pageContent: 'a fox', metadata: { legs: 4 } })])
+ * const found = await store.similaritySearch('foxes', 4, { legs: { $gte: 4 } })
+ */
+export class VicinalVectorStore extends VectorStore {
+  declare FilterType: Filter
+  readonly #client: VectorClient
+  readonly #collection: string | undefined
+  readonly #metric: Metric
+  #isReady: boolean
+
+  constructor(embeddings: EmbeddingsInterface, options: StoreOptions) {
+    super(embeddings, options)
+    const { client, collection, metric = 'Cosine' } = options
+    this.#client = collection === undefined ? client : client.collection(collection)
+    this.#collection = collection
+    this.#metric = metric
+    this.#isReady = collection === undefined
+  }
+
+  /** A store with these texts. `metadatas` has one object for each, or is one for all. */
+  static override async fromTexts(
+    texts: string[],
+    metadatas: object[] | object,
+    embeddings: EmbeddingsInterface,
+    options: StoreOptions,
+  ): Promise<VicinalVectorStore> {
+    const documents = texts.map((pageContent, index) => ({
+      pageContent,
+      metadata: (Array.isArray(metadatas) ? metadatas[index] : metadatas) ?? {},
+    }))
+    return VicinalVectorStore.fromDocuments(documents, embeddings, options)
+  }
+
+  /** A store with these documents, besides those that the collection has already. */
+  static override async fromDocuments(
+    documents: DocumentInterface[],
+    embeddings: EmbeddingsInterface,
+    options: StoreOptions,
+  ): Promise<VicinalVectorStore> {
+    const store = new VicinalVectorStore(embeddings, options)
+    await store.addDocuments(documents)
+    return store
+  }
+
+  /** A store over a collection that exists. @throws DatabaseError `collection_not_found` */
+  static async fromExistingIndex(
+    embeddings: EmbeddingsInterface,
+    options: StoreOptions,
+  ): Promise<VicinalVectorStore> {
+    if (options.collection !== undefined) await options.client.collections.get(options.collection)
+    return new VicinalVectorStore(embeddings, options)
+  }
+
+  override _vectorstoreType(): string {
+    return 'vicinal'
+  }
+
+  /** The client, for what LangChain has no words for. */
+  get client(): VectorClient {
+    return this.#client
+  }
+
+  /** Stores documents and returns their ids. A document whose id exists takes the place of the other. */
+  override async addDocuments(
+    documents: DocumentInterface[],
+    options: { readonly ids?: readonly string[] } = {},
+  ): Promise<string[]> {
+    const vectors = await this.embeddings.embedDocuments(documents.map(({ pageContent }) => pageContent))
+    return this.addVectors(vectors, documents, options)
+  }
+
+  /** Stores documents with their vectors and returns their ids. */
+  override async addVectors(
+    vectors: number[][],
+    documents: DocumentInterface[],
+    { ids: given }: { readonly ids?: readonly string[] } = {},
+  ): Promise<string[]> {
+    const ids = idsOf(documents, given)
+    const points = pointsOf(vectors, documents, ids)
+    await this.#createCollection()
+    for await (const _stored of this.#client.insertAll(points)) {
+      // Nothing to do: the ids are known.
+    }
+    return ids
+  }
+
+  /** Deletes documents by id, by filter, or all of them. Missing ones are no error. */
+  override async delete({ ids, filter, deleteAll = false }: DeleteSelection): Promise<void> {
+    if (ids === undefined && filter === undefined && !deleteAll) {
+      throw new DatabaseError('invalid_argument', 'delete needs ids, a filter, or deleteAll')
+    }
+    const chosen = { ...checked(filter) }
+    const selection = ids === undefined ? chosen : { $and: [{ $id: { $in: ids.map(uuidOf) } }, chosen] }
+    let more = true
+    while (more) {
+      ;({ more } = await this.#client.deleteMatching({ filter: selection, everything: deleteAll }))
+    }
+  }
+
+  /** The `k` nearest documents, of those that match, with their similarities: larger is nearer. */
+  override async similaritySearchVectorWithScore(
+    query: number[],
+    k: number,
+    filter?: Filter,
+  ): Promise<[Document, number][]> {
+    const hits = await this.#search(query, k, filter, { distance: true, payload: true, attributes: true })
+    return hits.map((hit) => [documentOf(hit), similarityOf(hit.distance ?? 0, this.#metric)])
+  }
+
+  /** Documents near a text and unlike each other: `k` of the `fetchK` nearest, of those that match. */
+  override async maxMarginalRelevanceSearch(
+    query: string,
+    { k, fetchK = 20, lambda = 0.5, filter }: MaxMarginalRelevanceSearchOptions<Filter>,
+  ): Promise<Document[]> {
+    const vector = await this.embeddings.embedQuery(query)
+    const include = { payload: true, attributes: true, vector: true }
+    const hits = await this.#search(vector, Math.max(k, fetchK), filter, include)
+    const vectors = hits.map((hit) => Array.from(hit.vector!))
+    return maximalMarginalRelevance(vector, vectors, lambda, k).map((index) => documentOf(hits[index]!))
+  }
+
+  async #search(
+    vector: readonly number[],
+    limit: number,
+    filter: Filter | undefined,
+    include: Include,
+  ): Promise<readonly Hit[]> {
+    const query = { vector, limit, metric: this.#metric, filter: checked(filter), include }
+    return (await this.#client.searchHits(query)).hits
+  }
+
+  /** Only a write creates it: a search under a name that is spelled wrong shall fail. */
+  async #createCollection(): Promise<void> {
+    if (this.#isReady) return
+    const name = this.#collection!
+    try {
+      await this.#client.collections.get(name)
+    } catch (error) {
+      if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
+      await this.#client.collections.put(name)
+    }
+    this.#isReady = true
+  }
+}
+
+/** JSON leaves functions out, so that one like those of LangChain's store in memory would select everything. */
+function checked(filter: Filter | undefined): Filter | undefined {
+  if (typeof filter !== 'function') return filter
+  throw new DatabaseError(
+    'invalid_argument',
+    'filter is a function; it must be an object like { legs: { $lt: 4 } }',
+  )
+}
+
+/** The cosine itself; for other metrics 1 for what is equal and towards 0 for what is far away. */
+function similarityOf(distance: number, metric: Metric): number {
+  return metric === 'Cosine' ? 1 - distance : 1 / (1 + distance)
+}

@@ -1,0 +1,1 @@
+export { type StoreOptions, VicinalVectorStore } from './vector-store.ts'

@@ -1,0 +1,141 @@
+import { getTopKMMREmbeddings } from '@llamaindex/core/embeddings'
+import type { BaseNode } from '@llamaindex/core/schema'
+import {
+  BaseVectorStore,
+  type VectorStoreBaseParams,
+  type VectorStoreQuery,
+  type VectorStoreQueryResult,
+} from '@llamaindex/core/vector-store'
+import { DatabaseError, type Metric, type VectorClient } from 'vicinal-client'
+import { filterOf } from './filters.ts'
+import { nodeOf, pointsOf } from './nodes.ts'
+
+export interface StoreOptions extends VectorStoreBaseParams {
+  readonly client: VectorClient
+  /** Name or alias of the collection with the nodes; that of the client when not given. Created by the first write. */
+  readonly collection?: string | undefined
+  /** What is near; `Cosine` when not given. */
+  readonly metric?: Metric | undefined
+}
+
+/**
+ * Nodes in a collection of Vicinal. Their metadata are attributes, so that queries can be filtered by them. Failures are
+ * `DatabaseError`s of the client, with a `reason`.
+ *
+ * @example
+ * const store = new VicinalVectorStore({ client, collection: 'animals', embedModel })
+ * await store.add([new TextNode({ text: 'a fox', embedding, metadata: { legs: 4 } })])
+ */
+export class VicinalVectorStore extends BaseVectorStore<VectorClient> {
+  readonly storesText: boolean = true
+  readonly #client: VectorClient
+  readonly #collection: string | undefined
+  readonly #metric: Metric
+  #isReady: boolean
+
+  constructor({ client, collection, metric = 'Cosine', ...params }: StoreOptions) {
+    super(params)
+    this.#client = collection === undefined ? client : client.collection(collection)
+    this.#collection = collection
+    this.#metric = metric
+    this.#isReady = collection === undefined
+  }
+
+  /** The client, for what LlamaIndex has no words for. */
+  override client(): VectorClient {
+    return this.#client
+  }
+
+  /** Stores nodes, which have their vectors, and returns their ids. A node whose id exists takes the place of the other. */
+  override async add(nodes: BaseNode[]): Promise<string[]> {
+    const points = pointsOf(nodes)
+    await this.#createCollection()
+    for await (const _stored of this.#client.insertAll(points)) {
+      // Nothing to do: the ids are known.
+    }
+    return nodes.map((node) => node.id_)
+  }
+
+  /** Deletes the nodes of a document. A missing one is no error. */
+  override async delete(refDocId: string): Promise<void> {
+    let more = true
+    while (more) {
+      ;({ more } = await this.#client.deleteMatching({ filter: { ref_doc_id: { $eq: refDocId } } }))
+    }
+  }
+
+  /** The nodes nearest to a vector, of those that match; in the mode `mmr` also unlike each other. */
+  override async query(query: VectorStoreQuery): Promise<VectorStoreQueryResult> {
+    const { queryEmbedding, similarityTopK, mode } = query
+    if (queryEmbedding === undefined) {
+      throw new DatabaseError('invalid_argument', 'the query has no queryEmbedding')
+    }
+    const isDiverse = wantsDiversity(mode)
+    const { hits } = await this.#client.searchHits({
+      vector: queryEmbedding,
+      metric: this.#metric,
+      limit: similarityTopK * (isDiverse ? mmrMultiplier : 1),
+      filter: filterOf(query),
+      include: { distance: true, payload: true, attributes: true, vector: isDiverse },
+    })
+    const nodes = hits.map(nodeOf)
+    if (isDiverse) return diverseOf(query, queryEmbedding, nodes)
+    return resultOf(
+      nodes,
+      hits.map(({ distance = 0 }) => similarityOf(distance, this.#metric)),
+    )
+  }
+
+  /** Only a write creates it: a query under a name that is spelled wrong shall fail. */
+  async #createCollection(): Promise<void> {
+    if (this.#isReady) return
+    const name = this.#collection!
+    try {
+      await this.#client.collections.get(name)
+    } catch (error) {
+      if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
+      await this.#client.collections.put(name)
+    }
+    this.#isReady = true
+  }
+}
+
+/** How many times the wanted nodes are fetched to choose unlike ones from; as in the Python package. */
+const mmrMultiplier = 4
+
+function wantsDiversity(mode: VectorStoreQuery['mode'] | undefined): boolean {
+  // Callers in JavaScript leave the mode out.
+  const name: string = mode ?? 'default'
+  if (name === 'default' || name === 'mmr') return name === 'mmr'
+  throw new DatabaseError('invalid_argument', `Vicinal has no search in the mode ${name}: use default or mmr`)
+}
+
+function diverseOf(
+  { similarityTopK, mmrThreshold }: VectorStoreQuery,
+  vector: number[],
+  nodes: readonly BaseNode[],
+): VectorStoreQueryResult {
+  const vectors = nodes.map((node) => node.getEmbedding())
+  const [scores, chosen] = getTopKMMREmbeddings(
+    vector,
+    vectors,
+    null,
+    similarityTopK,
+    null,
+    null,
+    mmrThreshold ?? null,
+  )
+  return resultOf(
+    chosen.map((index: number) => nodes[index]!),
+    scores,
+  )
+}
+
+function resultOf(nodes: BaseNode[], similarities: number[]): VectorStoreQueryResult {
+  return { nodes, similarities, ids: nodes.map((node) => node.id_) }
+}
+
+/** The cosine itself; for other metrics 1 for what is equal and towards 0 for what is far away. */
+function similarityOf(distance: number, metric: Metric): number {
+  return metric === 'Cosine' ? 1 - distance : 1 / (1 + distance)
+}
