@@ -26,7 +26,13 @@ export function attributesMessage(attributes: AttributesInput): AttributesMessag
 
 function fieldsOf(attributes: AttributesInput): Record<string, ValueMessage> {
   const present = entriesOf(attributes).filter(([, value]) => value !== null && value !== undefined)
+  if (present.some(([name]) => name === '__proto__')) throw unnamable()
   return objectOf(present, valueMessage)
+}
+
+/** The library of generated messages keeps maps in plain objects, where this name means something else. */
+function unnamable(): DatabaseError {
+  return new DatabaseError('invalid_argument', 'over gRPC, an attribute cannot be named __proto__: use HTTP')
 }
 
 export function valueMessage(value: AttributeInput): ValueMessage {
