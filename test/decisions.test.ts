@@ -457,8 +457,8 @@ describe('decisions about starting', () => {
   })
 
   it('memory that is used up refuses inserts with 507 and RESOURCE_EXHAUSTED; reads and deletes go on', async () => {
-    // Two points of some 260 bytes, ids and marks counted, fit in; a third does not.
-    await using service = await startTestService({ MAX_MEMORY_BYTES: '600', INDEX_THREADS: '1' })
+    // Beside some 3,600 bytes of an attribute index, two points of 260 bytes, ids and marks counted, fit in; a third does not.
+    await using service = await startTestService({ MAX_MEMORY_BYTES: '4200', INDEX_THREADS: '1' })
     const both = new Both(service)
     const { text } = await both.http('POST', '/points', httpPoint([1, 2]))
     const id = JSON.parse(text).point_id
