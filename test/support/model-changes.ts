@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { isDeepStrictEqual } from 'node:util'
 import { attributeToJson } from '../../src/base/attribute-json.ts'
 import type { AttributeValue, Scalar } from '../../src/base/attributes.ts'
+import type { Patch, Payload } from '../../src/base/point.ts'
 import type { Include } from '../../src/client/client.ts'
 import { type ModelPoint, patched } from './model.ts'
 import type { ModelHit, ModelNewPoint } from './model-client.ts'
@@ -135,10 +137,10 @@ export class ModelChanges {
     const dryRun = inputs.random() < 0.2
     this.#compared.doing = JSON.stringify([filter, change, limit, dryRun])
     const matching = model.matching(filter)
-    const chosen = matching.slice(0, limit)
+    const { chosen, looked } = chosenOf(matching, limit, dryRun ? 'delete' : change)
     this.#compared.same(await client.changeByFilter({ filter, change, limit, dryRun }), {
       changed: chosen.length,
-      more: chosen.length < matching.length,
+      more: looked < matching.length,
     })
     if (dryRun) for (const { id } of chosen) await this.#compared.isThere(id)
     else if (change === 'delete') for (const { id } of chosen) model.delete(id)
@@ -248,4 +250,30 @@ function countsOf(points: readonly ModelPoint[], path: string): ReadonlyMap<stri
 
 function isScalar(value: AttributeValue): value is Scalar {
   return !Array.isArray(value) && !(value instanceof Map)
+}
+
+/** The points that a request by filter changes, those inserted first: those that a patch leaves as they are do not count. */
+function chosenOf(
+  matching: readonly ModelPoint[],
+  limit: number | undefined,
+  change: Patch | 'delete',
+): { readonly chosen: readonly ModelPoint[]; readonly looked: number } {
+  const chosen: ModelPoint[] = []
+  let looked = 0
+  for (const point of matching) {
+    if (chosen.length === limit) break
+    looked += 1
+    if (change === 'delete' || !isSame(point.payload, patched(point.payload, change)!)) chosen.push(point)
+  }
+  return { chosen, looked }
+}
+
+function isSame(one: Payload, other: Payload): boolean {
+  const parts = ({ content, contentType, expiresAtUs, attributes }: Payload): unknown[] => [
+    content,
+    contentType,
+    expiresAtUs,
+    attributes,
+  ]
+  return isDeepStrictEqual(parts(one), parts(other))
 }
