@@ -25,6 +25,8 @@ export interface FilterPlan {
   readonly reason: string
   /** Of the walk, as last measured. */
   readonly recall?: number | undefined
+  /** Its cost tells nothing of walks among scattered points. */
+  readonly isTrial?: boolean
 }
 
 /**
@@ -59,7 +61,7 @@ export class FilterPlanner {
     const comparedPerPlace = this.#costOf(placeKey(route), usualComparedPerPlace)
     const walkCost = places * comparedPerPlace * comparison * this.#index.segments.length
     if (scanCost <= walkCost * (scanCost <= quickMicroseconds ? 2 : 1)) {
-      return scan(`comparing ${count} matching points costs less than a walk through the graph`)
+      return this.#triedPlan(route, matching, scanCost, comparison)
     }
     if (this.#isElsewhere(matching.id)) return scan('the matching points are far from where queries are')
     const comparedMax = Math.max(comparedMin, Math.ceil(scanCost / comparison))
@@ -71,8 +73,34 @@ export class FilterPlanner {
     }
   }
 
+  /**
+   * Among matching points a walk costs a small part of what it costs where they are scattered, and only walking tells: where the
+   * scan takes long, a short walk is tried first.
+   */
+  #triedPlan(
+    route: RouteInForce,
+    { id, count }: SlotFilter,
+    scanCost: number,
+    comparison: number,
+  ): FilterPlan {
+    if (scanCost <= trialMicroseconds || this.#isElsewhere(id)) {
+      return scan(`comparing ${count} matching points costs less than a walk through the graph`)
+    }
+    return {
+      route,
+      comparedMax: Math.max(comparedMin, Math.ceil(scanCost / comparison / trialShare)),
+      recall: route.recall,
+      reason: `a short walk shows whether the query is among the ${count} matching points; if not, all of them are compared`,
+      isTrial: true,
+    }
+  }
+
   /** Learns from a search that was planned. */
-  learn({ metric, ef, matching }: FilteredQuery, { route }: FilterPlan, work: SearchWork): void {
+  learn(
+    { metric, ef, matching }: FilteredQuery,
+    { route, isTrial = false }: FilterPlan,
+    work: SearchWork,
+  ): void {
     const { compared, measured, microseconds, hasGivenUp } = work
     if (route === undefined) {
       if (measured >= learnMin) this.#update(rowKey(metric), microseconds / measured)
@@ -81,6 +109,7 @@ export class FilterPlanner {
     this.#remember(matching.id, hasGivenUp)
     if (hasGivenUp || compared < learnMin) return
     this.#update(comparisonKey(route), microseconds / compared)
+    if (isTrial) return
     const places = (ef * route.widening * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
     this.#update(placeKey(route), compared / places / this.#index.segments.length)
   }
@@ -147,6 +176,12 @@ const diskRowMicroseconds = 3
 
 /** A scan that takes no longer is preferred to a walk of half its cost: its results are exact. */
 const quickMicroseconds = 1000
+
+/** A scan that takes no longer is not worth a trial. */
+const trialMicroseconds = 400
+
+/** The scan costs this many times as much as a trial may. */
+const trialShare = 3
 
 /** Of fewer, the time tells nothing. */
 const learnMin = 1000
