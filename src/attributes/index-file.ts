@@ -98,7 +98,7 @@ export async function faultOfFile(path: string): Promise<string | undefined> {
   const file = await openIfThere(path)
   if (file === undefined) return undefined
   try {
-    await readBlocks(file, () => {})
+    await readBlocks(file, () => () => {})
     return undefined
   } catch (error) {
     return (error as Error).message
@@ -108,16 +108,24 @@ export async function faultOfFile(path: string): Promise<string | undefined> {
 }
 
 async function readIndex(index: AttributeIndex, file: FileHandle): Promise<number> {
-  const { touched } = (await readHeader(file)).header
-  const loader = index.loader(new Set(touched))
-  const { sequence } = await readBlocks(file, (block) => loader.add(block))
-  loader.finish()
+  let finish: (() => void) | undefined
+  const { sequence } = await readBlocks(file, ({ touched }) => {
+    const loader = index.loader(new Set(touched))
+    finish = () => loader.finish()
+    return (block) => loader.add(block)
+  })
+  finish!()
   return sequence
 }
 
-async function readBlocks(file: FileHandle, take: (block: Block) => void): Promise<Header> {
+/** @param begin called with the header, returns what takes the blocks */
+async function readBlocks(
+  file: FileHandle,
+  begin: (header: Header) => (block: Block) => void,
+): Promise<Header> {
   const turn = new Turn()
   const { header, end } = await readHeader(file)
+  const take = begin(header)
   let offset = headBytes
   let blocks = 0
   for (; offset < end; blocks += 1) {

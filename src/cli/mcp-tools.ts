@@ -43,8 +43,6 @@ export function createMcpServer({ client, write }: ToolOptions): McpServer {
 }
 
 function addReading(server: McpServer, client: VectorClient): void {
-  const pointsOf = (name: string | undefined): PointsClient =>
-    name === undefined ? client : client.collection(name)
   const readOnly = { readOnlyHint: true }
 
   server.registerTool(
@@ -75,7 +73,7 @@ function addReading(server: McpServer, client: VectorClient): void {
       answer(async () => {
         const include = { distance: true, payload: true }
         const query = { vector, id, metric, limit, filter: filterOf(filter), maxDistance, include }
-        const { hits } = await pointsOf(collection).searchHits(query)
+        const { hits } = await pointsOf(client, collection).searchHits(query)
         return linesOf(hits.map(lineOf))
       }),
   )
@@ -88,7 +86,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     },
     ({ collection, id }) =>
       answer(async () => {
-        const { vector, ...point } = await pointsOf(collection).get(id, { version: true })
+        const { vector, ...point } = await pointsOf(client, collection).get(id, { version: true })
         return lineOf(point)
       }),
   )
@@ -100,7 +98,7 @@ function addReading(server: McpServer, client: VectorClient): void {
       annotations: readOnly,
     },
     ({ collection, filter }) =>
-      answer(async () => String(await pointsOf(collection).count(filterOf(filter)))),
+      answer(async () => String(await pointsOf(client, collection).count(filterOf(filter)))),
   )
   server.registerTool(
     'list',
@@ -117,7 +115,7 @@ function addReading(server: McpServer, client: VectorClient): void {
     ({ collection, filter, limit, cursor }) =>
       answer(async () => {
         const query = { filter: filterOf(filter), limit, cursor, include: { payload: true } }
-        const { points, nextCursor } = await pointsOf(collection).list(query)
+        const { points, nextCursor } = await pointsOf(client, collection).list(query)
         const next = nextCursor === undefined ? [] : [JSON.stringify({ next_cursor: nextCursor })]
         return linesOf([...points.map(lineOf), ...next])
       }),
@@ -136,18 +134,13 @@ function addReading(server: McpServer, client: VectorClient): void {
     },
     ({ collection, filter, paths, limit }) =>
       answer(async () => {
-        const where = filterOf(filter)
-        const query = { paths, limit, ...(where === undefined ? {} : { filter: where }) }
-        const facets = await pointsOf(collection).facets(query)
+        const facets = await pointsOf(client, collection).facets({ filter: filterOf(filter), paths, limit })
         return JSON.stringify(attributeJson(facets as unknown as AttributeInput))
       }),
   )
 }
 
 function addWriting(server: McpServer, client: VectorClient): void {
-  const pointsOf = (name: string | undefined): PointsClient =>
-    name === undefined ? client : client.collection(name)
-
   server.registerTool(
     'upsert',
     {
@@ -166,7 +159,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
       answer(async () => {
         const described = attributes && (attributeFromJson(attributes) as AttributesInput)
         const point = { vector, payload: { contentType, content, attributes: described } }
-        return await pointsOf(collection).insert(
+        return await pointsOf(client, collection).insert(
           id === undefined ? point : { ...point, id, onConflict: 'replace' },
         )
       }),
@@ -185,7 +178,7 @@ function addWriting(server: McpServer, client: VectorClient): void {
     },
     ({ collection, id, filter, dry_run: dryRun }) =>
       answer(async () => {
-        const points = pointsOf(collection)
+        const points = pointsOf(client, collection)
         const where = filterOf(filter)
         if ((id === undefined) === (where === undefined)) {
           throw new DatabaseError('invalid_argument', 'give an id or a filter')
@@ -196,6 +189,10 @@ function addWriting(server: McpServer, client: VectorClient): void {
         return 'deleted'
       }),
   )
+}
+
+function pointsOf(client: VectorClient, name: string | undefined): PointsClient {
+  return name === undefined ? client : client.collection(name)
 }
 
 function wordsOf({ changed, more }: Changed, dryRun: boolean): string {

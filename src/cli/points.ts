@@ -7,10 +7,10 @@ import {
   attributeFromJson,
   attributeJson,
   type Moment,
-  momentText,
 } from '../client/attributes.ts'
 import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
 import type { Filter } from '../client/filters.ts'
+import { payloadJson } from '../client/http-bodies.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
@@ -127,8 +127,7 @@ export async function countFacets(
 ): Promise<void> {
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
-    const query = { paths, limit: options.limit, ...(filter === undefined ? {} : { filter }) }
-    const facets = await client.facets(query)
+    const facets = await client.facets({ filter, paths, limit: options.limit })
     if (options.json) return console.log(JSON.stringify(attributeJson(facets as unknown as AttributeInput)))
     for (const [path, counts] of Object.entries(facets)) {
       console.log(path)
@@ -237,21 +236,6 @@ export function lineOf({ id, vector, payload, version, distance }: Hit): string 
   const vectorText = vector === undefined ? '' : `,"vector":${jsonNumbers(vector)}`
   const rest = JSON.stringify({ payload: payload && payloadJson(payload), version, distance })
   return `{"id":${JSON.stringify(id)}${vectorText}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
-}
-
-/** In the words of the HTTP interface. */
-export function payloadJson({
-  contentType,
-  content,
-  attributes,
-  expiresAt,
-}: NonNullable<Hit['payload']>): object {
-  return {
-    content_type: contentType,
-    content,
-    attributes: attributes && attributeJson(attributes),
-    expires_at: expiresAt && momentText(expiresAt),
-  }
 }
 
 const pointsPerPage = 1000

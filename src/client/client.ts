@@ -197,7 +197,11 @@ export interface PointsClient {
   count(filter?: Filter, options?: CallOptions): Promise<number>
   /** By path, the most frequent values of the points that match. */
   facets(
-    query: { readonly filter?: Filter; readonly paths: readonly string[]; readonly limit?: number },
+    query: {
+      readonly filter?: Filter | undefined
+      readonly paths: readonly string[]
+      readonly limit?: number | undefined
+    },
     options?: CallOptions,
   ): Promise<Readonly<Record<string, readonly FacetCount[]>>>
   /** Changes the points that match, up to 100,000 in one atomic step. */

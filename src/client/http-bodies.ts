@@ -1,9 +1,8 @@
 import { jsonNumbers } from '../base/json-numbers.ts'
-import { attributesFromJson, attributesJson, type Moment, momentIn, momentText } from './attributes.ts'
+import { attributesFromJson, attributesJson, momentIn, momentText } from './attributes.ts'
 import type {
   DetailedQuery,
   Hit,
-  Include,
   Patch,
   PayloadToStore,
   PointToInsert,
@@ -42,8 +41,8 @@ export function changeJson({ set, unset, expiresAt }: Patch): Readonly<Record<st
   return {
     set: attributesJson(set),
     unset,
+    // null says that it does not expire any more.
     expires_at: expiresAt && momentText(expiresAt),
-    ...noExpiry(expiresAt),
   }
 }
 
@@ -57,13 +56,9 @@ export function queryBody(query: Query & Partial<DetailedQuery>): string {
     filter: filterJson(filter),
     exact,
     max_distance: maxDistance,
-    include: includeJson(include),
+    include,
     profile,
   })
-}
-
-export function includeJson(include: Include | undefined): unknown {
-  return include
 }
 
 export interface PayloadAnswer {
@@ -108,7 +103,12 @@ function withVector(
   return `{"vector":${jsonNumbers(vector)}${rest === '{}' ? '}' : `,${rest.slice(1)}`}`
 }
 
-function payloadJson({ contentType, content, attributes, expiresAt }: PayloadToStore): unknown {
+export function payloadJson({
+  contentType,
+  content,
+  attributes,
+  expiresAt,
+}: Partial<PayloadToStore>): object {
   return {
     content_type: contentType,
     content,
@@ -119,8 +119,4 @@ function payloadJson({ contentType, content, attributes, expiresAt }: PayloadToS
 
 function preconditionJson(when: Precondition | undefined): unknown {
   return when !== undefined && 'filter' in when ? { filter: filterJson(when.filter) } : when
-}
-
-function noExpiry(expiresAt: Moment | null | undefined): { readonly expires_at?: null } {
-  return expiresAt === null ? { expires_at: null } : {}
 }

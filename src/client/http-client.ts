@@ -7,7 +7,6 @@ import {
   changeJson,
   type HitAnswer,
   hitOf,
-  includeJson,
   type PayloadAnswer,
   patchBody,
   payloadOf,
@@ -172,7 +171,7 @@ function selectionsOf(
   const post = async <Answer>(name: string, body: unknown, options?: CallDetails): Promise<Answer> =>
     (await call<Answer>('POST', `${path}/${name}`, JSON.stringify(body), options)).answer
   const list: PointsClient['list'] = async ({ filter, limit, cursor, include } = {}, options) => {
-    const body = { filter: filterJson(filter), limit, cursor, include: includeJson(include) }
+    const body = { filter: filterJson(filter), limit, cursor, include }
     const answer = await post<ListAnswer>('list', body, repeatable(options))
     return { points: answer.points.map(hitOf), nextCursor: answer.next_cursor }
   }

@@ -1,5 +1,5 @@
 import { mkdir, rm } from 'node:fs/promises'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
 import { faultOfFile, loadIndex, saveIndex } from '../attributes/index-file.ts'
 import type { Logger } from '../base/log.ts'
@@ -19,7 +19,6 @@ export interface AttributeCacheOptions {
 export class AttributeCache {
   readonly #attributes: AttributeIndex
   readonly #path: string | undefined
-  readonly #directory: string | undefined
   readonly #logger: Logger
   /** The position of the journal at which memory and file agreed. */
   #savedAt: number | undefined
@@ -27,7 +26,6 @@ export class AttributeCache {
 
   constructor({ attributes, directory, logger }: AttributeCacheOptions) {
     this.#attributes = attributes
-    this.#directory = directory
     this.#path = directory && join(directory, 'attributes.bin')
     this.#logger = logger
   }
@@ -41,12 +39,8 @@ export class AttributeCache {
       await rm(this.#path, { force: true })
       return
     }
-    if ((await loadIndex(this.#attributes, this.#path)) !== undefined) this.noteSaved()
-  }
-
-  /** Call when the index is as the points on disk: nothing has to be saved as long as it stays so. */
-  noteSaved(): void {
-    this.#savedAt = this.#attributes.journal.position
+    const sequence = await loadIndex(this.#attributes, this.#path)
+    if (sequence !== undefined) this.#savedAt = this.#attributes.journal.position
   }
 
   /** Resolves when nothing is being written. */
@@ -74,7 +68,7 @@ export class AttributeCache {
     if (this.#path === undefined || count < pointsMin || journal.position === this.#savedAt) return
     try {
       const { position } = journal
-      await mkdir(this.#directory!, { recursive: true, mode: 0o700 })
+      await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 })
       if (await saveIndex(this.#attributes, this.#path, sequence)) this.#savedAt = position
     } catch (err) {
       this.#logger.warn({ err }, 'the attributes could not be kept for the next start')

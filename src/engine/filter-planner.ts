@@ -48,14 +48,15 @@ export class FilterPlanner {
   }
 
   /** @param route of filtered searches of this metric and share of points; undefined if none is good enough */
-  plan({ metric, ef, isExact, matching }: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
+  plan(query: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
+    const { metric, ef, isExact, matching } = query
     const { count } = matching
     if (isExact) return scan('the query asks for exact results')
     if (metric === 'Hamming') return scan('under Hamming, walks with a filter find too little')
     if (route === undefined) return scan('no graph serves this metric and share of points now')
     const scanCost = count * this.#costOf(rowKey(metric), this.#usualRowCost)
     const comparison = this.#costOf(comparisonKey(route), this.#usualComparisonCost(route))
-    const places = (ef * route.widening * Math.max(this.#index.liveCount, 1)) / Math.max(count, 1)
+    const places = this.#placesOf(query, route)
     if (ef * route.widening > efMax || places > efMax)
       return scan('too few points match for a walk through the graph')
     const comparedPerPlace = this.#costOf(placeKey(route), usualComparedPerPlace)
@@ -96,11 +97,8 @@ export class FilterPlanner {
   }
 
   /** Learns from a search that was planned. */
-  learn(
-    { metric, ef, matching }: FilteredQuery,
-    { route, isTrial = false }: FilterPlan,
-    work: SearchWork,
-  ): void {
+  learn(query: FilteredQuery, { route, isTrial = false }: FilterPlan, work: SearchWork): void {
+    const { metric, matching } = query
     const { compared, measured, microseconds, hasGivenUp } = work
     if (route === undefined) {
       if (measured >= learnMin) this.#update(rowKey(metric), microseconds / measured)
@@ -110,8 +108,12 @@ export class FilterPlanner {
     if (hasGivenUp || compared < learnMin) return
     this.#update(comparisonKey(route), microseconds / compared)
     if (isTrial) return
-    const places = (ef * route.widening * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
-    this.#update(placeKey(route), compared / places / this.#index.segments.length)
+    this.#update(placeKey(route), compared / this.#placesOf(query, route) / this.#index.segments.length)
+  }
+
+  /** Places of the pool that hold as many matching slots as the beam is wide, if they are scattered among the others. */
+  #placesOf({ ef, matching }: FilteredQuery, { widening }: Route): number {
+    return (ef * widening * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
   }
 
   #isElsewhere(filter: number): boolean {
