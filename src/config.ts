@@ -312,7 +312,7 @@ class Settings {
   readonly embeddingsTimeoutMs: Setting<number> = {
     env: 'EMBEDDINGS_TIMEOUT_MS',
     flag: 'embeddings-timeout-ms',
-    default: 30_000,
+    default: 60_000,
     placeholder: 'ms',
     group: 'embeddings',
     doc: 'Time the endpoint has for the texts of one request, retries included.',
