@@ -35,16 +35,11 @@ function sizes(fallback: number, least: number, most: number): Expectation {
     '4Gi',
     '9999T',
   ]
+  const units = { '64K': 65_536, '3m': 3 * mebibyte, '1GB': 1024 * mebibyte, '1GiB': 1024 * mebibyte }
+  const inRange = Object.entries(units).filter(([, bytes]) => bytes >= least && bytes <= most)
   return {
     default: fallback,
-    valid: {
-      [least]: least,
-      [most]: most,
-      '64K': 65_536,
-      '3m': 3 * mebibyte,
-      '1GB': 1024 * mebibyte,
-      '1GiB': 1024 * mebibyte,
-    },
+    valid: { [least]: least, [most]: most, ...Object.fromEntries(inRange) },
     invalid: Object.fromEntries(refused.map((each) => [each, limit])),
   }
 }
@@ -114,6 +109,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
   maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
+  maxIdempotencyBytes: sizes(512 * mebibyte, 2 * mebibyte, Number.MAX_SAFE_INTEGER),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {

@@ -334,8 +334,19 @@ class Settings {
     default: 1_000_000,
     placeholder: 'n',
     group: 'limits',
-    doc: 'Idempotency keys that are kept, each for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones.',
+    doc: 'Idempotency keys that each collection keeps, for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones. Where points have ids of their own or are refused, a key takes more: 1 byte for a point with a new id, 17 for one with its own id, the text of its error for a refused one; above 2,000 bytes whole pages of 4 KiB, at most 1 MiB.',
     parse: integer(1, 1_000_000_000),
+  }
+
+  readonly maxIdempotencyBytes: Setting<number> = {
+    env: 'MAX_IDEMPOTENCY_BYTES',
+    flag: 'max-idempotency-bytes',
+    default: 512 * mebibyte,
+    defaultText: '536870912 (512 MiB)',
+    placeholder: 'size',
+    group: 'limits',
+    doc: 'Disk space that the idempotency keys of a collection may take together, as MAX_IDEMPOTENCY_KEYS counts it; beyond it, the oldest are forgotten for new ones.',
+    parse: bytes(2 * mebibyte, Number.MAX_SAFE_INTEGER),
   }
 
   readonly requestTimeoutMs: Setting<number> = {

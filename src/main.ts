@@ -160,6 +160,7 @@ async function assemble(
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
+    maxIdempotencyBytes: config.maxIdempotencyBytes,
     logger,
     onCommit: (seconds) => metrics?.commit(seconds),
     onWritesBlocked: (reason) => {
