@@ -101,6 +101,18 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       ]),
     ),
   },
+  corsOrigins: {
+    default: [],
+    valid: {
+      'https://app.example.org': ['https://app.example.org'],
+      'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
+    },
+    invalid: Object.fromEntries(
+      ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
+        (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
+      ),
+    ),
+  },
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
   maxBufferedBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),

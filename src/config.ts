@@ -255,6 +255,17 @@ class Settings {
     parse: hostNames,
   }
 
+  readonly corsOrigins: Setting<readonly string[]> = {
+    env: 'CORS_ORIGINS',
+    flag: 'cors-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Origins of web pages, with commas between them, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key.',
+    parse: origins,
+  }
+
   readonly maxLimit: Setting<number> = {
     env: 'MAX_LIMIT',
     flag: 'max-limit',
@@ -513,6 +524,15 @@ function hostNames(text: string): readonly string[] {
   const names = text.split(',').map((name) => name.trim())
   if (!names.every((name) => /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(name))) {
     throw new Error('is not a list of host names like db.example.org,vectors.example.org')
+  }
+  return names
+}
+
+/** As browsers send them: no path, no default port. There is no wildcard, because an open service has nothing else to go by. */
+function origins(text: string): readonly string[] {
+  const names = text.split(',').map((name) => name.trim())
+  if (!names.every((name) => /^https?:/.test(name) && URL.canParse(name) && new URL(name).origin === name)) {
+    throw new Error('is not a list of origins like https://app.example.org,http://localhost:5173')
   }
   return names
 }
