@@ -38,6 +38,7 @@ import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonAnswer } from './json-answers.ts'
+import { addMap, mapPaths } from './map.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
 import { addSnapshots, snapshotPaths } from './snapshots.ts'
 import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
@@ -116,6 +117,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
   addOperations(app, options)
   addSnapshots(app, options)
+  addMap(app, options)
   addPages(app, options)
   await addDocs(app)
   await addConsole(app)
@@ -287,6 +289,7 @@ function methodsOf(path: string): string[] {
   const found = matching.filter((route) => names(route) === fewest)
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
+  if (mapPaths.some((each) => pattern(each).test(path))) return ['GET']
   return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
 }
 
