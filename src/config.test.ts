@@ -115,6 +115,8 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
   maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
+  slowQueryMs: numbers(100, 0, 3_600_000),
+  slowQueriesKept: numbers(50, 0, 1000),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',
