@@ -123,6 +123,8 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
   maxIdempotencyBytes: sizes(512 * mebibyte, 2 * mebibyte, Number.MAX_SAFE_INTEGER),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
+  slowQueryMs: numbers(100, 0, 3_600_000),
+  slowQueriesKept: numbers(50, 0, 1000),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { hnswBounds } from './base/collection.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
+import type { SettingInfo, SettingSource } from './base/setting-info.ts'
 
 /**
  * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings
@@ -370,6 +371,26 @@ class Settings {
     parse: integer(100, 3_600_000),
   }
 
+  readonly slowQueryMs: Setting<number> = {
+    env: 'SLOW_QUERY_MS',
+    flag: 'slow-query-ms',
+    default: 100,
+    placeholder: 'ms',
+    group: 'limits',
+    doc: 'Requests about points that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
+    parse: integer(0, 3_600_000),
+  }
+
+  readonly slowQueriesKept: Setting<number> = {
+    env: 'SLOW_QUERIES_KEPT',
+    flag: 'slow-queries-kept',
+    default: 50,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Slow requests that are kept for each collection, the slowest ones; 0 keeps none.',
+    parse: integer(0, 1000),
+  }
+
   readonly shutdownTimeoutMs: Setting<number> = {
     env: 'SHUTDOWN_TIMEOUT_MS',
     flag: 'shutdown-timeout-ms',
@@ -467,6 +488,49 @@ export function effectiveSettings(config: Config): Readonly<Record<string, unkno
   })
   return Object.fromEntries(entries)
 }
+
+/** Where each value comes from. */
+export type SettingSources = Readonly<Record<SettingName, SettingSource>>
+
+/** Where `readConfig` takes each value from, by the same arguments. */
+export function settingSources(
+  environment: Readonly<Record<string, string | undefined>>,
+  flags: Readonly<Partial<Record<SettingName, string>>> = {},
+): SettingSources {
+  const entries = settingRows.map(([name, { env }]): [SettingName, SettingSource] => {
+    if (flags[name] !== undefined) return [name, 'flag']
+    return [name, environment[env] ? 'environment' : 'default']
+  })
+  return Object.fromEntries(entries) as SettingSources
+}
+
+/**
+ * The settings in force, for people; secrets are masked.
+ *
+ * @param sources undefined if they are not known; a value that is the default still counts as that
+ */
+export function describedSettings(config: Config, sources?: SettingSources): readonly SettingInfo[] {
+  return settingRows.map(([name, row]) => ({
+    name: row.env,
+    flag: row.flag,
+    group: row.group,
+    value: shownValue(config[name], row.secret === true),
+    source: sources === undefined ? (config[name] === row.default ? 'default' : undefined) : sources[name],
+    default: defaultText(row),
+    isSecret: row.secret === true,
+    doc: row.doc,
+  }))
+}
+
+/** @returns null for what is not set */
+function shownValue(value: Config[SettingName], isSecret: boolean): SettingInfo['value'] {
+  if (value === undefined) return null
+  if (isSecret) return maskedSecret
+  return typeof value === 'object' ? value.join(', ') : value
+}
+
+/** Tells not even how long it is. */
+const maskedSecret = '********'
 
 function nonEmpty(text: string): string {
   if (text.trim() === '') throw new Error('is empty')

@@ -7,7 +7,7 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
-import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
+import { type Config, effectiveSettings, isHttpOpen, type SettingSources } from './config.ts'
 import { CollectionSet } from './engine/collection-set.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
@@ -52,7 +52,10 @@ export interface Address {
  * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
  *   or when a port cannot be had
  */
-export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
+export async function startService(
+  config: Config,
+  options: { readonly logger?: Logger; readonly sources?: SettingSources } = {},
+): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
   logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
@@ -62,7 +65,7 @@ export async function startService(config: Config, options: { logger?: Logger } 
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble(config, logger, closers, close)
+    return await assemble({ config, logger, sources: options.sources }, closers, close)
   } catch (error) {
     await close()
     throw error
@@ -146,8 +149,7 @@ function indexDirectory({ dataDir }: Config): string {
 }
 
 async function assemble(
-  config: Config,
-  logger: Logger,
+  { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
   closers: Closer[],
   close: () => Promise<void>,
 ): Promise<Service> {
@@ -201,6 +203,7 @@ async function assemble(
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = {
     config,
+    sources,
     collections,
     metrics,
     logger,
@@ -254,6 +257,7 @@ interface Loaded {
 
 interface TransportParts {
   readonly config: Config
+  readonly sources: SettingSources | undefined
   /** @throws DatabaseError `not_ready` */
   readonly collections: () => Loaded
   readonly metrics: ServiceMetrics

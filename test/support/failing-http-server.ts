@@ -10,6 +10,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     keys: undefined,
     allowedHosts: [],
     corsOrigins: [],
+    settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
   })
