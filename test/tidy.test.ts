@@ -13,14 +13,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   attributes: ['base'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
-  api: ['base', 'engine'],
+  embeddings: ['base'],
+  api: ['base', 'engine', 'embeddings'],
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'transports.ts'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'embeddings', 'api', 'transports.ts'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 
@@ -58,6 +59,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['api', 'engine'],
+  ['api', 'embeddings'],
 ]
 
 const sources = globSync('src/**/*.ts', { cwd: root }).filter(
