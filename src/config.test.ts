@@ -42,14 +42,11 @@ function sizes(fallback: number, least: number, most: number): Expectation {
     '4Gi',
     '9999T',
   ]
-  const valid = { '64K': 65_536, '3m': 3 * mebibyte, '1GB': 1024 * mebibyte, '1GiB': 1024 * mebibyte }
+  const units = { '64K': 65_536, '3m': 3 * mebibyte, '1GB': 1024 * mebibyte, '1GiB': 1024 * mebibyte }
+  const inRange = Object.entries(units).filter(([, bytes]) => bytes >= least && bytes <= most)
   return {
     default: fallback,
-    valid: {
-      [least]: least,
-      [most]: most,
-      ...Object.fromEntries(Object.entries(valid).filter(([, size]) => size <= most)),
-    },
+    valid: { [least]: least, [most]: most, ...Object.fromEntries(inRange) },
     invalid: Object.fromEntries(refused.map((each) => [each, limit])),
   }
 }
@@ -111,6 +108,18 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       ]),
     ),
   },
+  corsOrigins: {
+    default: [],
+    valid: {
+      'https://app.example.org': ['https://app.example.org'],
+      'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
+    },
+    invalid: Object.fromEntries(
+      ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
+        (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
+      ),
+    ),
+  },
   embeddingsUrl: {
     default: undefined,
     valid: Object.fromEntries(
@@ -145,7 +154,10 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
   maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
+  maxIdempotencyBytes: sizes(512 * mebibyte, 2 * mebibyte, Number.MAX_SAFE_INTEGER),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
+  slowQueryMs: numbers(100, 0, 3_600_000),
+  slowQueriesKept: numbers(50, 0, 1000),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',

@@ -2,6 +2,7 @@ import { availableParallelism } from 'node:os'
 import { hnswBounds } from './base/collection.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
+import type { SettingInfo, SettingSource } from './base/setting-info.ts'
 
 /**
  * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings
@@ -255,6 +256,17 @@ class Settings {
     parse: hostNames,
   }
 
+  readonly corsOrigins: Setting<readonly string[]> = {
+    env: 'CORS_ORIGINS',
+    flag: 'cors-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Origins of web pages, with commas between them, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key.',
+    parse: origins,
+  }
+
   readonly embeddingsUrl: Setting<string | undefined> = {
     env: 'EMBEDDINGS_URL',
     flag: 'embeddings-url',
@@ -430,8 +442,19 @@ class Settings {
     default: 1_000_000,
     placeholder: 'n',
     group: 'limits',
-    doc: 'Idempotency keys that are kept, each for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones.',
+    doc: 'Idempotency keys that each collection keeps, for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones. Where points have ids of their own or are refused, a key takes more: 1 byte for a point with a new id, 17 for one with its own id, the text of its error for a refused one; above 2,000 bytes whole pages of 4 KiB, at most 1 MiB.',
     parse: integer(1, 1_000_000_000),
+  }
+
+  readonly maxIdempotencyBytes: Setting<number> = {
+    env: 'MAX_IDEMPOTENCY_BYTES',
+    flag: 'max-idempotency-bytes',
+    default: 512 * mebibyte,
+    defaultText: '536870912 (512 MiB)',
+    placeholder: 'size',
+    group: 'limits',
+    doc: 'Disk space that the idempotency keys of a collection may take together, as MAX_IDEMPOTENCY_KEYS counts it; beyond it, the oldest are forgotten for new ones.',
+    parse: bytes(2 * mebibyte, Number.MAX_SAFE_INTEGER),
   }
 
   readonly requestTimeoutMs: Setting<number> = {
@@ -442,6 +465,26 @@ class Settings {
     group: 'limits',
     doc: 'Time a client has to send a whole request, headers and body, and then to take in the whole answer, of a snapshot each part.',
     parse: integer(100, 3_600_000),
+  }
+
+  readonly slowQueryMs: Setting<number> = {
+    env: 'SLOW_QUERY_MS',
+    flag: 'slow-query-ms',
+    default: 100,
+    placeholder: 'ms',
+    group: 'limits',
+    doc: 'Requests about points that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
+    parse: integer(0, 3_600_000),
+  }
+
+  readonly slowQueriesKept: Setting<number> = {
+    env: 'SLOW_QUERIES_KEPT',
+    flag: 'slow-queries-kept',
+    default: 50,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Slow requests that are kept for each collection, the slowest ones; 0 keeps none.',
+    parse: integer(0, 1000),
   }
 
   readonly shutdownTimeoutMs: Setting<number> = {
@@ -563,6 +606,49 @@ export function effectiveSettings(config: Config): Readonly<Record<string, unkno
   return Object.fromEntries(entries)
 }
 
+/** Where each value comes from. */
+export type SettingSources = Readonly<Record<SettingName, SettingSource>>
+
+/** Where `readConfig` takes each value from, by the same arguments. */
+export function settingSources(
+  environment: Readonly<Record<string, string | undefined>>,
+  flags: Readonly<Partial<Record<SettingName, string>>> = {},
+): SettingSources {
+  const entries = settingRows.map(([name, { env }]): [SettingName, SettingSource] => {
+    if (flags[name] !== undefined) return [name, 'flag']
+    return [name, environment[env] ? 'environment' : 'default']
+  })
+  return Object.fromEntries(entries) as SettingSources
+}
+
+/**
+ * The settings in force, for people; secrets are masked.
+ *
+ * @param sources undefined if they are not known; a value that is the default still counts as that
+ */
+export function describedSettings(config: Config, sources?: SettingSources): readonly SettingInfo[] {
+  return settingRows.map(([name, row]) => ({
+    name: row.env,
+    flag: row.flag,
+    group: row.group,
+    value: shownValue(config[name], row.secret === true),
+    source: sources === undefined ? (config[name] === row.default ? 'default' : undefined) : sources[name],
+    default: defaultText(row),
+    isSecret: row.secret === true,
+    doc: row.doc,
+  }))
+}
+
+/** @returns null for what is not set */
+function shownValue(value: Config[SettingName], isSecret: boolean): SettingInfo['value'] {
+  if (value === undefined) return null
+  if (isSecret) return maskedSecret
+  return typeof value === 'object' ? value.join(', ') : value
+}
+
+/** Tells not even how long it is. */
+const maskedSecret = '********'
+
 function nonEmpty(text: string): string {
   if (text.trim() === '') throw new Error('is empty')
   return text
@@ -629,6 +715,15 @@ function hostNames(text: string): readonly string[] {
   const names = text.split(',').map((name) => name.trim())
   if (!names.every((name) => /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(name))) {
     throw new Error('is not a list of host names like db.example.org,vectors.example.org')
+  }
+  return names
+}
+
+/** As browsers send them: no path, no default port. There is no wildcard, because an open service has nothing else to go by. */
+function origins(text: string): readonly string[] {
+  const names = text.split(',').map((name) => name.trim())
+  if (!names.every((name) => /^https?:/.test(name) && URL.canParse(name) && new URL(name).origin === name)) {
+    throw new Error('is not a list of origins like https://app.example.org,http://localhost:5173')
   }
   return names
 }

@@ -7,7 +7,13 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
-import { type Config, effectiveSettings, embeddingEndpoint, isHttpOpen } from './config.ts'
+import {
+  type Config,
+  effectiveSettings,
+  embeddingEndpoint,
+  isHttpOpen,
+  type SettingSources,
+} from './config.ts'
 import { Embedder } from './embeddings/embedder.ts'
 import { embeddingCounters, registerEmbeddings } from './embeddings/embedding-metrics.ts'
 import { CollectionSet } from './engine/collection-set.ts'
@@ -54,7 +60,10 @@ export interface Address {
  * @throws before anything listens: the data directory is in use, damaged or of another dimension or format; the
  *   settings do not belong together; or when a port cannot be had
  */
-export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
+export async function startService(
+  config: Config,
+  options: { readonly logger?: Logger; readonly sources?: SettingSources } = {},
+): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
   embeddingEndpoint(config)
@@ -65,7 +74,7 @@ export async function startService(config: Config, options: { logger?: Logger } 
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble(config, logger, closers, close)
+    return await assemble({ config, logger, sources: options.sources }, closers, close)
   } catch (error) {
     await close()
     throw error
@@ -149,8 +158,7 @@ function indexDirectory({ dataDir }: Config): string {
 }
 
 async function assemble(
-  config: Config,
-  logger: Logger,
+  { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
   closers: Closer[],
   close: () => Promise<void>,
 ): Promise<Service> {
@@ -163,6 +171,7 @@ async function assemble(
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
+    maxIdempotencyBytes: config.maxIdempotencyBytes,
     logger,
     onCommit: (seconds) => metrics?.commit(seconds),
     onWritesBlocked: (reason) => {
@@ -203,6 +212,7 @@ async function assemble(
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = {
     config,
+    sources,
     collections,
     metrics,
     logger,
@@ -276,6 +286,7 @@ interface Loaded {
 
 interface TransportParts {
   readonly config: Config
+  readonly sources: SettingSources | undefined
   /** @throws DatabaseError `not_ready` */
   readonly collections: () => Loaded
   readonly metrics: ServiceMetrics

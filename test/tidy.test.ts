@@ -151,6 +151,24 @@ describe('sources', () => {
     for (const name of ['start', 'vicinal', 'demo']) assert.match(scripts[name]!, /^exec node /, name)
   })
 
+  it('are run by npm in words that cmd of Windows understands as sh does', () => {
+    const manifests = globSync(
+      '{package.json,{console,bench,bench/*,integrations/*,clients/*}/package.json}',
+      {
+        cwd: root,
+      },
+    )
+    assert.ok(manifests.length > 3)
+    const foreign = manifests.flatMap((file) => {
+      const { scripts = {} } = JSON.parse(text(file)) as { scripts?: Record<string, string> }
+      // `exec` is given to Windows by scripts/windows-exec.ts.
+      return Object.entries(scripts)
+        .filter(([, script]) => /\$|^'| '|;|\b(?:rm|cp|mv|mkdir)\b|(?:^|&& ?)(?:\w+=|\.)/.test(script))
+        .map(([name, script]) => `${file}: ${name}: ${script}`)
+    })
+    assert.deepEqual(foreign, [])
+  })
+
   it('leave no work behind in comments', () => {
     const faults = [...sources, ...benchSources].filter((file) =>
       /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)),

@@ -1,9 +1,9 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
-import type { Database, Snapshot } from '../engine/database.ts'
+import type { CollectionStats, Database, Snapshot } from '../engine/database.ts'
 
-export type { Collections, Database, Lease, Snapshot }
+export type { CollectionStats, Collections, Database, Lease, Snapshot }
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
