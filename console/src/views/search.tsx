@@ -10,13 +10,14 @@ import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
 import { isExtended } from '../state/capabilities.ts'
-import { currentCollection } from '../state/collections.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
 import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
 import { Results } from './search-results.tsx'
+import { TextQuery } from './search-text.tsx'
 
 /** So that moving the slider does not send a search for every pixel. */
 const pauseMs = 120
@@ -93,7 +94,12 @@ function Start(): JSX.Element {
   return (
     <Panel>
       <Empty icon="search" title="Choose what to search near to">
-        <p>Paste a vector or the id of a point. Or begin anywhere:</p>
+        <p>
+          {embeddingModel.value === undefined
+            ? 'Paste a vector or the id of a point.'
+            : 'Paste a vector or the id of a point, or write a text.'}{' '}
+          Or begin anywhere:
+        </p>
         <RandomPoint text="Random point" />
       </Empty>
     </Panel>
@@ -153,12 +159,15 @@ function QueryPanel(props: {
           options={[
             ['id', 'Near a point'],
             ['vector', 'Near a vector'],
+            ...(embeddingModel.value === undefined ? [] : [['text', 'Near a text'] as const]),
           ]}
           value={query.by}
           onChange={(by) => replaceParams({ by })}
         />
       </div>
-      {query.by === 'id' ? (
+      {query.by === 'text' ? (
+        <TextQuery text={query.text} />
+      ) : query.by === 'id' ? (
         <Field label="Id of the point" fault={fault}>
           {({ id, describedBy }) => (
             <span class="with-button">
