@@ -35,7 +35,7 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
 
   it('searches near a text, once it is complete, and keeps it in the address', async () => {
     const page = await console.open('#/search')
-    await page.getByText('Near a text').click()
+    await page.getByText('By text').click()
     const asked = endpoint.requests.length
     const field = page.getByLabel('Text', { exact: true })
     await field.fill('bb and more')
@@ -49,7 +49,7 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
       endpoint.requests.slice(asked).map(({ texts }) => texts),
       [['bb']],
     )
-    assert.match(await page.locator('pre').last().innerText(), /"text": "bb"/)
+    assert.match((await page.locator('pre').last().textContent()) ?? '', /"text": "bb"/)
     const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
     await page.evaluate(axe)
     const faults = await page.evaluate(
@@ -95,7 +95,7 @@ describe('the console, without an embedding endpoint', { skip: missingChromium }
     const page = await console.open('#/search')
     await page.getByText('Near a vector').waitFor()
     await page.getByRole('button', { name: 'Random point' }).first().waitFor()
-    assert.equal(await page.getByText('Near a text').count(), 0)
+    assert.equal(await page.getByText('By text').count(), 0)
     await page.close()
   })
 })

@@ -20,9 +20,7 @@ def embedding_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Serv
 
 
 @pytest.fixture(params=["http", "async http", "grpc", "async grpc"])
-def texts(
-    request: pytest.FixtureRequest, embedding_service: Service, runner: asyncio.Runner
-) -> Iterator[Vicinal]:
+def texts(request: pytest.FixtureRequest, embedding_service: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
     """An empty collection of a service with embeddings."""
     url = embedding_service.grpc_url if "grpc" in request.param else embedding_service.url
     name = f"texts-{uuid.uuid4()}"

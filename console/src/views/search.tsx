@@ -144,6 +144,18 @@ function shownParams(): Readonly<Record<string, string | undefined>> {
   }
 }
 
+const waysToSearch: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'Near a point'],
+  ['vector', 'Near a vector'],
+]
+
+/** Shorter, to be in one row. */
+const waysWithText: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'By point'],
+  ['vector', 'By vector'],
+  ['text', 'By text'],
+]
+
 function QueryPanel(props: {
   readonly query: SearchQuery
   readonly near: Near | { readonly fault: string } | undefined
@@ -156,11 +168,7 @@ function QueryPanel(props: {
       <div class="near-head">
         <Segments
           label="Search near to"
-          options={[
-            ['id', 'Near a point'],
-            ['vector', 'Near a vector'],
-            ...(embeddingModel.value === undefined ? [] : [['text', 'Near a text'] as const]),
-          ]}
+          options={embeddingModel.value === undefined ? waysToSearch : waysWithText}
           value={query.by}
           onChange={(by) => replaceParams({ by })}
         />

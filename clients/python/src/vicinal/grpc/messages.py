@@ -52,7 +52,9 @@ def vector_field(number: int, text_number: int, values: VectorLike | Text | None
     """Return the field with a DenseVector, or the one with a text to embed; none for None."""
     if values is None:
         return b""
-    return text(text_number, values.value) if isinstance(values, Text) else message(number, floats(1, vector_of(values)))
+    if isinstance(values, Text):
+        return text(text_number, values.value)
+    return message(number, floats(1, vector_of(values)))
 
 
 def read_vector(data: memoryview) -> Any:
