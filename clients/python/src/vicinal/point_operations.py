@@ -260,8 +260,11 @@ def json_of_changes(
 
 
 def _batch(points: Points) -> dict[str, Json]:
-    rows = points.rows() if isinstance(points, Columns) else points
-    return {"vectors": [point.to_json() for point in rows]}
+    if not isinstance(points, Columns):
+        return {"vectors": [point.to_json() for point in points]}
+    # Their vectors were checked together, so each row is written as it is.
+    rows = zip(points.vectors, points.rows(), strict=True)
+    return {"vectors": [{"vector": vector, **point.beside_vector()} for vector, point in rows]}
 
 
 def _insert_request(place: Place, path: str, body: Json, key: str | None) -> HttpRequest:

@@ -46,7 +46,11 @@ class NewPoint:
 
     def to_json(self) -> dict[str, Json]:
         """Return what the service reads."""
-        json: dict[str, Json] = {**json_of_vector(self.vector), "payload": self._payload()}
+        return {**json_of_vector(self.vector), **self.beside_vector()}
+
+    def beside_vector(self) -> dict[str, Json]:
+        """Return what the service reads, but for the vector."""
+        json: dict[str, Json] = {"payload": self._payload()}
         if self.id is not None:
             json["id"] = str(self.id)
         if self.on_conflict is not None:

@@ -48,9 +48,12 @@ def matrix_of(values: MatrixLike, name: str = "vectors") -> Vector:
 
 def _floats(values: VectorLike | MatrixLike, dimensions: int, name: str) -> Vector:
     try:
-        # A number beyond float32 becomes infinite, which is refused below: NumPy need not warn of it.
-        with np.errstate(over="ignore"):
-            floats = np.ascontiguousarray(values, dtype=np.float32)
+        if isinstance(values, np.ndarray) and values.dtype == np.float32:
+            floats = np.ascontiguousarray(values)
+        else:
+            # A number beyond float32 becomes infinite, which is refused below: NumPy need not warn of it.
+            with np.errstate(over="ignore"):
+                floats = np.ascontiguousarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{name} cannot be read as float32 numbers: {error}") from error
     if floats.ndim != dimensions:

@@ -15,13 +15,13 @@ from .. import collection_operations as collections
 from .. import point_operations as points
 from .. import search_operations as searches
 from .. import service_operations as service
-from ..columns import Columns
 from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, error_of_code
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint
 from ..values import Attributes
 from ..vectors import Text, VectorLike
+from .batches import batch_message, read_ids
 from .messages import (
     collection_settings,
     include_message,
@@ -94,10 +94,8 @@ def _insert(operation: points.Insert) -> GrpcCall[str]:
 
 @_call.register
 def _insert_batch(operation: points.InsertBatch) -> GrpcCall[list[str]]:
-    def read(data: memoryview) -> list[str]:
-        return [read_point_id(read_bytes(value)) for number, value in fields(data) if number == 1]
-
-    return _keyed("InsertVectorsBatch", operation.place, _batch(operation.points), read, operation.idempotency_key)
+    body = batch_message(operation.points)
+    return _keyed("InsertVectorsBatch", operation.place, body, read_ids, operation.idempotency_key)
 
 
 @_call.register
@@ -107,7 +105,7 @@ def _insert_valid(operation: points.InsertValid) -> GrpcCall[points.PartlyInsert
         errors = [_item_error(read_bytes(value)) for number, value in fields(data) if number == 2]
         return points.PartlyInserted(ids, errors)
 
-    body = _batch(operation.points) + flag(2, True)
+    body = batch_message(operation.points) + flag(2, True)
     return _keyed("InsertVectorsBatch", operation.place, body, read, operation.idempotency_key)
 
 
@@ -286,11 +284,6 @@ def _keyed(
     method: str, place: Place, body: bytes, read: Callable[[memoryview], Result], key: str | None
 ) -> GrpcCall[Result]:
     return _at(method, place, body, read, ("idempotency-key", str(uuid.uuid4()) if key is None else key))
-
-
-def _batch(items: points.Points) -> bytes:
-    rows = items.rows() if isinstance(items, Columns) else items
-    return b"".join(message(1, new_point(point)) for point in rows)
 
 
 def _filter(filter: FilterLike | None) -> bytes:

@@ -87,9 +87,13 @@ def payload(
 
 def new_point(point: NewPoint) -> bytes:
     """Return an InsertVectorRequest."""
+    return vector_field(1, 5, point.vector) + beside_vector(point)
+
+
+def beside_vector(point: NewPoint) -> bytes:
+    """Return the fields of an InsertVectorRequest that follow the vector."""
     return b"".join(
         (
-            vector_field(1, 5, point.vector),
             message(2, payload(point.content, point.content_type, point.attributes, point.expires_at, point.ttl)),
             message(3, point_id(point.id)) if point.id is not None else b"",
             unsigned(4, _CONFLICT_RULES.index(point.on_conflict)) if point.on_conflict is not None else b"",
