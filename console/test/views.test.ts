@@ -183,7 +183,7 @@ describe('the console', { skip: missingChromium }, () => {
     const left = await page.locator('.line-faults li').allTextContents()
     assert.deepEqual(
       left.map((text) => /line \d+/.exec(text)?.[0]),
-      ['line 10', 'line 5'],
+      ['line 5', 'line 10'],
     )
     const answer = await fetch(`${console.service.httpUrl}/collections/imported`)
     assert.equal(((await answer.json()) as { readonly points: number }).points, 18)
