@@ -106,6 +106,18 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       ]),
     ),
   },
+  consoleImageOrigins: {
+    default: [],
+    valid: {
+      'https://a.example': ['https://a.example'],
+      'https://a.example/, http://localhost:8080': ['https://a.example', 'http://localhost:8080'],
+    },
+    invalid: Object.fromEntries(
+      ['a.example', 'https://a.example/images', '*', 'data:', 'https://a.example; script-src *'].map(
+        (each) => [each, 'is not a list of origins like https://images.example.org,http://localhost:8080'],
+      ),
+    ),
+  },
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
   maxBufferedBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),

@@ -255,6 +255,17 @@ class Settings {
     parse: hostNames,
   }
 
+  readonly consoleImageOrigins: Setting<readonly string[]> = {
+    env: 'CONSOLE_IMAGE_ORIGINS',
+    flag: 'console-image-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Where the console may load images from, with commas between the origins, for points of type Image whose content is an address. Without it the console shows only images that are in the content itself (data:) and loads nothing from elsewhere. Those hosts learn which images are looked at.',
+    parse: webOrigins,
+  }
+
   readonly maxLimit: Setting<number> = {
     env: 'MAX_LIMIT',
     flag: 'max-limit',
@@ -504,6 +515,18 @@ function hostNames(text: string): readonly string[] {
     throw new Error('is not a list of host names like db.example.org,vectors.example.org')
   }
   return names
+}
+
+/** Origins as browsers write them: they become part of a header, so nothing else may be in them. */
+function webOrigins(text: string): readonly string[] {
+  return text.split(',').map((part) => {
+    const url = URL.canParse(part.trim()) ? new URL(part.trim()) : undefined
+    const isOrigin =
+      url !== undefined && /^https?:$/.test(url.protocol) && part.trim().replace(/\/$/, '') === url.origin
+    if (!isOrigin)
+      throw new Error('is not a list of origins like https://images.example.org,http://localhost:8080')
+    return url.origin
+  })
 }
 
 /** A key travels as a header value: visible ASCII, so that every client can send it. */

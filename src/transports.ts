@@ -76,6 +76,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       ...shared,
       keys: httpKeys,
       allowedHosts: config.allowedHosts,
+      console: { imageOrigins: config.consoleImageOrigins, grpcPort: grpc.port },
       host: config.httpHost,
       port: ports.http,
       isReady,

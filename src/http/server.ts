@@ -33,7 +33,7 @@ import type { RefusedKeys } from '../base/refused-keys.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { Connections } from './connections.ts'
-import { addConsole, consolePath, isConsole } from './console.ts'
+import { addConsole, type ConsoleOptions, consolePath, isConsole } from './console.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import type { FieldNotes } from './ignored-fields.ts'
@@ -50,6 +50,7 @@ export interface HttpServerOptions {
   readonly keys: Keyring | undefined
   /** Further host names by which an open server on loopback may be called. */
   readonly allowedHosts: readonly string[]
+  readonly console: ConsoleOptions
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
@@ -118,7 +119,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addSnapshots(app, options)
   addPages(app, options)
   await addDocs(app)
-  await addConsole(app)
+  await addConsole(app, options.console)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
   return {

@@ -9,6 +9,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     host: '127.0.0.1',
     keys: undefined,
     allowedHosts: [],
+    console: { imageOrigins: [], grpcPort: 0 },
     isReady: () => false,
     writesBlocked: () => undefined,
   })
