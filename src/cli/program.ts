@@ -2,7 +2,15 @@ import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { metrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
-import { ConfigError, defaultText, readConfig, type Setting, settingRows, settings } from '../config.ts'
+import {
+  ConfigError,
+  defaultText,
+  readConfig,
+  type Setting,
+  settingRows,
+  settingSources,
+  settings,
+} from '../config.ts'
 import { finite, names, whole, wholeOrNone } from './arguments.ts'
 import { addCollections } from './collections-command.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
@@ -99,7 +107,8 @@ function addServe(program: Command, environment: Environment): void {
       }),
     )
     const config = readConfig(environment, flags)
-    await (await import('./serve.ts')).serve(config, environment)
+    const sources = settingSources(environment, flags)
+    await (await import('./serve.ts')).serve(config, sources, environment)
   })
 }
 
