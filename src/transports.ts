@@ -79,6 +79,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       ...shared,
       keys: httpKeys,
       allowedHosts: config.allowedHosts,
+      corsOrigins: config.corsOrigins,
       settings: describedSettings(config, options.sources),
       host: config.httpHost,
       port: ports.http,

@@ -102,6 +102,16 @@ describe('vicinal import', () => {
     assert.equal((await allPoints(desk.client, [-5, 0]))[0]?.payload.content, 'piped')
   })
 
+  it('counts attributes in the size of a request, over either transport', async () => {
+    await using desk = await Desk.open({ MAX_REQUEST_BYTES: '12M' })
+    const lines = linesOf(300).map((line) => ({ ...line, attributes: { text: 'x'.repeat(60_000) } }))
+    for (const [at, transport] of [desk.overGrpc, desk.overHttp].entries()) {
+      const file = desk.file(`${at}.jsonl`, jsonLines(lines))
+      assertEnded(await run(['import', file, '--batch-size', '1000', ...transport]), 0)
+      assert.equal(await desk.client.count(), 300 * (at + 1))
+    }
+  })
+
   it('takes \\n and \\r\\n for ends of lines and nothing else, and reads lines longer than what is read at once', async () => {
     await using desk = await Desk.open()
     const contents = [

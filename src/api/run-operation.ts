@@ -93,9 +93,9 @@ async function inCollection<Output>(
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   if (collection === undefined) return operation(context)
-  const { collections, limits } = context
+  const { collections, limits, embeddings } = context
   using lease = await collections.lease(checkName(collection, 'collection'))
-  return await operation({ collections, limits, database: lease.database })
+  return await operation({ collections, limits, embeddings, database: lease.database })
 }
 
 /** Counts a call of an operation, or of something else that a transport offers; never logs its contents. */

@@ -36,6 +36,7 @@ import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.t
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { Connections } from './connections.ts'
 import { addConsole, consolePath, isConsole } from './console.ts'
+import { allowOrigins } from './cors.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import type { FieldNotes } from './ignored-fields.ts'
@@ -54,6 +55,8 @@ export interface HttpServerOptions {
   readonly keys: Keyring | undefined
   /** Further host names by which an open server on loopback may be called. */
   readonly allowedHosts: readonly string[]
+  /** Origins of web pages that may call this server from a browser. */
+  readonly corsOrigins: readonly string[]
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
@@ -120,6 +123,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   nameIgnoredFields(app)
   const closing = new AbortController()
   const isLocal = await isLocalHost(options.host)
+  await allowOrigins(app, options.corsOrigins)
   refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
   addOperations(app, options)
   addSnapshots(app, options)

@@ -9,6 +9,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     host: '127.0.0.1',
     keys: undefined,
     allowedHosts: [],
+    corsOrigins: [],
     settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
