@@ -24,17 +24,18 @@ export interface FilteredAudit {
  * Measures the searches of a metric with filters, bin by bin: on random sets of points, and on the last queries with their own
  * filters where there are enough of them.
  *
- * @returns false if it was aborted
+ * @returns whether a route has changed; undefined if it was aborted
  */
-export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean> {
+export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean | undefined> {
   const { filtered, metric, plain, search } = audit
+  let hasChanged = false
   for (const bin of selectivityBins) {
     const groups = [await randomGroup(audit, bin), ...recentGroups(audit, bin)]
     const tried = await auditFiltered(groups, filtered.routes(plain), filtered.target, search)
-    if (tried === undefined) return false
-    filtered.decide(metric, bin, tried)
+    if (tried === undefined) return undefined
+    if (filtered.decide(metric, bin, tried)) hasChanged = true
   }
-  return true
+  return hasChanged
 }
 
 async function randomGroup(
