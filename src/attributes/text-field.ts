@@ -1,9 +1,10 @@
+import { columnBlock, columnFilter } from '../kernels/column-filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import type { ListArena } from './list-arena.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
-import { setBit } from './slot-words.ts'
+import { hasMany, orBlock, setBit } from './slot-words.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /** A test of one text, which is in a dictionary. */
@@ -121,12 +122,31 @@ export class TextField {
    * @param accepted by ordinal, 1 or 0; the ordinals of slots that nobody touches keep their meaning between the steps
    */
   *fillAccepted(words: Uint32Array, slots: Uint32Array, accepted: Uint8Array): Generator<void, void> {
-    for (let index = 0; index < slots.length; index += 1) {
+    for (let first = 0; first < slots.length; first += wordsPerBlock) {
+      // Other work may have used the filter since the last block.
+      if (first % wordsPerStep === 0) columnFilter.accept(accepted)
+      const end = Math.min(first + wordsPerBlock, slots.length)
+      const entries = this.#column.entriesOf(first * 32, end * 32)
+      if (entries !== undefined && hasMany(slots, first, end)) {
+        columnFilter.ofOrdinals(entries)
+        orBlock(words, columnFilter.bits, first, entries.length >>> 5)
+      } else this.#fillSingly(words, slots, accepted, first, end)
+      if (first % wordsPerStep === wordsPerStep - wordsPerBlock) yield
+    }
+  }
+
+  #fillSingly(
+    words: Uint32Array,
+    slots: Uint32Array,
+    accepted: Uint8Array,
+    first: number,
+    end: number,
+  ): void {
+    for (let index = first; index < end; index += 1) {
       for (let rest = slots[index]!; rest !== 0; rest &= rest - 1) {
         const bit = rest & -rest
         if (this.#isAccepted(index * 32 + 31 - Math.clz32(bit), accepted)) words[index]! |= bit
       }
-      if (index % wordsPerStep === wordsPerStep - 1) yield
     }
   }
 
@@ -241,5 +261,6 @@ const listMax = 63
 const isList = 2 ** 31
 /** Well under a millisecond of looking at slots. */
 const wordsPerStep = 1024
+const wordsPerBlock = columnBlock / 32
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500
