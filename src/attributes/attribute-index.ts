@@ -16,7 +16,6 @@ import { RoomCheck } from './room-check.ts'
 import { Shapes } from './shapes.ts'
 import { SlotGroup } from './slot-group.ts'
 import { SlotSet } from './slot-set.ts'
-import { wordsFor } from './slot-words.ts'
 import { kindOf, pathIdOf, stageAttributes } from './stage-attributes.ts'
 
 export interface AttributeIndexOptions {
@@ -274,12 +273,13 @@ export class AttributeIndex {
   *#evaluate(prepared: PreparedFilter): Generator<void, CachedFilter> {
     for (let attempt = 1; ; attempt += 1) {
       const { position } = this.journal
-      const words = new Uint32Array(wordsFor(this.slotEnd))
-      const work = prepared.node.fill(words)
+      const set = new SlotSet(this.slotEnd)
+      const work = prepared.node.fill(set.words)
       // So many changes that the journal runs over again and again: then without a pause.
       if (attempt === attemptsMax) finish(work[Symbol.iterator]())
       else yield* work
-      const entry: CachedFilter = { prepared, set: SlotSet.from(words, this.slotEnd), position }
+      set.recount()
+      const entry: CachedFilter = { prepared, set, position }
       if (yield* this.#update(entry)) return entry
       assert(attempt < attemptsMax, 'the journal ran over without a pause')
     }

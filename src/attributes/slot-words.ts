@@ -24,7 +24,7 @@ export function hasMany(words: Uint32Array, from: number, to: number): boolean {
 }
 
 /** Testing 4,096 by a kernel takes about as long as testing so many by themselves. */
-const manyMin = 512
+const manyMin = 128
 
 export function countWords(words: Uint32Array): number {
   return columnFilter.count(words)
@@ -72,6 +72,22 @@ export function hasBit(words: Uint32Array, slot: number): boolean {
 export function setBit(words: Uint32Array, slot: number): void {
   const at = slot >>> 5
   if (at < words.length) words[at]! |= 1 << (slot & 31)
+}
+
+/** Sets the bits of the first `count` slots of an ascending list, from word `at` on; ignores those for which there is no room. */
+export function setBits(
+  words: Uint32Array,
+  slots: Uint32Array | Uint16Array,
+  count: number,
+  at: number = 0,
+): void {
+  const room = words.length
+  for (let rank = 0; rank < count; rank += 1) {
+    const slot = slots[rank]!
+    const word = at + (slot >>> 5)
+    if (word >= room) return
+    words[word]! |= 1 << (slot & 31)
+  }
 }
 
 export function clearBit(words: Uint32Array, slot: number): void {

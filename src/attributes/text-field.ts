@@ -116,18 +116,30 @@ export class TextField {
     return false
   }
 
+  /** Whether to test the texts of all slots costs less than to set the bits of so many of them. */
+  isBetterTested(matching: number): boolean {
+    const slotsPerBit = this.dictionary.end < 2 ** 8 ? 8 : 2
+    return this.#column.end < matching * slotsPerBit
+  }
+
   /**
    * Sets the bits of those of some slots that have an accepted text.
    *
+   * @param slots undefined for all
    * @param accepted by ordinal, 1 or 0; the ordinals of slots that nobody touches keep their meaning between the steps
    */
-  *fillAccepted(words: Uint32Array, slots: Uint32Array, accepted: Uint8Array): Generator<void, void> {
-    for (let first = 0; first < slots.length; first += wordsPerBlock) {
+  *fillAccepted(
+    words: Uint32Array,
+    slots: Uint32Array | undefined,
+    accepted: Uint8Array,
+  ): Generator<void, void> {
+    const wordsEnd = Math.min(words.length, Math.ceil(this.#column.end / 32))
+    for (let first = 0; first < wordsEnd; first += wordsPerBlock) {
       // Other work may have used the filter since the last block.
       if (first % wordsPerStep === 0) columnFilter.accept(accepted)
-      const end = Math.min(first + wordsPerBlock, slots.length)
+      const end = Math.min(first + wordsPerBlock, wordsEnd)
       const entries = this.#column.entriesOf(first * 32, end * 32)
-      if (entries !== undefined && hasMany(slots, first, end)) {
+      if (entries !== undefined && (slots === undefined || hasMany(slots, first, end))) {
         columnFilter.ofOrdinals(entries)
         orBlock(words, columnFilter.bits, first, entries.length >>> 5)
       } else this.#fillSingly(words, slots, accepted, first, end)
@@ -137,13 +149,13 @@ export class TextField {
 
   #fillSingly(
     words: Uint32Array,
-    slots: Uint32Array,
+    slots: Uint32Array | undefined,
     accepted: Uint8Array,
     first: number,
     end: number,
   ): void {
     for (let index = first; index < end; index += 1) {
-      for (let rest = slots[index]!; rest !== 0; rest &= rest - 1) {
+      for (let rest = slots === undefined ? allBits : slots[index]!; rest !== 0; rest &= rest - 1) {
         const bit = rest & -rest
         if (this.#isAccepted(index * 32 + 31 - Math.clz32(bit), accepted)) words[index]! |= bit
       }
@@ -262,5 +274,6 @@ const isList = 2 ** 31
 /** Well under a millisecond of looking at slots. */
 const wordsPerStep = 1024
 const wordsPerBlock = columnBlock / 32
+const allBits = -1
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500
