@@ -50,28 +50,40 @@ export interface IndexedPoint {
 export class AttributeIndex {
   readonly journal: ChangeJournal
   readonly #options: AttributeIndexOptions
-  readonly #memory = new MemoryCount()
-  readonly #tree: PathTree
-  readonly #shapes: Shapes
-  readonly #source: FilterSource
+  #memory = new MemoryCount()
+  #tree = new PathTree(this.#memory)
+  #shapes = new Shapes(this.#memory)
+  #source: FilterSource
   readonly #cache: FilterCache
   readonly #runs = new Set<FacetRun>()
-  readonly #prepared = new WeakMap<Filter, PreparedFilter>()
+  #prepared = new WeakMap<Filter, PreparedFilter>()
 
   constructor(options: AttributeIndexOptions) {
     this.#options = options
     this.journal = new ChangeJournal(options.journalLength ?? journalLength)
+    this.#cache = new FilterCache(options.cacheBytes ?? cacheBytes)
+    this.#source = this.#emptySource()
+  }
+
+  /** Empties the index, after a file that was read into it has turned out to be damaged. Nobody has used the index before. */
+  reset(): void {
+    this.#memory = new MemoryCount()
     this.#tree = new PathTree(this.#memory)
     this.#shapes = new Shapes(this.#memory)
-    this.#cache = new FilterCache(options.cacheBytes ?? cacheBytes)
-    this.#source = {
+    this.#source = this.#emptySource()
+    this.#prepared = new WeakMap()
+  }
+
+  #emptySource(): FilterSource {
+    const { findSlot, copyId } = this.#options
+    return {
       tree: this.#tree,
       live: new SlotGroup(this.#memory),
       images: new SlotGroup(this.#memory),
       expiries: new NumberField(this.#memory),
       versions: new NumberField(this.#memory),
-      findSlot: options.findSlot,
-      copyId: options.copyId,
+      findSlot,
+      copyId,
     }
   }
 
