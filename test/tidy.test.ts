@@ -10,7 +10,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   base: [],
   kernels: ['base'],
   index: ['base', 'kernels'],
-  attributes: ['base'],
+  attributes: ['base', 'kernels'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
   embeddings: ['base'],

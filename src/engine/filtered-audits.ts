@@ -29,12 +29,16 @@ export interface FilteredAudit {
 export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean | undefined> {
   const { filtered, metric, plain, search } = audit
   let hasChanged = false
+  const ofScans: number[] = []
   for (const bin of selectivityBins) {
     const groups = [await randomGroup(audit, bin), ...recentGroups(audit, bin)]
-    const tried = await auditFiltered(groups, filtered.routes(plain), filtered.target, search)
-    if (tried === undefined) return undefined
-    if (filtered.decide(metric, bin, tried)) hasChanged = true
+    const found = await auditFiltered(groups, filtered.routes(plain), filtered.target, search)
+    if (found === undefined) return undefined
+    if (filtered.decide(metric, bin, found.tried)) hasChanged = true
+    if (found.scanRecall !== undefined) ofScans.push(found.scanRecall)
   }
+  // Without one for each bin, there are no scans by codes.
+  if (ofScans.length === selectivityBins.length) filtered.decideScans(metric, Math.min(...ofScans))
   return hasChanged
 }
 

@@ -44,14 +44,42 @@ describe('the route of searches with filters', () => {
     recall.decide('Cosine', many!, [{ route: routes[0]!, recall: 1 }])
     recall.done('Cosine')
     assert.equal(recall.route('Cosine', ask(0.01), plain), undefined, 'no route was good enough')
-    assert.deepEqual(recall.route('Cosine', ask(0.2), plain), { ...plain, widening: 4, recall: 0.99 })
-    assert.deepEqual(recall.route('Cosine', ask(0.9), plain), { ...plain, widening: 2, recall: 1 })
+    assert.deepEqual(recall.route('Cosine', ask(0.2), plain), {
+      ...plain,
+      widening: 4,
+      recall: 0.99,
+      scanRecall: undefined,
+    })
+    assert.deepEqual(recall.route('Cosine', ask(0.9), plain), {
+      ...plain,
+      widening: 2,
+      recall: 1,
+      scanRecall: undefined,
+    })
     assert.equal(recall.route('Cosine', ask(0.9), { ...plain, widening: 8 })!.widening, 8, 'never narrower')
     assert.deepEqual(
       selectivityBins.map((bin) => recall.recallOf('Cosine', bin)),
       [1, 0.99, 1],
     )
     assert.equal(recall.recallOf('Euclidean', few!), undefined)
+  })
+
+  it('is for scans by codes where these find enough, also where walks do not', () => {
+    const recall = new FilteredRecall(options)
+    const [few] = selectivityBins
+    recall.decide('Cosine', few!, [{ route: plain, recall: 0.9 }])
+    recall.decideScans('Cosine', 0.97)
+    assert.equal(recall.route('Cosine', ask(0.01), plain), undefined, 'neither finds enough')
+    assert.equal(recall.route('Cosine', ask(0.9), plain)!.scanRecall, undefined)
+    recall.decideScans('Cosine', 0.99)
+    assert.deepEqual(recall.route('Cosine', ask(0.01), plain), {
+      ...plain,
+      scanRecall: 0.99,
+      isForScans: true,
+    })
+    assert.equal(recall.route('Cosine', ask(0.9), plain)!.scanRecall, 0.99)
+    assert.equal(recall.route('Euclidean', ask(0.9), plain)!.scanRecall, undefined, 'of that metric alone')
+    assert.equal(recall.recallOf('Cosine', few!), 0.99, 'what its searches have')
   })
 
   it('is measured again when the graph has changed, and only if somebody asks', () => {

@@ -8,6 +8,10 @@ import type { RouteRecall } from './index-messages.ts'
 /** A route, and its recall as last measured. */
 export interface RouteInForce extends Route {
   readonly recall?: number | undefined
+  /** Of searches with filters: the recall of scans by codes; undefined where those are not good enough, or not measured yet. */
+  readonly scanRecall?: number | undefined
+  /** Walks are not good enough: the route is for scans by codes alone. */
+  readonly isForScans?: boolean | undefined
 }
 
 /** A query with a filter, when it asks for its route. */
@@ -58,6 +62,8 @@ export class FilteredRecall {
   readonly #target: number
   readonly #hnswEf: number
   readonly #measured = new Map<string, Measured>()
+  /** By metric, of scans by codes. */
+  readonly #scans = new Map<Metric, number>()
   /** Metrics that were searched with filters since they were measured. */
   readonly #asked = new Set<Metric>()
   /** Metrics that are to be measured again. */
@@ -94,9 +100,24 @@ export class FilteredRecall {
     const bin = binOf(ask.share)
     this.#note(metric, bin, ask)
     const measured = this.#measured.get(keyOf(metric, bin.name))
-    if (measured === undefined) return { ...plain, widening: Math.min(wideningMax, 2 * plain.widening) }
-    if (measured.widening === undefined) return undefined
-    return { ...plain, widening: Math.max(plain.widening, measured.widening), recall: measured.recall }
+    const scanRecall = this.scanRecallOf(metric)
+    if (measured === undefined)
+      return { ...plain, widening: Math.min(wideningMax, 2 * plain.widening), scanRecall }
+    if (measured.widening === undefined)
+      return scanRecall === undefined ? undefined : { ...plain, scanRecall, isForScans: true }
+    const widening = Math.max(plain.widening, measured.widening)
+    return { ...plain, widening, recall: measured.recall, scanRecall }
+  }
+
+  /** What was measured of scans by codes at the default ef; undefined where it is below the target, or unknown. */
+  scanRecallOf(metric: Metric): number | undefined {
+    const recall = this.#scans.get(metric)
+    return recall !== undefined && recall >= this.#target ? recall : undefined
+  }
+
+  /** Of scans of the matching points by their codes, with filters of all bins. */
+  decideScans(metric: Metric, recall: number): void {
+    this.#scans.set(metric, recall)
   }
 
   /** Metrics to be measured, of recent searches with filters. */
@@ -151,10 +172,12 @@ export class FilteredRecall {
     this.#expired.add(metric)
   }
 
-  /** Of searches of a bin at the default ef: 1 where they are exact; undefined where it was not measured. */
+  /** Of searches of a bin at the default ef, the less of walks and scans: 1 where they are exact; undefined where it was not measured. */
   recallOf(metric: Metric, bin: SelectivityBin): number | undefined {
     const measured = this.#measured.get(keyOf(metric, bin.name))
-    return measured && (measured.widening === undefined ? 1 : measured.recall)
+    if (measured === undefined) return undefined
+    const ofWalks = measured.widening === undefined ? 1 : measured.recall
+    return Math.min(ofWalks, this.scanRecallOf(metric) ?? 1)
   }
 
   #isMeasured(metric: Metric): boolean {
