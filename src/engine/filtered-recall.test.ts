@@ -108,11 +108,16 @@ describe('the route of searches with filters', () => {
     assert.equal(earlier.decide('Cosine', some!, tried(4, 0.99)), true)
     assert.equal(earlier.decide('Cosine', some!, tried(4, 0.98)), false, 'the same route')
     assert.equal(earlier.decide('Hamming', many!, tried(2, 1)), true)
+    earlier.decideScans('Cosine', 0.985)
     const restored = (by = options): FilteredRecall => {
       const recall = new FilteredRecall(by)
       recall.restore(JSON.parse(JSON.stringify(earlier.kept)))
-      assert.equal(recall.route('Cosine', ask(0.01), plain), undefined)
-      assert.deepEqual(recall.route('Cosine', ask(0.2), plain), { ...plain, widening: 4, recall: 0.98 })
+      const scanRecall = by.recallTarget > 0.985 ? undefined : 0.985
+      assert.equal(recall.route('Cosine', ask(0.01), plain)?.isForScans, scanRecall && true)
+      assert.deepEqual(recall.route('Cosine', ask(0.2), plain), {
+        ...plain,
+        ...{ widening: 4, recall: 0.98, scanRecall },
+      })
       assert.equal(recall.route('Cosine', ask(0.9), plain)!.widening, 4, 'never measured')
       assert.equal(recall.recallOf('Hamming', many!), 1)
       return recall

@@ -82,14 +82,17 @@ export class FilteredRecall {
   get kept(): KeptFilteredRoute[] {
     return [...this.#measured.values()].map((measured) => {
       const by = { ef: this.#hnswEf, target: this.#target }
-      return { ...measured, by: this.#expired.has(measured.metric) ? undefined : by }
+      const { metric } = measured
+      const scanRecall = this.#scans.get(metric)
+      return { ...measured, scanRecall, by: this.#expired.has(metric) ? undefined : by }
     })
   }
 
   /** Restores the measurements of an earlier run; those with other settings are repeated when somebody asks. */
   restore(kept: readonly KeptFilteredRoute[]): void {
-    for (const { metric, bin, widening, recall, by } of kept) {
+    for (const { metric, bin, widening, recall, scanRecall, by } of kept) {
       this.#measured.set(keyOf(metric, bin), { metric, bin, widening, recall })
+      if (scanRecall !== undefined) this.#scans.set(metric, scanRecall)
       if (by?.ef !== this.#hnswEf || by.target !== this.#target) this.#expired.add(metric)
     }
   }

@@ -55,6 +55,8 @@ export interface KeptFilteredRoute {
   /** Undefined for the exact scan. */
   readonly widening?: number | undefined
   readonly recall: number
+  /** Of scans by codes, with filters of all bins; undefined where it was not measured. */
+  readonly scanRecall?: number | undefined
   /** As that of a `KeptRoute`. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
