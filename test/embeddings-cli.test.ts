@@ -5,7 +5,13 @@ import { after, before, describe, it } from 'node:test'
 import { Client } from '@modelcontextprotocol/client'
 import { StdioClientTransport } from '@modelcontextprotocol/client/stdio'
 import { Desk } from './support/desk.ts'
-import { type EmbeddingServer, startEmbeddingServer, vectorOf } from './support/embedding-server.ts'
+import {
+  type EmbeddingServer,
+  failure,
+  lettersOf,
+  startEmbeddingServer,
+  vectorOf,
+} from './support/embedding-server.ts'
 import { assertEnded, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
 /** The command line and the MCP server with texts in place of vectors. */
@@ -108,6 +114,15 @@ describe('vicinal, with an embedding endpoint', () => {
     assertEnded(await run(['put', randomUUID(), '--content', 'a', '--http', server.httpUrl]), 0)
     assert.equal(endpoint.requests.at(-1)!.authorization, 'Bearer sk-secret')
     assert.match(server.command.stdout, /"EMBEDDINGS_API_KEY":"set"/)
+    endpoint.respond = ({ authorization }) => failure(401, `wrong key: ${authorization}`)
+    const refused = ['put', randomUUID(), '--content', 'b', '--http', server.httpUrl]
+    for (const each of [refused, refused]) assertEnded(await run(each), 1, /refuses the key \(401\)/)
+    endpoint.respond = lettersOf
+    assertEnded(await run(refused), 0)
+    await server.command.says(
+      /"outcome":"unauthorized","msg":"the embedding endpoint fails[^]*"msg":"the embedding endpoint answers again"/,
+    )
+    assert.equal(server.command.stdout.match(/the embedding endpoint fails/g)!.length, 1)
     assert.doesNotMatch(server.command.stdout + server.command.stderr, /sk-secret/)
     const alone = await run(['serve'], { EMBEDDINGS_MODEL: 'letters', DATA_DIR: directory.path })
     assertEnded(alone, 2, /EMBEDDINGS_MODEL is set, but EMBEDDINGS_URL is not/)
