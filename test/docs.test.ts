@@ -104,8 +104,28 @@ describe('docs', () => {
     )
   })
 
+  it('show the program in Go that is run', () => {
+    const [, shown] = /^```go\n(.*?)^```$/ms.exec(text('docs/clients/grpc.md'))!
+    assert.equal(shown, text('docs/examples/go/main.go'))
+  })
+
+  it('can all be reached from their index', () => {
+    const reached = new Set(['docs/README.md'])
+    // A set that grows while it is walked is walked to its new end.
+    for (const page of reached) {
+      for (const { value } of found(linkPattern, [page])) {
+        const target = join(dirname(page), value.split('#')[0]!)
+        if (target.endsWith('.md') && existsSync(join(root, target))) reached.add(target)
+      }
+    }
+    assert.deepEqual(
+      pages.filter((page) => !reached.has(page)),
+      [],
+    )
+  })
+
   it('link to what is there', () => {
-    const links = found(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)
+    const links = found(linkPattern)
     assert.ok(links.length > 0)
     assert.deepEqual(
       links.filter(({ page, value }) => !resolves(page, value)),
@@ -116,11 +136,16 @@ describe('docs', () => {
 
 const withoutCurl = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed'
 
-for (const [page, skip] of [
-  ['README.md', withoutCurl],
-  ['docs/api.md', withoutCurl],
-  ['docs/embeddings.md', withoutCurl || withoutModel],
-] as const) {
+/** Their examples are run. Those in Python are run by the tests of clients/python. */
+const runPages = [
+  'README.md',
+  'docs/api.md',
+  'docs/coming-from.md',
+  'docs/embeddings.md',
+  ...globSync('docs/{clients,recipes}/*.md', { cwd: root }).filter((page) => !page.includes('python')),
+]
+for (const page of runPages) {
+  const skip = withoutCurl || (page === 'docs/embeddings.md' && withoutModel)
   describe(page, { skip }, () => {
     let model: ModelServer | undefined
     let service: TestService
@@ -147,6 +172,9 @@ for (const [page, skip] of [
   })
 }
 
+/** Links within the repository. */
+const linkPattern = /\]\((?!https?:|mailto:)([^)\s]+)\)/g
+
 /** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
 const othersInCapitals = [
   'VICINAL_API_KEY',
@@ -154,7 +182,17 @@ const othersInCapitals = [
   'VICINAL_USER',
   'VICINAL_PASSWORD',
   'NODE_EXTRA_CA_CERTS',
+  'OPENAI_BASE_URL',
+  'OPENAI_API_KEY',
+  'OPENAI_MODEL',
 ]
+
+/** What examples import, as this checkout has it. */
+const modules: Readonly<Record<string, string>> = {
+  'vicinal/client': join(root, 'src/client/index.ts'),
+  'vicinal-client': join(root, 'src/client/http.ts'),
+  'vicinal-client/grpc': join(root, 'src/client/grpc-client.ts'),
+}
 
 interface Found {
   readonly page: string
@@ -218,7 +256,9 @@ async function run(
     .replaceAll('localhost:50051', grpcAddress)
     .replaceAll('/tmp/', `${dataDir}/`)
     .replaceAll('data/api-key', join(dataDir, 'api-key'))
-    .replace("'vicinal/client'", `'${join(root, 'src/client/index.ts')}'`)
+    .replace(/'(vicinal[\w/-]*)'/g, (name, module: string) =>
+      modules[module] ? `'${modules[module]}'` : name,
+    )
     .replace(uuid, (id) => ids.get(id) ?? id)
   const script = join(dataDir, 'example.mts')
   if (language === 'ts') writeFileSync(script, here)
