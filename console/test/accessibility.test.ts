@@ -27,6 +27,16 @@ const withFilters: readonly Opened[] = [
       await page.getByLabel('Filter as JSON').waitFor()
     },
   ],
+  [
+    '#/points?filter={"$content_type":"Text"}',
+    async (page) => {
+      await page.getByRole('button', { name: 'Update matching' }).click()
+      await page.getByRole('button', { name: 'Add attribute' }).click()
+      await page.getByLabel('Name').fill('seen')
+      await page.getByRole('button', { name: 'Count first' }).click()
+      await page.getByText('Change 40 points?').waitFor()
+    },
+  ],
   ['#/map', async (page) => page.getByRole('button', { name: 'Draw again' }).waitFor()],
 ]
 
@@ -62,9 +72,34 @@ describe('the pages of the console', { skip: missingChromium }, () => {
           },
         ],
         [`#/search?id=${id}`, async (page) => page.locator('.result').first().waitFor()],
+        [
+          `#/search?id=${id}&as=cards&compare=1&filter={"$content_type":"Text"}`,
+          async (page) => {
+            await page.locator('.recall').waitFor()
+            await page.getByText('How it was answered').click()
+            await page.getByRole('button', { name: 'JSON', exact: true }).click()
+            await page.getByLabel('Filter as JSON').waitFor()
+          },
+        ],
         [`#/points?id=${id}`, async (page) => page.locator('.vector-strip').waitFor()],
+        [
+          `#/points?id=${id}`,
+          async (page) => {
+            await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click()
+            await page.getByRole('button', { name: 'Add attribute' }).click()
+          },
+        ],
         ['#/points', async (page) => page.getByRole('button', { name: 'Insert point' }).click()],
         ['#/import', async (page) => page.locator('.drop-zone').waitFor()],
+        [
+          '#/import?c=nowhere',
+          async (page) => {
+            const buffer = Buffer.from('name,vector,price\nlamp,1 2 3,5\ndesk,1 2 x,6\n')
+            const file = { name: 'shop.csv', mimeType: 'text/csv', buffer }
+            await page.locator('input[type=file]').setInputFiles(file)
+            await page.getByText('Left out').waitFor()
+          },
+        ],
         ['#/collections', async (page) => page.getByRole('row', { name: /default/ }).waitFor()],
         ['#/collections', async (page) => page.getByRole('button', { name: 'Create collection' }).click()],
         ['#/snapshots', async (page) => page.locator('.snapshot-list').waitFor()],

@@ -48,7 +48,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
   it('filter a list by what is clicked, and the address keeps the filter', async (test) => {
     if (!needsAttributes(test)) return
     const page = await console.open('#/points')
-    await page.getByText('240 points match').waitFor()
+    await page.getByText('240 points', { exact: true }).waitFor()
     await page.locator('.facets').getByRole('button', { name: /^verb/ }).click()
     await page.getByText('80 points match').waitFor()
     await page.locator('.chip', { hasText: 'kind = "verb"' }).waitFor()
@@ -59,7 +59,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     const again = await console.open(new URL(page.url()).hash)
     await again.getByText('80 points match').waitFor()
     await page.getByRole('button', { name: 'Remove condition' }).click()
-    await page.getByText('240 points match').waitFor()
+    await page.getByText('240 points', { exact: true }).waitFor()
     await page.close()
     await again.close()
   })
@@ -171,7 +171,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     if (!needsAttributes(test)) return
     const page = await console.open('#/points?filter={"kind":"adjective"}')
     await page.getByText('80 points match').waitFor()
-    await page.getByRole('button', { name: 'Update all' }).click()
+    await page.getByRole('button', { name: 'Update matching' }).click()
     await page.getByRole('button', { name: 'Add attribute' }).click()
     await page.getByLabel('Name').fill('checked')
     await page.getByLabel('Type of checked').selectOption('true or false')
@@ -182,7 +182,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.getByRole('button', { name: 'Change 80 points' }).click()
     await page.getByText('Changed 80 points.').waitFor()
     assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 80)
-    await page.getByRole('button', { name: 'Delete all' }).click()
+    await page.getByRole('button', { name: 'Delete matching' }).click()
     await page.getByRole('button', { name: 'Count first' }).click()
     await page.getByRole('button', { name: 'Delete 80 points' }).click()
     await page.getByText('Deleted 80 points.').waitFor()

@@ -77,7 +77,8 @@ export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
   )
 }
 
-function dimensionFault({ records }: Inspection, mapping: Mapping): string | undefined {
+/** Why no row could be stored, if that is so. */
+export function dimensionFault({ records }: Inspection, mapping: Mapping): string | undefined {
   const needed = currentCollection.value?.dimension
   const first = records.map((record) => fieldAt(record, mapping.vector)).find((value) => value !== undefined)
   const length =
@@ -145,7 +146,7 @@ export function AttributesPanel({ inspection, mapping }: MappingProps): JSX.Elem
   return (
     <Panel title={`Attributes: ${kept} of ${plural(attributes.length, 'column')}`} class="flush titled">
       <div class="table-wrap bounded">
-        <table>
+        <table class="stacking">
           <thead>
             <tr>
               <th scope="col">Column</th>
@@ -195,7 +196,7 @@ function AttributeRow(props: {
         </label>
         {!isPossible && <p class="hint">Names of attributes have no dot and do not begin with $.</p>}
       </td>
-      <td>
+      <td data-label="Type">
         <select
           aria-label={`Type of ${column}`}
           value={type}
@@ -214,7 +215,7 @@ function AttributeRow(props: {
           ))}
         </select>
       </td>
-      <td class="muted sample-cell">
+      <td class="muted sample-cell" data-label="First values">
         {texts
           .map((text) => (text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text))
           .join(' · ')}

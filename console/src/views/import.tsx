@@ -9,8 +9,8 @@ import { Button, Fault, Page, Panel } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { loadCollections } from '../state/collections.ts'
 import { ImportRun } from '../state/import-run.ts'
-import { collectionName } from '../state/route.ts'
-import { AttributesPanel, RolesPanel } from './import-mapping.tsx'
+import { collectionName, hrefOf } from '../state/route.ts'
+import { AttributesPanel, dimensionFault, RolesPanel } from './import-mapping.tsx'
 import { PreviewPanel } from './import-preview.tsx'
 import { ImportProgress } from './import-progress.tsx'
 
@@ -74,6 +74,7 @@ function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: 
   const inspection = run.inspection.value!
   const mapping = useSignal<Mapping>(guessMapping(inspection.records, inspection.isTyped))
   const interrupted = run.interrupted.value
+  const isWrong = dimensionFault(inspection, mapping.value) !== undefined
   return (
     <>
       {interrupted !== undefined && (
@@ -90,11 +91,17 @@ function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: 
       <RolesPanel inspection={inspection} mapping={mapping} />
       <AttributesPanel inspection={inspection} mapping={mapping} />
       <PreviewPanel inspection={inspection} mapping={mapping.value} />
+      {isWrong && (
+        <p class="notice">
+          No row fits {run.collection}. Choose another collection at the side, or{' '}
+          <a href={hrefOf('collections')}>create one</a> for these vectors.
+        </p>
+      )}
       <div class="actions">
         <Button
           kind={interrupted === undefined ? 'primary' : 'plain'}
           icon="import"
-          disabled={mapping.value.vector === ''}
+          disabled={mapping.value.vector === '' || isWrong}
           onClick={() => run.start(mapping.value)}
         >
           Import {run.file.name}

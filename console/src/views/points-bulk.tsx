@@ -1,8 +1,8 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { messageOf } from '../api/client.ts'
-import { type BulkChange, type BulkResult, changeByFilter } from '../api/points.ts'
-import type { JsonObject } from '../api/types.ts'
+import { type BulkChange, type BulkResult, changeByFilter, listPoints } from '../api/points.ts'
+import type { JsonObject, Point } from '../api/types.ts'
 import { chipsOf, isEmptyFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribute-form.tsx'
@@ -21,9 +21,7 @@ export function BulkDialog(props: {
   const { kind, filter } = props
   const draft = useAttributeDraft()
   const unsetText = useSignal('')
-  const planned = useSignal<{ readonly change: BulkChange; readonly result: BulkResult } | undefined>(
-    undefined,
-  )
+  const planned = useSignal<Plan | undefined>(undefined)
   const done = useSignal<number | undefined>(undefined)
   const busy = useSignal(false)
   const fault = useSignal<string | undefined>(undefined)
@@ -42,7 +40,15 @@ export function BulkDialog(props: {
   const plan = (): Promise<void> =>
     attempt(async () => {
       const change = changeOf(kind, filter, () => attributesIn(draft), unsetText.value)
-      planned.value = { change, result: await changeByFilter(collection, change, true) }
+      const [result, page] = await Promise.all([
+        changeByFilter(collection, change, true),
+        listPoints(
+          collection,
+          { filter, limit: shownExamples, cursor: undefined },
+          new AbortController().signal,
+        ),
+      ])
+      planned.value = { change, result, examples: page.points }
     })
   const carryOut = (): Promise<void> =>
     attempt(async () => {
@@ -97,6 +103,7 @@ export function BulkDialog(props: {
           </>
         )}
         <div role="status">
+          {planned.value !== undefined && <Examples plan={planned.value} />}
           {planned.value !== undefined && (
             <p class="notice">
               {verb} {plural(planned.value.result.changed, 'point')}
@@ -124,6 +131,44 @@ export function BulkDialog(props: {
         </div>
       </div>
     </Dialog>
+  )
+}
+
+interface Plan {
+  readonly change: BulkChange
+  /** Of the dry run. */
+  readonly result: BulkResult
+  readonly examples: readonly Point[]
+}
+
+const shownExamples = 3
+
+/** What is about to happen, and the first points that it will happen to. */
+function Examples({ plan }: { readonly plan: Plan }): JSX.Element {
+  const { change, result, examples } = plan
+  const names = Object.keys(change.set ?? {})
+  const what = [
+    ...(names.length === 0 ? [] : [`sets ${names.join(', ')}`]),
+    ...(change.unset === undefined ? [] : [`removes ${change.unset.join(', ')}`]),
+  ]
+  return (
+    <>
+      {change.kind === 'update' && <p>The change {what.join(' and ')}.</p>}
+      {examples.length > 0 && (
+        <>
+          <p class="muted">
+            {result.changed > examples.length ? `The first ${examples.length} of them:` : 'Which are:'}
+          </p>
+          <ul class="bulk-examples">
+            {examples.map(({ id, payload }) => (
+              <li key={id}>
+                <p class="content">{payload.content === '' ? id : payload.content}</p>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
   )
 }
 

@@ -184,7 +184,9 @@ function QueryPanel(props: {
           onChange={(by) => replaceParams({ by })}
         />
       </div>
-      {query.by === 'id' && near !== undefined && 'id' in near && <NearPoint id={near.id} />}
+      {query.by === 'id' && near !== undefined && 'id' in near && (
+        <NearPoint id={near.id} isAnswered={!props.run.busy.value} />
+      )}
       {query.by === 'text' ? (
         <TextQuery text={query.text} />
       ) : query.by === 'id' ? (
