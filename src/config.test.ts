@@ -69,6 +69,18 @@ const isOff: Expectation = {
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 const mebibyte = 1024 * 1024
 
+const origins: Expectation = {
+  default: [],
+  valid: {
+    'https://app.example.org': ['https://app.example.org'],
+    'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
+  },
+  invalid: Object.fromEntries(
+    ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
+      (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
+    ),
+  ),
+}
 const expectations: Readonly<Record<SettingName, Expectation>> = {
   dataDir: { default: './data', valid: { '/var/lib/x': '/var/lib/x' }, ...text },
   dimension: numbers(undefined, 1, 65_535),
@@ -108,18 +120,8 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       ]),
     ),
   },
-  corsOrigins: {
-    default: [],
-    valid: {
-      'https://app.example.org': ['https://app.example.org'],
-      'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
-    },
-    invalid: Object.fromEntries(
-      ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
-        (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
-      ),
-    ),
-  },
+  corsOrigins: origins,
+  consoleImageOrigins: origins,
   embeddingsUrl: {
     default: undefined,
     valid: Object.fromEntries(
@@ -142,7 +144,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   embeddingsApiKey: { default: undefined, ...key },
   embeddingsBatchSize: numbers(32, 1, 2048),
   embeddingsMaxRequests: numbers(4, 1, 256),
-  embeddingsTimeoutMs: numbers(30_000, 100, 300_000),
+  embeddingsTimeoutMs: numbers(60_000, 100, 300_000),
   embeddingsMaxTexts: numbers(10_000, 1, 1_000_000),
   embeddingsMaxTextBytes: sizes(65_536, 1, 16 * mebibyte),
   embeddingsCacheBytes: sizes(64 * mebibyte, 0, 64 * 1024 * mebibyte),

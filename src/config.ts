@@ -267,6 +267,17 @@ class Settings {
     parse: origins,
   }
 
+  readonly consoleImageOrigins: Setting<readonly string[]> = {
+    env: 'CONSOLE_IMAGE_ORIGINS',
+    flag: 'console-image-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Origins, with commas between them, that the console may load images from, for points of type Image whose content is an address. Without it the console shows only images that are in the content itself (data:) and loads nothing from elsewhere. Those hosts learn which images are looked at.',
+    parse: origins,
+  }
+
   readonly embeddingsUrl: Setting<string | undefined> = {
     env: 'EMBEDDINGS_URL',
     flag: 'embeddings-url',
@@ -324,7 +335,7 @@ class Settings {
   readonly embeddingsTimeoutMs: Setting<number> = {
     env: 'EMBEDDINGS_TIMEOUT_MS',
     flag: 'embeddings-timeout-ms',
-    default: 30_000,
+    default: 60_000,
     placeholder: 'ms',
     group: 'embeddings',
     doc: 'Time the endpoint has for the texts of one request, retries included.',
