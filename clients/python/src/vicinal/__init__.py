@@ -37,6 +37,7 @@ from .errors import (
 from .exchange import NO_RETRY, Retry
 from .filters import F, Filter, FilterLike
 from .ids import uuid_of
+from .map_operations import MapPoint, PointMap
 from .point_operations import ItemError, PartlyInserted, PutResult
 from .points import (
     ContentType,
@@ -92,6 +93,7 @@ __all__ = [
     "InvalidArgumentError",
     "ItemError",
     "KeyReusedError",
+    "MapPoint",
     "MatrixLike",
     "Metric",
     "MisdirectedError",
@@ -104,6 +106,7 @@ __all__ = [
     "PartlyInserted",
     "PermissionDeniedError",
     "Point",
+    "PointMap",
     "PreconditionFailedError",
     "Profile",
     "PutCollectionResult",
