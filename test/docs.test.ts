@@ -10,6 +10,7 @@ import { removedSettings } from '../src/cli/removed-settings.ts'
 import { settings } from '../src/config.ts'
 import { formatVersion } from '../src/storage/key-layout.ts'
 import { snapshotVersion } from '../src/storage/snapshot-format.ts'
+import { ModelServer, withoutModel } from './support/model-server.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -113,15 +114,26 @@ describe('docs', () => {
   })
 })
 
-for (const page of ['README.md', 'docs/api.md']) {
-  describe(page, { skip: spawnSync('curl', ['--version']).error && 'curl is not installed' }, () => {
+const withoutCurl = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed'
+
+for (const [page, skip] of [
+  ['README.md', withoutCurl],
+  ['docs/api.md', withoutCurl],
+  ['docs/embeddings.md', withoutCurl || withoutModel],
+] as const) {
+  describe(page, { skip }, () => {
+    let model: ModelServer | undefined
     let service: TestService
     /** Ids as the page shows them, and as this run got them. */
     const ids = new Map<string, string>()
     before(async () => {
-      service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
+      if (page === 'docs/embeddings.md') model = await ModelServer.start('sk-of-the-model')
+      service = await startTestService({ GRPC_ROOT_PASSWORD: '', ...model?.settings })
     })
-    after(() => service[Symbol.asyncDispose]())
+    after(async () => {
+      await service?.[Symbol.asyncDispose]()
+      await model?.[Symbol.asyncDispose]()
+    })
 
     const examples = examplesOf(text(page))
     it('has examples', () => assert.ok(examples.length > 0))

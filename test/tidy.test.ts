@@ -13,14 +13,15 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   attributes: ['base', 'kernels'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
-  api: ['base', 'engine'],
+  embeddings: ['base'],
+  api: ['base', 'engine', 'embeddings'],
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'transports.ts'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'embeddings', 'api', 'transports.ts'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 
@@ -58,6 +59,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['api', 'engine'],
+  ['api', 'embeddings'],
 ]
 
 const sources = globSync('src/**/*.ts', { cwd: root }).filter(
@@ -149,6 +151,24 @@ describe('sources', () => {
     for (const name of ['start', 'vicinal', 'demo']) assert.match(scripts[name]!, /^exec node /, name)
   })
 
+  it('are run by npm in words that cmd of Windows understands as sh does', () => {
+    const manifests = globSync(
+      '{package.json,{console,bench,bench/*,integrations/*,clients/*}/package.json}',
+      {
+        cwd: root,
+      },
+    )
+    assert.ok(manifests.length > 3)
+    const foreign = manifests.flatMap((file) => {
+      const { scripts = {} } = JSON.parse(text(file)) as { scripts?: Record<string, string> }
+      // `exec` is given to Windows by scripts/windows-exec.ts.
+      return Object.entries(scripts)
+        .filter(([, script]) => /\$|^'| '|;|\b(?:rm|cp|mv|mkdir)\b|(?:^|&& ?)(?:\w+=|\.)/.test(script))
+        .map(([name, script]) => `${file}: ${name}: ${script}`)
+    })
+    assert.deepEqual(foreign, [])
+  })
+
   it('leave no work behind in comments', () => {
     const faults = [...sources, ...benchSources].filter((file) =>
       /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)),
@@ -172,8 +192,10 @@ describe('the lock file', () => {
     assert.doesNotMatch(text('package-lock.json'), /"resolved"/)
   })
 
-  it('names no registry host in an integration either', () => {
-    const locks = globSync('integrations/*/package-lock.json', { cwd: root })
+  it('names no registry host in the lock of another package either', () => {
+    const locks = globSync('{integrations/*,clients/typescript/runtimes,console}/package-lock.json', {
+      cwd: root,
+    })
     assert.ok(locks.length > 0)
     for (const lock of locks) assert.doesNotMatch(text(lock), /"resolved": "http/, lock)
   })

@@ -34,11 +34,7 @@ export interface OpenOptions {
 
 export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
   const service = await startTestService(settings)
-  const browser = await chromium.launch({
-    executablePath: chromiumPath!,
-    // Chromium's sandbox needs privileges that containers do not have.
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-  })
+  const browser = await launchChromium()
   const faults: string[] = []
   return {
     service,
@@ -49,6 +45,14 @@ export async function startConsole(settings: Readonly<Record<string, string>> = 
       await service[Symbol.asyncDispose]()
     },
   }
+}
+
+export function launchChromium(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: chromiumPath!,
+    // Chromium's sandbox needs privileges that containers do not have.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  })
 }
 
 async function openPage(

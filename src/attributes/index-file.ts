@@ -1,6 +1,7 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
 import { type Block, blockKinds } from './index-blocks.ts'
@@ -43,8 +44,7 @@ export async function saveIndex(index: AttributeIndex, path: string, sequence: n
   }
   await file.sync()
   await rename(temporary, path)
-  await using directory = await open(dirname(path), 'r')
-  await directory.sync()
+  await syncDirectoryAsync(dirname(path))
   return true
 }
 

@@ -1,5 +1,6 @@
 import type { SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
+import type { SearchPlan } from '../base/search-results.ts'
 import { isScan } from './filter-planner.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
@@ -34,11 +35,11 @@ export function profileOf({
   }
 }
 
-function planOf(
+export function planOf(
   { plan, work }: NonNullable<SlotQuery['report']>,
   matching: number,
   isFiltered: boolean,
-): Pick<Profile, 'plan' | 'reason'> {
+): SearchPlan {
   if (matching === 0)
     return { plan: 'empty', reason: isFiltered ? 'no point matches' : 'there are no points' }
   const scan = isFiltered ? 'scan of matching points' : 'scan of all points'

@@ -2,6 +2,7 @@ import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Metric } from '../base/point.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
 import type { MeasuredOn, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
@@ -229,12 +230,3 @@ function readAll(file: number, bytes: Uint8Array, name: string): number {
 
 /** Small enough to be still in the processor's cache when its checksum is computed. */
 const chunkBytes = 256 * 1024
-
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
-  }
-}

@@ -9,6 +9,8 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     host: '127.0.0.1',
     keys: undefined,
     allowedHosts: [],
+    corsOrigins: [],
+    settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
   })

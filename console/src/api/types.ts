@@ -6,6 +6,8 @@ export interface CollectionInfo {
   readonly points: number
   readonly hnsw: { readonly m: number; readonly ef_construction: number }
   readonly aliases: readonly string[]
+  /** Of a server that embeds texts. */
+  readonly embedding_model?: string
 }
 
 export type JsonValue =
@@ -29,7 +31,8 @@ export interface Payload {
 
 export interface NewPoint {
   readonly id?: string
-  readonly vector: readonly number[]
+  /** Left out where the server embeds the content. */
+  readonly vector?: readonly number[]
   readonly payload: Payload
 }
 

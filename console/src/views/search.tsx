@@ -10,13 +10,14 @@ import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
 import { isExtended } from '../state/capabilities.ts'
-import { currentCollection } from '../state/collections.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
 import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
 import { Results } from './search-results.tsx'
+import { TextQuery } from './search-text.tsx'
 
 /** So that moving the slider does not send a search for every pixel. */
 const pauseMs = 120
@@ -93,7 +94,12 @@ function Start(): JSX.Element {
   return (
     <Panel>
       <Empty icon="search" title="Choose what to search near to">
-        <p>Paste a vector or the id of a point. Or begin anywhere:</p>
+        <p>
+          {embeddingModel.value === undefined
+            ? 'Paste a vector or the id of a point.'
+            : 'Paste a vector or the id of a point, or write a text.'}{' '}
+          Or begin anywhere:
+        </p>
         <RandomPoint text="Random point" />
       </Empty>
     </Panel>
@@ -138,6 +144,18 @@ function shownParams(): Readonly<Record<string, string | undefined>> {
   }
 }
 
+const waysToSearch: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'Near a point'],
+  ['vector', 'Near a vector'],
+]
+
+/** Shorter, to be in one row. */
+const waysWithText: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'By point'],
+  ['vector', 'By vector'],
+  ['text', 'By text'],
+]
+
 function QueryPanel(props: {
   readonly query: SearchQuery
   readonly near: Near | { readonly fault: string } | undefined
@@ -150,15 +168,14 @@ function QueryPanel(props: {
       <div class="near-head">
         <Segments
           label="Search near to"
-          options={[
-            ['id', 'Near a point'],
-            ['vector', 'Near a vector'],
-          ]}
+          options={embeddingModel.value === undefined ? waysToSearch : waysWithText}
           value={query.by}
           onChange={(by) => replaceParams({ by })}
         />
       </div>
-      {query.by === 'id' ? (
+      {query.by === 'text' ? (
+        <TextQuery text={query.text} />
+      ) : query.by === 'id' ? (
         <Field label="Id of the point" fault={fault}>
           {({ id, describedBy }) => (
             <span class="with-button">

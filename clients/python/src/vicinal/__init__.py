@@ -58,7 +58,7 @@ from .points import (
 from .search_operations import Changed, FacetCount, Page
 from .snapshots import SnapshotInfo
 from .values import Attributes, AttributeValue, GeoPoint, Scalar
-from .vectors import MatrixLike, Vector, VectorLike
+from .vectors import MatrixLike, Text, Vector, VectorLike
 from .version import VERSION as __version__  # noqa: N811
 
 __all__ = [
@@ -116,6 +116,7 @@ __all__ = [
     "SnapshotInfo",
     "StorageFullError",
     "StoredPoint",
+    "Text",
     "UnauthenticatedError",
     "UnsupportedError",
     "Vector",
