@@ -69,6 +69,18 @@ const isOff: Expectation = {
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 const mebibyte = 1024 * 1024
 
+const origins: Expectation = {
+  default: [],
+  valid: {
+    'https://app.example.org': ['https://app.example.org'],
+    'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
+  },
+  invalid: Object.fromEntries(
+    ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
+      (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
+    ),
+  ),
+}
 const expectations: Readonly<Record<SettingName, Expectation>> = {
   dataDir: { default: './data', valid: { '/var/lib/x': '/var/lib/x' }, ...text },
   dimension: numbers(undefined, 1, 65_535),
@@ -108,18 +120,8 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       ]),
     ),
   },
-  corsOrigins: {
-    default: [],
-    valid: {
-      'https://app.example.org': ['https://app.example.org'],
-      'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
-    },
-    invalid: Object.fromEntries(
-      ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
-        (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
-      ),
-    ),
-  },
+  corsOrigins: origins,
+  consoleImageOrigins: origins,
   embeddingsUrl: {
     default: undefined,
     valid: Object.fromEntries(

@@ -267,6 +267,17 @@ class Settings {
     parse: origins,
   }
 
+  readonly consoleImageOrigins: Setting<readonly string[]> = {
+    env: 'CONSOLE_IMAGE_ORIGINS',
+    flag: 'console-image-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Origins, with commas between them, that the console may load images from, for points of type Image whose content is an address. Without it the console shows only images that are in the content itself (data:) and loads nothing from elsewhere. Those hosts learn which images are looked at.',
+    parse: origins,
+  }
+
   readonly embeddingsUrl: Setting<string | undefined> = {
     env: 'EMBEDDINGS_URL',
     flag: 'embeddings-url',
@@ -473,7 +484,7 @@ class Settings {
     default: 100,
     placeholder: 'ms',
     group: 'limits',
-    doc: 'Requests about points that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
+    doc: 'Searches, lists, counts, facets and changes by filter that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
     parse: integer(0, 3_600_000),
   }
 

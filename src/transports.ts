@@ -80,6 +80,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       keys: httpKeys,
       allowedHosts: config.allowedHosts,
       corsOrigins: config.corsOrigins,
+      console: { imageOrigins: config.consoleImageOrigins, grpcPort: grpc.port },
       settings: describedSettings(config, options.sources),
       host: config.httpHost,
       port: ports.http,

@@ -8,6 +8,7 @@ import { detectCapabilities } from './state/capabilities.ts'
 import { loadCollections } from './state/collections.ts'
 import { watchMetrics } from './state/metrics.ts'
 import { collectionName, route, type ViewName } from './state/route.ts'
+import { loadServiceConfig } from './state/service-config.ts'
 import { key, keyNeeded } from './state/session.ts'
 
 /** Each view is a file of its own, loaded when it is opened: the first page stays small. */
@@ -37,6 +38,7 @@ function Console(): JSX.Element {
     detectCapabilities().then(() => {
       isReady.value = true
     })
+    loadServiceConfig()
     loadCollections()
     const timer = setInterval(() => {
       if (document.visibilityState === 'visible') loadCollections()

@@ -35,7 +35,7 @@ import type { SettingInfo } from '../base/setting-info.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { Connections } from './connections.ts'
-import { addConsole, consolePath, isConsole } from './console.ts'
+import { addConsole, type ConsoleOptions, consolePath, isConsole } from './console.ts'
 import { allowOrigins } from './cors.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
@@ -57,6 +57,7 @@ export interface HttpServerOptions {
   readonly allowedHosts: readonly string[]
   /** Origins of web pages that may call this server from a browser. */
   readonly corsOrigins: readonly string[]
+  readonly console: ConsoleOptions
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
@@ -131,7 +132,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addInspection(app, options)
   addPages(app, options)
   await addDocs(app)
-  await addConsole(app)
+  await addConsole(app, options.console)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
   return {

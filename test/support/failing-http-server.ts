@@ -10,6 +10,7 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     keys: undefined,
     allowedHosts: [],
     corsOrigins: [],
+    console: { imageOrigins: [], grpcPort: 0 },
     settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,

@@ -60,3 +60,64 @@ export interface FacetCount {
   readonly value: JsonValue
   readonly count: number
 }
+
+/** How searches under a metric are answered now. */
+export interface SearchState {
+  readonly similarity: string
+  readonly plan: 'graph' | 'scan'
+  readonly ef_multiplier: number | null
+  readonly recall: number | null
+  readonly filtered: readonly { readonly matching_share: string; readonly recall: number | null }[]
+}
+
+/** The state of the index of a collection. */
+export interface CollectionStats {
+  readonly collection: string
+  readonly points: number
+  readonly dimension: number | null
+  readonly segments: number
+  readonly linked: number
+  readonly waiting: number
+  readonly tombstones: number
+  readonly settling: boolean
+  readonly memory_bytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  readonly graphs: readonly {
+    readonly similarity: string
+    readonly measured_on: 'codes' | 'vectors' | 'nothing' | null
+  }[]
+  readonly searches: readonly SearchState[]
+}
+
+export interface SlowQuery {
+  readonly time: string
+  readonly took_ms: number
+  readonly collection: string
+  readonly operation: string
+  readonly transport: 'grpc' | 'http'
+  readonly outcome: string
+  readonly queries?: number
+  readonly similarity?: string
+  readonly limit?: number
+  readonly ef?: number
+  readonly filter?: string
+  readonly plan?: string
+  readonly reason?: string
+  readonly hits?: number
+}
+
+export interface SlowQueries {
+  readonly threshold_ms: number
+  readonly queries: readonly SlowQuery[]
+}
+
+export interface Setting {
+  readonly name: string
+  readonly flag: string
+  readonly group: string
+  readonly value: string | number | boolean | null
+  readonly default: string
+  /** Null if the server does not know it. */
+  readonly source: 'default' | 'environment' | 'flag' | null
+  readonly secret: boolean
+  readonly doc: string
+}

@@ -8,6 +8,7 @@ import { vectorPreview } from './vector-text.ts'
 
 export interface QueryToShow {
   readonly url: string
+  readonly grpcPort: number
   readonly collection: string
   readonly needsKey: boolean
   readonly near: { readonly id: string } | { readonly vector: readonly number[] } | { readonly text: string }
@@ -54,6 +55,9 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       `})`,
       `if (!response.ok) throw new Error(await response.text())`,
       `const { ${query.withPayload ? 'hits' : 'results'} } = await response.json()`,
+      query.withPayload
+        ? 'for (const { id, distance, payload } of hits) console.log(id, distance, payload.content)'
+        : 'for (const id of results) console.log(id)',
     ].join('\n'),
   python: (query, text) =>
     [
@@ -65,7 +69,12 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       pythonLiterals(inner(fields(query, text), '        ')),
       `    })`,
       `response.raise_for_status()`,
-      `${query.withPayload ? 'hits' : 'ids'} = response.json()['${query.withPayload ? 'hits' : 'results'}']`,
+      ...(query.withPayload
+        ? [
+            `for hit in response.json()['hits']:`,
+            `    print(hit['id'], hit['distance'], hit['payload']['content'])`,
+          ]
+        : [`for id in response.json()['results']:`, `    print(id)`]),
     ].join('\n'),
   grpc: (query, text) =>
     [
@@ -73,7 +82,7 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       ...(query.collection === 'default' ? [] : [`  -H 'collection: ${query.collection}' \\`]),
       `  -d '{`,
       inner(grpcFields(query, text), '    ').replaceAll("'", "'\\''"),
-      `  }' ${new URL(query.url).hostname}:50051 vectordb.VectorDB/SearchPoints`,
+      `  }' ${new URL(query.url).hostname}:${query.grpcPort} vectordb.VectorDB/SearchPoints`,
     ].join('\n'),
 }
 

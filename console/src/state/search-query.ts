@@ -18,7 +18,11 @@ export interface SearchQuery {
   readonly filter: JsonObject
   /** Compare with the exact answer. */
   readonly compare: boolean
+  /** How results are shown. */
+  readonly form: ResultForm
 }
+
+export type ResultForm = 'rows' | 'cards'
 
 export const defaultLimit = 10
 export const maxLimit = 200
@@ -39,6 +43,7 @@ export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
     ef: positive(params.get('ef')),
     filter: 'filter' in filter ? filter.filter : {},
     compare: params.get('compare') === '1',
+    form: params.get('as') === 'cards' ? 'cards' : 'rows',
   }
 })
 

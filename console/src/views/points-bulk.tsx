@@ -3,11 +3,11 @@ import type { JSX } from 'preact'
 import { messageOf } from '../api/client.ts'
 import { type BulkChange, type BulkResult, changeByFilter } from '../api/points.ts'
 import type { JsonObject } from '../api/types.ts'
-import { chipsOf, isEmptyFilter, parseFilter } from '../lib/filters.ts'
+import { chipsOf, isEmptyFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
+import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribute-form.tsx'
 import { Button, Fault, Field } from '../parts/basics.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { JsonEditor } from '../parts/json-editor.tsx'
 import { report } from '../parts/toast.tsx'
 import { collectionName } from '../state/route.ts'
 
@@ -19,7 +19,7 @@ export function BulkDialog(props: {
   readonly onClose: () => void
 }): JSX.Element {
   const { kind, filter } = props
-  const setText = useSignal('')
+  const draft = useAttributeDraft()
   const unsetText = useSignal('')
   const planned = useSignal<{ readonly change: BulkChange; readonly result: BulkResult } | undefined>(
     undefined,
@@ -41,7 +41,7 @@ export function BulkDialog(props: {
   }
   const plan = (): Promise<void> =>
     attempt(async () => {
-      const change = changeOf(kind, filter, setText.value, unsetText.value)
+      const change = changeOf(kind, filter, () => attributesIn(draft), unsetText.value)
       planned.value = { change, result: await changeByFilter(collection, change, true) }
     })
   const carryOut = (): Promise<void> =>
@@ -81,16 +81,7 @@ export function BulkDialog(props: {
         </div>
         {kind === 'update' && planned.value === undefined && (
           <>
-            <div>
-              <p class="field-label">Attributes to set</p>
-              <JsonEditor
-                label="Attributes to set, as JSON"
-                text={setText.value}
-                onChange={(text) => {
-                  setText.value = text
-                }}
-              />
-            </div>
+            <AttributeForm label="Attributes to set" draft={draft} />
             <Field label="Attributes to remove" hint="Names, with commas between them.">
               {({ id, describedBy }) => (
                 <input
@@ -139,21 +130,20 @@ export function BulkDialog(props: {
 function changeOf(
   kind: 'update' | 'delete',
   filter: JsonObject,
-  setText: string,
+  readSet: () => JsonObject,
   unsetText: string,
 ): BulkChange {
   if (kind === 'delete') return { kind, filter }
-  const parsed = parseFilter(setText)
-  if ('fault' in parsed) throw new Error(`The attributes to set are not JSON: ${parsed.fault}`)
+  const set = readSet()
   const unset = unsetText
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
-  if (isEmptyFilter(parsed.filter) && unset.length === 0) throw new Error('Say what to set or remove.')
+  if (isEmptyFilter(set) && unset.length === 0) throw new Error('Say what to set or remove.')
   return {
     kind,
     filter,
-    ...(isEmptyFilter(parsed.filter) ? {} : { set: parsed.filter }),
+    ...(isEmptyFilter(set) ? {} : { set }),
     ...(unset.length === 0 ? {} : { unset }),
   }
 }

@@ -14,16 +14,19 @@ import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
+import { serviceConfig } from '../state/service-config.ts'
 import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
+import { NearPoint } from './search-near.tsx'
 import { Results } from './search-results.tsx'
 import { TextQuery } from './search-text.tsx'
 
-/** So that moving the slider does not send a search for every pixel. */
+/** Changes that follow each other faster wait for the last of them: moving the slider sends no search for every pixel. */
 const pauseMs = 120
 
 export function Search(): JSX.Element {
   const run = useMemo(() => new SearchRun(), [])
+  const changedMs = useRef(Number.NEGATIVE_INFINITY)
   const query = searchQuery.value
   const collection = currentCollection.value
   const near = nearOf(query, collection?.dimension)
@@ -32,7 +35,14 @@ export function Search(): JSX.Element {
     if (near === undefined || 'fault' in near) return
     const { metric, limit, ef, filter, compare } = query
     const input = { collection: collectionName.value, near, metric, limit, ef, filter }
-    const timer = setTimeout(() => run.run(input, compare && isExtended.value), pauseMs)
+    const search = (): unknown => run.run(input, compare && isExtended.value)
+    const isFirst = performance.now() - changedMs.current > pauseMs
+    changedMs.current = performance.now()
+    if (isFirst) {
+      search()
+      return
+    }
+    const timer = setTimeout(search, pauseMs)
     return () => clearTimeout(timer)
   }, [question])
   useEffect(() => () => run.stop(), [])
@@ -120,7 +130,7 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
   return (
     <>
       <Button
-        icon="dice"
+        icon="shuffle"
         {...(text === undefined ? { label: 'Random point' } : {})}
         disabled={collection?.dimension === undefined}
         onClick={choose}
@@ -134,13 +144,14 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
 
 /** What stays when the point that one searches near to changes. */
 function shownParams(): Readonly<Record<string, string | undefined>> {
-  const { metric, limit, ef, filter, compare } = searchQuery.value
+  const { metric, limit, ef, filter, compare, form } = searchQuery.value
   return {
     metric,
     limit: String(limit),
     ef: ef === undefined ? undefined : String(ef),
     filter: isEmpty(filter) ? undefined : JSON.stringify(filter),
     compare: compare ? '1' : undefined,
+    as: form === 'rows' ? undefined : form,
   }
 }
 
@@ -173,6 +184,7 @@ function QueryPanel(props: {
           onChange={(by) => replaceParams({ by })}
         />
       </div>
+      {query.by === 'id' && near !== undefined && 'id' in near && <NearPoint id={near.id} />}
       {query.by === 'text' ? (
         <TextQuery text={query.text} />
       ) : query.by === 'id' ? (
@@ -279,6 +291,7 @@ function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: N
     ...query,
     near,
     url: apiRoot.href.replace(/\/$/, ''),
+    grpcPort: serviceConfig.value.grpcPort,
     collection: collectionName.value,
     needsKey: key.value !== undefined,
     withPayload: isExtended.value,
