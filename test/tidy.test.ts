@@ -42,9 +42,10 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'filter/report': ['shared', 'filter/ways.ts', 'filter/run'],
   'filter/evaluate': ['shared', 'filter/options.ts'],
+  'filter/start': ['shared', 'filter/evaluate', 'filter/options.ts'],
   'filter/main.ts': [
     ...['shared', 'index/contenders', 'filter/ways.ts', 'filter/options.ts'],
-    ...['filter/run', 'filter/report', 'filter/evaluate'],
+    ...['filter/run', 'filter/report', 'filter/evaluate', 'filter/start'],
   ],
   'service/load': ['shared'],
   'service/targets': ['shared', 'service/load'],

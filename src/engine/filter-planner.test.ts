@@ -66,6 +66,8 @@ describe('the plan of a search with a filter', () => {
     assert.equal(planner.plan(queryOf(0.5), measured).codeScan, 'after', 'a walk that is given up')
     assert.equal(planner.plan(queryOf(0.5), { ...measured, isForScans: true }).codeScan, 'instead')
     assert.equal(planner.plan(queryOf(0.002, { isExact: true }), measured).route, undefined)
+    assert.notEqual(planner.plan(queryOf(0.5, { ef: 4096 }), measured).codeScan, undefined)
+    assert.equal(planner.plan(queryOf(0.5, { ef: 4097 }), measured).route, undefined, 'so many do not fit')
     const onRows = { ...measured, measure: measureOf('Manhattan', layout) }
     assert.equal(planner.plan(queryOf(0.000_5), onRows).route, undefined, 'there are no codes of the metric')
   })

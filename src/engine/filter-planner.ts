@@ -135,7 +135,8 @@ export class FilterPlanner {
   #cheaperScan({ metric, ef, matching: { count } }: FilteredQuery, route: RouteInForce): Scan {
     const rowCost = this.#rowCost(metric)
     const rows: Scan = { isByCodes: false, cost: count * rowCost }
-    if (route.scanRecall === undefined || !isOnCodes(route.measure)) return rows
+    // The pool of a scan by codes has no room for more results.
+    if (ef > efMax || route.scanRecall === undefined || !isOnCodes(route.measure)) return rows
     const cost = count * this.#costOf(codeKey(route), codeMicroseconds) + Math.min(count, ef) * rowCost
     return rows.cost <= exactnessFactor * cost ? rows : { isByCodes: true, cost }
   }
