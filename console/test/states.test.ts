@@ -96,7 +96,7 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     const page = await console.open('#/collections')
     await page.getByRole('row', { name: /default/ }).waitFor()
     await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve)))
-    const stopServer = (): Promise<void> =>
+    const stopServer = (): Promise<unknown> =>
       page
         .context()
         .route(`${console.service.httpUrl}/collections**`, (route) => route.abort('connectionrefused'))
