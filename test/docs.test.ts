@@ -123,6 +123,21 @@ describe('docs', () => {
     )
   })
 
+  it('translate filters of other databases into filters that the service takes', async () => {
+    const [, section] = /^## Filters side by side$(.*?)^## /ms.exec(text('docs/coming-from.md'))!
+    const filters = [...section!.matchAll(/`([^`]+)` *\|$/gm)].map(([, filter]) => JSON.parse(filter!))
+    assert.ok(filters.length > 10)
+    await using service = await startTestService()
+    for (const filter of filters) {
+      const response = await fetch(`${service.httpUrl}/points/count`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ filter }),
+      })
+      assert.equal(await response.text(), '{"count":0}', JSON.stringify(filter))
+    }
+  })
+
   it('link to what is there', () => {
     const links = found(linkPattern)
     assert.ok(links.length > 0)
