@@ -180,7 +180,7 @@ for (const page of runPages) {
 /** Links within the repository. */
 const linkPattern = /\]\((?!https?:|mailto:)([^)\s]+)\)/g
 
-/** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
+/** In capitals with an underscore, but neither a setting nor a gRPC code: of the command line, the recipes and gRPC of Java. */
 const othersInCapitals = [
   'VICINAL_API_KEY',
   'VICINAL_COLLECTION',
@@ -190,6 +190,7 @@ const othersInCapitals = [
   'OPENAI_BASE_URL',
   'OPENAI_API_KEY',
   'OPENAI_MODEL',
+  'ASCII_STRING_MARSHALLER',
 ]
 
 /** What examples import, as this checkout has it. */
