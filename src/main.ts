@@ -7,7 +7,16 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
-import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
+import {
+  type Config,
+  effectiveSettings,
+  embeddingEndpoint,
+  isHttpOpen,
+  type SettingSources,
+} from './config.ts'
+import { Embedder } from './embeddings/embedder.ts'
+import { embeddingCounters, registerEmbeddings } from './embeddings/embedding-metrics.ts'
+import { outageLog } from './embeddings/outage-log.ts'
 import { CollectionSet } from './engine/collection-set.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
@@ -49,12 +58,16 @@ export interface Address {
 /**
  * The composition root: constructs the parts and joins them.
  *
- * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
- *   or when a port cannot be had
+ * @throws before anything listens: the data directory is in use, damaged or of another dimension or format; the
+ *   settings do not belong together; or when a port cannot be had
  */
-export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
+export async function startService(
+  config: Config,
+  options: { readonly logger?: Logger; readonly sources?: SettingSources } = {},
+): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
+  embeddingEndpoint(config)
   logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []
   const close = async (): Promise<void> => {
@@ -62,7 +75,7 @@ export async function startService(config: Config, options: { logger?: Logger } 
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble(config, logger, closers, close)
+    return await assemble({ config, logger, sources: options.sources }, closers, close)
   } catch (error) {
     await close()
     throw error
@@ -146,8 +159,7 @@ function indexDirectory({ dataDir }: Config): string {
 }
 
 async function assemble(
-  config: Config,
-  logger: Logger,
+  { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
   closers: Closer[],
   close: () => Promise<void>,
 ): Promise<Service> {
@@ -160,6 +172,7 @@ async function assemble(
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
+    maxIdempotencyBytes: config.maxIdempotencyBytes,
     logger,
     onCommit: (seconds) => metrics?.commit(seconds),
     onWritesBlocked: (reason) => {
@@ -200,13 +213,16 @@ async function assemble(
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   const parts = {
     config,
+    sources,
     collections,
     metrics,
     logger,
     keys,
     isReady,
     writesBlocked: () => writesBlocked,
+    embeddings: createEmbedder(config, metrics, logger),
   }
+  closers.push(async () => parts.embeddings?.close())
   registerSystem(parts, engine.kernelVariant)
   const transports = await openTransports(parts, closers)
   const { ports } = transports
@@ -245,6 +261,31 @@ async function assemble(
   }
 }
 
+/** Undefined unless EMBEDDINGS_URL is set. Asks the endpoint for nothing: it may be started later. */
+function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger): Embedder | undefined {
+  const endpoint = embeddingEndpoint(config)
+  if (endpoint === undefined) return undefined
+  const { host } = new URL(endpoint.url)
+  const counters = embeddingCounters(metrics)
+  const noteOutcome = outageLog(logger, host)
+  const embedder = new Embedder({
+    ...endpoint,
+    onTexts: counters.onTexts,
+    onRequest(outcome, seconds) {
+      counters.onRequest(outcome, seconds)
+      noteOutcome(outcome)
+    },
+    timeoutMs: config.embeddingsTimeoutMs,
+    batchSize: config.embeddingsBatchSize,
+    maxRequests: config.embeddingsMaxRequests,
+    maxTexts: config.embeddingsMaxTexts,
+    maxTextBytes: config.embeddingsMaxTextBytes,
+    cacheBytes: config.embeddingsCacheBytes,
+  })
+  registerEmbeddings(metrics, embedder, host)
+  return embedder
+}
+
 /** The parts that exist once the points of the default collection are in memory. */
 interface Loaded {
   readonly main: Collection
@@ -253,6 +294,7 @@ interface Loaded {
 
 interface TransportParts {
   readonly config: Config
+  readonly sources: SettingSources | undefined
   /** @throws DatabaseError `not_ready` */
   readonly collections: () => Loaded
   readonly metrics: ServiceMetrics
@@ -260,11 +302,12 @@ interface TransportParts {
   readonly keys: ServiceKeys
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  readonly embeddings: Embedder | undefined
 }
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, collections } = parts
+  const { config, collections, embeddings } = parts
   const context: ApiContext = {
     get database() {
       return collections().main
@@ -273,6 +316,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
       return collections().set
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+    embeddings,
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
   // Their libraries take a good part of a start to load: points are loaded meanwhile.

@@ -10,6 +10,7 @@ import { removedSettings } from '../src/cli/removed-settings.ts'
 import { settings } from '../src/config.ts'
 import { formatVersion } from '../src/storage/key-layout.ts'
 import { snapshotVersion } from '../src/storage/snapshot-format.ts'
+import { ModelServer, withoutModel } from './support/model-server.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -148,22 +149,31 @@ describe('docs', () => {
   })
 })
 
+const withoutCurl = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed'
+
 /** Their examples are run. Those in Python are run by the tests of clients/python. */
 const runPages = [
   'README.md',
   'docs/api.md',
   'docs/coming-from.md',
+  'docs/embeddings.md',
   ...globSync('docs/{clients,recipes}/*.md', { cwd: root }).filter((page) => !page.includes('python')),
 ]
 for (const page of runPages) {
-  describe(page, { skip: spawnSync('curl', ['--version']).error && 'curl is not installed' }, () => {
+  const skip = withoutCurl || (page === 'docs/embeddings.md' && withoutModel)
+  describe(page, { skip }, () => {
+    let model: ModelServer | undefined
     let service: TestService
     /** Ids as the page shows them, and as this run got them. */
     const ids = new Map<string, string>()
     before(async () => {
-      service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
+      if (page === 'docs/embeddings.md') model = await ModelServer.start('sk-of-the-model')
+      service = await startTestService({ GRPC_ROOT_PASSWORD: '', ...model?.settings })
     })
-    after(() => service[Symbol.asyncDispose]())
+    after(async () => {
+      await service?.[Symbol.asyncDispose]()
+      await model?.[Symbol.asyncDispose]()
+    })
 
     const examples = examplesOf(text(page))
     it('has examples', () => assert.ok(examples.length > 0))

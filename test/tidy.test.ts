@@ -10,17 +10,18 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   base: [],
   kernels: ['base'],
   index: ['base', 'kernels'],
-  attributes: ['base'],
+  attributes: ['base', 'kernels'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
-  api: ['base', 'engine'],
+  embeddings: ['base'],
+  api: ['base', 'engine', 'embeddings'],
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'api', 'transports.ts'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'embeddings', 'api', 'transports.ts'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 
@@ -41,9 +42,10 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'filter/report': ['shared', 'filter/ways.ts', 'filter/run'],
   'filter/evaluate': ['shared', 'filter/options.ts'],
+  'filter/start': ['shared', 'filter/evaluate', 'filter/options.ts'],
   'filter/main.ts': [
     ...['shared', 'index/contenders', 'filter/ways.ts', 'filter/options.ts'],
-    ...['filter/run', 'filter/report', 'filter/evaluate'],
+    ...['filter/run', 'filter/report', 'filter/evaluate', 'filter/start'],
   ],
   'service/load': ['shared'],
   'service/targets': ['shared', 'service/load'],
@@ -58,6 +60,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['api', 'engine'],
+  ['api', 'embeddings'],
 ]
 
 const sources = globSync('src/**/*.ts', { cwd: root }).filter(

@@ -1,8 +1,9 @@
 import { DatabaseError } from '../base/errors.ts'
+import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
-import type { Database, Snapshot } from '../engine/database.ts'
+import type { CollectionStats, Database, Snapshot } from '../engine/database.ts'
 
-export type { Collections, Database, Lease, Snapshot }
+export type { CollectionStats, Collections, Database, Lease, Snapshot }
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
@@ -16,6 +17,8 @@ export interface ApiContext {
   readonly database: Database
   readonly collections: Collections
   readonly limits: Limits
+  /** Undefined unless EMBEDDINGS_URL is set. */
+  readonly embeddings?: Embeddings | undefined
 }
 
 /** A transport's own names for fields that the two spell differently, so that a message names what the caller sent. */

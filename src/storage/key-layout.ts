@@ -29,7 +29,8 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
  *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
  *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
- *                               4: keyed requests with outcomes) | crc of all before
+ *                               4: keyed requests with outcomes) | with the last flag: bytes of outcomes f64 |
+ *                               crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
  *              2 + number    ->  a keyed request: see request-record.ts
  *              2^31 + first 31 bits of a key's hash
@@ -201,7 +202,11 @@ export interface Meta {
 export interface RequestQueue {
   readonly first: number
   readonly count: number
+  /** What their outcomes take on disk: see `outcomeBytesOf`. */
+  readonly outcomeBytes: number
 }
+
+export const emptyQueue: RequestQueue = { first: 0, count: 0, outcomeBytes: 0 }
 
 export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
 
@@ -209,10 +214,8 @@ export function encodeMeta(meta: Meta): Buffer {
   const { dimension, sequence, slotCount, pointCount } = meta
   const version = versionOf(meta)
   const isExtended = version === extendedFormatVersion
-  const keyedRequests = meta.keyedRequests ?? (isExtended ? { first: 0, count: 0 } : undefined)
-  const value = Buffer.alloc(
-    isExtended ? extendedMetaBytes : keyedRequests === undefined ? metaBytes : keyedMetaBytes,
-  )
+  const keyedRequests = meta.keyedRequests ?? (isExtended ? emptyQueue : undefined)
+  const value = Buffer.alloc(lengthOf(meta, version))
   value.writeUInt32LE(version, 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
@@ -223,6 +226,7 @@ export function encodeMeta(meta: Meta): Buffer {
     value.writeUInt32LE(keyedRequests.count, 36)
   }
   if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
+  if (meta.hasOutcomes === true) value.writeDoubleLE(keyedRequests!.outcomeBytes, outcomeBytesAt)
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
@@ -233,6 +237,11 @@ function versionOf({ keyedRequests, hasCollections, hasExtendedRecords, hasOutco
   if (hasExtendedRecords === true || hasOutcomes === true) return extendedFormatVersion
   if (hasCollections === true) return collectionsFormatVersion
   return keyedRequests === undefined ? formatVersion : keyedFormatVersion
+}
+
+function lengthOf({ keyedRequests, hasOutcomes }: Meta, version: number): number {
+  if (version === extendedFormatVersion) return hasOutcomes === true ? outcomesMetaBytes : extendedMetaBytes
+  return keyedRequests === undefined ? metaBytes : keyedMetaBytes
 }
 
 const metaFlags = { hasCollections: 1, hasExtendedRecords: 2, hasOutcomes: 4 } as const
@@ -255,13 +264,15 @@ const metaBytes = 36
 const keyedMetaBytes: number = metaBytes + 8
 const flagsAt = 40
 const extendedMetaBytes: number = keyedMetaBytes + 4
+const outcomeBytesAt = 44
+const outcomesMetaBytes: number = extendedMetaBytes + 8
 
 /** By format version: the lengths of a meta record, which tells whether it has keyed requests. */
 const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
   [formatVersion, [metaBytes]],
   [keyedFormatVersion, [keyedMetaBytes]],
   [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
-  [extendedFormatVersion, [extendedMetaBytes]],
+  [extendedFormatVersion, [extendedMetaBytes, outcomesMetaBytes]],
 ])
 
 /** Keys of the table `meta`. */
@@ -302,12 +313,15 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
     return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
   const isKeyed = value.length >= keyedMetaBytes
+  const outcomeBytes = value.length >= outcomesMetaBytes ? value.readDoubleLE(outcomeBytesAt) : 0
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
     slotCount: value.readDoubleLE(16),
     pointCount: value.readDoubleLE(24),
-    keyedRequests: isKeyed ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36) } : undefined,
+    keyedRequests: isKeyed
+      ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36), outcomeBytes }
+      : undefined,
     ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
     ...(version === extendedFormatVersion ? fromFlags(value.readUInt32LE(flagsAt)) : {}),
   }

@@ -10,6 +10,8 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     keys: undefined,
     allowedHosts: [],
     corsOrigins: [],
+    console: { imageOrigins: [], grpcPort: 0 },
+    settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
   })

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidArgumentError
+from .values import Json
 
 Vector: TypeAlias = NDArray[np.float32]
 """A stored vector: exactly the components that the service keeps."""
@@ -18,6 +20,20 @@ VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
 
 MatrixLike: TypeAlias = NDArray[Any] | Sequence[VectorLike]
 """Vectors of one length, one a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in place of a vector, for a service with embeddings: it embeds the text."""
+
+    value: str
+
+
+def json_of_vector(vector: VectorLike | Text | None) -> dict[str, Json]:
+    """Return the field that the service reads as a vector, or as a text to embed; none for None."""
+    if vector is None:
+        return {}
+    return {"text": vector.value} if isinstance(vector, Text) else {"vector": vector_of(vector)}
 
 
 def vector_of(values: VectorLike, name: str = "vector") -> Vector:

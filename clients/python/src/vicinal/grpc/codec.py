@@ -20,7 +20,7 @@ from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint
 from ..values import Attributes
-from ..vectors import VectorLike
+from ..vectors import Text, VectorLike
 from .batches import batch_message, read_ids
 from .messages import (
     collection_settings,
@@ -33,7 +33,7 @@ from .messages import (
     read_name_map,
     read_point,
     read_result,
-    vector,
+    vector_field,
     when_message,
 )
 from .values import attributes, filter_message, microseconds, point_id, read_point_id, read_value
@@ -135,7 +135,8 @@ def _put(operation: points.Put) -> GrpcCall[points.PutResult]:
         operation.content, operation.content_type, operation.attributes, operation.expires_at, operation.ttl
     )
     when = b"" if operation.when is None else message(4, when_message(operation.when))
-    body = message(1, point_id(operation.id)) + message(2, vector(operation.vector)) + message(3, stored) + when
+    target = message(1, point_id(operation.id))
+    body = target + vector_field(2, 5, operation.vector) + message(3, stored) + when
     return _at("PutPoint", operation.place, body, read)
 
 
@@ -308,7 +309,7 @@ def _patch_message(
     *,
     content: str | None = None,
     content_type: ContentType | None = None,
-    vector_values: VectorLike | None = None,
+    vector_values: VectorLike | Text | None = None,
 ) -> bytes:
     # Protobuf has no null: what becomes absent is named.
     removed = [*(unset or ()), *(path for path, value in (set or {}).items() if value is None)]
@@ -323,7 +324,7 @@ def _patch_message(
             text(3, content) if content is not None else b"",
             unsigned(4, ["Image", "Text"].index(content_type)) if content_type is not None else b"",
             signed(5, microseconds(expires_at)) if isinstance(expires_at, datetime) else b"",
-            message(6, vector(vector_values)) if vector_values is not None else b"",
+            vector_field(6, 7, vector_values),
         )
     )
 
