@@ -144,7 +144,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   embeddingsApiKey: { default: undefined, ...key },
   embeddingsBatchSize: numbers(32, 1, 2048),
   embeddingsMaxRequests: numbers(4, 1, 256),
-  embeddingsTimeoutMs: numbers(30_000, 100, 300_000),
+  embeddingsTimeoutMs: numbers(60_000, 100, 300_000),
   embeddingsMaxTexts: numbers(10_000, 1, 1_000_000),
   embeddingsMaxTextBytes: sizes(65_536, 1, 16 * mebibyte),
   embeddingsCacheBytes: sizes(64 * mebibyte, 0, 64 * 1024 * mebibyte),

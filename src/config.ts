@@ -335,7 +335,7 @@ class Settings {
   readonly embeddingsTimeoutMs: Setting<number> = {
     env: 'EMBEDDINGS_TIMEOUT_MS',
     flag: 'embeddings-timeout-ms',
-    default: 30_000,
+    default: 60_000,
     placeholder: 'ms',
     group: 'embeddings',
     doc: 'Time the endpoint has for the texts of one request, retries included.',
@@ -484,7 +484,7 @@ class Settings {
     default: 100,
     placeholder: 'ms',
     group: 'limits',
-    doc: 'Requests about points that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
+    doc: 'Searches, lists, counts, facets and changes by filter that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
     parse: integer(0, 3_600_000),
   }
 

@@ -16,6 +16,7 @@ import {
 } from './config.ts'
 import { Embedder } from './embeddings/embedder.ts'
 import { embeddingCounters, registerEmbeddings } from './embeddings/embedding-metrics.ts'
+import { outageLog } from './embeddings/outage-log.ts'
 import { CollectionSet } from './engine/collection-set.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
@@ -219,7 +220,7 @@ async function assemble(
     keys,
     isReady,
     writesBlocked: () => writesBlocked,
-    embeddings: createEmbedder(config, metrics),
+    embeddings: createEmbedder(config, metrics, logger),
   }
   closers.push(async () => parts.embeddings?.close())
   registerSystem(parts, engine.kernelVariant)
@@ -261,12 +262,19 @@ async function assemble(
 }
 
 /** Undefined unless EMBEDDINGS_URL is set. Asks the endpoint for nothing: it may be started later. */
-function createEmbedder(config: Config, metrics: ServiceMetrics): Embedder | undefined {
+function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger): Embedder | undefined {
   const endpoint = embeddingEndpoint(config)
   if (endpoint === undefined) return undefined
+  const { host } = new URL(endpoint.url)
+  const counters = embeddingCounters(metrics)
+  const noteOutcome = outageLog(logger, host)
   const embedder = new Embedder({
     ...endpoint,
-    ...embeddingCounters(metrics),
+    onTexts: counters.onTexts,
+    onRequest(outcome, seconds) {
+      counters.onRequest(outcome, seconds)
+      noteOutcome(outcome)
+    },
     timeoutMs: config.embeddingsTimeoutMs,
     batchSize: config.embeddingsBatchSize,
     maxRequests: config.embeddingsMaxRequests,
@@ -274,7 +282,7 @@ function createEmbedder(config: Config, metrics: ServiceMetrics): Embedder | und
     maxTextBytes: config.embeddingsMaxTextBytes,
     cacheBytes: config.embeddingsCacheBytes,
   })
-  registerEmbeddings(metrics, embedder, new URL(endpoint.url).host)
+  registerEmbeddings(metrics, embedder, host)
   return embedder
 }
 

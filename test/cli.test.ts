@@ -626,7 +626,7 @@ describe('vicinal query, get and delete', () => {
     await using desk = await Desk.open()
     await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'x' } })
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
-      [['query'], 2, /give the query as one of --vector, --vector-file and --like/],
+      [['query'], 2, /give the query as one of --vector, --vector-file, --like and --text/],
       [['query', '--vector', '[1'], 2, /--vector is no vector like \[1, 2, 3\] or 1,2,3: /],
       [
         ['query', '--vector', '["1"]'],

@@ -94,9 +94,14 @@ describe('slow requests', () => {
     assert.deepEqual(facts.get('CountPoints'), count)
     const list = { ...shared, operation: 'ListPoints', outcome: 'invalid_argument', limit: 0 }
     assert.deepEqual(facts.get('ListPoints'), list)
-    assert.ok(facts.has('InsertVectorsBatch'))
+    assert.ok(!facts.has('InsertVectorsBatch'), 'it is no query')
     const text = JSON.stringify(queries)
     for (const hidden of ['0.125', 'a secret']) assert.ok(!text.includes(hidden), hidden)
+    const typed = await http.collection('alias').slowQueries()
+    assert.equal(typed.thresholdMs, 0)
+    assert.ok(typed.queries.every(({ time, tookMs }) => time.getTime() <= Date.now() && tookMs >= 0))
+    const all = await http.slowQueries()
+    assert.deepEqual(all.queries.find(({ operation }) => operation === 'SearchPoints')?.metric, 'Euclidean')
     const ofAlias = await json<SlowAnswer>(service, '/collections/alias/slow-queries')
     assert.deepEqual(ofAlias.queries.map(({ operation }) => operation).sort(), ['CountPoints', 'ListPoints'])
     assert.equal((await fetch(`${service.httpUrl}/collections/missing/slow-queries`)).status, 404)
@@ -191,6 +196,16 @@ describe('the state of a collection', () => {
     )
     assert.deepEqual((searches[0]!.filtered as readonly object[])[0], { matching_share: '0-0.1', recall: 1 })
     assert.deepEqual(Object.keys(memory_bytes), ['index', 'ids', 'attributes'])
+    const typed = await client.collection('alias').stats()
+    assert.deepEqual(
+      [typed.collection, typed.linked, typed.isSettling],
+      ['named', figures.linked, figures.settling],
+    )
+    assert.deepEqual(typed.graphs[0], { metric: 'Euclidean', measuredOn: undefined })
+    assert.deepEqual(
+      [typed.searches[0]!.efMultiplier, typed.searches[0]!.filtered[0]],
+      [undefined, { matchingShare: '0-0.1', recall: 1 }],
+    )
     const empty = await json<Stats>(service, '/stats')
     assert.deepEqual([empty.collection, empty.points, empty.dimension], ['default', 0, null])
     assert.equal((await fetch(`${service.httpUrl}/collections/missing/stats`)).status, 404)
@@ -244,5 +259,8 @@ describe('the settings in force', () => {
     const { settings } = JSON.parse(text) as SettingAnswer
     const key = settings.find(({ name }) => name === 'HTTP_API_KEY')!
     assert.deepEqual([key.value, key.secret], ['********', true])
+    const client = createHttpClient({ baseUrl: service.httpUrl, apiKey: 'a-key-for-http' })
+    const [first] = await client.settings()
+    assert.deepEqual([first!.name, first!.isSecret, first!.source], ['DATA_DIR', false, undefined])
   })
 })

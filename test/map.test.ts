@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Metric, metrics } from '../src/base/point.ts'
+import { createHttpClient } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
 import type { MapQuery, MapRow, PointMap } from '../src/engine/database.ts'
@@ -328,5 +329,23 @@ describe('GET /map', () => {
       text,
       /vicinal_requests_total\{operation="MapPoints",transport="http",outcome="cancelled"\} 1/,
     )
+  })
+
+  it('is an operation of the client', async () => {
+    await using service = await startTestService()
+    const client = createHttpClient({ baseUrl: service.httpUrl, retries: 0 }).collection('named')
+    await client.collections.put('named')
+    await fill(service, '/collections/named', 5)
+    const query = { limit: 3, metric: 'Euclidean', k: 1, seed: 7, filter: { n: { $gte: 1 } } } as const
+    const map = await client.map({ ...query, attributes: ['n'], content: 7 })
+    const { points, ...rest } = map
+    assert.deepEqual(rest, { metric: 'Euclidean', seed: 7, k: 1, matching: 4 })
+    assert.equal(points.length, 3)
+    for (const { neighbours, distances, contentType, content, attributes } of points) {
+      const other = points[neighbours[0]!]!.attributes!.n as number
+      assert.equal(distances[0], Math.abs((attributes!.n as number) - other))
+      assert.deepEqual([contentType, content], ['Text', 'content'])
+    }
+    await assert.rejects(client.map({ k: 99 }), { reason: 'invalid_argument' })
   })
 })

@@ -46,7 +46,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
   let hasFilters: boolean
 
   before(async () => {
-    console = await startConsole()
+    console = await startConsole({ SLOW_QUERY_MS: '0' })
     id = (await storeGlosses(console.service, glosses(40)))[0]!
     const answer = await fetch(`${console.service.httpUrl}/points/count`, {
       method: 'POST',
@@ -63,7 +63,14 @@ describe('the pages of the console', { skip: missingChromium }, () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`have no fault that axe-core finds, in ${colorScheme} colours`, async () => {
       const opened: readonly Opened[] = [
-        ['#/', async (page) => page.getByText('Everything is in order.').waitFor()],
+        [
+          '#/',
+          async (page) => {
+            await page.getByText('Everything is in order.').waitFor()
+            await page.locator('.recall-table').waitFor()
+            await page.locator('.slow-table').waitFor()
+          },
+        ],
         [`#/search?id=${id}`, async (page) => page.locator('.result').first().waitFor()],
         [
           `#/search?id=${id}&as=cards&compare=1&filter={"$content_type":"Text"}`,
@@ -97,7 +104,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
         ['#/collections', async (page) => page.getByRole('button', { name: 'Create collection' }).click()],
         ['#/snapshots', async (page) => page.locator('.snapshot-list').waitFor()],
         ...(hasFilters ? withFilters : []),
-        ['#/settings', async (page) => page.getByText('Running since').waitFor()],
+        ['#/settings', async (page) => page.locator('.settings').first().waitFor()],
       ]
       for (const [hash, ready] of opened) {
         const page = await console.open(hash, { colorScheme })

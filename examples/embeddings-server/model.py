@@ -29,42 +29,53 @@ class Model:
         self._weights: dict[str, Array] = load_file(directory / "model.safetensors")
         sentences = json.loads((directory / "sentence_bert_config.json").read_text())
         self._tokenizer = Tokenizer.from_file(str(directory / "tokenizer.json"))
-        self._tokenizer.no_padding()
+        self._tokenizer.enable_padding()
         self._tokenizer.enable_truncation(sentences["max_seq_length"])
 
     def embed(self, texts: list[str]) -> tuple[Array, int]:
         """The embedding of each text, and how many tokens they have together."""
-        encodings = self._tokenizer.encode_batch(texts)
-        # Without padding: one text after the other, as this is an example and not a benchmark.
-        vectors = [self._embed_tokens(np.array(encoding.ids)) for encoding in encodings]
-        return np.stack(vectors), sum(len(encoding.ids) for encoding in encodings)
+        parts = [self._tokenizer.encode_batch(texts[first : first + 32]) for first in range(0, len(texts), 32)]
+        vectors = [
+            self._embed_tokens(
+                np.array([encoding.ids for encoding in part]),
+                np.array([encoding.attention_mask for encoding in part], dtype=np.float32)[:, :, None],
+            )
+            for part in parts
+        ]
+        tokens = sum(sum(encoding.attention_mask) for part in parts for encoding in part)
+        return np.concatenate(vectors), tokens
 
-    def _embed_tokens(self, tokens: NDArray[np.int64]) -> Array:
+    def _embed_tokens(self, tokens: NDArray[np.int64], mask: Array) -> Array:
+        """The tokens of several texts; mask is 0 for those that only fill a shorter text up."""
         weights = self._weights
         hidden = (
             weights["embeddings.word_embeddings.weight"][tokens]
-            + weights["embeddings.position_embeddings.weight"][: len(tokens)]
+            + weights["embeddings.position_embeddings.weight"][: tokens.shape[1]]
             + weights["embeddings.token_type_embeddings.weight"][0]
         )
         hidden = self._normalize(hidden, "embeddings.LayerNorm")
         for layer in range(self._layers):
             at = f"encoder.layer.{layer}"
-            attended = self._dense(self._attend(hidden, f"{at}.attention.self"), f"{at}.attention.output.dense")
+            attended = self._dense(self._attend(hidden, mask, f"{at}.attention.self"), f"{at}.attention.output.dense")
             hidden = self._normalize(hidden + attended, f"{at}.attention.output.LayerNorm")
             widened = gelu(self._dense(hidden, f"{at}.intermediate.dense"))
             hidden = self._normalize(hidden + self._dense(widened, f"{at}.output.dense"), f"{at}.output.LayerNorm")
-        mean = hidden.mean(axis=0)
-        return (mean / np.linalg.norm(mean)).astype(np.float32)
+        mean = (hidden * mask).sum(axis=1) / mask.sum(axis=1)
+        embeddings: Array = mean / np.linalg.norm(mean, axis=1, keepdims=True)
+        return embeddings
 
-    def _attend(self, hidden: Array, name: str) -> Array:
+    def _attend(self, hidden: Array, mask: Array, name: str) -> Array:
         query, key, value = (self._by_head(hidden, f"{name}.{part}") for part in ("query", "key", "value"))
-        scores = query @ key.transpose(0, 2, 1) / np.sqrt(query.shape[-1], dtype=np.float32)
+        scores = query @ key.transpose(0, 1, 3, 2) / np.sqrt(query.shape[-1], dtype=np.float32)
+        scores += (mask.transpose(0, 2, 1)[:, None] - 1) * np.float32(1e9)
         weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
         weights /= weights.sum(axis=-1, keepdims=True)
-        return (weights @ value).transpose(1, 0, 2).reshape(hidden.shape)
+        attended: Array = (weights @ value).transpose(0, 2, 1, 3).reshape(hidden.shape)
+        return attended
 
     def _by_head(self, hidden: Array, name: str) -> Array:
-        return self._dense(hidden, name).reshape(len(hidden), self._heads, -1).transpose(1, 0, 2)
+        texts, tokens, _ = hidden.shape
+        return self._dense(hidden, name).reshape(texts, tokens, self._heads, -1).transpose(0, 2, 1, 3)
 
     def _dense(self, hidden: Array, name: str) -> Array:
         return hidden @ self._weights[f"{name}.weight"].T + self._weights[f"{name}.bias"]
@@ -72,7 +83,8 @@ class Model:
     def _normalize(self, hidden: Array, name: str) -> Array:
         centred = hidden - hidden.mean(axis=-1, keepdims=True)
         scale = np.sqrt((centred**2).mean(axis=-1, keepdims=True) + self._epsilon)
-        return centred / scale * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        normalized: Array = centred / scale * self._weights[f"{name}.weight"] + self._weights[f"{name}.bias"]
+        return normalized
 
 
 def model_directory() -> Path:
@@ -92,4 +104,5 @@ def gelu(values: Array) -> Array:
     for factor in factors:
         polynomial = (polynomial + np.float32(factor)) * t
     error_function = np.sign(values) * (1 - polynomial * np.exp(-x * x))
-    return (values * 0.5 * (1 + error_function)).astype(np.float32)
+    activated: Array = (values * 0.5 * (1 + error_function)).astype(np.float32)
+    return activated

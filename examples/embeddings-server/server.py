@@ -1,7 +1,7 @@
 """A small embedding server that speaks the interface of OpenAI: POST /v1/embeddings.
 
-It serves all-MiniLM-L6-v2 (384 dimensions, English) on the CPU, without PyTorch. It is for trying out and for tests; for
-production there are Ollama, vLLM, llama.cpp, Text Embeddings Inference and services like OpenAI's.
+It serves all-MiniLM-L6-v2 (384 dimensions, English) on the CPU, without PyTorch. It is for trying out and for tests;
+for production there are Ollama, vLLM, llama.cpp, Text Embeddings Inference and services like OpenAI's.
 
     pip install --no-deps -r requirements.txt
     python server.py --port 8080
@@ -17,7 +17,11 @@ from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+# Requests run beside each other, each on one core: threads of the library that share one are slower on a busy machine.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
 import numpy as np
+
 from model import Model
 
 MAX_BODY_BYTES = 16 * 1024 * 1024
@@ -33,17 +37,21 @@ class Refusal(Exception):
 
 
 class EmbeddingServer(ThreadingHTTPServer):
+    """Listens on this machine alone."""
+
     daemon_threads = True
 
     def __init__(self, port: int, api_key: str | None) -> None:
         super().__init__(("127.0.0.1", port), Handler)
         self.api_key = api_key
         self.model = Model()
-        # One request uses all cores that NumPy takes; more at once would only be slower.
-        self.turn = threading.Lock()
+        # Each takes a core.
+        self.turns = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 class Handler(BaseHTTPRequestHandler):
+    """Answers the requests of one connection."""
+
     protocol_version = "HTTP/1.1"
     server: EmbeddingServer
 
@@ -68,11 +76,10 @@ class Handler(BaseHTTPRequestHandler):
 
     def _embed(self, body: bytes) -> dict[str, Any]:
         texts, encode = read_request(body, self.server.model.name)
-        with self.server.turn:
+        with self.server.turns:
             vectors, tokens = self.server.model.embed(texts)
         data = [
-            {"object": "embedding", "index": index, "embedding": encode(vector)}
-            for index, vector in enumerate(vectors)
+            {"object": "embedding", "index": index, "embedding": encode(vector)} for index, vector in enumerate(vectors)
         ]
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return {"object": "list", "data": data, "model": self.server.model.name, "usage": usage}
@@ -126,6 +133,7 @@ def read_request(body: bytes, name: str) -> tuple[list[str], Any]:
 
 
 def main() -> None:
+    """Serves until it is interrupted."""
     parser = argparse.ArgumentParser(description="Embeds texts with all-MiniLM-L6-v2.")
     parser.add_argument("--port", type=int, default=8080, help="0 takes a free one (default: 8080)")
     port = parser.parse_args().port

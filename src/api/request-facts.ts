@@ -16,6 +16,14 @@ export function requestFacts({ database }: ApiContext, input: unknown, output: u
   }
 }
 
+/**
+ * Whether slow requests of an operation are kept: those that look for points. An insert waits for the disk, and a large one
+ * takes long because it is large; beside such, no slow search would be kept.
+ */
+export function isKeptIfSlow(name: OperationName): boolean {
+  return name === 'SearchPoints' || name === 'SearchPointsBatch' || filtering.has(name)
+}
+
 /** Whether the facts of an operation are in its input; of searches, the answer has them. */
 export function isDescribedByInput(name: OperationName): boolean {
   return filtering.has(name)

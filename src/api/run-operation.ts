@@ -3,14 +3,8 @@ import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkName } from './collections.ts'
-import {
-  type Operation,
-  type OperationName,
-  type OperationTypes,
-  operations,
-  pointOperations,
-} from './operations.ts'
-import { collectionNameOf, isDescribedByInput, requestFacts } from './request-facts.ts'
+import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
+import { collectionNameOf, isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
 import type { SlowRequests } from './slow-requests.ts'
 
 /** What a transport hands to every call besides the input. */
@@ -77,7 +71,7 @@ interface Seen {
   output: unknown
 }
 
-/** Requests about collections are not kept, nor those for which the collection was not found. */
+/** Those for which the collection was not found are not kept. */
 function noteSlow(
   { slowRequests, transport }: OperationRunner,
   operation: OperationName,
@@ -86,7 +80,7 @@ function noteSlow(
   tookMs: number,
   outcome: string,
 ): void {
-  if (context === undefined || !pointOperations.includes(operation)) return
+  if (context === undefined || !isKeptIfSlow(operation)) return
   const collection = collectionNameOf(context, call)
   const facts = requestFacts(context, input, output)
   slowRequests.add({ collection, operation, transport, tookMs, outcome, ...facts })

@@ -307,9 +307,13 @@ function emptyBatch(after: number): Batch {
 
 /** The client has moments of its own. */
 function pointToSend(point: NewPoint): PointToInsert {
-  const { expiresAtUs } = point.payload
-  if (expiresAtUs === undefined) return point
-  return { ...point, payload: { ...point.payload, expiresAt: new DateTime(expiresAtUs) } }
+  const { payload, vector, ...others } = point
+  const { expiresAtUs } = payload
+  return {
+    ...others,
+    ...(vector.length === 0 ? {} : { vector }),
+    payload: expiresAtUs === undefined ? payload : { ...payload, expiresAt: new DateTime(expiresAtUs) },
+  }
 }
 
 function hashItem(hash: Hash, { point }: Item): void {

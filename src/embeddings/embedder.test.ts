@@ -120,6 +120,31 @@ describe('texts', () => {
     assert.equal(embedder.stats.waitingTexts, 0)
   })
 
+  it('of a small call do not wait for all of a large one, which goes on all the same', async () => {
+    const { promise: opened, resolve: open } = Promise.withResolvers<void>()
+    await using server = await startEmbeddingServer(async (request) => {
+      await opened
+      return lettersOf(request)
+    })
+    const { embedder } = embedderOf(server, { batchSize: 2, maxRequests: 1 })
+    const large = Array.from({ length: 6 }, (_, index) => 'a'.repeat(index + 1))
+    const work = [embedder.embed(large)]
+    while (server.requests.length === 0) await new Promise((resolve) => setImmediate(resolve))
+    work.push(embedder.embed(['b']), embedder.embed(['c', 'aaaaaa']))
+    while (embedder.stats.waitingTexts < 8) await new Promise((resolve) => setImmediate(resolve))
+    open()
+    for (const [index, texts] of [large, ['b'], ['c', 'aaaaaa']].entries()) {
+      assert.deepEqual(numbersOf(await work[index]!), texts.map(vectorOf))
+    }
+    const sent = server.requests.map(({ texts }) => texts)
+    assert.deepEqual(sent, [
+      ['a', 'aa'],
+      ['b', 'aaa'],
+      ['c', 'aaaa'],
+      ['aaaaaa', 'aaaaa'],
+    ])
+  })
+
   it('that were embedded before are not sent again, until others have taken their place', async () => {
     await using server = await startEmbeddingServer()
     const { embedder, counted } = embedderOf(server, { cacheBytes: 2 * (16 + 300) })

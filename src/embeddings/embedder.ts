@@ -85,7 +85,7 @@ export class Embedder implements Embeddings {
     texts: readonly { readonly key: string; readonly text: string }[],
     signal: AbortSignal | undefined,
   ): Promise<readonly Embedding[]> {
-    const { maxTexts } = this.#options
+    const { maxTexts, batchSize } = this.#options
     const added = new Set(texts.map(({ key }) => key).filter((key) => !this.#waiting.has(key)))
     if (this.#waiting.count + added.size > maxTexts) {
       throw new DatabaseError(
@@ -93,7 +93,7 @@ export class Embedder implements Embeddings {
         `${this.#waiting.count} texts wait to be embedded, ${added.size} more would be over ${maxTexts} (EMBEDDINGS_MAX_TEXTS)`,
       )
     }
-    const waiting = texts.map(({ key, text }) => this.#waiting.join(key, text))
+    const waiting = texts.map(({ key, text }) => this.#waiting.join(key, text, texts.length > batchSize))
     this.#schedule()
     try {
       return await untilAborted(Promise.all(waiting.map(embeddingOf)), signal)
@@ -116,7 +116,7 @@ export class Embedder implements Embeddings {
     const { batchSize, maxRequests } = this.#options
     while (this.#running < maxRequests && this.#waiting.queued > 0) {
       this.#running += 1
-      this.#run(this.#waiting.nextBatch(batchSize, batchBytesMax)).finally(() => {
+      this.#run(this.#waiting.nextBatch(batchSize, batchLengthMax)).finally(() => {
         this.#running -= 1
         this.#startBatches()
       })
@@ -185,5 +185,5 @@ async function untilAborted<Result>(work: Promise<Result>, signal: AbortSignal |
   }
 }
 
-/** Text of one request to the endpoint, if it has more than one: encoding it takes well under a millisecond. */
-const batchBytesMax = 256 * 1024
+/** The characters of one request to the endpoint, if it has more than one text: encoding them takes about a millisecond. */
+const batchLengthMax = 256 * 1024

@@ -23,25 +23,37 @@ export interface TextBatch {
 /** The texts that wait or are being embedded, by their key. */
 export class WaitingTexts {
   readonly #all = new Map<string, WaitingText>()
-  /** Those that were not sent yet, in the order of their arrival. */
-  readonly #queue = new Set<WaitingText>()
+  /** Those that were not sent yet, each in the order of their arrival: of small calls, such as searches, and of large ones. */
+  readonly #small = new Set<WaitingText>()
+  readonly #large = new Set<WaitingText>()
 
   get count(): number {
     return this.#all.size
   }
 
   get queued(): number {
-    return this.#queue.size
+    return this.#small.size + this.#large.size
   }
 
   has(key: string): boolean {
     return this.#all.has(key)
   }
 
-  /** Joins the calls that wait for this text; the first of them puts it into the queue. */
-  join(key: string, text: string): WaitingText {
+  /**
+   * Joins the calls that wait for this text; the first of them puts it into a queue.
+   *
+   * @param isLarge whether the call has more texts than go into a batch
+   */
+  join(key: string, text: string, isLarge: boolean): WaitingText {
     const waiting = this.#all.get(key) ?? this.#add(key, text)
     waiting.calls += 1
+    if (waiting.batch === undefined) {
+      if (isLarge && !this.#small.has(waiting)) this.#large.add(waiting)
+      else if (!isLarge) {
+        this.#large.delete(waiting)
+        this.#small.add(waiting)
+      }
+    }
     return waiting
   }
 
@@ -57,16 +69,21 @@ export class WaitingTexts {
     }
   }
 
-  /** Takes the next texts off the queue. */
-  nextBatch(maxTexts: number, maxBytes: number): TextBatch {
+  /** Takes the next texts off the queues. Small calls go first: a search does not wait for an import. These keep half of a batch. */
+  nextBatch(maxTexts: number, maxLength: number): TextBatch {
+    const share = this.#large.size === 0 ? maxTexts : Math.ceil(maxTexts / 2)
     const texts: WaitingText[] = []
-    let bytes = 0
-    for (const waiting of this.#queue) {
-      bytes += waiting.text.length
-      if (texts.length > 0 && bytes > maxBytes) break
-      this.#queue.delete(waiting)
-      texts.push(waiting)
-      if (texts.length === maxTexts) break
+    let length = 0
+    for (const [queue, most] of [
+      [this.#small, share],
+      [this.#large, maxTexts],
+    ] as const) {
+      for (const waiting of queue) {
+        if (texts.length === most || (texts.length > 0 && length + waiting.text.length > maxLength)) break
+        queue.delete(waiting)
+        texts.push(waiting)
+        length += waiting.text.length
+      }
     }
     return this.batchOf(texts)
   }
@@ -106,13 +123,13 @@ export class WaitingTexts {
     promise.catch(() => {})
     const waiting: WaitingText = { text, key, embedded: promise, resolve, reject, calls: 0, batch: undefined }
     this.#all.set(key, waiting)
-    this.#queue.add(waiting)
     return waiting
   }
 
   /** A later call may have put the same text in again. */
   #remove(waiting: WaitingText): void {
-    this.#queue.delete(waiting)
+    this.#small.delete(waiting)
+    this.#large.delete(waiting)
     if (this.#all.get(waiting.key) === waiting) this.#all.delete(waiting.key)
   }
 }

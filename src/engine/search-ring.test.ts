@@ -21,6 +21,7 @@ function query(index: number, dimension: number): IndexQuery {
     route: index % 2 === 0 ? undefined : { graph: index % 3, measure: index, widening: 8 },
     matching: index % 3 === 0 ? { id: 12, version: 100 + index, words } : undefined,
     comparedMax: 1000 + index,
+    codeScan: ([undefined, 'instead', 'after'] as const)[index % 3],
     work: index % 3 === 1 ? undefined : noWork(),
   }
 }

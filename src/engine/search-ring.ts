@@ -31,7 +31,7 @@ export interface SearchWork {
  *   range:  ordinal, from, to                                                         3 x i32
  *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found,
  *           filter (0: none), its version, compared at most, whether work is counted,
- *           compared, measured, microseconds, whether a walk gave up, 0               16 x i32
+ *           compared, measured, microseconds, whether a walk gave up, use of codes   16 x i32
  *           vector                                                                    f32 x dimension
  *           hits: slot, sequence, distance                                            3 x f64 x k
  *
@@ -218,7 +218,8 @@ export class SearchRing {
     }
   }
 
-  #writeQuery(at: number, { vector, metric, k, ef, route, matching, comparedMax, work }: IndexQuery): void {
+  #writeQuery(at: number, query: IndexQuery): void {
+    const { vector, metric, k, ef, route, matching, comparedMax, codeScan, work } = query
     const word = at / 4
     const i32 = this.#i32
     i32[word + field.metric] = metrics.indexOf(metric)
@@ -233,7 +234,8 @@ export class SearchRing {
     i32[word + field.version] = matching?.version ?? 0
     i32[word + field.comparedMax] = Math.min(comparedMax ?? i32Max, i32Max)
     i32[word + field.isCounted] = Number(work !== undefined)
-    i32.fill(0, word + field.compared, word + queryWords)
+    i32.fill(0, word + field.compared, word + field.codeScan)
+    i32[word + field.codeScan] = codeScanUses.indexOf(codeScan)
     this.#f32.set(vector, word + queryWords)
   }
 
@@ -257,6 +259,7 @@ export class SearchRing {
           ? undefined
           : { id, version: i32[word + field.version]!, words: filters.get(id) ?? noFilterWords },
       comparedMax: i32[word + field.comparedMax]!,
+      codeScan: codeScanUses[i32[word + field.codeScan]!],
       work: i32[word + field.isCounted] === 1 ? noWork() : undefined,
     }
   }
@@ -352,8 +355,10 @@ const field = {
   measured: 12,
   microseconds: 13,
   hasGivenUp: 14,
+  codeScan: 15,
 } as const
 const queryWords = 16
+const codeScanUses: readonly IndexQuery['codeScan'][] = [undefined, 'instead', 'after']
 const hitBytes = 3 * 8
 
 function firstQueryAt(record: number, ranges: number): number {

@@ -26,6 +26,8 @@ export interface CheckpointMeta {
   /** Sequence number of the last change when the file was written. */
   readonly sequence: number
   readonly routes: readonly KeptRoute[]
+  /** Undefined in files of earlier versions. */
+  readonly filteredRoutes?: readonly KeptFilteredRoute[] | undefined
   /** What the graph's distances were computed from; undefined in files of earlier versions, which used codes if there were any. */
   readonly measuredOn?: MeasuredOn | undefined
 }
@@ -42,6 +44,20 @@ export interface KeptRoute {
   readonly linkedSince?: number | undefined
   readonly removedSince?: number | undefined
   /** The ef of the measurement, and the recall that it had to reach; undefined when recall was to be measured again. */
+  readonly by: { readonly ef: number; readonly target: number } | undefined
+}
+
+/** The route of a metric's searches with filters that match a share of the points, as it was measured. */
+export interface KeptFilteredRoute {
+  readonly metric: Metric
+  /** Name of the range of shares. */
+  readonly bin: string
+  /** Undefined for the exact scan. */
+  readonly widening?: number | undefined
+  readonly recall: number
+  /** Of scans by codes, with filters of all bins; undefined where it was not measured. */
+  readonly scanRecall?: number | undefined
+  /** As that of a `KeptRoute`. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
 
@@ -155,7 +171,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined
   const isMeasuredAlike = header.codeBits === layout.codeBits && header.rowsOnDisk === (layout.rows === 0)
-  return isMeasuredAlike ? header.meta : { ...header.meta, routes: [] }
+  return isMeasuredAlike ? header.meta : { ...header.meta, routes: [], filteredRoutes: [] }
 }
 
 /** The `m` that a graph file was written with. */

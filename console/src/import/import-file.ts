@@ -86,7 +86,7 @@ async function* batchesOf(
       continue
     }
     items.push({ place, point: outcome.point })
-    numbers += outcome.point.vector.length
+    numbers += outcome.point.vector?.length ?? 0
     characters += outcome.point.payload.content.length
     if (items.length < batchPoints && numbers < batchNumbers && characters < batchCharacters) continue
     yield { items, place, endBytes }

@@ -11,7 +11,7 @@ export interface QueryToShow {
   readonly grpcPort: number
   readonly collection: string
   readonly needsKey: boolean
-  readonly near: { readonly id: string } | { readonly vector: readonly number[] }
+  readonly near: { readonly id: string } | { readonly vector: readonly number[] } | { readonly text: string }
   readonly metric: Metric
   readonly limit: number
   readonly ef: number | undefined
@@ -93,7 +93,7 @@ function path({ collection }: QueryToShow): string {
 function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
   return [
-    'id' in near ? ['id', JSON.stringify(near.id)] : ['vector', text(near.vector)],
+    'vector' in near ? ['vector', text(near.vector)] : nearField(near),
     ['similarity', JSON.stringify(query.metric)],
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
@@ -102,13 +102,19 @@ function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   ]
 }
 
+function nearField(near: { readonly id: string } | { readonly text: string }): Field {
+  return 'id' in near ? ['id', JSON.stringify(near.id)] : ['text', JSON.stringify(near.text)]
+}
+
 /** JSON of protobuf. */
 function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
   return [
-    'id' in near
-      ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
-      : ['query_vector', `{"values": ${text(near.vector)}}`],
+    'vector' in near
+      ? ['query_vector', `{"values": ${text(near.vector)}}`]
+      : 'id' in near
+        ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
+        : nearField(near),
     ['similarity', JSON.stringify(query.metric)],
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),

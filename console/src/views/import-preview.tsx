@@ -48,7 +48,7 @@ function PreviewItem({ made }: { readonly made: NewPoint | string }): JSX.Elemen
       <AttributeTags attributes={made.payload.attributes} matched={nothingMatched} />
       <p class="muted mono preview-vector">
         {made.id === undefined ? '' : `${made.id}  `}
-        {vectorPreview(made.vector)}
+        {made.vector === undefined ? '' : vectorPreview(made.vector)}
       </p>
     </div>
   )

@@ -9,7 +9,7 @@ import { Field, Segments } from '../parts/basics.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
 import { isExtended } from '../state/capabilities.ts'
-import { currentCollection } from '../state/collections.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, replaceParams } from '../state/route.ts'
 
 export function InsertDialog(props: {
@@ -23,13 +23,15 @@ export function InsertDialog(props: {
   const idText = useSignal('')
   const dimension = currentCollection.value?.dimension
   const parsed = parseVector(vectorText.value)
+  const isEmbedded =
+    embeddingModel.value !== undefined && contentType.value === 'Text' && vectorText.value.trim() === ''
   const fault = vectorText.value === '' || 'vector' in parsed ? undefined : parsed.fault
   const insert = async (): Promise<void> => {
-    if ('fault' in parsed) throw new Error(parsed.fault)
+    if (!isEmbedded && 'fault' in parsed) throw new Error(parsed.fault)
     const given = attributesIn(attributes)
     const id = await insertPoint(collectionName.value, {
       ...(idText.value.trim() === '' ? {} : { id: idText.value.trim() }),
-      vector: parsed.vector,
+      ...('vector' in parsed && !isEmbedded ? { vector: parsed.vector } : {}),
       payload: {
         content_type: contentType.value,
         content: content.value,
@@ -45,9 +47,11 @@ export function InsertDialog(props: {
       <Field
         label="Vector"
         hint={
-          dimension === undefined
-            ? 'Its length becomes the dimension of the collection.'
-            : `${dimension} numbers.`
+          isEmbedded
+            ? `Left empty: ${embeddingModel.value} embeds the content.`
+            : dimension === undefined
+              ? 'Its length becomes the dimension of the collection.'
+              : `${dimension} numbers.`
         }
         fault={fault}
       >
@@ -56,7 +60,7 @@ export function InsertDialog(props: {
             id={id}
             class="mono"
             aria-describedby={describedBy}
-            required
+            required={embeddingModel.value === undefined || contentType.value !== 'Text'}
             spellcheck={false}
             value={vectorText.value}
             onInput={(event) => {

@@ -10,7 +10,7 @@ import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
 import { isExtended } from '../state/capabilities.ts'
-import { currentCollection } from '../state/collections.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
@@ -19,6 +19,7 @@ import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
 import { NearPoint } from './search-near.tsx'
 import { Results } from './search-results.tsx'
+import { TextQuery } from './search-text.tsx'
 
 /** Changes that follow each other faster wait for the last of them: moving the slider sends no search for every pixel. */
 const pauseMs = 120
@@ -103,7 +104,12 @@ function Start(): JSX.Element {
   return (
     <Panel>
       <Empty icon="search" title="Choose what to search near to">
-        <p>Paste a vector or the id of a point. Or begin anywhere:</p>
+        <p>
+          {embeddingModel.value === undefined
+            ? 'Paste a vector or the id of a point.'
+            : 'Paste a vector or the id of a point, or write a text.'}{' '}
+          Or begin anywhere:
+        </p>
         <RandomPoint text="Random point" />
       </Empty>
     </Panel>
@@ -149,6 +155,18 @@ function shownParams(): Readonly<Record<string, string | undefined>> {
   }
 }
 
+const waysToSearch: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'Near a point'],
+  ['vector', 'Near a vector'],
+]
+
+/** Shorter, to be in one row. */
+const waysWithText: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'By point'],
+  ['vector', 'By vector'],
+  ['text', 'By text'],
+]
+
 function QueryPanel(props: {
   readonly query: SearchQuery
   readonly near: Near | { readonly fault: string } | undefined
@@ -161,10 +179,7 @@ function QueryPanel(props: {
       <div class="near-head">
         <Segments
           label="Search near to"
-          options={[
-            ['id', 'Near a point'],
-            ['vector', 'Near a vector'],
-          ]}
+          options={embeddingModel.value === undefined ? waysToSearch : waysWithText}
           value={query.by}
           onChange={(by) => replaceParams({ by })}
         />
@@ -172,7 +187,9 @@ function QueryPanel(props: {
       {query.by === 'id' && near !== undefined && 'id' in near && (
         <NearPoint id={near.id} isAnswered={!props.run.busy.value} />
       )}
-      {query.by === 'id' ? (
+      {query.by === 'text' ? (
+        <TextQuery text={query.text} />
+      ) : query.by === 'id' ? (
         <Field label="Id of the point" fault={fault}>
           {({ id, describedBy }) => (
             <span class="with-button">
