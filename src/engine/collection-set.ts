@@ -4,6 +4,7 @@ import type { Logger } from '../base/log.ts'
 import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
 import type { Collections, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
+import type { ReplicaHooks } from './replica-hooks.ts'
 
 export interface CollectionSetOptions {
   readonly engine: Engine
@@ -14,6 +15,8 @@ export interface CollectionSetOptions {
   /** The settings of collections that were created without any. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
+  /** On a node of a cluster: the hooks of a collection. */
+  readonly replicaOf?: ((name: string) => ReplicaHooks) | undefined
   /** Beyond this many open collections, unused ones are closed, the least recently used first. */
   readonly maxOpenCollections: number
   /** A small collection that has not been used for this long is closed; for tests, a few. */
@@ -211,12 +214,13 @@ export class CollectionSet implements Collections {
     }
   }
 
-  #optionsOf({ number, hnsw }: CollectionRecord): CollectionOptions {
+  #optionsOf({ number, name, hnsw }: CollectionRecord): CollectionOptions {
     const { m, efConstruction } = this.#hnswOf(hnsw)
     return {
       indexDirectory: this.#options.store.indexDirectory(number),
       hnswM: m,
       hnswEfConstruction: efConstruction,
+      replica: this.#options.replicaOf?.(name),
     }
   }
 

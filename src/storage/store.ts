@@ -207,6 +207,8 @@ export interface KeyedRequest {
   readonly bodyHash: Uint8Array
   /** `idsFromSeed` gives the ids of its points. */
   readonly idSeed: Uint8Array
+  /** Whether these ids begin with the first byte of the seed: those of a cluster. */
+  readonly isPartitioned?: boolean
   readonly points: number
   /** By the clock, in milliseconds since 1970. */
   readonly acceptedMs: number
