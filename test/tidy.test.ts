@@ -13,6 +13,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   attributes: ['base'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
+  cluster: ['base'],
   api: ['base', 'engine'],
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],

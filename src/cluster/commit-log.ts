@@ -5,6 +5,11 @@
  */
 export interface CommitLog {
   /**
+   * Names this log for ever. A log that was made anew under the same name has another id: its positions mean nothing to a
+   * node that has applied the former one.
+   */
+  readonly id: string
+  /**
    * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A repetition with
    * the same `id` gets the position of the first.
    *
@@ -19,6 +24,8 @@ export interface CommitLog {
    * @throws LogGap when positions are missing that had been given out: trimmed, or lost
    */
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry>
+  /** The record at one position; undefined when the log does not have it, or not yet. */
+  get(position: number): Promise<LogEntry | undefined>
   bounds(): Promise<LogBounds>
   /** Drops the records below a position. */
   trim(below: number): Promise<void>
@@ -30,6 +37,8 @@ export interface AppendOptions {
   readonly id: string
   /** 0..255, the first byte of the ids that the record is about; undefined for what concerns all, such as collections. */
   readonly partition: number | undefined
+  /** For deletes and the like: the record may take the part of the log that is kept free for them. */
+  readonly intoReserve?: boolean
   /** Ends the attempts; the outcome is then uncertain. */
   readonly signal?: AbortSignal | undefined
 }
@@ -51,10 +60,13 @@ export interface LogBounds {
 }
 
 /** The record may have been stored, or may be yet: only a repetition with the same id tells. */
-export class UncertainAppend extends Error {}
+export class UncertainAppend extends Error {
+  override readonly name = 'UncertainAppend'
+}
 
 /** The log does not have a record that it should have. */
 export class LogGap extends Error {
+  override readonly name = 'LogGap'
   readonly wanted: number
   readonly found: number
 
@@ -80,6 +92,7 @@ export interface SharedDocuments {
   announce(node: string, value: Uint8Array): Promise<void>
   /** The nodes that are there, as they have announced themselves. */
   announced(): Promise<ReadonlyMap<string, Uint8Array>>
+  close(): Promise<void>
 }
 
 export interface SharedDocument {
