@@ -1,11 +1,11 @@
-import { attributesToJson } from '../base/attribute-json.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Change, Insertion, Store, Update } from '../storage/store.ts'
-import type { CurrentPoints, Decision, MatchingPoints } from './decision.ts'
+import type { CurrentPoints, Decision } from './decision.ts'
+import { changedBytesMax, isSamePayload, patched, slotsOf } from './filter-plan.ts'
 import { InsertDecider } from './insert-decider.ts'
 import { changesPerRecord, type Stamp } from './logged-request.ts'
 import { checkPrecondition } from './precondition.ts'
@@ -259,49 +259,8 @@ function tooManyChanges(): DatabaseError {
   )
 }
 
-/** The slots in the order of insertion, as many at a time as are likely to be wanted. */
-async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<number> {
-  let after = 0
-  for (;;) {
-    const page = await matching.page(after, Math.min(wanted, slotsPerPage))
-    for (const { slot } of page) yield slot
-    const last = page.at(-1)
-    if (last === undefined) return
-    after = last.order
-  }
-}
-
-/** Of one of many points: an error says which. */
-function patched(id: string, payload: Payload, patch: Patch): Payload {
-  try {
-    return applyPatch(payload, patch)
-  } catch (error) {
-    if (!(error instanceof DatabaseError)) throw error
-    throw new DatabaseError(error.reason, `point ${id}: ${error.message}`)
-  }
-}
-
-function isSamePayload(one: Payload, other: Payload): boolean {
-  return (
-    one.content === other.content &&
-    one.contentType === other.contentType &&
-    one.expiresAtUs === other.expiresAtUs &&
-    attributesText(one) === attributesText(other)
-  )
-}
-
-function attributesText({ attributes }: Payload): string {
-  return attributes === undefined ? '' : attributesToJson(attributes)
-}
-
-/** Sorting so many takes some milliseconds. */
-const slotsPerPage = 10_000
-
 /** Of one request by filter. */
 export const changesMax = 100_000
-
-/** What one request by filter writes, in payloads and vectors: it changes fewer points when they have more. */
-const changedBytesMax = 64 * 1024 * 1024
 
 /** Some milliseconds of deletions. */
 const expiredPerGroup = 4096

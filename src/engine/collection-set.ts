@@ -35,7 +35,7 @@ export interface CollectionSetOptions {
  */
 export class CollectionSet implements Collections {
   readonly #options: CollectionSetOptions
-  readonly #mainLease: Lease
+  readonly #mainLease: CollectionLease
   /** By number: those that are not merely on disk. */
   readonly #entries = new Map<number, Entry>()
   /** Numbers of collections that are being dropped: for callers they no longer exist. */
@@ -73,7 +73,7 @@ export class CollectionSet implements Collections {
     return open.sort(([, a], [, b]) => b.points - a.points).slice(0, count)
   }
 
-  lease(name: string): Lease | Promise<Lease> {
+  lease(name: string): CollectionLease | Promise<CollectionLease> {
     const record = this.#find(name)
     if (record === undefined) return this.#mainLease
     const entry = this.#entries.get(record.number)
@@ -176,7 +176,7 @@ export class CollectionSet implements Collections {
     return record
   }
 
-  async #open(name: string): Promise<Lease> {
+  async #open(name: string): Promise<CollectionLease> {
     for (;;) {
       const record = this.#find(name)
       // An alias can move to the default collection while its former collection is being opened.
@@ -319,6 +319,11 @@ export class CollectionSet implements Collections {
   }
 }
 
+/** Keeps a collection of a set open until it is disposed. */
+export interface CollectionLease extends Lease {
+  readonly database: Collection
+}
+
 /** A collection that is being opened, open, or being closed. */
 class Entry {
   readonly record: CollectionRecord
@@ -341,7 +346,7 @@ class Entry {
     return this.collection !== undefined && this.#users === 0 && this.closing === undefined
   }
 
-  use(database: Collection): Lease {
+  use(database: Collection): CollectionLease {
     this.#users += 1
     let isReleased = false
     return {

@@ -20,6 +20,7 @@ import type {
   ListQuery,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import { planByFilter } from './filter-plan.ts'
 import type { BinRecall } from './filtered-recall.ts'
 import type { GraphMeasure } from './graph-measures.ts'
 import { Indexer } from './indexer.ts'
@@ -275,8 +276,35 @@ export class Collection implements Database, AsyncDisposable {
 
   async #deleteExpired(): Promise<void> {
     if (this.#hooks === undefined) return await this.#ownWrites.deleteExpired()
-    const slots = this.livePoints.takeExpired(expiredPerRecord)
-    if (slots.length > 0) await this.#hooks.expire(slots.map((slot) => this.livePoints.idOf(slot)))
+    const points = this.livePoints
+    await this.#hooks.expire(() => points.takeExpired(expiredPerRecord).map((slot) => points.idOf(slot)))
+  }
+
+  /**
+   * On a node of a cluster: whether a change that brings vectors and payloads would fit in memory now. The log is full of
+   * what others have room for too, so this is asked before it gets the change.
+   *
+   * @throws DatabaseError `memory_full`
+   */
+  checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): void {
+    const room = this.livePoints.roomCheck()
+    for (const { payload } of points) room.add(payload)
+    const { dimension } = this
+    if (dimension === undefined || points.length === 0) return
+    this.livePoints.reserve(this.#slots.slotCountAfter(points.length), dimension)
+  }
+
+  /** What a change by filter would change now. */
+  planByFilter(request: ChangeByFilter): ReturnType<typeof planByFilter> {
+    return this.#reads.run(async () => {
+      await this.livePoints.hideDue()
+      return await planByFilter(this.livePoints, request)
+    })
+  }
+
+  /** Whether a point has expired by this node's clock, and not yet by that of the cluster. */
+  get isDueSoon(): boolean {
+    return this.livePoints.expirations.isDueSoon
   }
 
   async get(id: string): Promise<Point | undefined> {
