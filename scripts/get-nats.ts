@@ -3,6 +3,7 @@ import { accessSync, constants, globSync, mkdirSync, mkdtempSync, renameSync, rm
 import { homedir, tmpdir } from 'node:os'
 import { delimiter, dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { isOldVersion, oldestVersion } from '../src/cluster/nats-connection.ts'
 
 /**
  * `npm run get:nats`: prints the path of a nats-server for the tests and the demo of clusters. It takes the one that is
@@ -12,8 +13,6 @@ import { pathToFileURL } from 'node:url'
 
 /** Built when none is found. */
 export const pinnedVersion = '2.15.1'
-/** Earlier versions have lost acknowledged records. */
-const oldestVersion = [2, 12, 3]
 
 /** A nats-server in NATS_SERVER, on PATH or in the cache; undefined when there is none that is new enough. */
 export function findNatsServer(
@@ -27,15 +26,6 @@ export function findNatsServer(
   }
   const onPath = (environment.PATH ?? '').split(delimiter).map((folder) => join(folder, 'nats-server'))
   return [...onPath, cachedServer(environment)].find((path) => isExecutable(path) && isNewEnough(path))
-}
-
-/** Whether a version like `v2.15.1` can be used. */
-export function isUsableVersion(text: string): boolean {
-  const found = /v?(\d+)\.(\d+)\.(\d+)/.exec(text)
-  if (found === null) return false
-  const parts = found.slice(1).map(Number)
-  const differing = parts.findIndex((part, index) => part !== oldestVersion[index])
-  return differing === -1 || parts[differing]! > oldestVersion[differing]!
 }
 
 function cachedServer(environment: Readonly<Record<string, string | undefined>>): string {
@@ -54,7 +44,8 @@ function isExecutable(path: string): boolean {
 }
 
 function isNewEnough(path: string): boolean {
-  return isUsableVersion(spawnSync(path, ['--version'], { encoding: 'utf8' }).stdout ?? '')
+  const said = spawnSync(path, ['--version'], { encoding: 'utf8' }).stdout ?? ''
+  return !isOldVersion(said.replace(/^\D*/, ''))
 }
 
 /** Makes a server in the cache. Returns what kept each way from working, or undefined when one worked. */

@@ -12,6 +12,7 @@ const titles: Readonly<Record<Setting<unknown>['group'], string>> = {
   grpc: 'gRPC',
   http: 'HTTP',
   limits: 'Limits',
+  cluster: 'Cluster',
   process: 'Process',
 }
 

@@ -21,7 +21,8 @@ export interface CommitLog {
    * Every record from position `from` on, in order, those appended later too, until aborted. Survives the death of a server
    * of the log.
    *
-   * @throws LogGap when positions are missing that had been given out: trimmed, or lost
+   * @throws LogGap when positions are missing that had been given out: trimmed, or lost. `LogLost` when the log is shorter
+   *   than it was, deleted, or another one
    */
   read(from: number, signal: AbortSignal): AsyncIterable<LogEntry>
   /** The record at one position; undefined when the log does not have it, or not yet. */
@@ -77,13 +78,20 @@ export class LogGap extends Error {
   }
 }
 
+/** The log is not the one that it was: it ends earlier, or it was deleted. */
+export class LogLost extends Error {
+  override readonly name = 'LogLost'
+}
+
 /** Small documents with revisions, changed by compare-and-set only. */
 export interface SharedDocuments {
   get(name: string): Promise<SharedDocument | undefined>
   /**
    * Writes a document if its revision is still `expected`, 0 to create it.
    *
-   * @returns the new revision; undefined when another write came first
+   * @returns the new revision; undefined when another write came first. That may have been this one, if an attempt before
+   *   had no answer: read it again
+   * @throws DatabaseError `not_ready` when there is no answer
    */
   put(name: string, value: Uint8Array, expected: number): Promise<number | undefined>
   /** The document as it is, and after each change, until aborted; intermediate states can be left out. */

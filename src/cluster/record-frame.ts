@@ -17,8 +17,9 @@ import { crc32 } from 'node:zlib'
  * A node applies the batch when it reads the commit, so the batch's place in the order is that of its commit.
  */
 
-/** A record is never larger, since a large message delays what the log's servers tell each other. */
-export const recordBytesMax: number = 1024 * 1024
+/** With what NATS adds, a record stays below 1 MiB: the largest message of its servers by default, and a larger one delays
+ * what they tell each other. */
+export const recordBytesMax: number = 1024 * 1024 - 4096
 
 /** A commit that is more than this many positions behind its first chunk is void: chunks may have been trimmed. */
 export const chunkSpanMax = 16_384

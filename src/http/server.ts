@@ -32,6 +32,7 @@ import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
+import { addCluster, type ClusterPages, clusterPaths } from './cluster.ts'
 import { Connections } from './connections.ts'
 import { addConsole, consolePath, isConsole } from './console.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
@@ -60,6 +61,8 @@ export interface HttpServerOptions {
   readonly logger: Logger
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  /** Undefined for a node by itself. */
+  readonly cluster?: ClusterPages | undefined
 }
 
 const openApiPath = fileURLToPath(new URL('./openapi.yaml', import.meta.url))
@@ -117,6 +120,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addOperations(app, options)
   addSnapshots(app, options)
   addPages(app, options)
+  if (options.cluster !== undefined) addCluster(app, options.cluster)
   await addDocs(app)
   await addConsole(app)
   await listen(app, options)
@@ -191,6 +195,7 @@ function refuseRequests(
   closing: AbortSignal,
 ): void {
   const { keys, readScheduler, connections, refusedKeys } = options
+  const paths = options.cluster === undefined ? {} : clusterPaths
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   app.addHook('onRequest', async (request, reply) => {
     connections.begin(request.raw.socket, reply.raw)
@@ -219,7 +224,7 @@ function refuseRequests(
         'missing or invalid API key: send it as the authorization header',
       )
     }
-    if (request.is404) throw notRouted(request, reply)
+    if (request.is404) throw notRouted(request, reply, paths)
     if (key !== undefined && !allows(key, request.routeOptions.config.role ?? 'write')) {
       throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
     }
@@ -229,7 +234,7 @@ function refuseRequests(
     if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
     done()
   })
-  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
+  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, paths)))
   // These are not ids, although the pattern of an id matches them.
   for (const path of pathsLikeIds().flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
@@ -263,9 +268,9 @@ function isOpen(route: string): boolean {
 const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml', consolePath]
 
 /** The error for a request without a route: 405 if the path has other methods, 404 otherwise. */
-function notRouted(request: FastifyRequest, reply: FastifyReply): DatabaseError {
+function notRouted(request: FastifyRequest, reply: FastifyReply, paths: MorePaths): DatabaseError {
   const path = pathOf(request)
-  const allowed = methodsOf(path)
+  const allowed = methodsOf(path, paths)
   if (allowed.length === 0) return new DatabaseError('route_not_found', `no such path: ${shown(path)}`)
   reply.header('allow', allowed.join(', '))
   const message = `${request.method} is not allowed on ${shown(path)}, only ${allowed.join(', ')}`
@@ -276,7 +281,10 @@ function pathOf({ url }: FastifyRequest): string {
   return url.split('?')[0]!
 }
 
-function methodsOf(path: string): string[] {
+/** Paths that only some servers have, with their methods. */
+type MorePaths = Readonly<Record<string, readonly string[]>>
+
+function methodsOf(path: string, paths: MorePaths): string[] {
   const all = (Object.keys(routes) as OperationName[]).flatMap((name) =>
     pathsOf(name).map((path) => ({ path, method: routes[name].method })),
   )
@@ -287,6 +295,7 @@ function methodsOf(path: string): string[] {
   const found = matching.filter((route) => names(route) === fewest)
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
+  for (const [each, methods] of Object.entries(paths)) if (pattern(each).test(path)) return [...methods]
   return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
 }
 
@@ -383,7 +392,10 @@ function callOf(
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
 }
 
-function addPages(app: FastifyInstance, { metrics, isReady, writesBlocked }: HttpServerOptions): void {
+function addPages(
+  app: FastifyInstance,
+  { metrics, isReady, writesBlocked, cluster }: HttpServerOptions,
+): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
     reply
@@ -392,6 +404,8 @@ function addPages(app: FastifyInstance, { metrics, isReady, writesBlocked }: Htt
   )
   app.get('/readyz', (_request, reply) => {
     if (!isReady()) throw new DatabaseError('not_ready', 'the stored points are still loading')
+    const waitsFor = cluster?.notReady()
+    if (waitsFor !== undefined) throw new DatabaseError('not_ready', waitsFor)
     // Still 200: a service that is taken out of rotation would not answer searches either.
     const blocked = writesBlocked()
     return reply
