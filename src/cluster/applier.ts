@@ -5,7 +5,7 @@ import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, Stamp } from '../engine/logged-request.ts'
 import { isDecided } from '../engine/replica-path.ts'
-import { type CommitLog, type LogEntry, LogGap } from './commit-log.ts'
+import { type CommitLog, type LogEntry, LogGap, LogLost } from './commit-log.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
 import { type ClusterRequest, decodeRequest, UnknownRequest } from './request-codec.ts'
@@ -132,7 +132,8 @@ export class Applier {
 
   /** Why reading again cannot help. */
   async #endOf(error: unknown): Promise<Error | undefined> {
-    if (error instanceof UnknownRequest || this.#failure !== undefined) return error as Error
+    if (error instanceof LogLost || error instanceof UnknownRequest || this.#failure !== undefined)
+      return error as Error
     if (!(error instanceof LogGap)) return undefined
     const bounds = await this.#options.log.bounds().catch(() => undefined)
     if (bounds === undefined || bounds.first <= this.#read.position + 1) return undefined

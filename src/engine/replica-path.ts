@@ -75,6 +75,11 @@ export class ReplicaPath {
     return this.#position
   }
 
+  /** What is stored of the log's progress; undefined for a collection that has not applied any of it. */
+  get applied(): Applied | undefined {
+    return this.#store.applied
+  }
+
   /** Counts a point that was stored before the collection became a replica. */
   addToDigest(id: Uint8Array, version: number): void {
     this.#digest.add(id, version)
