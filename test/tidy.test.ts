@@ -13,7 +13,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   attributes: ['base'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
-  cluster: ['base'],
+  cluster: ['base', 'storage', 'engine'],
   api: ['base', 'engine'],
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],

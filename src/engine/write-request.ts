@@ -1,6 +1,7 @@
 import type { Attributes, AttributeValue } from '../base/attributes.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
+import type { LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
 
 /** A request to change points, from the queue until it is answered. */
 export type WriteRequest =
@@ -10,12 +11,17 @@ export type WriteRequest =
   | RemoveRequest
   | FilterRequest
   | ExpiryRequest
+  | EachRequest
+  | ExpireRequest
+  | MarkRequest
 
 export interface InsertRequest extends Answer<Inserted> {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
   readonly onError: 'abort' | 'continue'
   readonly keyed: Keyed | undefined
+  /** On a node of a cluster: of the ids of points that have none of their own. */
+  readonly idSeed?: Uint8Array | undefined
 }
 
 export interface PutRequest extends Answer<{ readonly version: number; readonly created: boolean }> {
@@ -48,10 +54,29 @@ export interface ExpiryRequest extends Answer<void> {
   readonly kind: 'expiry'
 }
 
+/** Of a cluster's log: see `LoggedChangeEach`. */
+export interface EachRequest extends Answer<number> {
+  readonly kind: 'each'
+  readonly request: LoggedChangeEach
+}
+
+/** Of a cluster's log: deletes those of these points that have expired. */
+export interface ExpireRequest extends Answer<number> {
+  readonly kind: 'expire'
+  readonly ids: readonly string[]
+}
+
+/** On a node of a cluster: stores how far the log is applied, and changes nothing. */
+export interface MarkRequest extends Answer<void> {
+  readonly kind: 'mark'
+}
+
 /** A request's claim on the queue, and how it is answered. */
 export interface Answer<Result> {
   readonly bytes: number
   readonly signal: AbortSignal | undefined
+  /** Of a request from a cluster's log. */
+  readonly stamp?: Stamp | undefined
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
 }
@@ -74,7 +99,9 @@ export function* namesOf(request: WriteRequest): Generator<string, void> {
   if (request.kind === 'insert') {
     if (request.keyed !== undefined) yield request.keyed.name
     for (const { id } of request.points) if (id !== undefined) yield id
-  } else if (request.kind !== 'filter' && request.kind !== 'expiry') yield request.id
+  } else if (request.kind === 'each') yield* request.request.ids
+  else if (request.kind === 'expire') yield* request.ids
+  else if ('id' in request) yield request.id
 }
 
 /** Whether it can touch any point, so that it is a group by itself. */
@@ -107,6 +134,24 @@ export function patchBytes({ set, unset = [], content = '', vector }: Patch): nu
   )
 }
 
+/** What a request from a log costs while it waits. */
+export function loggedBytes(request: LoggedRequest): number {
+  switch (request.kind) {
+    case 'insert':
+      return request.points.reduce((sum, point) => sum + pointBytes(point), 0)
+    case 'put':
+      return pointBytes(request.point)
+    case 'patch':
+      return patchBytes(request.patch)
+    case 'each':
+      return (request.change === 'delete' ? 0 : patchBytes(request.change)) + request.ids.length * idCost
+    case 'expire':
+      return request.ids.length * idCost
+    case 'remove':
+      return requestOverheadBytes
+  }
+}
+
 function attributeBytes(attributes: Attributes): number {
   let bytes = valueOverheadBytes
   for (const [name, value] of attributes) bytes += name.length * 2 + valueBytes(value)
@@ -122,6 +167,9 @@ function valueBytes(value: AttributeValue): number {
 
 /** What a waiting request costs besides its vectors and contents. */
 export const requestOverheadBytes = 256
+
+/** An id as text. */
+const idCost = 64
 
 /** An entry of a map, or the head of a string or an object. */
 const valueOverheadBytes = 40

@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
+import { type Applied, appliedBytes, readApplied, writeApplied } from './applied.ts'
 
 /**
  * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
@@ -29,7 +30,8 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
  *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
  *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
- *                               4: keyed requests with outcomes) | crc of all before
+ *                               4: keyed requests with outcomes) |
+ *                               in version 6: what is applied of a cluster's log, see applied.ts | crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
  *              2 + number    ->  a keyed request: see request-record.ts
  *              2^31 + first 31 bits of a key's hash
@@ -48,6 +50,9 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  * The first extended record of a point, and the first keyed request with outcomes, change a database to version 5, in the
  * commit that stores them; it keeps it. So a database that nobody has stored attributes in remains one that earlier programs
  * can open.
+ *
+ * The first record of a cluster's log that is applied to a collection changes it to version 6. A program that does not know
+ * clusters must not write to a replica: its changes would be on no other one.
  */
 
 /** The version of the row file, and of a database without keyed requests. */
@@ -61,6 +66,9 @@ export const collectionsFormatVersion = 4
 
 /** The version of a database that has had extended records, or keyed requests with outcomes. */
 export const extendedFormatVersion = 5
+
+/** The version of a collection on a node of a cluster. */
+export const clusterFormatVersion = 6
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -195,6 +203,8 @@ export interface Meta {
   readonly hasExtendedRecords?: boolean | undefined
   /** Whether there have been keyed requests with outcomes. */
   readonly hasOutcomes?: boolean | undefined
+  /** On a node of a cluster. */
+  readonly applied?: Applied | undefined
 }
 
 /** The numbers of the keyed requests: from the oldest on. */
@@ -208,11 +218,11 @@ export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0
 export function encodeMeta(meta: Meta): Buffer {
   const { dimension, sequence, slotCount, pointCount } = meta
   const version = versionOf(meta)
-  const isExtended = version === extendedFormatVersion
+  const isExtended = version >= extendedFormatVersion
   const keyedRequests = meta.keyedRequests ?? (isExtended ? { first: 0, count: 0 } : undefined)
-  const value = Buffer.alloc(
-    isExtended ? extendedMetaBytes : keyedRequests === undefined ? metaBytes : keyedMetaBytes,
-  )
+  const plainBytes = keyedRequests === undefined ? metaBytes : keyedMetaBytes
+  const bytes = isExtended ? extendedMetaBytes : plainBytes
+  const value = Buffer.alloc(bytes + (meta.applied === undefined ? 0 : appliedBytes))
   value.writeUInt32LE(version, 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
@@ -223,13 +233,21 @@ export function encodeMeta(meta: Meta): Buffer {
     value.writeUInt32LE(keyedRequests.count, 36)
   }
   if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
+  if (meta.applied !== undefined) writeApplied(meta.applied, value, appliedAt)
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
 }
 
 /** The oldest version that can say it. */
-function versionOf({ keyedRequests, hasCollections, hasExtendedRecords, hasOutcomes }: Meta): number {
+function versionOf({
+  keyedRequests,
+  hasCollections,
+  hasExtendedRecords,
+  hasOutcomes,
+  applied,
+}: Meta): number {
+  if (applied !== undefined) return clusterFormatVersion
   if (hasExtendedRecords === true || hasOutcomes === true) return extendedFormatVersion
   if (hasCollections === true) return collectionsFormatVersion
   return keyedRequests === undefined ? formatVersion : keyedFormatVersion
@@ -255,6 +273,7 @@ const metaBytes = 36
 const keyedMetaBytes: number = metaBytes + 8
 const flagsAt = 40
 const extendedMetaBytes: number = keyedMetaBytes + 4
+const appliedAt = 44
 
 /** By format version: the lengths of a meta record, which tells whether it has keyed requests. */
 const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
@@ -262,6 +281,7 @@ const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map(
   [keyedFormatVersion, [keyedMetaBytes]],
   [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
   [extendedFormatVersion, [extendedMetaBytes]],
+  [clusterFormatVersion, [extendedMetaBytes + appliedBytes]],
 ])
 
 /** Keys of the table `meta`. */
@@ -309,7 +329,10 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
     pointCount: value.readDoubleLE(24),
     keyedRequests: isKeyed ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36) } : undefined,
     ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
-    ...(version === extendedFormatVersion ? fromFlags(value.readUInt32LE(flagsAt)) : {}),
+    ...(version !== undefined && version >= extendedFormatVersion
+      ? fromFlags(value.readUInt32LE(flagsAt))
+      : {}),
+    ...(version === clusterFormatVersion ? { applied: readApplied(value, appliedAt) } : {}),
   }
 }
 

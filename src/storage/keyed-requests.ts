@@ -50,6 +50,7 @@ export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | u
  * Adds records of requests to the queue, and removes those that are too old or too many: a few more than were added, so that
  * the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
  *
+ * @param nowMs the time that ages count from: on a node of a cluster that of the log, so that all forget the same
  * @throws RequestFault if a record to be changed is damaged
  */
 export function addRequests(
@@ -57,6 +58,7 @@ export function addRequests(
   records: readonly Buffer[],
   queue: RequestQueue,
   { maxKeys, keyLifeMs }: RequestBounds,
+  nowMs: number = Date.now(),
 ): RequestQueue {
   let { first, count } = queue
   for (const value of records) {
@@ -66,7 +68,7 @@ export function addRequests(
     table.putSync(key, encodeRequestNumbers(key, [...numbersUnder(table, key), number]))
     count += 1
   }
-  const expiredBeforeMs = Date.now() - keyLifeMs
+  const expiredBeforeMs = nowMs - keyLifeMs
   for (let left = 2 * records.length + extraRemovals; left > 0 && count > 0; left -= 1) {
     const value = table.getBinary(keyOfRequest(first))
     const oldest = value && decodeKeyedRequest(value)

@@ -1,0 +1,110 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { newId } from '../src/base/ids.ts'
+import type { NewPoint } from '../src/base/point.ts'
+import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
+import { SimulatedNode } from './support/cluster-nodes.ts'
+
+const point = (content: string, expiresAtUs?: number): NewPoint => ({
+  vector: Float32Array.of(1, 2, 3),
+  payload: { contentType: 'Text', content, ...(expiresAtUs === undefined ? {} : { expiresAtUs }) },
+})
+
+async function withNodes(
+  count: number,
+  work: (nodes: readonly SimulatedNode[], log: SharedMemoryLog) => Promise<void>,
+): Promise<void> {
+  const log = new SharedMemoryLog()
+  await using stack = new AsyncDisposableStack()
+  const nodes = Array.from({ length: count }, (_, index) =>
+    stack.use(new SimulatedNode({ name: `node-${index}`, log })),
+  )
+  for (const node of nodes) await node.start()
+  await work(nodes, log)
+}
+
+describe('nodes of a cluster', () => {
+  it('hold the same points in the same versions, whichever took the write', async () => {
+    await withNodes(3, async ([a, b, c]) => {
+      const { ids } = await a!.up.node.database.insert([point('one'), point('two')])
+      await b!.up.node.admit({ consistency: 'latest' })
+      const patched = await b!.up.node.database.patch(ids[0]!, { content: 'changed' })
+      await c!.up.node.admit({ position: b!.up.node.position })
+      const seen = await c!.up.node.database.get(ids[0]!)
+      assert.deepEqual([seen?.payload.content, seen?.version], ['changed', patched.version])
+      assert.equal(await c!.up.node.database.remove(ids[1]!), true)
+      assert.equal(await c!.up.node.database.remove(ids[1]!), false)
+      const [one, two] = ids.map((id) => Number.parseInt(id!.slice(0, 2), 16))
+      assert.equal(one, two, 'the ids of a request are in one partition')
+    })
+  })
+
+  it('refuse the same everywhere', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const id = newId()
+      const outcomes = await Promise.allSettled(
+        [a!, b!].map(({ up }) => up.node.database.put(id, point('x'), { kind: 'absent' })),
+      )
+      assert.deepEqual(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+      await assert.rejects(a!.up.node.database.patch(newId(), { content: '' }), /Point not found/)
+    })
+  })
+
+  it('go on after a restart with what they had, once', async () => {
+    await withNodes(2, async ([a, b]) => {
+      await a!.up.node.database.insert([point('one')])
+      const { position } = a!.up.node
+      await a!.up.stop()
+      await b!.up.node.database.insert([point('two')])
+      const { node, main } = await a!.start()
+      await node.caughtUp()
+      assert.ok(node.position > position)
+      assert.equal(await node.database.count(), 2)
+      await b!.up.node.admit({ consistency: 'latest' })
+      assert.deepEqual(main.replica.digest, b!.up.main.replica.digest)
+    })
+  })
+
+  it('expire points by the clock of the cluster, and delete them through the log', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const soonUs = (Date.now() + 300) * 1000
+      const { ids } = await a!.up.node.database.insert([point('brief', soonUs), point('stays')])
+      while (Date.now() * 1000 <= soonUs) await new Promise((resolve) => setTimeout(resolve, 10))
+      await b!.up.node.admit({ consistency: 'latest' })
+      assert.equal(await b!.up.node.database.get(ids[0]!), undefined)
+      assert.equal(await a!.up.node.database.get(ids[0]!), undefined)
+      while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)
+      assert.equal(await a!.up.node.database.count(), 1)
+    })
+  })
+
+  it('have the same collections and aliases', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const { created } = await a!.up.node.collections.put('docs', { hnsw: {} })
+      assert.equal(created, true)
+      await b!.up.node.admit({ consistency: 'latest' })
+      await b!.up.node.collections.setAliases(new Map([['papers', 'docs']]), [])
+      using lease = await b!.up.node.collections.lease('papers')
+      const { ids } = await lease.database.insert([point('in docs')])
+      await a!.up.node.admit({ consistency: 'latest' })
+      using other = await a!.up.node.collections.lease('docs')
+      assert.equal((await other.database.get(ids[0]!))?.payload.content, 'in docs')
+      await assert.rejects(a!.up.node.collections.put('papers', { hnsw: {} }), /is an alias/)
+    })
+  })
+
+  it('change by filter what matches when the log gets there', async () => {
+    await withNodes(2, async ([a, b]) => {
+      await a!.up.node.database.insert(['x', 'y', 'z'].map((content) => point(content)))
+      const all = { kind: 'all', of: [] } as const
+      const dry = await b!.up.node.database.changeByFilter({ filter: all, change: 'delete', dryRun: true })
+      assert.deepEqual(dry, { changed: 3, more: false })
+      const done = await b!.up.node.database.changeByFilter({
+        ...{ filter: all, change: 'delete', dryRun: false, limit: 2 },
+      })
+      assert.deepEqual(done, { changed: 2, more: true })
+      await a!.up.node.admit({ consistency: 'latest' })
+      assert.equal(await a!.up.node.database.count(), 1)
+    })
+  })
+})
