@@ -17,8 +17,6 @@ export interface ClusterStatus {
   readonly nodes: readonly NodeStatus[]
   /** Positions that the log did not have, since the start. */
   readonly gaps: number
-  /** Comparisons with other nodes that came out different, since the start. */
-  readonly digest_mismatches: number
 }
 
 export interface LogStatus {

@@ -40,9 +40,7 @@ function textOf(status: ClusterStatus): string {
       ? 'log: its servers do not answer'
       : `log: positions ${log.first} to ${log.last}, ${log.bytes} of ${log.bytes_max} bytes`,
     ...(fault === undefined ? [] : [`fault: ${fault}`]),
-    ...(status.gaps + status.digest_mismatches === 0
-      ? []
-      : [`gaps: ${status.gaps}, digests that differed: ${status.digest_mismatches}`]),
+    ...(status.gaps === 0 ? [] : [`positions that the log did not have: ${status.gaps}`]),
     '',
     ...aligned([
       ['node', 'zone', 'address', 'state', 'position', 'version'],

@@ -2,41 +2,50 @@ import type { ClusterStatus, LogStatus, NodeStatus } from '../base/cluster-statu
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
-import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import type { Collection } from '../engine/collection.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import { ClusterNode } from './cluster-node.ts'
+import { MeasuredLog } from './measured-log.ts'
 import { type Announcement, Membership, removeMember, type Topology } from './membership.ts'
 import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
+import { pause } from './pause.ts'
 
 export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
   readonly address: string
+  readonly maxBufferedBytes: number
+  readonly maxRequestBytes: number
+  readonly onAppend: (seconds: number) => void
 }
 
-/** How far a node is in applying the log. */
-export interface NodeState {
-  /** All records up to here are applied. */
+/** How this node is, in numbers. */
+export interface ClusterFigures {
   readonly position: number
-  /** All records up to here are on this node's disk. */
   readonly floor: number
-  readonly isReady: boolean
-  /** What keeps the node from applying more; undefined when nothing does. */
-  readonly fault: string | undefined
-  /** Since the start. */
+  /** Records of the log that are not applied yet. */
+  readonly lag: number
   readonly gaps: number
-  readonly digestMismatches: number
+  readonly isConnected: boolean
 }
 
 /**
- * What a process has of its cluster: the connection to the log servers, its place among the nodes, and the status that
- * operators see. What is in the log is the business of the node that is attached.
+ * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
+ * status that operators see.
+ *
+ *   open ─> collections are opened with `replicaOf` ─> start ─> close
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
   readonly #logger: Logger
   readonly #stop = new AbortController()
   #nats: NatsCluster | undefined
+  #log: MeasuredLog | undefined
+  #node: ClusterNode | undefined
   #membership: Membership | undefined
-  #state: (() => NodeState) | undefined
+  #watching: Promise<void> | undefined
+  /** Of the log, as far as is known. */
+  #last = 0
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -48,39 +57,63 @@ export class ClusterService {
    *
    * @throws UnusableNats; DatabaseError `shutting_down` when closed meanwhile
    */
-  async open(): Promise<{ readonly log: CommitLog; readonly documents: SharedDocuments }> {
-    const { cluster, node } = this.#options
+  async open(): Promise<ClusterNode> {
+    const { cluster, node, onAppend, maxBufferedBytes, maxRequestBytes } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
     this.#nats = await openNatsCluster(this.#options, this.#logger, this.#stop.signal)
-    const { first, last, bytes } = await this.#nats.log.bounds()
+    this.#log = new MeasuredLog(this.#nats.log, onAppend)
+    const { first, last, bytes } = await this.#log.bounds()
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
-    return this.#nats
+    this.#node = new ClusterNode({
+      ...{ log: this.#log, name: node, maxBufferedBytes, maxRequestBytes, logger: this.#logger },
+    })
+    return this.#node
   }
 
-  /** Enters this node among the others, and tells them from now on how far it is. */
-  async attach(state: () => NodeState): Promise<void> {
-    this.#state = state
-    const { log, documents } = this.#nats!
+  /**
+   * Begins to apply the log, enters this node among the others, and resolves when it has caught up.
+   *
+   * @throws Error when the data of this node is not that of this cluster
+   */
+  async start(main: Collection, set: CollectionSet): Promise<void> {
+    const { documents } = this.#nats!
     const { node } = this.#options
-    const describe = (): Announcement => this.#announcement(state())
-    this.#membership = await Membership.join({ log, documents, node, describe, logger: this.#logger })
+    await this.node.start(main, set)
+    this.#membership = await Membership.join({
+      ...{ log: this.#log!, documents, node, logger: this.#logger },
+      describe: () => this.#announcement(),
+    })
+    this.#watching = this.#watchLog()
+    await this.node.caughtUp()
+    this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
   }
 
-  /** How far the node is; before it is attached, at the beginning. */
-  get state(): NodeState {
-    return this.#state?.() ?? beginning
+  /** @throws DatabaseError `not_ready` before `open` is through */
+  get node(): ClusterNode {
+    if (this.#node === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    return this.#node
+  }
+
+  /** For metrics. */
+  get figures(): ClusterFigures {
+    const { position, floor } = this.#node?.status ?? { position: 0, floor: 0 }
+    return {
+      ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
+      isConnected: this.#nats?.isConnected ?? false,
+    }
   }
 
   /** Why the node is not ready; undefined when it is. */
   readonly notReady = (): string | undefined => {
-    const { isReady, fault } = this.state
+    if (this.#node === undefined) return 'this node is waiting for the log servers of its cluster'
+    const { isReady, fault } = this.#node.status
     if (fault !== undefined) return fault
     return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
   }
 
   readonly status = async (): Promise<ClusterStatus> => {
     const { cluster: name, node } = this.#options
-    const { position, fault, isReady, gaps, digestMismatches } = this.state
+    const { position, fault, isReady } = this.#node?.status ?? beginning
     const [log, nodes] = await Promise.all([this.#logStatus(), this.#nodes()])
     return {
       ...{ name, node, is_ready: isReady && fault === undefined },
@@ -88,7 +121,7 @@ export class ClusterService {
       ...(fault === undefined ? {} : { fault }),
       position,
       ...(log === undefined ? {} : { log }),
-      ...{ nodes, gaps, digest_mismatches: digestMismatches },
+      ...{ nodes, gaps: this.figures.gaps },
     }
   }
 
@@ -99,20 +132,37 @@ export class ClusterService {
     return await removeMember(this.#nats.documents, node)
   }
 
-  /** Ends the connection; the node has to be closed before. */
-  async close(): Promise<void> {
+  /** Ends what waits for the log servers, and applies no more. */
+  async stop(): Promise<void> {
     this.#stop.abort()
+    await this.#node?.close()
+  }
+
+  /** Ends the connection, once the collections are closed. */
+  async close(): Promise<void> {
+    await this.stop()
     await this.#membership?.close()
+    await this.#watching
     await this.#nats?.close()
   }
 
-  #announcement({ position, floor, isReady, fault }: NodeState): Announcement {
+  #announcement(): Announcement {
     const { zone, address } = this.#options
+    const { position, floor, isReady, fault } = this.#node?.status ?? beginning
     return {
       ...{ zone, address, version: version() },
       isReady: isReady && fault === undefined,
       position,
       floor,
+    }
+  }
+
+  async #watchLog(): Promise<void> {
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      // Without an answer the log is where it was, as far as anybody knows.
+      this.#last = (await this.#log!.bounds().catch(() => undefined))?.last ?? this.#last
+      await pause(watchMs, signal)
     }
   }
 
@@ -127,7 +177,7 @@ export class ClusterService {
   /** All members; without log servers this node alone. */
   async #nodes(): Promise<NodeStatus[]> {
     const { node } = this.#options
-    const own = new Map([[node, this.#announcement(this.state)]])
+    const own = new Map([[node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
       () => [undefined, undefined] as const,
     )
@@ -143,7 +193,5 @@ export class ClusterService {
   }
 }
 
-const beginning: NodeState = {
-  ...{ position: 0, floor: 0, isReady: false, fault: undefined },
-  ...{ gaps: 0, digestMismatches: 0 },
-}
+const beginning = { position: 0, floor: 0, isReady: false, fault: undefined }
+const watchMs = 1_000
