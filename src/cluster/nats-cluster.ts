@@ -33,7 +33,7 @@ export async function openNatsCluster(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<NatsCluster> {
-  const connection = await connectToNats(options, logger)
+  const connection = await retried(() => connectToNats(options, logger), logger, signal)
   const end = (): void => void connection.close()
   signal.addEventListener('abort', end)
   try {

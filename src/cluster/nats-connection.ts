@@ -23,9 +23,9 @@ export class UnusableNats extends Error {
 }
 
 /**
- * Connects to the servers of the log, and keeps connected: it tries for ever.
+ * Connects to the servers of the log, and keeps connected: once there was a connection, it tries for ever.
  *
- * @throws UnusableNats when a server is too old or may lose what it has acknowledged
+ * @throws Error when no server can be reached; UnusableNats when a server is too old or may lose what it has acknowledged
  */
 export async function connectToNats(options: NatsConnectionOptions, logger: Logger): Promise<NatsConnection> {
   const { connect, credsAuthenticator } = await import('@nats-io/transport-node')
@@ -40,7 +40,6 @@ export async function connectToNats(options: NatsConnectionOptions, logger: Logg
     maxReconnectAttempts: -1,
     reconnectTimeWait: 250,
     reconnectJitter: 250,
-    waitOnFirstConnect: true,
     timeout: 5_000,
     // Notices a server that no longer answers, such as a stopped one, after 4 s.
     pingInterval: 2_000,

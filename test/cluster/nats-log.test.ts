@@ -1,15 +1,11 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
-import { createLogger } from '../../src/base/log.ts'
-import { type CommitLog, LogGap, LogLost, UncertainAppend } from '../../src/cluster/commit-log.ts'
-import { type NatsCluster, openNatsCluster } from '../../src/cluster/nats-cluster.ts'
+import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/commit-log.ts'
+import type { NatsCluster } from '../../src/cluster/nats-cluster.ts'
 import { UnusableNats } from '../../src/cluster/nats-connection.ts'
+import { openLog as open, take, until, waitFor } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
 
-const logger = createLogger({
-  level: process.env.NATS_TEST_LOG === undefined ? 'silent' : 'debug',
-  pretty: false,
-})
 const skip = natsMissing()
 const bytes = (text: string): Uint8Array => Buffer.from(text)
 
@@ -256,48 +252,3 @@ describe('log servers', { skip }, () => {
     assert.equal(await node.log.append(bytes('1'), { id: '1', partition: 0 }), 1)
   })
 })
-
-type OpenOptions = Partial<Parameters<typeof openNatsCluster>[0]>
-
-async function open(
-  servers: NatsServers,
-  cluster: string,
-  options: OpenOptions = {},
-): Promise<NatsCluster & AsyncDisposable> {
-  const { urls, monitorUrls } = servers
-  const node = await openNatsCluster(
-    { urls, monitorUrls, cluster, name: 'test', logBytesMax: 64 << 20, ...options },
-    logger,
-    AbortSignal.timeout(120_000),
-  )
-  return Object.assign(Object.create(null), {
-    log: node.log,
-    documents: node.documents,
-    close: node.close,
-    [Symbol.asyncDispose]: node.close,
-  })
-}
-
-async function take(log: CommitLog, from: number, count: number): Promise<string[]> {
-  const taken: string[] = []
-  for await (const { position, record } of log.read(from, AbortSignal.timeout(120_000))) {
-    assert.equal(position, from + taken.length)
-    taken.push(Buffer.from(record).toString())
-    if (taken.length === count) break
-  }
-  return taken
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  await waitFor(async () => ((await condition()) ? true : undefined))
-}
-
-async function waitFor<Value>(find: () => Promise<Value | undefined>): Promise<Value> {
-  const endMs = Date.now() + 120_000
-  for (;;) {
-    const found = await find()
-    if (found !== undefined) return found
-    assert.ok(Date.now() < endMs, 'it did not come in two minutes')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}
