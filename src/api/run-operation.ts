@@ -4,6 +4,7 @@ import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
+import { admit } from './read-position.ts'
 
 /** What a transport hands to every call besides the input. */
 export interface OperationRunner {
@@ -35,6 +36,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   const started = performance.now()
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
+    const { cluster } = runner.context
+    if (cluster !== undefined) await admit(cluster, name, call)
     const answer = await encode(
       await inCollection(runner.context, call, (context) => {
         const input = decode()

@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
+import type { Consistency } from '../base/consistency.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -15,10 +16,6 @@ import type { CommitLog } from './commit-log.ts'
 import { Outcomes } from './outcomes.ts'
 import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
-
-/** How new an answer has to be. */
-export const consistencies = ['session', 'latest', 'available'] as const
-export type Consistency = (typeof consistencies)[number]
 
 export interface ReadPosition {
   /** Absent: `session`. */

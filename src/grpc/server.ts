@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import {
   logVerbosity,
+  Metadata,
   type MetadataValue,
   Server,
   ServerCredentials,
@@ -21,6 +22,7 @@ import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
 import type { ApiKey, Keyring } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
@@ -151,7 +153,7 @@ function handlerOf(
     answer(runner, name, call, caller.call)
       .finally(caller.answered)
       .then(
-        (bytes) => callback(null, bytes),
+        (bytes) => callback(null, bytes, trailerOf(runner.context)),
         (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
       )
       // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
@@ -159,6 +161,14 @@ function handlerOf(
         runner.logger.error({ err: error, operation: name }, 'an answer was not sent'),
       )
   }
+}
+
+/** In a cluster, how far this node has applied its log. */
+function trailerOf({ cluster }: ApiContext): Metadata | undefined {
+  if (cluster === undefined) return undefined
+  const trailer = new Metadata()
+  trailer.set(positionHeader, String(cluster.position))
+  return trailer
 }
 
 /** `boundBody` turns the message into the request. */
@@ -201,6 +211,8 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
       collection: call.metadata.get('collection')[0]?.toString(),
       idempotencyKey: call.metadata.get('idempotency-key')[0]?.toString(),
       version: call.metadata.get('version')[0]?.toString(),
+      consistency: call.metadata.get(consistencyHeader)[0]?.toString(),
+      position: call.metadata.get(positionHeader)[0]?.toString(),
       signal: controller.signal,
       decoded: () => call.request.release(),
     },

@@ -24,6 +24,7 @@ import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
 import type { Keyring, Role } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
@@ -355,7 +356,14 @@ async function answer<Name extends OperationName>(
       return json
     },
   }
-  const json = await runOperation(runner, name, codec, callOf(request, reply, parts))
+  const { cluster } = runner.context
+  let json: JsonAnswer | undefined
+  try {
+    json = await runOperation(runner, name, codec, callOf(request, reply, parts))
+  } finally {
+    // A refusal tells its caller something of the points, too.
+    if (cluster !== undefined) reply.header(positionHeader, String(cluster.position))
+  }
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
 
@@ -387,6 +395,8 @@ function callOf(
     idempotencyKey: headers['idempotency-key'] as string | undefined,
     // A repeated parameter is a list, which no operation takes for a value.
     version: (query as Readonly<Record<string, unknown>>).version?.toString(),
+    consistency: headers[consistencyHeader] as string | undefined,
+    position: headers[positionHeader] as string | undefined,
     signal: controller.signal,
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call

@@ -55,6 +55,16 @@ export class SimulatedNode implements AsyncDisposable {
     return this.#running!
   }
 
+  /** How often it was started. */
+  get runs(): number {
+    return this.#runs
+  }
+
+  /** By the node's own clock. */
+  get nowUs(): number {
+    return this.#setup.nowUs?.() ?? Date.now() * 1000
+  }
+
   async start(): Promise<RunningNode> {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
