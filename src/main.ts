@@ -323,6 +323,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
       return cluster === undefined ? set : cluster.node.collections
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+    cluster,
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
   // Their libraries take a good part of a start to load: points are loaded meanwhile.

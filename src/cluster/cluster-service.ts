@@ -4,7 +4,7 @@ import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import { ClusterNode } from './cluster-node.ts'
+import { ClusterNode, type ReadPosition } from './cluster-node.ts'
 import { MeasuredLog } from './measured-log.ts'
 import { type Announcement, Membership, removeMember, type Topology } from './membership.ts'
 import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
@@ -101,6 +101,16 @@ export class ClusterService {
       ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
       isConnected: this.#nats?.isConnected ?? false,
     }
+  }
+
+  /** For reads: up to here, this node has applied the log. */
+  get position(): number {
+    return this.#node?.position ?? 0
+  }
+
+  /** Resolves when this node is as new as a read asks for. */
+  async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<void> {
+    await this.node.admit(read, signal)
   }
 
   /** Why the node is not ready; undefined when it is. */
