@@ -10,7 +10,7 @@ import { SimulatedNode } from './support/cluster-nodes.ts'
 import { logFromSeed, readOnly } from './support/log-from-seed.ts'
 import { seededRandom } from './support/random.ts'
 
-const records = 1500
+const records = 600
 const seed = 7
 
 interface Life {
@@ -47,11 +47,11 @@ describe('a node of a cluster that is killed', () => {
       const lives: Life[] = []
       while (lives.at(-1)?.isDone !== true) {
         // In the end one that nobody kills, however slow the machine is.
-        const killAfter = lives.length < 8 ? Math.floor(random() * 200) : Number.POSITIVE_INFINITY
+        const killAfter = lives.length < 4 ? Math.floor(random() * 150) : Number.POSITIVE_INFINITY
         lives.push(await live(dataDir, killAfter))
       }
       t.diagnostic(lives.map(({ from, at }) => `${from}..${at}`).join(' '))
-      assert.ok(lives.length > 3, 'it was killed in between')
+      assert.ok(lives.length > 2, 'it was killed in between')
       const log = await logFromSeed(seed, records)
       const model = await ClusterModel.read(log)
       await using node = new SimulatedNode({
