@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
 import { newId } from '../src/base/ids.ts'
 import type { NewPoint } from '../src/base/point.ts'
+import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 
@@ -15,9 +17,10 @@ async function withNodes(
   work: (nodes: readonly SimulatedNode[], log: SharedMemoryLog) => Promise<void>,
 ): Promise<void> {
   const log = new SharedMemoryLog()
+  const documents = new SharedMemoryDocuments({ announcementMs: 1e9 })
   await using stack = new AsyncDisposableStack()
   const nodes = Array.from({ length: count }, (_, index) =>
-    stack.use(new SimulatedNode({ name: `node-${index}`, log })),
+    stack.use(new SimulatedNode({ name: `node-${index}`, log, documents })),
   )
   for (const node of nodes) await node.start()
   await work(nodes, log)
@@ -75,6 +78,22 @@ describe('nodes of a cluster', () => {
       assert.equal(await a!.up.node.database.get(ids[0]!), undefined)
       while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)
       assert.equal(await a!.up.node.database.count(), 1)
+    })
+  })
+
+  it('find out the one that holds something else, which is ready no more', async () => {
+    await withNodes(3, async (nodes) => {
+      const [a, b] = nodes
+      await a!.up.node.database.insert([point('one')])
+      await b!.up.node.latest(undefined)
+      // As if a record had been applied differently.
+      b!.up.main.replica.addToDigest(new Uint8Array(16), 1)
+      while (b!.up.node.status.isReady) await delay(5)
+      assert.match(b!.up.node.status.fault!, /other points than node-0 and node-2 in 1 partitions/)
+      assert.deepEqual(
+        [nodes[0], nodes[2]].map((node) => node!.up.node.status.isReady),
+        [true, true],
+      )
     })
   })
 

@@ -24,6 +24,10 @@ export interface ApplierOptions {
   /** After which reading is tried again; for tests, a few. */
   readonly retryMs: number
   readonly logger: Logger
+  /** Called with the seconds that each record took from being read to being applied. */
+  readonly onApply?: ((seconds: number) => void) | undefined
+  /** What a collection holds at the record of an audit: see `PartitionDigest`. */
+  readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
   /** Called when the node can never go on by itself. */
   readonly onFailure: (error: Error) => void
 }
@@ -173,6 +177,8 @@ export class Applier {
     switch (request.kind) {
       case 'barrier':
         return async () => ({ result: undefined })
+      case 'audit':
+        return await this.#audit(batch.collection, place.position)
       case 'create':
       case 'drop':
       case 'aliases': {
@@ -209,6 +215,16 @@ export class Applier {
     }
   }
 
+  /** Nothing after the record has begun to be applied, as it is waited for. */
+  async #audit(name: string, position: number): Promise<() => Promise<Outcome>> {
+    await this.waitFor(position - 1, this.#stop.signal)
+    const leased = await outcomeOf(async () => await this.#options.set.lease(name))
+    if ('error' in leased) return async () => leased
+    using lease = leased.result
+    this.#options.onAudit(name, position, lease.database.replica.digest)
+    return async () => ({ result: undefined })
+  }
+
   async #changeCollections(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<Outcome> {
@@ -233,7 +249,7 @@ export class Applier {
   }
 
   #track(place: LogPlace, bytes: number, batch: Batch | undefined, outcome: Promise<Outcome>): void {
-    const flight: Flight = { place, bytes, batch, outcome: undefined }
+    const flight: Flight = { place, bytes, batch, outcome: undefined, readMs: performance.now() }
     this.#flight.push(flight)
     this.#flightBytes += bytes
     outcome.then(
@@ -248,11 +264,12 @@ export class Applier {
   /** What is done, in order. */
   #land(): void {
     if (this.#failure !== undefined) return
-    const { outcomes } = this.#options
+    const { outcomes, onApply } = this.#options
     for (let first = this.#flight[0]; first?.outcome !== undefined; first = this.#flight[0]) {
       this.#flight.shift()
       this.#flightBytes -= first.bytes
       this.#applied = first.place
+      onApply?.((performance.now() - first.readMs) / 1000)
       if (first.batch !== undefined) outcomes.settle(first.batch.origin, first.batch.request, first.outcome)
     }
     this.#waiters.wakeAll()
@@ -274,6 +291,7 @@ interface Flight {
   readonly bytes: number
   readonly batch: Batch | undefined
   outcome: Outcome | undefined
+  readonly readMs: number
 }
 
 /**

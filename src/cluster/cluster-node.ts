@@ -9,10 +9,11 @@ import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { Applier, type LogPlace } from './applier.ts'
+import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
-import type { CommitLog } from './commit-log.ts'
+import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { Outcomes } from './outcomes.ts'
 import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
@@ -26,6 +27,7 @@ export interface ReadPosition {
 
 export interface ClusterNodeOptions {
   readonly log: CommitLog
+  readonly documents: SharedDocuments
   /** Unique in the cluster. */
   readonly name: string
   /** Unique among all runs of nodes of this name; absent: by the clock. */
@@ -45,6 +47,11 @@ export interface ClusterNodeOptions {
   readonly markMs?: number | undefined
   /** A node waits up to so long before it has expired points deleted, as others may have done it; for tests, a few. */
   readonly expireMs?: number | undefined
+  /** How often the replicas are compared; for tests, a few. */
+  readonly auditMs?: number | undefined
+  /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
+  readonly onApply?: ((seconds: number) => void) | undefined
+  readonly onAcknowledge?: ((seconds: number) => void) | undefined
 }
 
 /** What there is once the node has started. */
@@ -61,6 +68,8 @@ export interface NodeStatus {
   readonly floor: number
   /** Whether everything that was in the log at the start is applied, and the log is still being applied. */
   readonly isReady: boolean
+  /** Comparisons with other nodes that came out different, since the start. */
+  readonly digestMismatches: number
   /** Why changes are not applied now. */
   readonly fault: string | undefined
 }
@@ -81,6 +90,7 @@ export class ClusterNode {
   readonly #outcomes: Outcomes
   readonly #publisher: Publisher
   readonly #barriers: Barriers
+  readonly #audits: Audits
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -88,8 +98,13 @@ export class ClusterNode {
   /** Stored as applied by all collections. */
   #floor = 0
   #isCaughtUp = false
+  /** Why nobody should read from this node. */
+  #doubt: string | undefined
+  /** When an audit was last seen, by `performance.now()`. */
+  #auditedMs = performance.now()
+  #audited = 0
   #stall: Error | undefined
-  #marks: Promise<void> | undefined
+  #chores: Promise<unknown> | undefined
 
   constructor(options: ClusterNodeOptions) {
     this.#options = options
@@ -103,6 +118,14 @@ export class ClusterNode {
       bytesMax: options.maxBufferedBytes,
       timeoutMs: this.#timeoutMs,
       retryMs: options.retryMs ?? retryMs,
+      onAcknowledge: options.onAcknowledge,
+    })
+    this.#audits = new Audits({
+      ...{ documents: options.documents, node: name, logger: options.logger },
+      ...(options.auditMs === undefined ? {} : { waitMs: options.auditMs }),
+      onMinority: (reason) => {
+        this.#doubt = reason
+      },
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
   }
@@ -134,13 +157,18 @@ export class ClusterNode {
       bytesInFlightMax: maxBufferedBytes,
       batchBytesMax: batchFactor * maxRequestBytes,
       retryMs: this.#options.retryMs ?? retryMs,
+      onApply: this.#options.onApply,
+      onAudit: (...finding) => {
+        this.#auditedMs = performance.now()
+        this.#audits.add(...finding)
+      },
       onFailure: (error) => this.#fail(error),
     })
     // Before anything is applied, so that a program that knows no clusters never opens what is a replica.
     await main.replica.mark()
     const { last } = await log.bounds()
     this.#applier.start()
-    this.#marks = this.#markOften()
+    this.#chores = Promise.all([this.#markOften(), this.#auditOften(set)])
     this.#applier.waitFor(last, this.#stop.signal).then(
       () => {
         this.#isCaughtUp = true
@@ -164,8 +192,9 @@ export class ClusterNode {
     return {
       position: this.position,
       floor: this.#floor,
-      isReady: this.#isCaughtUp && failure === undefined,
-      fault: (failure ?? this.#stall)?.message,
+      isReady: this.#isCaughtUp && failure === undefined && this.#doubt === undefined,
+      digestMismatches: this.#audits.mismatches,
+      fault: (failure ?? this.#stall)?.message ?? this.#doubt,
     }
   }
 
@@ -238,7 +267,8 @@ export class ClusterNode {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
     await this.#applier?.close()
-    await this.#marks
+    await this.#chores
+    await this.#audits.close()
     this.#outcomes.end(uncertain(this.#stop.signal.reason))
   }
 
@@ -315,6 +345,24 @@ export class ClusterNode {
     }
   }
 
+  /** Has the replicas compared, one collection after the other. The node that is the first to find it time does it for all. */
+  async #auditOften(set: CollectionSet): Promise<void> {
+    const { auditMs = usualAuditMs, logger } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await delay(auditMs * (1 + Math.random()), undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted || performance.now() - this.#auditedMs < auditMs) continue
+      const collections = set.list()
+      const { name } = collections[this.#audited % collections.length]!
+      this.#audited += 1
+      try {
+        await this.#publisher.submit({ kind: 'audit' }, { collection: name, signal })
+      } catch (error) {
+        if (!signal.aborted) logger.warn({ err: error }, 'the replicas are not compared')
+      }
+    }
+  }
+
   #noteStall(stall: Error | undefined): void {
     const { logger } = this.#options
     if (stall !== undefined && this.#stall === undefined) {
@@ -335,6 +383,7 @@ export class ClusterNode {
 const timeoutMs = 20_000
 const retryMs = 200
 const usualMarkMs = 5000
+const usualAuditMs = 60_000
 const expireMs = 500
 /** How long a read waits for the cluster's clock. */
 const tickMs = 250

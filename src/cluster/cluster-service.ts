@@ -65,7 +65,8 @@ export class ClusterService {
     const { first, last, bytes } = await this.#log.bounds()
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
     this.#node = new ClusterNode({
-      ...{ log: this.#log, name: node, maxBufferedBytes, maxRequestBytes, logger: this.#logger },
+      ...{ log: this.#log, documents: this.#nats.documents, name: node, maxBufferedBytes, maxRequestBytes },
+      logger: this.#logger,
     })
     return this.#node
   }

@@ -12,6 +12,8 @@ export interface PublisherOptions {
   readonly outcomes: Outcomes
   /** Microseconds since 1970, of this node. */
   readonly nowUs: () => number
+  /** Called with the seconds that each write took until it was applied here. */
+  readonly onAcknowledge?: ((seconds: number) => void) | undefined
   /** Bytes of requests that are on their way to the log or are being applied. */
   readonly bytesMax: number
   /** How long an append is repeated whose outcome is not known. */
@@ -68,10 +70,12 @@ export class Publisher {
     const { outcomes } = this.#options
     const { request: number, outcome } = outcomes.expect()
     this.#bytes += payload.length
+    const started = performance.now()
     try {
       // Its record can be read, and applied, before the log's own answer has come.
       const ended = await Promise.race([outcome, this.#appended(payload, number, options, outcome)])
       if ('error' in ended) throw ended.error
+      this.#options.onAcknowledge?.((performance.now() - started) / 1000)
       return ended
     } finally {
       this.#bytes -= payload.length
@@ -168,7 +172,7 @@ export function uncertain(cause: unknown): DatabaseError {
 }
 
 function isLogged(request: ClusterRequest): request is LoggedRequest {
-  return !['barrier', 'create', 'drop', 'aliases'].includes(request.kind)
+  return !['barrier', 'audit', 'create', 'drop', 'aliases'].includes(request.kind)
 }
 
 function tooManyChanges(request: LoggedRequest): DatabaseError {

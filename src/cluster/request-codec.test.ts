@@ -18,6 +18,7 @@ class Requests {
   any(): ClusterRequest {
     const kinds: readonly (() => ClusterRequest)[] = [
       () => ({ kind: 'barrier' }),
+      () => ({ kind: 'audit' }),
       () => ({
         kind: 'insert',
         points: this.#list(5, () => this.#newPoint()),

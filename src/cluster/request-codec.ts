@@ -19,6 +19,8 @@ export type ClusterRequest =
   | LoggedRequest
   /** Changes nothing: moves the clock on, and tells its sender that everything before it is applied. */
   | { readonly kind: 'barrier' }
+  /** All replicas compare what they have of a collection when the log is at this record. */
+  | { readonly kind: 'audit' }
   | { readonly kind: 'create'; readonly name: string; readonly settings: CollectionSettings }
   | { readonly kind: 'drop'; readonly name: string }
   | {
@@ -79,7 +81,7 @@ type OfKind<Name extends Kind> = Extract<ClusterRequest, { readonly kind: Name }
 
 const kinds: Readonly<Record<Kind, number>> = {
   ...{ barrier: 1, insert: 2, put: 3, patch: 4, remove: 5, each: 6, expire: 7 },
-  ...{ create: 8, drop: 9, aliases: 10 },
+  ...{ create: 8, drop: 9, aliases: 10, audit: 11 },
 }
 
 const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
@@ -88,6 +90,7 @@ const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
 
 const writers: { readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Name>) => void } = {
   barrier: () => {},
+  audit: () => {},
   insert: writeInsert,
   put: (to, { id, point, when }) => {
     to.id(id)
@@ -124,6 +127,7 @@ const writers: { readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Nam
 
 const readers: { readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> } = {
   barrier: () => ({ kind: 'barrier' }),
+  audit: () => ({ kind: 'audit' }),
   insert: readInsert,
   put: (from) => ({ kind: 'put', id: from.id(), point: readPoint(from), when: readCondition(from) }),
   patch: (from) => ({ kind: 'patch', id: from.id(), patch: readPatch(from), when: readCondition(from) }),

@@ -23,9 +23,9 @@ export const clusterMutants: Readonly<Record<string, (node: SimulatedNode) => vo
     let isSkipped = false
     Object.assign(replica, {
       apply: async (...[request, stamp]: Parameters<typeof apply>) => {
-        if (isSkipped || request.kind !== 'put') return await apply(request, stamp)
+        if (isSkipped || request.kind !== 'insert') return await apply(request, stamp)
         isSkipped = true
-        return { version: 1, created: true }
+        return { ids: [], errors: [] }
       },
     })
   },

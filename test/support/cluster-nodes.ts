@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
+import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { CollectionSet } from '../../src/engine/collection-set.ts'
 import type { Collection } from '../../src/engine/engine.ts'
@@ -29,6 +30,7 @@ export interface RunningNode {
 export interface NodeSetup {
   readonly name: string
   readonly log: SharedMemoryLog
+  readonly documents: SharedMemoryDocuments
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -68,13 +70,13 @@ export class SimulatedNode implements AsyncDisposable {
   async start(): Promise<RunningNode> {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
-    const { name, log, nowUs } = this.#setup
+    const { name, log, documents, nowUs } = this.#setup
     const config = { ...settings, nowUs }
     const connection = log.connect()
     const node = new ClusterNode({
-      ...{ name, log: connection, run: String(this.#runs), nowUs, logger },
+      ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
-      ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5 },
+      ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 100 },
     })
     const engine = startEngine(config)
     const store = await openDataStore({ dataDir: this.#dataDir, logger })
@@ -82,6 +84,7 @@ export class SimulatedNode implements AsyncDisposable {
     const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
     const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
     await node.start(main, set)
+    await documents.connect().announce(name, new Uint8Array())
     const stop = async (): Promise<void> => {
       this.#running = undefined
       await node.close()

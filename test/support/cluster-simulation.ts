@@ -8,6 +8,7 @@ import { idFromBytes } from '../../src/base/ids.ts'
 import type { NewPoint, Precondition } from '../../src/base/point.ts'
 import type { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import { SeededFaults } from '../../src/cluster/log-faults.ts'
+import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { ClusterModel, type ModelOutcome } from './cluster-model.ts'
 import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
@@ -82,7 +83,10 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#nodes = Array.from({ length: options.nodes }, (_, index) => {
       // Clocks are up to a second apart.
       const aheadUs = Math.floor(random() * 1e6)
-      return new SimulatedNode({ name: `node-${index}`, log: this.#log, nowUs: () => this.#nowUs + aheadUs })
+      return new SimulatedNode({
+        ...{ name: `node-${index}`, log: this.#log, documents: new SharedMemoryDocuments() },
+        nowUs: () => this.#nowUs + aheadUs,
+      })
     })
     this.#ids = Array.from({ length: idsInUse }, () =>
       idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256))),
@@ -161,7 +165,7 @@ export class ClusterSimulation implements AsyncDisposable {
     let position = 0
     for (let left = this.#options.operations; left > 0; left -= 1) {
       this.#nowUs += Math.floor(this.#random() * 100_000)
-      if (this.#random() < 0.01) await this.#restart()
+      if (this.#random() < 0.02) await this.#restart()
       const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
       if (running === undefined) continue
       await (this.#random() < 0.3 ? this.#read(running, position) : this.#write(running))
