@@ -6,6 +6,7 @@ import type { NewPoint } from '../src/base/point.ts'
 import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
+import { DirectoryWithPoints } from './support/directory-with-points.ts'
 
 const point = (content: string, expiresAtUs?: number): NewPoint => ({
   vector: Float32Array.of(1, 2, 3),
@@ -94,6 +95,26 @@ describe('nodes of a cluster', () => {
       while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)
       assert.equal(await a!.up.node.database.count(), 1)
     })
+  })
+
+  it('start from the data of the first one, or empty like it', async () => {
+    await using stack = new AsyncDisposableStack()
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments()
+    const data = stack.use(await DirectoryWithPoints.make())
+    const nodes = ['first', 'second', 'third'].map((name) =>
+      stack.use(
+        new SimulatedNode({ name, log, documents, dataDir: name === 'second' ? undefined : data.copy(name) }),
+      ),
+    )
+    const [first, second, third] = nodes
+    await first!.start()
+    const { database } = first!.up.node
+    assert.equal(await database.count(), 1)
+    const { version } = await database.put(data.id, point('changed'))
+    assert.ok(version > 65_536, 'numbers go on above those from before')
+    await assert.rejects(second!.start(), /made from points that first had/)
+    await assert.rejects(third!.start(), /points that are not from this cluster/)
   })
 
   it('find out the one that holds something else, which is ready no more', async () => {

@@ -86,8 +86,6 @@ export class SimulatedNode implements AsyncDisposable {
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
     const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
     const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
-    await node.start(main, set)
-    await documents.connect().announce(name, new Uint8Array())
     const stop = async (): Promise<void> => {
       this.#running = undefined
       await node.close()
@@ -96,6 +94,11 @@ export class SimulatedNode implements AsyncDisposable {
       await engine.close(0)
       await store.close()
     }
+    await node.start(main, set).catch(async (error: unknown) => {
+      await stop()
+      throw error
+    })
+    await documents.connect().announce(name, new Uint8Array())
     this.#running = { node, main, set, stop }
     return this.#running
   }
