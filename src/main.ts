@@ -9,7 +9,7 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
-import type { ClusterService } from './cluster/cluster-service.ts'
+import type { ClusterService, OpenLog } from './cluster/cluster-service.ts'
 import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
 import { CollectionSet } from './engine/collection-set.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
@@ -56,7 +56,10 @@ export interface Address {
  * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
  *   or when a port cannot be had
  */
-export async function startService(config: Config, options: { logger?: Logger } = {}): Promise<Service> {
+export async function startService(
+  config: Config,
+  options: { readonly logger?: Logger; readonly openLog?: OpenLog | undefined } = {},
+): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
   logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
@@ -66,7 +69,7 @@ export async function startService(config: Config, options: { logger?: Logger } 
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble(config, logger, closers, close)
+    return await assemble(config, logger, closers, close, options.openLog)
   } catch (error) {
     await close()
     throw error
@@ -154,6 +157,7 @@ async function assemble(
   logger: Logger,
   closers: Closer[],
   close: () => Promise<void>,
+  openLog: OpenLog | undefined,
 ): Promise<Service> {
   const started = performance.now()
   const engine = startEngine({ ...config, logger })
@@ -186,7 +190,7 @@ async function assemble(
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
-  const cluster = await clusterOf(config, logger, (seconds) => appended(seconds))
+  const cluster = await clusterOf(config, logger, (seconds) => appended(seconds), openLog)
   if (cluster !== undefined) closers.push(() => cluster.close())
   // Runs until its threads are at work, so that loading and opening the ports overlap.
   const stop = new AbortController()
@@ -283,6 +287,7 @@ async function clusterOf(
   config: Config,
   logger: Logger,
   onAppend: (seconds: number) => void,
+  openLog: OpenLog | undefined,
 ): Promise<ClusterService | undefined> {
   if (config.clusterNatsUrl.length === 0) return undefined
   const { ClusterService } = await import('./cluster/cluster-service.ts')
@@ -296,6 +301,7 @@ async function clusterOf(
     ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
+    openLog,
   }
   return new ClusterService(options, logger)
 }

@@ -68,6 +68,21 @@ describe('nodes of a cluster', () => {
     })
   })
 
+  it('apply what a node has missed one record after the other, though it gets them together', async () => {
+    await withNodes(2, async ([a, b]) => {
+      await a!.up.stop()
+      const { database } = b!.up.node
+      const { ids } = await database.insert([point('goes'), point('stays')])
+      await database.remove(ids[0]!)
+      await database.patch(ids[1]!, { content: 'changed' })
+      const { node, main } = await a!.start()
+      await node.caughtUp()
+      assert.equal(await node.database.get(ids[0]!), undefined)
+      assert.equal((await node.database.get(ids[1]!))?.payload.content, 'changed')
+      assert.deepEqual(main.replica.digest, b!.up.main.replica.digest)
+    })
+  })
+
   it('expire points by the clock of the cluster, and delete them through the log', async () => {
     await withNodes(2, async ([a, b]) => {
       const soonUs = (Date.now() + 300) * 1000

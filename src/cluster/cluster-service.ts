@@ -17,7 +17,12 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
   readonly onAppend: (seconds: number) => void
+  /** Absent: that of the log servers; for tests, one in memory. */
+  readonly openLog?: OpenLog | undefined
 }
+
+/** Connects to the log of a cluster. */
+export type OpenLog = typeof openNatsCluster
 
 /** How this node is, in numbers. */
 export interface ClusterFigures {
@@ -59,8 +64,9 @@ export class ClusterService {
    */
   async open(): Promise<ClusterNode> {
     const { cluster, node, onAppend, maxBufferedBytes, maxRequestBytes } = this.#options
+    const { openLog = openNatsCluster } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
-    this.#nats = await openNatsCluster(this.#options, this.#logger, this.#stop.signal)
+    this.#nats = await openLog(this.#options, this.#logger, this.#stop.signal)
     this.#log = new MeasuredLog(this.#nats.log, onAppend)
     const { first, last, bytes } = await this.#log.bounds()
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')

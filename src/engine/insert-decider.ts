@@ -47,11 +47,11 @@ export class InsertDecider {
   }
 
   async #decideItems(
-    { points, onError, stamp }: InsertRequest,
+    { points, onError, drawnIds }: InsertRequest,
     idSeed: Uint8Array | undefined,
     turn: Turn,
   ): Promise<{ changes: Change[]; inserted: Inserted }> {
-    const seeded = idSeed && idsFromSeed(idSeed, points.length, stamp !== undefined)
+    const seeded = drawnIds === undefined ? idSeed && idsFromSeed(idSeed, points.length) : undefined
     const given = new Map<string, number>()
     const changes: Change[] = []
     const ids: (string | null)[] = []
@@ -59,7 +59,10 @@ export class InsertDecider {
     for (const [index, point] of points.entries()) {
       try {
         checkOnce(points, index, given)
-        const id = point.id ?? (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
+        const id =
+          point.id ??
+          drawnIds?.[index] ??
+          (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
         if (!this.#isSkipped(points, index)) changes.push(this.#parts.changeTo(id, point))
         ids.push(id)
       } catch (error) {

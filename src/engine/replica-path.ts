@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
-import { idToBytes } from '../base/ids.ts'
+import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
 import { Turn } from '../base/turns.ts'
 import type { Applied } from '../storage/applied.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
@@ -9,7 +9,7 @@ import { ChangeDecider } from './change-decider.ts'
 import type { ChangeTarget } from './change-target.ts'
 import type { Decision } from './decision.ts'
 import { GroupSteps } from './group-steps.ts'
-import type { LoggedRequest, LoggedResult, Stamp } from './logged-request.ts'
+import type { LoggedInsert, LoggedRequest, LoggedResult, Stamp } from './logged-request.ts'
 import type { Placed } from './placed-changes.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import type { BudgetShare } from './shared-budget.ts'
@@ -98,7 +98,10 @@ export class ReplicaPath {
   apply(request: LoggedRequest, stamp: Stamp): Promise<LoggedResult> {
     if (request.kind === 'insert') {
       const keyed = request.identity && keyedOf(request.identity)
-      return this.#submit(loggedBytes(request), (answer) => ({ ...request, keyed, stamp, ...answer }))
+      return this.#submit(loggedBytes(request), (answer) => ({
+        ...{ ...request, keyed, stamp, drawnIds: drawnIdsOf(request) },
+        ...answer,
+      }))
     }
     if (request.kind === 'each') {
       return this.#submit(loggedBytes(request), (answer) => ({ kind: 'each', request, stamp, ...answer }))
@@ -256,6 +259,13 @@ export class ReplicaPath {
     }
     return digest
   }
+}
+
+/** By point of an insert; none if all have ids of their own. */
+function drawnIdsOf({ points, idSeed }: LoggedInsert): readonly string[] {
+  if (points.every(({ id }) => id !== undefined)) return []
+  const ids = idsFromSeed(idSeed, points.length, true)
+  return points.map((_, index) => idFromBytes(ids, index * idBytes))
 }
 
 /** Whether every replica refuses the request. */

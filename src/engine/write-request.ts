@@ -22,6 +22,8 @@ export interface InsertRequest extends Answer<Inserted> {
   readonly keyed: Keyed | undefined
   /** On a node of a cluster: of the ids of points that have none of their own. */
   readonly idSeed?: Uint8Array | undefined
+  /** By point, the ids from the seed: a later request of the log can be about them before this one has taken effect. */
+  readonly drawnIds?: readonly string[] | undefined
 }
 
 export interface PutRequest extends Answer<{ readonly version: number; readonly created: boolean }> {
@@ -92,13 +94,14 @@ export function keyedOf(identity: RequestIdentity): Keyed {
 }
 
 /**
- * What a request shares with no other of its group: the ids that its caller chose, and its key. The points of a group can
+ * What a request shares with no other of its group: the ids that its caller knows, and its key. The points of a group can
  * then be looked at before any of its changes has taken effect.
  */
 export function* namesOf(request: WriteRequest): Generator<string, void> {
   if (request.kind === 'insert') {
     if (request.keyed !== undefined) yield request.keyed.name
     for (const { id } of request.points) if (id !== undefined) yield id
+    if (request.drawnIds !== undefined) yield* request.drawnIds
   } else if (request.kind === 'each') yield* request.request.ids
   else if (request.kind === 'expire') yield* request.ids
   else if ('id' in request) yield request.id

@@ -29,8 +29,10 @@ export interface RunningNode {
 
 export interface NodeSetup {
   readonly name: string
-  readonly log: SharedMemoryLog
+  readonly log: Pick<SharedMemoryLog, 'connect'>
   readonly documents: SharedMemoryDocuments
+  /** Absent: a new one, which is removed in the end. */
+  readonly dataDir?: string | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -46,6 +48,7 @@ export class SimulatedNode implements AsyncDisposable {
   constructor(setup: NodeSetup) {
     this.name = setup.name
     this.#setup = setup
+    this.#dataDir = setup.dataDir
   }
 
   get running(): RunningNode | undefined {
@@ -99,6 +102,7 @@ export class SimulatedNode implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.#running?.stop()
-    if (this.#dataDir !== undefined) await rm(this.#dataDir, { recursive: true, force: true })
+    if (this.#dataDir !== undefined && this.#setup.dataDir === undefined)
+      await rm(this.#dataDir, { recursive: true, force: true })
   }
 }

@@ -53,7 +53,7 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #faults: SeededFaults
   readonly #log: SharedMemoryLog
   readonly #nodes: readonly SimulatedNode[]
-  readonly #ids: readonly string[]
+  readonly #ids: string[]
   readonly #answered: Answered[] = []
   readonly #reads: Read[] = []
   /** Contents that no other write has. */
@@ -246,6 +246,9 @@ export class ClusterSimulation implements AsyncDisposable {
     const onError = this.#pick('abort', 'continue')!
     const identity = { keyHash: hashOf(key), bodyHash: hashOf(isKeyed ? 'the same' : name) }
     const inserted = await database.insert(points, { onError, ...(isKeyed ? { identity } : {}) })
+    // Later operations are about drawn ids, too, also on nodes that have not got that far.
+    for (const id of inserted.ids) if (id !== null && !this.#ids.includes(id)) this.#ids.push(id)
+    this.#ids.splice(0, this.#ids.length - idsInUse)
     return inserted.ids
   }
 
