@@ -33,6 +33,10 @@ export interface NodeSetup {
   readonly documents: SharedMemoryDocuments
   /** Absent: a new one, which is removed in the end. */
   readonly dataDir?: string | undefined
+  /** Of its writer threads. */
+  readonly writerExecArgv?: readonly string[] | undefined
+  /** 0 for no limit. */
+  readonly maxMemoryBytes?: number | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -73,8 +77,8 @@ export class SimulatedNode implements AsyncDisposable {
   async start(): Promise<RunningNode> {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
-    const { name, log, documents, nowUs } = this.#setup
-    const config = { ...settings, nowUs }
+    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
+    const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
@@ -82,7 +86,10 @@ export class SimulatedNode implements AsyncDisposable {
       ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 100 },
     })
     const engine = startEngine(config)
-    const store = await openDataStore({ dataDir: this.#dataDir, logger })
+    const store = await openDataStore({
+      ...{ dataDir: this.#dataDir, logger },
+      ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
+    })
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
     const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
     const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
