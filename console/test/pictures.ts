@@ -41,6 +41,7 @@ async function takeAll(id: string): Promise<void> {
   const filter = JSON.stringify({ pos: 'noun' })
   await take('search', `#/search?id=${id}&compare=1&filter=${filter}`, async (page) => {
     // Breadths to compare, by the places of the slider: 16, 128, 64.
+    await page.locator('.tries tbody tr').waitFor()
     for (const [row, place] of ['2', '8', '6'].entries()) {
       await page.getByLabel('ef', { exact: true }).fill(place)
       await page
