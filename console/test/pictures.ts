@@ -39,8 +39,16 @@ try {
 /** Each view, as somebody who uses it sees it. */
 async function takeAll(id: string): Promise<void> {
   const filter = JSON.stringify({ pos: 'noun' })
-  await take('search', `#/search?id=${id}&compare=1&ef=64&filter=${filter}`, async (page) => {
-    await page.locator('.recall').waitFor()
+  await take('search', `#/search?id=${id}&compare=1&filter=${filter}`, async (page) => {
+    // Breadths to compare, by the places of the slider: 16, 128, 64.
+    await page.locator('.tries tbody tr').waitFor()
+    for (const [row, place] of ['2', '8', '6'].entries()) {
+      await page.getByLabel('ef', { exact: true }).fill(place)
+      await page
+        .locator('.tries tbody tr')
+        .nth(row + 1)
+        .waitFor()
+    }
   })
   await take('search-dark', `#/search?id=${id}&as=cards`, shown('.result'), 'dark')
   await take('points', `#/points?filter=${filter}`, shown('.facets'))
@@ -76,7 +84,7 @@ async function take(
   ready: (page: Page) => Promise<void>,
   colorScheme: 'light' | 'dark' = 'light',
 ): Promise<void> {
-  const page = await browser.open(hash, { width: 1360, height: 850, colorScheme })
+  const page = await browser.open(hash, { width: 1360, height: 850, colorScheme, isWatched: false })
   await ready(page)
   // Until nothing moves any more: two pictures that are the same.
   let png = await page.screenshot(pictureOptions)
@@ -123,6 +131,7 @@ async function storeDemo(): Promise<string> {
   const { point_ids } = (await answer.json()) as { readonly point_ids: readonly string[] }
   await send('PUT', 'collections/shop', { dimension: 4 })
   await send('PUT', 'collections/glosses-2026', { dimension })
+  await send('POST', 'collections/glosses-2026/points/batch', { vectors: vectors.slice(0, 800) })
   await send('PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
   const near = { id: point_ids[0]!, similarity: 'Cosine', limit: 10 }
   // So that the charts of the overview have something to show.
