@@ -513,10 +513,10 @@ function registerGauges(
     () => collection.stats.filteredRecalls.map(({ metric, bin, recall }) => [{ metric, bin }, recall]),
   )
   metrics.gauges(
-    'vicinal_index_widening',
+    'vicinal_index_ef_multiplier',
     'How many times the asked-for ef a search uses to reach the recall target; 0 for the exact scan.',
     'metric',
-    () => plans().map(([metric, { route }]) => [metric, route?.widening ?? 0]),
+    () => plans().map(([metric, { route }]) => [metric, route?.efMultiplier ?? 0]),
   )
   metrics.gauge('vicinal_queued_queries', 'Queries that wait or run.', () => engine.stats.queuedQueries)
   metrics.gauges(

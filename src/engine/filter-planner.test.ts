@@ -22,7 +22,7 @@ function plannerOf(count = points): {
   return {
     planner: new FilterPlanner(index),
     layout: index.layout,
-    route: { graph: 0, measure: measureOf('Euclidean', index.layout), widening: 1 },
+    route: { graph: 0, measure: measureOf('Euclidean', index.layout), efMultiplier: 1 },
   }
 }
 
@@ -53,7 +53,7 @@ describe('the plan of a search with a filter', () => {
       'it costs a part of the scan: codes take a sixth of the time of rows',
     )
     assert.equal(planner.plan(queryOf(0.02, { ef: 5000 }), route).route, undefined)
-    assert.equal(planner.plan(queryOf(0.3, { ef: 300 }), { ...route, widening: 16 }).route, undefined)
+    assert.equal(planner.plan(queryOf(0.3, { ef: 300 }), { ...route, efMultiplier: 16 }).route, undefined)
   })
 
   it('is a scan by codes where these are cheaper than rows and find enough', () => {

@@ -72,7 +72,7 @@ export class FilterPlanner {
     if (route === undefined) return rowScan(whyNoRoute(this.#index))
     const scan = this.#cheaperScan(query, route)
     if (route.isForScans) return scanBy(scan, route, 'walks find too little at this share of points')
-    if (ef * route.widening > efMax) return scanBy(scan, route, 'a walk with so large an ef does not fit')
+    if (ef * route.efMultiplier > efMax) return scanBy(scan, route, 'a walk with so large an ef does not fit')
     const comparison = this.#costOf(comparisonKey(route), this.#usualComparisonCost(route))
     const walkCost = this.#walkCost(query, route, comparison)
     if (scan.cost <= walkCost * (!scan.isByCodes && scan.cost <= quickMicroseconds ? 2 : 1)) {
@@ -150,8 +150,8 @@ export class FilterPlanner {
   }
 
   /** Places of the pool that hold as many matching slots as the beam is wide, if they are scattered among the others. */
-  #placesOf({ ef, matching }: FilteredQuery, { widening }: Route): number {
-    return (ef * widening * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
+  #placesOf({ ef, matching }: FilteredQuery, { efMultiplier }: Route): number {
+    return (ef * efMultiplier * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
   }
 
   #rowCost(metric: Metric): number {

@@ -12,7 +12,7 @@ import type { RouteRecall } from './index-messages.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
 const seed = 20_261_124
-const plain = { graph: 0, measure: 0, widening: 2 }
+const plain = { graph: 0, measure: 0, efMultiplier: 2 }
 const options = { recallTarget: 0.98, hnswEf: 64 }
 const filter: SlotFilter = { id: 1, version: 0, words: new Uint32Array(new SharedArrayBuffer(4)), count: 1 }
 
@@ -24,12 +24,13 @@ describe('the route of searches with filters', () => {
   it('is wider than without one until it was measured, and then what was measured of such filters', () => {
     const recall = new FilteredRecall(options)
     assert.deepEqual(recall.due, [])
-    for (const share of [0.01, 0.2, 0.9]) assert.equal(recall.route('Cosine', ask(share), plain)!.widening, 4)
+    for (const share of [0.01, 0.2, 0.9])
+      assert.equal(recall.route('Cosine', ask(share), plain)!.efMultiplier, 4)
     assert.deepEqual(recall.due, ['Cosine'])
     const [few, some, many] = selectivityBins
     const routes = recall.routes(plain)
     assert.deepEqual(
-      routes.map(({ widening }) => widening),
+      routes.map(({ efMultiplier }) => efMultiplier),
       [2, 4, 8, 16],
     )
     recall.decide(
@@ -46,17 +47,21 @@ describe('the route of searches with filters', () => {
     assert.equal(recall.route('Cosine', ask(0.01), plain), undefined, 'no route was good enough')
     assert.deepEqual(recall.route('Cosine', ask(0.2), plain), {
       ...plain,
-      widening: 4,
+      efMultiplier: 4,
       recall: 0.99,
       scanRecall: undefined,
     })
     assert.deepEqual(recall.route('Cosine', ask(0.9), plain), {
       ...plain,
-      widening: 2,
+      efMultiplier: 2,
       recall: 1,
       scanRecall: undefined,
     })
-    assert.equal(recall.route('Cosine', ask(0.9), { ...plain, widening: 8 })!.widening, 8, 'never narrower')
+    assert.equal(
+      recall.route('Cosine', ask(0.9), { ...plain, efMultiplier: 8 })!.efMultiplier,
+      8,
+      'never narrower',
+    )
     assert.deepEqual(
       selectivityBins.map((bin) => recall.recallOf('Cosine', bin)),
       [1, 0.99, 1],
@@ -101,8 +106,8 @@ describe('the route of searches with filters', () => {
   it('is what an earlier run measured, and measured again where that was done otherwise', () => {
     const earlier = new FilteredRecall(options)
     const [few, some, many] = selectivityBins
-    const tried = (widening: number, recall: number): RouteRecall[] => [
-      { route: { ...plain, widening }, recall },
+    const tried = (efMultiplier: number, recall: number): RouteRecall[] => [
+      { route: { ...plain, efMultiplier }, recall },
     ]
     assert.equal(earlier.decide('Cosine', few!, tried(16, 0.9)), true)
     assert.equal(earlier.decide('Cosine', some!, tried(4, 0.99)), true)
@@ -116,9 +121,9 @@ describe('the route of searches with filters', () => {
       assert.equal(recall.route('Cosine', ask(0.01), plain)?.isForScans, scanRecall && true)
       assert.deepEqual(recall.route('Cosine', ask(0.2), plain), {
         ...plain,
-        ...{ widening: 4, recall: 0.98, scanRecall },
+        ...{ efMultiplier: 4, recall: 0.98, scanRecall },
       })
-      assert.equal(recall.route('Cosine', ask(0.9), plain)!.widening, 4, 'never measured')
+      assert.equal(recall.route('Cosine', ask(0.9), plain)!.efMultiplier, 4, 'never measured')
       assert.equal(recall.recallOf('Hamming', many!), 1)
       return recall
     }

@@ -1,5 +1,5 @@
 import type { Metric } from '../base/point.ts'
-import { type Route, wideningMax } from '../index/graph.ts'
+import { efMultiplierMax, type Route } from '../index/graph.ts'
 import type { KeptFilteredRoute } from '../index/graph-file.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
@@ -50,7 +50,7 @@ interface Measured {
   readonly metric: Metric
   readonly bin: string
   /** Undefined where no route was good enough: searches scan. */
-  readonly widening: number | undefined
+  readonly efMultiplier: number | undefined
   readonly recall: number
 }
 
@@ -90,8 +90,8 @@ export class FilteredRecall {
 
   /** Restores the measurements of an earlier run; those with other settings are repeated when somebody asks. */
   restore(kept: readonly KeptFilteredRoute[]): void {
-    for (const { metric, bin, widening, recall, scanRecall, by } of kept) {
-      this.#measured.set(keyOf(metric, bin), { metric, bin, widening, recall })
+    for (const { metric, bin, efMultiplier, recall, scanRecall, by } of kept) {
+      this.#measured.set(keyOf(metric, bin), { metric, bin, efMultiplier, recall })
       if (scanRecall !== undefined) this.#scans.set(metric, scanRecall)
       if (by?.ef !== this.#hnswEf || by.target !== this.#target) this.#expired.add(metric)
     }
@@ -105,11 +105,11 @@ export class FilteredRecall {
     const measured = this.#measured.get(keyOf(metric, bin.name))
     const scanRecall = this.scanRecallOf(metric)
     if (measured === undefined)
-      return { ...plain, widening: Math.min(wideningMax, 2 * plain.widening), scanRecall }
-    if (measured.widening === undefined)
+      return { ...plain, efMultiplier: Math.min(efMultiplierMax, 2 * plain.efMultiplier), scanRecall }
+    if (measured.efMultiplier === undefined)
       return scanRecall === undefined ? undefined : { ...plain, scanRecall, isForScans: true }
-    const widening = Math.max(plain.widening, measured.widening)
-    return { ...plain, widening, recall: measured.recall, scanRecall }
+    const efMultiplier = Math.max(plain.efMultiplier, measured.efMultiplier)
+    return { ...plain, efMultiplier, recall: measured.recall, scanRecall }
   }
 
   /** What was measured of scans by codes at the default ef; undefined where it is below the target, or unknown. */
@@ -139,8 +139,8 @@ export class FilteredRecall {
   /** The routes to try for a bin, the cheapest first. */
   routes(plain: Route): Route[] {
     const routes: Route[] = []
-    for (let widening = plain.widening; widening <= wideningMax; widening *= 2)
-      routes.push({ ...plain, widening })
+    for (let efMultiplier = plain.efMultiplier; efMultiplier <= efMultiplierMax; efMultiplier *= 2)
+      routes.push({ ...plain, efMultiplier })
     return routes
   }
 
@@ -158,10 +158,15 @@ export class FilteredRecall {
     if (last === undefined) return false
     const isEnough = last.recall >= this.#target
     const best = Math.max(...tried.map(({ recall }) => recall))
-    const widening = isEnough ? last.route.widening : undefined
+    const efMultiplier = isEnough ? last.route.efMultiplier : undefined
     const before = this.#measured.get(keyOf(metric, bin))
-    this.#measured.set(keyOf(metric, bin), { metric, bin, widening, recall: isEnough ? last.recall : best })
-    return before === undefined || before.widening !== widening
+    this.#measured.set(keyOf(metric, bin), {
+      metric,
+      bin,
+      efMultiplier,
+      recall: isEnough ? last.recall : best,
+    })
+    return before === undefined || before.efMultiplier !== efMultiplier
   }
 
   /** All bins of a metric have been measured, or cannot be now. */
@@ -179,7 +184,7 @@ export class FilteredRecall {
   recallOf(metric: Metric, bin: SelectivityBin): number | undefined {
     const measured = this.#measured.get(keyOf(metric, bin.name))
     if (measured === undefined) return undefined
-    const ofWalks = measured.widening === undefined ? 1 : measured.recall
+    const ofWalks = measured.efMultiplier === undefined ? 1 : measured.recall
     return Math.min(ofWalks, this.scanRecallOf(metric) ?? 1)
   }
 

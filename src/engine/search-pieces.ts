@@ -87,7 +87,7 @@ export class SearchPieces {
   #routeOf(metric: Metric, ef: number): RouteInForce | undefined {
     const route = this.#options.routeOf(metric)
     if (route === undefined || ef > efMax) return undefined
-    return isCheaperThanScan(ef * route.widening, this.#index.liveCount) ? route : undefined
+    return isCheaperThanScan(ef * route.efMultiplier, this.#index.liveCount) ? route : undefined
   }
 
   /**
@@ -135,7 +135,7 @@ export class SearchPieces {
 
   #walk(placed: readonly Placed[]): Piece {
     let cost = 0
-    for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.widening
+    for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.efMultiplier
     return { ...this.#partsOf(placed), ranges: [], cost }
   }
 

@@ -27,7 +27,7 @@ export function profileOf({
     compared: work.compared,
     measured: work.measured,
     ef,
-    efMultiplier: plan === 'graph' ? report!.plan!.route!.widening : 1,
+    efMultiplier: plan === 'graph' ? report!.plan!.route!.efMultiplier : 1,
     filterUs: filter === undefined ? 0 : Math.round(filterUs),
     queueUs: Math.max(0, Math.round(report!.elapsedUs - work.microseconds)),
     searchUs: Math.round(work.microseconds),

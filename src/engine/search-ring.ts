@@ -29,7 +29,7 @@ export interface SearchWork {
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
- *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found,
+ *   query:  metric, k, ef, graph (-1: exact scan), measure, efMultiplier, hits found,
  *           filter (0: none), its version, compared at most, whether work is counted,
  *           compared, measured, microseconds, whether a walk gave up, use of codes   16 x i32
  *           vector                                                                    f32 x dimension
@@ -228,7 +228,7 @@ export class SearchRing {
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
     i32[word + field.graph] = route?.graph ?? -1
     i32[word + field.measure] = route?.measure ?? 0
-    i32[word + field.widening] = route?.widening ?? 0
+    i32[word + field.efMultiplier] = route?.efMultiplier ?? 0
     i32[word + field.found] = 0
     i32[word + field.filter] = matching?.id ?? 0
     i32[word + field.version] = matching?.version ?? 0
@@ -252,7 +252,7 @@ export class SearchRing {
       route:
         graph === -1
           ? undefined
-          : { graph, measure: i32[word + field.measure]!, widening: i32[word + field.widening]! },
+          : { graph, measure: i32[word + field.measure]!, efMultiplier: i32[word + field.efMultiplier]! },
       // A filter is dropped before its records are done only together with its index.
       matching:
         id === 0
@@ -345,7 +345,7 @@ const field = {
   ef: 2,
   graph: 3,
   measure: 4,
-  widening: 5,
+  efMultiplier: 5,
   found: 6,
   filter: 7,
   version: 8,

@@ -72,7 +72,7 @@ function statsJson(collection: string, stats: CollectionStats): unknown {
       return {
         similarity,
         plan: route === undefined ? 'scan' : 'graph',
-        ef_multiplier: route?.widening ?? null,
+        ef_multiplier: route?.efMultiplier ?? null,
         recall: route === undefined ? 1 : (recall ?? null),
         filtered: stats.filteredRecalls
           .filter(({ metric }) => metric === similarity)

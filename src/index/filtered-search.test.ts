@@ -114,7 +114,7 @@ function expected(
 }
 
 function routeOf(index: VectorIndex, metric: Metric): Route {
-  return { graph: 0, measure: measureOf(metric, index.layout), widening: 1 }
+  return { graph: 0, measure: measureOf(metric, index.layout), efMultiplier: 1 }
 }
 
 /** Each share of slots, wherever they are: `near` those in the half of the space that the queries' side is, `far` the others. */

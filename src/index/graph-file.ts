@@ -53,7 +53,7 @@ export interface KeptFilteredRoute {
   /** Name of the range of shares. */
   readonly bin: string
   /** Undefined for the exact scan. */
-  readonly widening?: number | undefined
+  readonly efMultiplier?: number | undefined
   readonly recall: number
   /** Of scans by codes, with filters of all bins; undefined where it was not measured. */
   readonly scanRecall?: number | undefined
@@ -203,7 +203,7 @@ function columnsOf(
 }
 
 function encodeHeader(header: Header): Uint8Array {
-  const text = Buffer.from(JSON.stringify(header))
+  const text = Buffer.from(JSON.stringify(header).replaceAll('"efMultiplier":', keptName))
   const head = Buffer.alloc(16)
   head.write(magic, 'latin1')
   head.writeUInt32LE(text.length, 8)
@@ -220,13 +220,16 @@ function readHeader(file: number): Header {
   const text = Buffer.alloc(bytes)
   readAll(file, text, 'header')
   if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
-  const header = JSON.parse(text.toString()) as Header
+  const header = JSON.parse(text.toString().replaceAll(keptName, '"efMultiplier":')) as Header
   if (header.version !== formatVersion)
     throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
   return header
 }
 
 const headerBytesMax = 1024 * 1024
+
+/** What files call the multiplier of ef, from the first version on: so earlier programs can read them, too. */
+const keptName = '"widening":'
 
 function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)

@@ -17,7 +17,7 @@ export interface Route {
   /** What the walk computes distances from, as `measureOf` numbers it. */
   readonly measure: number
   /** The beam is this many times ef. */
-  readonly widening: number
+  readonly efMultiplier: number
 }
 
 /** What a graph's distances are computed from: integer codes of the vectors, or the vectors themselves. */
@@ -66,15 +66,15 @@ export function routesFor(
   const onRows = measureOf(metric, layout, 'rows')
   const usual = measureOf(metric, layout, measuredOn[graph])
   const routes = [usual, onRows].flatMap((measure) =>
-    widenings.map((widening) => ({
+    efMultipliers.map((efMultiplier) => ({
       graph,
       measure,
-      widening,
-      cost: widening * (isOnCodes(measure) ? 1 : 4),
+      efMultiplier,
+      cost: efMultiplier * (isOnCodes(measure) ? 1 : 4),
     })),
   )
   return routes
-    .slice(0, usual === onRows ? widenings.length : routes.length)
+    .slice(0, usual === onRows ? efMultipliers.length : routes.length)
     .toSorted((a, b) => a.cost - b.cost)
     .map(({ cost, ...route }) => route)
 }
@@ -89,8 +89,8 @@ export function isCheaperThanScan(breadth: number, points: number): boolean {
 
 const scanFactor = 4
 
-export const wideningMax = 16
-const widenings = [1, 2, 4, 8, wideningMax]
+export const efMultiplierMax = 16
+const efMultipliers = [1, 2, 4, 8, efMultiplierMax]
 
 /**
  * One thread's access to one graph of one segment. Searches may run at any time; `link` beside links and repairs of other

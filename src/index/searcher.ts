@@ -142,8 +142,8 @@ export class Searcher {
    * the rest. A walk with a filter also gives way to a scan that is the better plan.
    */
   #walk(query: IndexQuery, route: Route, isCancelled: () => boolean): readonly Hit[] {
-    const { graph, measure, widening } = route
-    const ef = Math.min(efMax, query.ef * widening)
+    const { graph, measure, efMultiplier } = route
+    const ef = Math.min(efMax, query.ef * efMultiplier)
     const { matching, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
     let left = comparedMax
     let hasGivenUp = false
