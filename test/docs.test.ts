@@ -142,6 +142,7 @@ const othersInCapitals = [
   'VICINAL_USER',
   'VICINAL_PASSWORD',
   'NODE_EXTRA_CA_CERTS',
+  'REQUIRE_NATS',
 ]
 
 interface Found {

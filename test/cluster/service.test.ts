@@ -1,4 +1,6 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { ClusterStatus } from '../../src/base/cluster-status.ts'
 import { until } from '../support/nats-log.ts'
@@ -48,7 +50,17 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     assert.equal((await fetch(`${left.httpUrl}/readyz`)).status, 200)
     const metrics = await (await fetch(`${left.httpUrl}/metrics`)).text()
     assert.match(metrics, /^vicinal_cluster_connected 1$/m)
-    assert.match(metrics, /^vicinal_cluster_append_seconds_count [1-9]/m)
+    for (const step of ['append', 'apply', 'acknowledge']) {
+      assert.match(metrics, new RegExp(`^vicinal_cluster_${step}_seconds_count [1-9]`, 'm'))
+    }
+    // The page has all of them, and no others.
+    const page = readFileSync(join(import.meta.dirname, '../../docs/cluster.md'), 'utf8')
+    const namesIn = (text: string, pattern: RegExp): string[] =>
+      [...text.matchAll(pattern)].map(([, name]) => name!).sort()
+    assert.deepEqual(
+      namesIn(page, /^\| `(vicinal_cluster_\w+)`/gm),
+      namesIn(metrics, /^# TYPE (vicinal_cluster_\w+)/gm),
+    )
   })
 
   it('come back to where they were, and catch up with what they missed', async () => {
