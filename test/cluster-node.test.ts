@@ -6,6 +6,8 @@ import type { NewPoint } from '../src/base/point.ts'
 import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
+import { DirectoryWithPoints } from './support/directory-with-points.ts'
+import { FailingDisk } from './support/failing-disk.ts'
 
 const point = (content: string, expiresAtUs?: number): NewPoint => ({
   vector: Float32Array.of(1, 2, 3),
@@ -96,6 +98,26 @@ describe('nodes of a cluster', () => {
     })
   })
 
+  it('start from the data of the first one, or empty like it', async () => {
+    await using stack = new AsyncDisposableStack()
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments()
+    const data = stack.use(await DirectoryWithPoints.make())
+    const nodes = ['first', 'second', 'third'].map((name) =>
+      stack.use(
+        new SimulatedNode({ name, log, documents, dataDir: name === 'second' ? undefined : data.copy(name) }),
+      ),
+    )
+    const [first, second, third] = nodes
+    await first!.start()
+    const { database } = first!.up.node
+    assert.equal(await database.count(), 1)
+    const { version } = await database.put(data.id, point('changed'))
+    assert.ok(version > 65_536, 'numbers go on above those from before')
+    await assert.rejects(second!.start(), /made from points that first had/)
+    await assert.rejects(third!.start(), /points that are not from this cluster/)
+  })
+
   it('find out the one that holds something else, which is ready no more', async () => {
     await withNodes(3, async (nodes) => {
       const [a, b] = nodes
@@ -125,6 +147,62 @@ describe('nodes of a cluster', () => {
       assert.equal((await other.database.get(ids[0]!))?.payload.content, 'in docs')
       await assert.rejects(a!.up.node.collections.put('papers', { hnsw: {} }), /is an alias/)
     })
+  })
+
+  it('apply again what has happened to collections and aliases while they were away', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const insert = async (name: string, content: string): Promise<void> => {
+        using lease = await b!.up.node.collections.lease(name)
+        await lease.database.insert([point(content)])
+      }
+      await b!.up.node.collections.put('docs', { hnsw: {} })
+      await insert('docs', 'of the first')
+      await a!.up.node.latest(undefined)
+      await a!.up.stop()
+      await b!.up.node.collections.setAliases(new Map([['papers', 'docs']]), [])
+      await insert('papers', 'of the first, too')
+      await b!.up.node.collections.drop('docs')
+      await b!.up.node.collections.put('docs', { hnsw: {} })
+      await b!.up.node.collections.put('papers', { hnsw: {} })
+      await insert('docs', 'of the second')
+      await insert('papers', 'no alias any more')
+      const { node, set } = await a!.start()
+      await node.caughtUp()
+      const sizes = node.collections.list().map(({ name, points }) => [name, points])
+      assert.deepEqual(sizes, [
+        ['default', 0],
+        ['docs', 1],
+        ['papers', 1],
+      ])
+      for (const name of ['docs', 'papers']) {
+        using mine = await set.lease(name)
+        using theirs = await b!.up.set.lease(name)
+        assert.deepEqual(mine.database.replica.digest, theirs.database.replica.digest, name)
+      }
+    })
+  })
+
+  it('wait for space on the disk, and skip nothing', async () => {
+    using disk = new FailingDisk()
+    await using stack = new AsyncDisposableStack()
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments()
+    const full = stack.use(new SimulatedNode({ name: 'full', log, documents, writerExecArgv: disk.execArgv }))
+    const other = stack.use(new SimulatedNode({ name: 'other', log, documents }))
+    for (const node of [full, other]) await node.start()
+    await other.up.node.database.insert([point('before')])
+    await full.up.node.latest(undefined)
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: 1e6 })
+    const { ids } = await other.up.node.database.insert([point('too much')])
+    while (full.up.node.status.fault === undefined) await delay(5)
+    assert.match(full.up.node.status.fault, /is full/)
+    await assert.rejects(full.up.node.database.insert([point('more')]), /is full/)
+    await other.up.node.database.patch(ids[0]!, { content: 'changed' })
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: 0 })
+    await full.up.node.latest(undefined)
+    assert.equal((await full.up.node.database.get(ids[0]!))?.payload.content, 'changed')
+    assert.equal(full.up.node.status.fault, undefined)
+    assert.deepEqual(full.up.main.replica.digest, other.up.main.replica.digest)
   })
 
   it('change by filter what matches when the log gets there', async () => {

@@ -88,6 +88,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number }> {
+    this.#collection.checkPatchRoom(id, patch)
     return await this.#write({ kind: 'patch', id, patch, when }, signal, partitionOf(id))
   }
 

@@ -14,6 +14,7 @@ import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import { checkFounding } from './founding.ts'
 import { Outcomes } from './outcomes.ts'
 import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
@@ -149,7 +150,7 @@ export class ClusterNode {
    */
   async start(main: Collection, set: CollectionSet): Promise<void> {
     const { log, logger, maxBufferedBytes, maxRequestBytes } = this.#options
-    this.#from = await this.#placeOf(main)
+    this.#from = await this.#placeOf(main, set)
     this.#floor = this.#from.position
     this.#parts = { main, collections: new ClusterCollections(set, this) }
     this.#applier = new Applier({
@@ -305,14 +306,13 @@ export class ClusterNode {
   }
 
   /** How far the data of the directory is. */
-  async #placeOf(main: Collection): Promise<LogPlace> {
+  async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
     const { applied } = main.replica
     if (applied === undefined) {
-      const { last } = await this.#options.log.bounds()
-      if (main.stats.sequence === 0 || last === 0) return { position: 0, clockUs: 0 }
-      throw new Error(
-        'the data directory has points that are not from this cluster: start the node with an empty one',
-      )
+      const { documents, name } = this.#options
+      const hasPoints = main.stats.sequence > 0 || set.count > 1
+      await checkFounding(documents, this.#logId, { node: name, hasPoints })
+      return { position: 0, clockUs: 0 }
     }
     if (applied.logId !== this.#logId)
       throw new Error('the data directory is that of a node of another cluster')

@@ -1,8 +1,9 @@
 import { assert } from '../base/assert.ts'
+import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idBytes } from '../base/ids.ts'
-import type { Metric, NewPoint, Point, SearchQuery } from '../base/point.ts'
+import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -284,14 +285,29 @@ export class Collection implements Database, AsyncDisposable {
    * On a node of a cluster: whether a change that brings vectors and payloads would fit in memory now. The log is full of
    * what others have room for too, so this is asked before it gets the change.
    *
-   * @throws DatabaseError `memory_full`
+   * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
    */
   checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): void {
-    const room = this.livePoints.roomCheck()
+    const room = this.livePoints.strictRoomCheck()
     for (const { payload } of points) room.add(payload)
     const { dimension } = this
     if (dimension === undefined || points.length === 0) return
     this.livePoints.reserve(this.#slots.slotCountAfter(points.length), dimension)
+  }
+
+  /** The same of a patch, as far as its point is known here. */
+  checkPatchRoom(id: string, patch: Patch): void {
+    const slot = this.livePoints.find(id)
+    const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
+    if (before === undefined) return
+    let after: Payload
+    try {
+      after = applyPatch(before, patch)
+    } catch {
+      // Whether it can be applied is decided in its turn, after its condition.
+      return
+    }
+    this.livePoints.strictRoomCheck().add(after)
   }
 
   /** What a change by filter would change now. */

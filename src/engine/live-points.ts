@@ -176,14 +176,26 @@ export class LivePoints implements ChangeTarget {
     }
   }
 
-  /** Points without attributes are not checked: they take little, and always fit where they did before. */
+  /**
+   * Points without attributes are not checked: they take little, and always fit where they did before. What a log says is
+   * not refused for its paths: how many there are depends on how records are grouped, which is not the same on all replicas.
+   */
   roomCheck(): { add(payload: Payload): void } {
+    return this.#options.options.replica === undefined ? this.strictRoomCheck() : this.#roomCheck(Number.POSITIVE_INFINITY)
+  }
+
+  /** The same, with the bound of different paths: of what is not in a log yet. */
+  strictRoomCheck(): { add(payload: Payload): void } {
+    return this.#roomCheck()
+  }
+
+  #roomCheck(pathsMax?: number): { add(payload: Payload): void } {
     const { memory } = this.#options.parts
     this.#attributeBytesMax =
       memory.maxBytes === 0
         ? Number.POSITIVE_INFINITY
         : memory.maxBytes - memory.totalWith(this.attributes, 0)
-    const check = this.attributes.roomCheck()
+    const check = this.attributes.roomCheck(pathsMax)
     return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 

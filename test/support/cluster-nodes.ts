@@ -33,6 +33,10 @@ export interface NodeSetup {
   readonly documents: SharedMemoryDocuments
   /** Absent: a new one, which is removed in the end. */
   readonly dataDir?: string | undefined
+  /** Of its writer threads. */
+  readonly writerExecArgv?: readonly string[] | undefined
+  /** 0 for no limit. */
+  readonly maxMemoryBytes?: number | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -73,8 +77,8 @@ export class SimulatedNode implements AsyncDisposable {
   async start(): Promise<RunningNode> {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
-    const { name, log, documents, nowUs } = this.#setup
-    const config = { ...settings, nowUs }
+    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
+    const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
@@ -82,12 +86,13 @@ export class SimulatedNode implements AsyncDisposable {
       ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 100 },
     })
     const engine = startEngine(config)
-    const store = await openDataStore({ dataDir: this.#dataDir, logger })
+    const store = await openDataStore({
+      ...{ dataDir: this.#dataDir, logger },
+      ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
+    })
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
     const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
     const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
-    await node.start(main, set)
-    await documents.connect().announce(name, new Uint8Array())
     const stop = async (): Promise<void> => {
       this.#running = undefined
       await node.close()
@@ -96,6 +101,11 @@ export class SimulatedNode implements AsyncDisposable {
       await engine.close(0)
       await store.close()
     }
+    await node.start(main, set).catch(async (error: unknown) => {
+      await stop()
+      throw error
+    })
+    await documents.connect().announce(name, new Uint8Array())
     this.#running = { node, main, set, stop }
     return this.#running
   }
