@@ -176,6 +176,7 @@ async function assemble(
   const engine = startEngine({ ...config, logger })
   closers.push(() => engine.close())
   let metrics: ServiceMetrics | undefined
+  let timings: ClusterTimings | undefined
   let writesBlocked: WritesBlocked | undefined
   const data = await openDataStore({
     dataDir: config.dataDir,
@@ -198,13 +199,12 @@ async function assemble(
   logKeys(keys, logger)
 
   let loaded: Loaded | undefined
-  let appended: (seconds: number) => void = () => {}
   const collections = (): Loaded => {
     if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
-  const cluster = await clusterOf(config, logger, (seconds) => appended(seconds), openLog)
+  const cluster = await clusterOf(config, logger, () => timings, openLog)
   if (cluster !== undefined) closers.push(() => cluster.close())
   // Runs until its threads are at work, so that loading and opening the ports overlap.
   const stop = new AbortController()
@@ -227,7 +227,7 @@ async function assemble(
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
-  if (cluster !== undefined) appended = registerCluster(metrics, cluster)
+  if (cluster !== undefined) timings = registerCluster(metrics, cluster)
   const parts = {
     config,
     sources,
@@ -330,7 +330,7 @@ interface TransportParts {
 async function clusterOf(
   config: Config,
   logger: Logger,
-  onAppend: (seconds: number) => void,
+  timings: () => ClusterTimings | undefined,
   openLog: OpenLog | undefined,
 ): Promise<ClusterService | undefined> {
   if (config.clusterNatsUrl.length === 0) return undefined
@@ -338,7 +338,7 @@ async function clusterOf(
   const { clusterName: cluster, clusterNodeName: node } = config
   const address = config.clusterAdvertise || `${hostname()}:${config.httpPort}`
   const options = {
-    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone, address, onAppend },
+    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone, address },
     ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
     ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
     ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },
@@ -346,6 +346,10 @@ async function clusterOf(
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
     openLog,
+    // Metrics are loaded while the node is connecting.
+    onAppend: (seconds: number) => timings()?.append(seconds),
+    onApply: (seconds: number) => timings()?.apply(seconds),
+    onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
   }
   return new ClusterService(options, logger)
 }
@@ -578,8 +582,14 @@ function registerSystem({ metrics, config, writesBlocked }: TransportParts, simd
   )
 }
 
-/** Returns what measures an append. */
-function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): (seconds: number) => void {
+/** What measures the ways of a change, in seconds. */
+interface ClusterTimings {
+  readonly append: (seconds: number) => void
+  readonly apply: (seconds: number) => void
+  readonly acknowledge: (seconds: number) => void
+}
+
+function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): ClusterTimings {
   metrics.gauge(
     'vicinal_cluster_position',
     'Position in the log of the cluster up to which this node has applied all records.',
@@ -603,10 +613,25 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): (sec
     'Positions that the log of the cluster did not have, since the start.',
     () => cluster.figures.gaps,
   )
-  return metrics.seconds(
-    'vicinal_cluster_append_seconds',
-    'Time of an append to the log of the cluster, until a majority of its servers has it on disk.',
+  metrics.gauge(
+    'vicinal_cluster_digest_mismatches',
+    'Comparisons with what other nodes hold that came out different, since the start.',
+    () => cluster.figures.digestMismatches,
   )
+  return {
+    append: metrics.seconds(
+      'vicinal_cluster_append_seconds',
+      'Time of an append to the log of the cluster, until a majority of its servers has it on disk.',
+    ),
+    apply: metrics.seconds(
+      'vicinal_cluster_apply_seconds',
+      'Time from reading a record of the log of the cluster until it is applied.',
+    ),
+    acknowledge: metrics.seconds(
+      'vicinal_cluster_acknowledge_seconds',
+      'Time of a write on this node, from its append to its answer.',
+    ),
+  }
 }
 
 const measuredOnNumbers = { none: 0, codes: 1, rows: 2, nothing: 3 } as const

@@ -201,6 +201,7 @@ const othersInCapitals = [
   'OPENAI_API_KEY',
   'OPENAI_MODEL',
   'ASCII_STRING_MARSHALLER',
+  'REQUIRE_NATS',
 ]
 
 /** What examples import, as this checkout has it. */

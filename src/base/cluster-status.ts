@@ -17,6 +17,8 @@ export interface ClusterStatus {
   readonly nodes: readonly NodeStatus[]
   /** Positions that the log did not have, since the start. */
   readonly gaps: number
+  /** Comparisons with what other nodes hold that came out different, since the start. */
+  readonly digest_mismatches: number
 }
 
 export interface LogStatus {

@@ -41,6 +41,7 @@ function textOf(status: ClusterStatus): string {
       : `log: positions ${log.first} to ${log.last}, ${log.bytes} of ${log.bytes_max} bytes`,
     ...(fault === undefined ? [] : [`fault: ${fault}`]),
     ...(status.gaps === 0 ? [] : [`positions that the log did not have: ${status.gaps}`]),
+    ...(status.digest_mismatches === 0 ? [] : [`digests that differed: ${status.digest_mismatches}`]),
     '',
     ...aligned([
       ['node', 'zone', 'address', 'state', 'position', 'version'],

@@ -1,10 +1,10 @@
-import type { ClusterStatus, LogStatus, NodeStatus } from '../base/cluster-status.ts'
+import type { ClusterStatus, LogStatus, NodeStatus as ShownNode } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import { ClusterNode, type ReadPosition } from './cluster-node.ts'
+import { ClusterNode, type NodeStatus, type ReadPosition } from './cluster-node.ts'
 import { MeasuredLog } from './measured-log.ts'
 import { type Announcement, Membership, removeMember, type Topology } from './membership.ts'
 import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
@@ -16,7 +16,10 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly address: string
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
+  /** Called with what each took, in seconds. */
   readonly onAppend: (seconds: number) => void
+  readonly onApply: (seconds: number) => void
+  readonly onAcknowledge: (seconds: number) => void
   /** Absent: that of the log servers; for tests, one in memory. */
   readonly openLog?: OpenLog | undefined
 }
@@ -31,6 +34,7 @@ export interface ClusterFigures {
   /** Records of the log that are not applied yet. */
   readonly lag: number
   readonly gaps: number
+  readonly digestMismatches: number
   readonly isConnected: boolean
 }
 
@@ -63,8 +67,8 @@ export class ClusterService {
    * @throws UnusableNats; DatabaseError `shutting_down` when closed meanwhile
    */
   async open(): Promise<ClusterNode> {
-    const { cluster, node, onAppend, maxBufferedBytes, maxRequestBytes } = this.#options
-    const { openLog = openNatsCluster } = this.#options
+    const { cluster, node, maxBufferedBytes, maxRequestBytes } = this.#options
+    const { onAppend, onApply, onAcknowledge, openLog = openNatsCluster } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
     this.#nats = await openLog(this.#options, this.#logger, this.#stop.signal)
     this.#log = new MeasuredLog(this.#nats.log, onAppend)
@@ -72,7 +76,7 @@ export class ClusterService {
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
     this.#node = new ClusterNode({
       ...{ log: this.#log, documents: this.#nats.documents, name: node, maxBufferedBytes, maxRequestBytes },
-      logger: this.#logger,
+      ...{ logger: this.#logger, onApply, onAcknowledge },
     })
     return this.#node
   }
@@ -103,10 +107,10 @@ export class ClusterService {
 
   /** For metrics. */
   get figures(): ClusterFigures {
-    const { position, floor } = this.#node?.status ?? { position: 0, floor: 0 }
+    const { position, floor, digestMismatches } = this.#node?.status ?? beginning
     return {
       ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
-      isConnected: this.#nats?.isConnected ?? false,
+      ...{ digestMismatches, isConnected: this.#nats?.isConnected ?? false },
     }
   }
 
@@ -138,7 +142,7 @@ export class ClusterService {
       ...(fault === undefined ? {} : { fault }),
       position,
       ...(log === undefined ? {} : { log }),
-      ...{ nodes, gaps: this.figures.gaps },
+      ...{ nodes, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
     }
   }
 
@@ -192,7 +196,7 @@ export class ClusterService {
   }
 
   /** All members; without log servers this node alone. */
-  async #nodes(): Promise<NodeStatus[]> {
+  async #nodes(): Promise<ShownNode[]> {
     const { node } = this.#options
     const own = new Map([[node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
@@ -210,5 +214,9 @@ export class ClusterService {
   }
 }
 
-const beginning = { position: 0, floor: 0, isReady: false, fault: undefined }
+const beginning: NodeStatus = {
+  ...{ position: 0, floor: 0, isReady: false },
+  digestMismatches: 0,
+  fault: undefined,
+}
 const watchMs = 1_000

@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { freePorts, NatsServers } from '../support/nats-servers.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
+const mutants = join(import.meta.dirname, 'mutants.ts')
 
 /** Log servers and nodes, each a process of its own that can be killed, stopped and started again. */
 export class ClusterProcesses implements AsyncDisposable {
@@ -64,7 +65,9 @@ export class NodeProcess {
   /** Starts the process; it is not ready yet. */
   async start(): Promise<void> {
     const log = openSync(join(this.#directory, 'log'), 'a')
-    const child = spawn(process.execPath, ['--max-semi-space-size=16', main, 'serve'], {
+    const options = ['--max-semi-space-size=16']
+    if (this.#environment.MUTANT !== undefined) options.push('--import', mutants)
+    const child = spawn(process.execPath, [...options, main, 'serve'], {
       stdio: ['ignore', log, log],
       env: {
         ...process.env,

@@ -1,8 +1,11 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { ClusterStatus } from '../../src/base/cluster-status.ts'
 import { until } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { assertEnded, run } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
 
 describe('services of one cluster', { skip: natsMissing() }, () => {
@@ -48,7 +51,17 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     assert.equal((await fetch(`${left.httpUrl}/readyz`)).status, 200)
     const metrics = await (await fetch(`${left.httpUrl}/metrics`)).text()
     assert.match(metrics, /^vicinal_cluster_connected 1$/m)
-    assert.match(metrics, /^vicinal_cluster_append_seconds_count [1-9]/m)
+    for (const step of ['append', 'apply', 'acknowledge']) {
+      assert.match(metrics, new RegExp(`^vicinal_cluster_${step}_seconds_count [1-9]`, 'm'))
+    }
+    // The page has all of them, and no others.
+    const page = readFileSync(join(import.meta.dirname, '../../docs/cluster.md'), 'utf8')
+    const namesIn = (text: string, pattern: RegExp): string[] =>
+      [...text.matchAll(pattern)].map(([, name]) => name!).sort()
+    assert.deepEqual(
+      namesIn(page, /^\| `(vicinal_cluster_\w+)`/gm),
+      namesIn(metrics, /^# TYPE (vicinal_cluster_\w+)/gm),
+    )
   })
 
   it('come back to where they were, and catch up with what they missed', async () => {
@@ -64,6 +77,29 @@ describe('services of one cluster', { skip: natsMissing() }, () => {
     await right.restart()
     assert.equal((await fetch(`${right.httpUrl}/readyz`)).status, 200)
     for (const id of ids) assert.equal((await fetch(`${right.httpUrl}/points/${id}`)).status, 200)
+  })
+
+  it('are shown and removed on the command line', async () => {
+    const [left, right] = nodes as [TestService, TestService]
+    await until(async () => (await statusOf(left)).nodes.every(({ is_ready }) => is_ready))
+    const shown = await run(['cluster', 'status', '--http', left.httpUrl])
+    assertEnded(shown, 0)
+    assert.match(shown.stdout, /^cluster test, as node a sees it\nlog: positions \d+ to \d+/)
+    assert.match(shown.stdout, /^b +zone-b +\S+ +ready +\d+ +\d+\.\d+\.\d+$/m)
+    const unconfirmed = await run(['cluster', 'remove', 'b', '--http', left.httpUrl])
+    assertEnded(unconfirmed, 2, /confirm with --yes/)
+    await right.service.close()
+    await until(async () => (await statusOf(left)).nodes.some((node) => node.name === 'b' && !node.is_there))
+    const removed = await run(['cluster', 'remove', 'b', '--yes', '--http', left.httpUrl])
+    assertEnded(removed, 0)
+    assert.deepEqual(
+      (await statusOf(left)).nodes.map(({ name }) => name),
+      ['a'],
+    )
+    const again = await run(['cluster', 'remove', 'b', '--yes', '--http', left.httpUrl])
+    assertEnded(again, 1, /no node b in this cluster/)
+    await right.restart()
+    assert.equal((await statusOf(left)).nodes.length, 2)
   })
 
   it('know no clusters without one', async () => {

@@ -1,0 +1,39 @@
+/**
+ * Loaded into a node before it starts (`--import`): makes it wrong in the way that MUTANT names, for tests of the checker.
+ * `test/support/cluster-mutants.ts` has those of the simulation.
+ */
+import { randomUUID } from 'node:crypto'
+import { ClusterNode } from '../../src/cluster/cluster-node.ts'
+import type { LogEntry } from '../../src/cluster/commit-log.ts'
+import { NatsReader } from '../../src/cluster/nats-reader.ts'
+
+/** By name. */
+export const mutants: Readonly<Record<string, () => void>> = {
+  'no barrier'() {
+    ClusterNode.prototype.latest = async () => {}
+  },
+  'acknowledged before the log'() {
+    const { write } = ClusterNode.prototype
+    ClusterNode.prototype.write = async function (this: ClusterNode, request, to) {
+      const written = write.call(this, request, to)
+      if (request.kind !== 'insert') return (await written) as never
+      written.catch(() => {})
+      // Ids that nobody will ever find: no check depends on them.
+      return { ids: request.points.map(() => randomUUID()), errors: [] } as never
+    }
+  },
+  // As if a server lacked records, and nobody looked at positions: what is missing is not noticed.
+  'no gap check'() {
+    const { read } = NatsReader.prototype
+    let before: LogEntry | undefined
+    NatsReader.prototype.read = async function* (this: NatsReader, from, signal) {
+      for await (const entry of read.call(this, from, signal)) {
+        const isMissing = entry.position % 10 === 5 && process.env.CLUSTER_NODE_NAME === 'node-1'
+        yield isMissing && before !== undefined ? { ...before, position: entry.position } : entry
+        before = entry
+      }
+    }
+  },
+}
+
+mutants[process.env.MUTANT ?? '']?.()
