@@ -84,13 +84,13 @@ export class GraphRepair {
   async #repairGraph(place: GraphPlace): Promise<void> {
     const { graphs, scheduler, reachability } = this.#options
     const { slotCount } = graphs.index.linkQueue(place.ordinal, place.graph).state
-    const measure = graphs.linkMeasure(place)
+    const distanceKind = graphs.linkDistanceKind(place)
     const share = Math.ceil(slotCount / scheduler.threadCount)
     await Promise.all(
       Array.from({ length: scheduler.threadCount }, async (_, index) => {
         const to = Math.min(slotCount, (index + 1) * share)
         for (let from = index * share; from < to && !scheduler.isClosing; ) {
-          from = await scheduler.submit({ kind: 'repair', ...place, measure, from, to })
+          from = await scheduler.submit({ kind: 'repair', ...place, distanceKind, from, to })
         }
       }),
     )

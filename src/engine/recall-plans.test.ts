@@ -9,7 +9,7 @@ import { type MeasuredPoints, plansInWords, RecallPlans, recallInForce } from '.
 
 const options = { recallTarget: 0.98, hnswEf: 128 }
 
-const euclidean = { graph: 0, measure: 0 }
+const euclidean = { graph: 0, distanceKind: 0 }
 const good: RouteRecall = { route: { ...euclidean, widening: 1 }, recall: 1 }
 
 it('recall is measured when most points are linked, and again when the rest of them are', () => {
@@ -43,7 +43,7 @@ it('recall is told as searches get it, and plans are told in words', () => {
   const graph = { points: 6000, linkedBefore: 6000, removedBefore: 0 }
   plans.decide('Euclidean', [{ ...good, recall: 0.991 }], graph)
   plans.decide('Hamming', [{ ...good, recall: 0.51 }], graph)
-  plans.decide('Cosine', [{ route: { graph: 1, measure: 1, widening: 2 }, recall: 0.985 }], graph)
+  plans.decide('Cosine', [{ route: { graph: 1, distanceKind: 1, widening: 2 }, recall: 0.985 }], graph)
   const recalls = metrics.map((metric) => [metric, recallInForce(plans.of(metric))])
   assert.deepEqual(Object.fromEntries(recalls), { Euclidean: 0.991, Manhattan: 1, Hamming: 1, Cosine: 0.985 })
   assert.deepEqual(plansInWords(plans.all), {

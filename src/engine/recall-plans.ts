@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Metric, metrics } from '../base/point.ts'
 import { type AuditRequest, isLinked } from '../index/audit.ts'
-import { isCheaperThanScan, type MeasuredOn, type Route, routesFor, wideningMax } from '../index/graph.ts'
+import { type DistanceSource, isCheaperThanScan, type Route, routesFor, wideningMax } from '../index/graph.ts'
 import type { KeptRoute } from '../index/graph-file.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
@@ -184,14 +184,14 @@ export class RecallPlans {
    *
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
-   * @param measuredOn what each graph's distances are computed from
+   * @param distanceSources what each graph's distances are computed from
    */
   request(
     index: VectorIndex,
     metric: Metric,
     ready: readonly boolean[],
     waiting: number,
-    measuredOn: readonly (MeasuredOn | undefined)[] = [],
+    distanceSources: readonly (DistanceSource | undefined)[] = [],
   ): AuditRequest {
     const slots = [...new Set(Array.from({ length: rounds }, () => sampleOf(index, ready, waiting)).flat())]
     this.#lengthSpread = spreadOf(slots.map((slot) => index.lengthOf(slot)))
@@ -203,7 +203,7 @@ export class RecallPlans {
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
       metric,
-      routes: this.#worthwhile(routesFor(metric, index.layout, ready, measuredOn), index.liveCount),
+      routes: this.#worthwhile(routesFor(metric, index.layout, ready, distanceSources), index.liveCount),
     }
   }
 

@@ -29,7 +29,7 @@ export interface SearchWork {
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
- *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found,
+ *   query:  metric, k, ef, graph (-1: exact scan), distance kind, widening, hits found,
  *           filter (0: none), its version, compared at most, whether work is counted,
  *           compared, measured, microseconds, whether a walk gave up, use of codes   16 x i32
  *           vector                                                                    f32 x dimension
@@ -227,7 +227,7 @@ export class SearchRing {
     // A request may have any ef; one that does not fit into 32 bits is a scan, which ignores it.
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
     i32[word + field.graph] = route?.graph ?? -1
-    i32[word + field.measure] = route?.measure ?? 0
+    i32[word + field.distanceKind] = route?.distanceKind ?? 0
     i32[word + field.widening] = route?.widening ?? 0
     i32[word + field.found] = 0
     i32[word + field.filter] = matching?.id ?? 0
@@ -252,7 +252,7 @@ export class SearchRing {
       route:
         graph === -1
           ? undefined
-          : { graph, measure: i32[word + field.measure]!, widening: i32[word + field.widening]! },
+          : { graph, distanceKind: i32[word + field.distanceKind]!, widening: i32[word + field.widening]! },
       // A filter is dropped before its records are done only together with its index.
       matching:
         id === 0
@@ -344,7 +344,7 @@ const field = {
   k: 1,
   ef: 2,
   graph: 3,
-  measure: 4,
+  distanceKind: 4,
   widening: 5,
   found: 6,
   filter: 7,

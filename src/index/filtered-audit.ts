@@ -45,7 +45,7 @@ export async function auditFiltered(
     tried.push({ route, recall })
     if (recall >= target) break
   }
-  const onCodes = routes.find(({ measure }) => isOnCodes(measure))
+  const onCodes = routes.find(({ distanceKind }) => isOnCodes(distanceKind))
   if (onCodes === undefined) return { tried, scanRecall: undefined }
   const scan = { route: onCodes, codeScan: 'instead' } as const
   const scanRecall = await recallOf(measured, groups.length, scan, search)

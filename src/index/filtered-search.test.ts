@@ -6,10 +6,10 @@ import { after, describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { type Metric, metrics } from '../base/point.ts'
-import { ROWS_MEASURE } from '../kernels/memory-format.ts'
+import { ROWS_KIND } from '../kernels/memory-format.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { GraphAccess, measureOf, type Route } from './graph.ts'
+import { distanceKindOf, GraphAccess, type Route } from './graph.ts'
 import { startReachScan, unreachableSlots } from './graph-check.ts'
 import type { Hit } from './hit.ts'
 import { type IndexQuery, noWork, rangesOf, Searcher } from './searcher.ts'
@@ -76,7 +76,7 @@ function indexOf({ codeBits, onDisk, name }: Kind): { index: VectorIndex; search
     thread.link(Array.from({ length: linked }, (_, slot) => slot))
     const scan = startReachScan(slotCount)
     const lost = unreachableSlots(segment, 0, scan)!
-    thread.reconnect(lost, scan, thread.measure, () => false)
+    thread.reconnect(lost, scan, thread.distanceKind, () => false)
     for (let slot = linked; slot < slotCount; slot += 1) index.linkQueue(segment.ordinal, 0).push(slot)
     searcher.attach(segment)
   })
@@ -114,7 +114,7 @@ function expected(
 }
 
 function routeOf(index: VectorIndex, metric: Metric): Route {
-  return { graph: 0, measure: measureOf(metric, index.layout), widening: 1 }
+  return { graph: 0, distanceKind: distanceKindOf(metric, index.layout), widening: 1 }
 }
 
 /** Each share of slots, wherever they are: `near` those in the half of the space that the queries' side is, `far` the others. */
@@ -204,7 +204,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
     it(`that scans by codes finds nearly all of the nearest, and never too few, ${kind.name}`, () => {
       for (const metric of metrics) {
         const route = routeOf(index, metric)
-        if (route.measure >= ROWS_MEASURE) continue
+        if (route.distanceKind >= ROWS_KIND) continue
         let wanted = 0
         let recalled = 0
         for (const share of [0, 0.001, ...shares, 1]) {

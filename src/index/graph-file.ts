@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Metric } from '../base/point.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
-import type { MeasuredOn, Route } from './graph.ts'
+import type { DistanceSource, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
@@ -18,8 +18,8 @@ import { SlotColumns } from './slot-columns.ts'
  * over it: after a crash, either the old or the new file is there, complete.
  */
 const magic = 'VICGRAPH'
-/** 2: copies of a vector are linked only to each other. */
-const formatVersion = 2
+/** 2: copies of a vector are linked only to each other. 3: other names in the header. */
+const formatVersion = 3
 
 /** The engine's part of a graph file. */
 export interface CheckpointMeta {
@@ -29,7 +29,7 @@ export interface CheckpointMeta {
   /** Undefined in files of earlier versions. */
   readonly filteredRoutes?: readonly KeptFilteredRoute[] | undefined
   /** What the graph's distances were computed from; undefined in files of earlier versions, which used codes if there were any. */
-  readonly measuredOn?: MeasuredOn | undefined
+  readonly distanceSource?: DistanceSource | undefined
 }
 
 /** A metric's route, and the recall measurement by which it was chosen. */
