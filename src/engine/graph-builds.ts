@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
-import { metrics } from '../base/point.ts'
-import { graphMetrics } from '../index/graph.ts'
+import { distanceMetrics } from '../base/point.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { DeadSlots } from './dead-slots.ts'
 import { bestSource, type GraphDistanceSource, sampleForCheck } from './graph-distance-sources.ts'
@@ -55,7 +55,7 @@ export class GraphBuilds {
     graphs.sources.choose(graph, on, points)
     if (!graphs.sources.isActive(graph)) return
     for (const { ordinal } of graphs.index.segments) links.enqueueUnlinked({ ordinal, graph })
-    plans.expire(graphMetrics[graph]!)
+    plans.expire(graphDistanceMetrics[graph]!)
     scheduler.dispatch()
   }
 
@@ -77,7 +77,7 @@ export class GraphBuilds {
       const best = bestSource(recall)
       // A graph on rows finds what one on codes would.
       const on = before === 'rows' && best === 'codes' ? before : best
-      const metric = graphMetrics[graph]
+      const metric = graphDistanceMetrics[graph]
       logger.info({ metric, points, on, recall }, onWords[on])
       if (graphs.sources.isActive(graph) && on === before) graphs.sources.choose(graph, on, points)
       else {
@@ -99,7 +99,7 @@ export class GraphBuilds {
     await scheduler.runJob(async () => {
       const places = graphs.activePlaces.filter((place) => place.graph === graph)
       graphs.sources.choose(graph, undefined, 0)
-      for (const metric of metrics) if (plans.of(metric).route?.graph === graph) plans.forget(metric)
+      for (const metric of distanceMetrics) if (plans.of(metric).route?.graph === graph) plans.forget(metric)
       for (const place of places) {
         await scheduler.submit({ kind: 'reset', ...place })
         links.clear(place)
@@ -112,7 +112,7 @@ export class GraphBuilds {
   async checkWhenDue(): Promise<void> {
     const { graphs } = this.#options
     const { liveCount, layout } = graphs.index
-    for (const graph of graphMetrics.keys()) {
+    for (const graph of graphDistanceMetrics.keys()) {
       const isDue = graphs.sources.isActive(graph) && graphs.sources.isCheckDue(graph, liveCount, layout)
       if (isDue && !this.#checking.has(graph)) await this.#check(graph)
     }

@@ -3,7 +3,7 @@ import { it } from 'node:test'
 import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { bestSource, type GraphDistanceSource } from './graph-distance-sources.ts'
 
 const seed = 20_261_122
@@ -43,7 +43,7 @@ for (const [name, { vectors, on }] of Object.entries(sets)) {
     for (const vector of points) fixture.insert(vector)
     await fixture.settled()
     assert.equal(fixture.indexer.distanceSources['Euclidean'], on)
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const recall = await fixture.recall(queries, metric)
       assert.ok(recall >= 0.98, `${metric}: ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`)
     }

@@ -1,5 +1,5 @@
 import type { SourceRecall } from '../index/distance-source-check.ts'
-import { type DistanceSource, distanceKindOf, graphMetrics } from '../index/graph.ts'
+import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/graph.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 
@@ -40,7 +40,7 @@ export class GraphDistanceSources {
 
   /** The distance kind by which an existing graph selects its links, as the kernels number it. */
   linkDistanceKind(graph: number, layout: SegmentLayout): number {
-    return distanceKindOf(graphMetrics[graph]!, layout, this.active[graph])
+    return distanceKindOf(graphDistanceMetrics[graph]!, layout, this.active[graph])
   }
 
   /** Whether a graph's distance kind should be checked, now that there are so many points. */

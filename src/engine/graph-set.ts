@@ -1,4 +1,4 @@
-import { graphMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import { type GraphDistanceSource, GraphDistanceSources } from './graph-distance-sources.ts'
@@ -56,13 +56,15 @@ export class GraphSet {
 
   /** By the metric of each graph, what its distances are measured on. */
   get distanceSources(): Readonly<Record<string, GraphDistanceSource>> {
-    return Object.fromEntries(graphMetrics.map((metric, graph) => [metric, this.sources.chosen[graph]]))
+    return Object.fromEntries(
+      graphDistanceMetrics.map((metric, graph) => [metric, this.sources.chosen[graph]]),
+    )
   }
 
   /** Every graph that an index can have, of every segment. */
   get places(): readonly GraphPlace[] {
     const segments = this.#index?.segments ?? []
-    return segments.flatMap(({ ordinal }) => graphMetrics.map((_, graph) => ({ ordinal, graph })))
+    return segments.flatMap(({ ordinal }) => graphDistanceMetrics.map((_, graph) => ({ ordinal, graph })))
   }
 
   /** The graphs that there are, of every segment. */
@@ -102,7 +104,7 @@ export class GraphSet {
   /** Whether some graph still has a node in a slot. */
   isInGraph(slot: number): boolean {
     const { ordinal, local } = this.index.locate(slot)
-    for (const graph of graphMetrics.keys()) {
+    for (const graph of graphDistanceMetrics.keys()) {
       if (this.index.linkQueue(ordinal, graph).state.states[local] !== slotStates.absent) return true
     }
     return false

@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import { type AuditSearch, auditRoutes } from '../index/audit.ts'
-import { graphMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import type { Hit } from '../index/hit.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { Checkpoints } from './checkpoints.ts'
@@ -148,7 +148,7 @@ export class RecallAudits {
       const hasDue = due.length + this.#dueFiltered(waiting).length > 0
       if (scheduler.hasFailed || scheduler.isClosing || !hasDue) return
       if (isCalm) this.#isPutOff = false
-      const ready = graphMetrics.map((_, graph) => graphs.isCaughtUp(graph))
+      const ready = graphDistanceMetrics.map((_, graph) => graphs.isCaughtUp(graph))
       if (!ready[0]) return
       // One by one: whoever searches under the first need not scan until the last is measured.
       for (const metric of due) {

@@ -1,5 +1,5 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import { type AuditRequest, isLinked } from '../index/audit.ts'
 import { type DistanceSource, isCheaperThanScan, type Route, routesFor, wideningMax } from '../index/graph.ts'
 import type { KeptRoute } from '../index/graph-file.ts'
@@ -55,7 +55,7 @@ export class RecallPlans {
   }
 
   get all(): Readonly<Record<Metric, MetricPlan>> {
-    return Object.fromEntries(metrics.map((metric) => [metric, this.of(metric)])) as Record<
+    return Object.fromEntries(distanceMetrics.map((metric) => [metric, this.of(metric)])) as Record<
       Metric,
       MetricPlan
     >
@@ -143,7 +143,9 @@ export class RecallPlans {
   due(points: number, waiting: number, isCalm: boolean = waiting === 0): Metric[] {
     const linked = points - waiting
     if (linked === 0 || waiting > points / 2) return []
-    const inTurn = metrics.toSorted((a, b) => Number(this.#searched.has(b)) - Number(this.#searched.has(a)))
+    const inTurn = distanceMetrics.toSorted(
+      (a, b) => Number(this.#searched.has(b)) - Number(this.#searched.has(a)),
+    )
     return inTurn.filter((metric) => {
       if (!isCalm && !this.#searched.has(metric)) return false
       const measured = this.#measured.get(metric)
@@ -176,7 +178,7 @@ export class RecallPlans {
    */
   expireWhenOld(now: number, isBusy: boolean): void {
     if (now - this.#measuredAt > (isBusy ? veryOldMs : oldMs))
-      for (const metric of metrics) this.expire(metric)
+      for (const metric of distanceMetrics) this.expire(metric)
   }
 
   /**

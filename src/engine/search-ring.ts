@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import { type IndexQuery, noWork, type SlotRange } from '../index/searcher.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
@@ -222,7 +222,7 @@ export class SearchRing {
     const { vector, metric, k, ef, route, matching, comparedMax, codeScan, work } = query
     const word = at / 4
     const i32 = this.#i32
-    i32[word + field.metric] = metrics.indexOf(metric)
+    i32[word + field.metric] = distanceMetrics.indexOf(metric)
     i32[word + field.k] = k
     // A request may have any ef; one that does not fit into 32 bits is a scan, which ignores it.
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
@@ -246,7 +246,7 @@ export class SearchRing {
     const id = i32[word + field.filter]!
     return {
       vector: this.#f32.subarray(word + queryWords, word + queryWords + dimension),
-      metric: metrics[i32[word + field.metric]!]!,
+      metric: distanceMetrics[i32[word + field.metric]!]!,
       k: i32[word + field.k]!,
       ef: i32[word + field.ef]!,
       route:

@@ -3,7 +3,7 @@ import type { ApiContext, CollectionStats } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
 import type { SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { defaultCollection } from '../base/collection.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
 
@@ -67,7 +67,7 @@ function statsJson(collection: string, stats: CollectionStats): unknown {
       similarity,
       distance_source: on === undefined ? null : distanceSourceWords[on],
     })),
-    searches: metrics.map((similarity) => {
+    searches: distanceMetrics.map((similarity) => {
       const { route, recall } = stats.plans[similarity]
       return {
         similarity,

@@ -1,4 +1,4 @@
-import { type DistanceSource, distanceKindOf, type GraphAccess, graphMetrics } from './graph.ts'
+import { type DistanceSource, distanceKindOf, type GraphAccess, graphDistanceMetrics } from './graph.ts'
 import type { SegmentHandle } from './segment.ts'
 
 /** The share of the true nearest that each distance kind ranks among as many as a search would rerank. */
@@ -23,7 +23,7 @@ export function checkSources(
   queries: readonly number[],
   others: readonly number[],
 ): SourceRecall {
-  const metric = graphMetrics[graph]!
+  const metric = graphDistanceMetrics[graph]!
   // Slots are encoded when they are linked, and most of these are not linked yet.
   access.encode(others)
   const recalls: Partial<Record<DistanceSource, number>> = {}

@@ -1,4 +1,4 @@
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { CODES_COSINE, CODES_EUCLIDEAN, ROWS_KIND } from '../kernels/memory-format.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
@@ -38,7 +38,7 @@ export function distanceKindOf(
     if (metric === 'Euclidean') return CODES_EUCLIDEAN
     if (metric === 'Cosine') return CODES_COSINE
   }
-  return ROWS_KIND + metrics.indexOf(metric)
+  return ROWS_KIND + distanceMetrics.indexOf(metric)
 }
 
 /** Whether a distance kind computes distances from codes. */
@@ -47,7 +47,7 @@ export function isOnCodes(distanceKind: number): boolean {
 }
 
 /** The metric by which each graph selects its links. */
-export const graphMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
+export const graphDistanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
 
 /**
  * The routes of a metric's searches through the graphs that are ready, the cheapest first. The Euclidean graph serves every
@@ -122,7 +122,7 @@ export class GraphAccess {
     )
     this.#columns = new SlotColumns(segment)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
-    this.distanceKind = distanceKindOf(graphMetrics[graph]!, layout)
+    this.distanceKind = distanceKindOf(graphDistanceMetrics[graph]!, layout)
   }
 
   /** Closes the row file if it is open. */
@@ -170,10 +170,10 @@ export class GraphAccess {
     const pool = address + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
     // Where codes cannot express the metric, any entry that is reranked may turn out to be the nearest.
-    const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
+    const wanted = layout.rows === 0 && !graphDistanceMetrics.includes(metric) ? rerank : k
     const reach = reachOf(distanceKind, ef / wanted)
     const query = {
-      ...{ metric: metrics.indexOf(metric), norm, distanceKind, ef, wanted, reach, rerank, pool, k },
+      ...{ metric: distanceMetrics.indexOf(metric), norm, distanceKind, ef, wanted, reach, rerank, pool, k },
       hidden: this.#localOf(hidden),
     }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
@@ -198,7 +198,7 @@ export class GraphAccess {
     this.#lane.placeQuery(address, vector)
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
-    const metricNumber = metrics.indexOf(metric)
+    const metricNumber = distanceMetrics.indexOf(metric)
     let count = 0
     this.#kernels.setFilter(bitmap, comparedLimit)
     try {
@@ -350,7 +350,7 @@ export class GraphAccess {
 
   /** The exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(a: number, b: number, metric: Metric): number {
-    return this.#kernels.exactDistance(metrics.indexOf(metric), a, b)
+    return this.#kernels.exactDistance(distanceMetrics.indexOf(metric), a, b)
   }
 }
 
@@ -405,7 +405,7 @@ interface GraphQuery {
  */
 function reachOf(distanceKind: number, breadth: number): number {
   const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
-  return distanceKind === ROWS_KIND + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
+  return distanceKind === ROWS_KIND + distanceMetrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
 /** At least this many candidates beyond k are reranked, because codes order near ones only roughly. */

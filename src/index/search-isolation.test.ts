@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, loadKernels } from '../kernels/wasm-module.ts'
 import { distanceKindOf, GraphAccess } from './graph.ts'
@@ -86,7 +86,7 @@ class Instance {
     this.#lane.placeQuery(address, search.vector)
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
-    const number = metrics.indexOf(metric)
+    const number = distanceMetrics.indexOf(metric)
     if (search.rankedMax !== undefined) return this.#rank(search, number, norm, pool, search.rankedMax)
     const count = this.#kernels.searchGraph(
       number,
@@ -129,7 +129,7 @@ function pick<T>(values: readonly T[]): T {
 
 /** Vectors from few, so that searches often follow others for the same one. */
 function randomSearch(): Search {
-  const metric = pick(metrics)
+  const metric = pick(distanceMetrics)
   const ef = pick([16, 32, 100])
   return {
     vector: random() < 0.5 ? pick(queries.slice(0, 4)) : vectors[pick([0, 1, 2, 7])]!,
