@@ -6,21 +6,12 @@ import { readFileSync } from 'node:fs'
 import { createServer } from 'node:net'
 import { join, relative } from 'node:path'
 import { stopSignal } from '../src/cli/stop-signal.ts'
-import type { AttributesInput } from '../src/client/attributes.ts'
-import type { PointToInsert, VectorClient } from '../src/client/client.ts'
+import type { VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { type Config, readConfig } from '../src/config.ts'
 import { type Service, startService } from '../src/main.ts'
-
-const dimension = 512
-const here = import.meta.dirname
-
-interface Question {
-  /** Of the file with its vector in demo/queries. */
-  readonly name: string
-  readonly text: string
-}
+import { dimension, glosses, type Question, questions, say, shortened, vectorOf } from './glosses.ts'
 
 // A reader that has seen enough (`npm run demo | head`) is no failure.
 process.stdout.on('error', () => process.exit())
@@ -85,8 +76,7 @@ It stores vectors and finds the nearest ones. Here each vector is the embedding 
 numbers that a language model made of the text, so that texts of like meaning lie close together.
 `)
   await storeGlosses(grpc)
-  const questions = linesOf('data/queries.jsonl').map((line) => JSON.parse(line) as Question)
-  for (const [index, question] of questions.slice(0, 6).entries()) {
+  for (const [index, question] of questions().slice(0, 6).entries()) {
     if (index % 2 === 0) await ask('HTTP', http, question)
     else await ask('gRPC', grpc, question)
   }
@@ -104,20 +94,13 @@ numbers that a language model made of the text, so that texts of like meaning li
 
 /** One batch, so that they are all there or none: then a second start knows by looking for any. */
 async function storeGlosses(client: VectorClient): Promise<void> {
-  const bytes = new Int8Array(readFileSync(join(here, 'data/wordnet-glosses.i8')))
-  const probe = unit(bytes.subarray(0, dimension))
-  const present = await client.search({ vector: probe, metric: 'Cosine', limit: 1 })
+  const present = await client.search({ vector: glosses()[0]!.vector, metric: 'Cosine', limit: 1 })
   if (present.length > 0) {
     say('The glosses are stored already, by an earlier run of the demo.')
     return
   }
-  const points: PointToInsert[] = linesOf('data/wordnet-glosses.jsonl').map((line, row) => {
-    const { text, attributes } = JSON.parse(line) as { text: string; attributes: AttributesInput }
-    const vector = unit(bytes.subarray(row * dimension, (row + 1) * dimension))
-    return { vector, payload: { contentType: 'Text', content: text, attributes } }
-  })
   const startedMs = performance.now()
-  const ids = await client.insertBatch(points)
+  const ids = await client.insertBatch(glosses())
   const tookMs = Math.round(performance.now() - startedMs)
   say(`Stored ${ids.length} glosses with their embeddings, on disk before the answer, in ${tookMs} ms.`)
 }
@@ -155,7 +138,7 @@ function explain(running: {
   readonly example: string
 }): void {
   const { httpUrl, grpcAddress, apiKeyPath, dataDir, example } = running
-  const question = relative('.', join(here, 'queries/beaked-whale.json'))
+  const question = relative('.', join(import.meta.dirname, 'queries/beaked-whale.json'))
   const key = apiKeyPath === undefined ? '$GRPC_ROOT_PASSWORD' : `$(cat ${apiKeyPath})`
   const keyOption = apiKeyPath === undefined ? '' : ` --api-key-file ${apiKeyPath}`
   say(`
@@ -178,26 +161,4 @@ Try it yourself, in another terminal, in this directory:
 
 Ctrl-C stops the service. The data stay in ${dataDir}: delete it to start anew.
 `)
-}
-
-function vectorOf(name: string): readonly number[] {
-  const text = readFileSync(join(here, `queries/${name}.json`), 'utf8')
-  return (JSON.parse(text) as { readonly vector: readonly number[] }).vector
-}
-
-function unit(row: Int8Array): Float32Array {
-  const norm = Math.sqrt(row.reduce((sum, each) => sum + each * each, 0))
-  return Float32Array.from(row, (each) => each / norm)
-}
-
-function linesOf(name: string): string[] {
-  return readFileSync(join(here, name), 'utf8').trim().split('\n')
-}
-
-function shortened(text: string): string {
-  return text.length > 100 ? `${text.slice(0, 100)}…` : text
-}
-
-function say(text: string): void {
-  console.log(text)
 }

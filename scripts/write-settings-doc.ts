@@ -13,6 +13,7 @@ const titles: Readonly<Record<Setting<unknown>['group'], string>> = {
   http: 'HTTP',
   embeddings: 'Embeddings',
   limits: 'Limits',
+  cluster: 'Cluster',
   process: 'Process',
 }
 

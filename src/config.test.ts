@@ -1,5 +1,5 @@
 import assert from 'node:assert/strict'
-import { availableParallelism } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import { describe, it } from 'node:test'
 import {
   ConfigError,
@@ -157,6 +157,46 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
   maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
   maxIdempotencyBytes: sizes(512 * mebibyte, 2 * mebibyte, Number.MAX_SAFE_INTEGER),
+  clusterNatsUrl: {
+    default: [],
+    valid: {
+      'nats://a:4222,tls://user:pass@b': ['nats://a:4222', 'tls://user:pass@b'],
+    },
+    invalid: Object.fromEntries(
+      ['a:4222', 'http://a', 'nats://a,,', 'localhost'].map((each) => [
+        each,
+        'is not a list of URLs that start with nats:// or tls://',
+      ]),
+    ),
+  },
+  clusterNatsMonitorUrls: {
+    default: [],
+    valid: { 'http://a:8222, https://b': ['http://a:8222', 'https://b'] },
+    invalid: { 'nats://a': 'is not a list of URLs that start with http:// or https://' },
+  },
+  clusterNatsCredentials: { default: undefined, valid: { '/run/creds': '/run/creds' }, ...text },
+  clusterNatsCa: { default: undefined, valid: { '/run/ca.pem': '/run/ca.pem' }, ...text },
+  clusterNatsCert: { default: undefined, valid: { '/run/cert.pem': '/run/cert.pem' }, ...text },
+  clusterNatsKey: { default: undefined, valid: { '/run/key.pem': '/run/key.pem' }, ...text },
+  clusterName: {
+    default: 'vicinal',
+    valid: { 'Docs_2-a': 'Docs_2-a' },
+    invalid: Object.fromEntries(
+      ['a.b', 'a b', 'ä', 'x'.repeat(33)].map((each) => [each, 'is not 1 to 32 letters, digits, - or _']),
+    ),
+  },
+  clusterNodeName: { default: hostname(), valid: { 'node-1': 'node-1' }, ...text },
+  clusterZone: { default: '', valid: { 'eu-1a': 'eu-1a' }, ...text },
+  clusterAdvertise: { default: '', valid: { 'node-1:3000': 'node-1:3000' }, ...text },
+  clusterLogBytes: {
+    default: 8 * 1024 * mebibyte,
+    valid: { '16M': 16 * mebibyte, '1T': 1024 ** 4 },
+    invalid: {
+      '15M': `is not a size from ${16 * mebibyte} to ${Number.MAX_SAFE_INTEGER} bytes, like 65536, 64K, 512M or 4G`,
+    },
+  },
+  clusterAppendTimeoutMs: numbers(15_000, 1_000, 60_000),
+  clusterMaxAppends: numbers(64, 1, 4_096),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
   slowQueryMs: numbers(100, 0, 3_600_000),
   slowQueriesKept: numbers(50, 0, 1000),

@@ -1,4 +1,4 @@
-import { availableParallelism } from 'node:os'
+import { availableParallelism, hostname } from 'node:os'
 import { hnswBounds } from './base/collection.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
@@ -20,7 +20,7 @@ export interface Setting<Value> {
   /** What a value looks like in help: `<placeholder>`. */
   readonly placeholder: string
   readonly doc: string
-  readonly group: 'data' | 'search' | 'grpc' | 'http' | 'embeddings' | 'limits' | 'process'
+  readonly group: 'data' | 'search' | 'grpc' | 'http' | 'embeddings' | 'limits' | 'cluster' | 'process'
   readonly secret?: boolean
   readonly parse: (text: string) => Value
 }
@@ -468,6 +468,147 @@ class Settings {
     parse: bytes(2 * mebibyte, Number.MAX_SAFE_INTEGER),
   }
 
+  readonly clusterNatsUrl: Setting<readonly string[]> = {
+    env: 'CLUSTER_NATS_URL',
+    flag: 'cluster-nats-url',
+    default: [],
+    defaultText: 'none: one node',
+    placeholder: 'urls',
+    group: 'cluster',
+    secret: true,
+    doc: 'Log servers of the cluster that this node belongs to, with commas between them, as in `nats://log1:4222,nats://log2:4222`, with user and password before an `@` where the servers want them; `tls://` demands TLS. Prefer the environment to a flag.',
+    parse: urls(['nats:', 'tls:']),
+  }
+
+  readonly clusterNatsMonitorUrls: Setting<readonly string[]> = {
+    env: 'CLUSTER_NATS_MONITOR_URLS',
+    flag: 'cluster-nats-monitor-urls',
+    default: [],
+    defaultText: 'port 8222 of the log servers',
+    placeholder: 'urls',
+    group: 'cluster',
+    doc: 'Monitoring addresses of the log servers, with commas between them: a start asks whether each fsyncs every record, and refuses one that does not.',
+    parse: urls(['http:', 'https:']),
+  }
+
+  readonly clusterNatsCredentials: Setting<string | undefined> = {
+    env: 'CLUSTER_NATS_CREDENTIALS',
+    flag: 'cluster-nats-credentials',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with JWT and seed for the log servers, as `nsc` writes it.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterNatsCa: Setting<string | undefined> = {
+    env: 'CLUSTER_NATS_CA',
+    flag: 'cluster-nats-ca',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with the certificate authority of the log servers, PEM; with it the connection is TLS.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterNatsCert: Setting<string | undefined> = {
+    env: 'CLUSTER_NATS_CERT',
+    flag: 'cluster-nats-cert',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with the certificate that this node shows to the log servers, PEM.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterNatsKey: Setting<string | undefined> = {
+    env: 'CLUSTER_NATS_KEY',
+    flag: 'cluster-nats-key',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with the private key of that certificate, PEM.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterName: Setting<string> = {
+    env: 'CLUSTER_NAME',
+    flag: 'cluster-name',
+    default: 'vicinal',
+    placeholder: 'name',
+    group: 'cluster',
+    doc: 'Name of the cluster: log servers can have several.',
+    parse: clusterName,
+  }
+
+  readonly clusterNodeName: Setting<string> = {
+    env: 'CLUSTER_NODE_NAME',
+    flag: 'cluster-node-name',
+    default: hostname(),
+    defaultText: 'the host name',
+    placeholder: 'name',
+    group: 'cluster',
+    doc: 'Name of this node, different from those of all others.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterZone: Setting<string> = {
+    env: 'CLUSTER_ZONE',
+    flag: 'cluster-zone',
+    default: '',
+    defaultText: 'none',
+    placeholder: 'name',
+    group: 'cluster',
+    doc: 'Zone of this node, as others see it in the status of the cluster.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterAdvertise: Setting<string> = {
+    env: 'CLUSTER_ADVERTISE',
+    flag: 'cluster-advertise',
+    default: '',
+    defaultText: 'the host name and HTTP_PORT',
+    placeholder: 'address',
+    group: 'cluster',
+    doc: 'Address by which clients and operators reach this node, as the status of the cluster shows it.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterLogBytes: Setting<number> = {
+    env: 'CLUSTER_LOG_BYTES',
+    flag: 'cluster-log-bytes',
+    default: 8 * 1024 * mebibyte,
+    defaultText: '8589934592 (8 GiB)',
+    placeholder: 'size',
+    group: 'cluster',
+    doc: 'Largest size of the log on each log server. Inserts are refused when 95 % of it are in use, deletes when all of it is. Nodes need what is in it to catch up after a pause; it is trimmed below what all nodes have on disk.',
+    parse: bytes(16 * mebibyte, Number.MAX_SAFE_INTEGER),
+  }
+
+  readonly clusterAppendTimeoutMs: Setting<number> = {
+    env: 'CLUSTER_APPEND_TIMEOUT_MS',
+    flag: 'cluster-append-timeout-ms',
+    default: 15_000,
+    placeholder: 'ms',
+    group: 'cluster',
+    doc: 'How long a write is tried while log servers do not answer, as when their leader has died. Then it is told as one that may have been stored.',
+    parse: integer(1_000, 60_000),
+  }
+
+  readonly clusterMaxAppends: Setting<number> = {
+    env: 'CLUSTER_MAX_APPENDS',
+    flag: 'cluster-max-appends',
+    default: 64,
+    placeholder: 'n',
+    group: 'cluster',
+    doc: 'Records of at most 1 MiB that a node sends to the log at once; further ones wait.',
+    parse: integer(1, 4_096),
+  }
+
   readonly requestTimeoutMs: Setting<number> = {
     env: 'REQUEST_TIMEOUT_MS',
     flag: 'request-timeout-ms',
@@ -737,6 +878,22 @@ function origins(text: string): readonly string[] {
     throw new Error('is not a list of origins like https://app.example.org,http://localhost:5173')
   }
   return names
+}
+
+/** Part of the names of streams and subjects of NATS. */
+function clusterName(text: string): string {
+  if (!/^[A-Za-z0-9_-]{1,32}$/.test(text)) throw new Error('is not 1 to 32 letters, digits, - or _')
+  return text
+}
+
+function urls(protocols: readonly string[]): (text: string) => readonly string[] {
+  return (text) => {
+    const list = text.split(',').map((url) => url.trim())
+    const isUrl = (url: string): boolean => URL.canParse(url) && protocols.includes(new URL(url).protocol)
+    if (!list.every(isUrl))
+      throw new Error(`is not a list of URLs that start with ${protocols.join('// or ')}//`)
+    return list
+  }
 }
 
 /** A key travels as a header value: visible ASCII, so that every client can send it. */

@@ -1,12 +1,15 @@
 import { existsSync, statfsSync } from 'node:fs'
+import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
 import type { ApiKey, ServiceKeys } from './base/api-key.ts'
+import { defaultCollection } from './base/collection.ts'
 import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
+import type { ClusterService, OpenLog } from './cluster/cluster-service.ts'
 import {
   type Config,
   effectiveSettings,
@@ -21,6 +24,7 @@ import { CollectionSet } from './engine/collection-set.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
+import type { ReplicaHooks } from './engine/replica-hooks.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
 import { databasePath } from './storage/data-directory.ts'
 import { openDataStore } from './storage/data-store.ts'
@@ -63,7 +67,11 @@ export interface Address {
  */
 export async function startService(
   config: Config,
-  options: { readonly logger?: Logger; readonly sources?: SettingSources } = {},
+  options: {
+    readonly logger?: Logger
+    readonly sources?: SettingSources
+    readonly openLog?: OpenLog | undefined
+  } = {},
 ): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
@@ -75,7 +83,7 @@ export async function startService(
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble({ config, logger, sources: options.sources }, closers, close)
+    return await assemble({ config, logger, sources: options.sources }, closers, close, options.openLog)
   } catch (error) {
     await close()
     throw error
@@ -162,6 +170,7 @@ async function assemble(
   { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
   closers: Closer[],
   close: () => Promise<void>,
+  openLog: OpenLog | undefined,
 ): Promise<Service> {
   const started = performance.now()
   const engine = startEngine({ ...config, logger })
@@ -189,28 +198,36 @@ async function assemble(
   logKeys(keys, logger)
 
   let loaded: Loaded | undefined
+  let appended: (seconds: number) => void = () => {}
   const collections = (): Loaded => {
     if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
     return loaded
   }
   const isReady = (): boolean => loaded !== undefined
+  const cluster = await clusterOf(config, logger, (seconds) => appended(seconds), openLog)
+  if (cluster !== undefined) closers.push(() => cluster.close())
   // Runs until its threads are at work, so that loading and opening the ports overlap.
   const stop = new AbortController()
-  const opening = engine.openCollection(store, {
-    ...config,
-    indexDirectory: indexDirectory(config),
-    signal: stop.signal,
-  })
+  const opening = openMain(cluster, (replica) =>
+    engine.openCollection(store, {
+      ...config,
+      indexDirectory: indexDirectory(config),
+      signal: stop.signal,
+      replica,
+    }),
+  )
   // It may fail before anybody waits for it: `ready` reports that.
   opening.catch(() => {})
   closers.push(async (deadlineMs) => {
     stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
+    await cluster?.stop()
     await opening.catch(() => {})
     await loaded?.set.close()
     await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
+  if (cluster !== undefined) appended = registerCluster(metrics, cluster)
   const parts = {
     config,
     sources,
@@ -221,6 +238,7 @@ async function assemble(
     isReady,
     writesBlocked: () => writesBlocked,
     embeddings: createEmbedder(config, metrics, logger),
+    cluster,
   }
   closers.push(async () => parts.embeddings?.close())
   registerSystem(parts, engine.kernelVariant)
@@ -240,9 +258,11 @@ async function assemble(
     closers.push(async () => unwatch())
   }
 
-  const ready = opening.then((collection) => {
-    const set = new CollectionSet({ ...config, engine, store: data, main: collection, logger })
+  const ready = opening.then(async (collection) => {
+    const replicaOf = cluster && ((name: string) => cluster.node.replicaOf(name))
+    const set = new CollectionSet({ ...config, engine, store: data, main: collection, logger, replicaOf })
     loaded = { main: collection, set }
+    await cluster?.start(collection, set)
     registerGauges(parts.metrics, engine, collection, data)
     registerCollections(parts.metrics, set)
     transports.setServing(true)
@@ -303,20 +323,58 @@ interface TransportParts {
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
   readonly embeddings: Embedder | undefined
+  readonly cluster: ClusterService | undefined
+}
+
+/** The cluster that the settings name; its libraries are loaded with it only. */
+async function clusterOf(
+  config: Config,
+  logger: Logger,
+  onAppend: (seconds: number) => void,
+  openLog: OpenLog | undefined,
+): Promise<ClusterService | undefined> {
+  if (config.clusterNatsUrl.length === 0) return undefined
+  const { ClusterService } = await import('./cluster/cluster-service.ts')
+  const { clusterName: cluster, clusterNodeName: node } = config
+  const address = config.clusterAdvertise || `${hostname()}:${config.httpPort}`
+  const options = {
+    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone, address, onAppend },
+    ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
+    ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
+    ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },
+    ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
+    appendTimeoutMs: config.clusterAppendTimeoutMs,
+    ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
+    openLog,
+  }
+  return new ClusterService(options, logger)
+}
+
+/** Opens the default collection; of a node of a cluster, once the log can be used. */
+async function openMain(
+  cluster: ClusterService | undefined,
+  open: (replica: ReplicaHooks | undefined) => Promise<Collection>,
+): Promise<Collection> {
+  if (cluster === undefined) return await open(undefined)
+  const node = await cluster.open()
+  return await open(node.replicaOf(defaultCollection))
 }
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, collections, embeddings } = parts
+  const { config, collections, embeddings, cluster } = parts
   const context: ApiContext = {
     get database() {
-      return collections().main
+      const { main } = collections()
+      return cluster === undefined ? main : cluster.node.database
     },
     get collections() {
-      return collections().set
+      const { set } = collections()
+      return cluster === undefined ? set : cluster.node.collections
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
     embeddings,
+    cluster,
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
   // Their libraries take a good part of a start to load: points are loaded meanwhile.
@@ -517,6 +575,37 @@ function registerSystem({ metrics, config, writesBlocked }: TransportParts, simd
     'Whether changes are refused, by reason: 1 from the first refusal to the next insert that is stored.',
     'reason',
     () => Object.keys(writesBlockedTexts).map((reason) => [reason, reason === writesBlocked() ? 1 : 0]),
+  )
+}
+
+/** Returns what measures an append. */
+function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): (seconds: number) => void {
+  metrics.gauge(
+    'vicinal_cluster_position',
+    'Position in the log of the cluster up to which this node has applied all records.',
+    () => cluster.figures.position,
+  )
+  metrics.gauge(
+    'vicinal_cluster_durable_position',
+    'Position in the log of the cluster up to which all records are on the disk of this node.',
+    () => cluster.figures.floor,
+  )
+  metrics.gauge(
+    'vicinal_cluster_lag',
+    'Records of the log of the cluster that this node has not applied.',
+    () => cluster.figures.lag,
+  )
+  metrics.gauge('vicinal_cluster_connected', '1 while a log server is connected.', () =>
+    Number(cluster.figures.isConnected),
+  )
+  metrics.gauge(
+    'vicinal_cluster_gaps',
+    'Positions that the log of the cluster did not have, since the start.',
+    () => cluster.figures.gaps,
+  )
+  return metrics.seconds(
+    'vicinal_cluster_append_seconds',
+    'Time of an append to the log of the cluster, until a majority of its servers has it on disk.',
   )
 }
 

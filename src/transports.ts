@@ -10,6 +10,7 @@ import { RefusedKeys } from './base/refused-keys.ts'
 import type { WritesBlocked } from './base/writes-blocked.ts'
 import { type Config, describedSettings, type SettingSources } from './config.ts'
 import { startGrpcServer } from './grpc/server.ts'
+import type { ClusterPages } from './http/cluster.ts'
 import { startHttpServer } from './http/server.ts'
 
 export interface TransportsOptions {
@@ -22,6 +23,8 @@ export interface TransportsOptions {
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
   readonly ports: Ports
+  /** Undefined for a node by itself. */
+  readonly cluster?: ClusterPages | undefined
 }
 
 /** Where both transports listen. */
@@ -43,7 +46,7 @@ export interface Transports {
 
 /** @throws Error that names host, port and setting when one of them cannot listen */
 export async function startTransports(options: TransportsOptions): Promise<Transports> {
-  const { config, context, metrics, logger, keys, isReady, writesBlocked, ports } = options
+  const { config, context, metrics, logger, keys, isReady, writesBlocked, ports, cluster } = options
   const servers: RunningServer[] = []
   const close = async (timeoutMs: number): Promise<void> => {
     await Promise.all(servers.map((server) => server.close(timeoutMs)))
@@ -86,6 +89,7 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       port: ports.http,
       isReady,
       writesBlocked,
+      cluster,
     })
     servers.push(http)
     return { ports: { grpc: grpc.port, http: http.port }, ...controls }

@@ -124,6 +124,21 @@ describe('docs', () => {
     )
   })
 
+  it('translate filters of other databases into filters that the service takes', async () => {
+    const [, section] = /^## Filters side by side$(.*?)^## /ms.exec(text('docs/coming-from.md'))!
+    const filters = [...section!.matchAll(/`([^`]+)` *\|$/gm)].map(([, filter]) => JSON.parse(filter!))
+    assert.ok(filters.length > 10)
+    await using service = await startTestService()
+    for (const filter of filters) {
+      const response = await fetch(`${service.httpUrl}/points/count`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ filter }),
+      })
+      assert.equal(await response.text(), '{"count":0}', JSON.stringify(filter))
+    }
+  })
+
   it('link to what is there', () => {
     const links = found(linkPattern)
     assert.ok(links.length > 0)
@@ -175,7 +190,7 @@ for (const page of runPages) {
 /** Links within the repository. */
 const linkPattern = /\]\((?!https?:|mailto:)([^)\s]+)\)/g
 
-/** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
+/** In capitals with an underscore, but neither a setting nor a gRPC code: of the command line, the recipes and gRPC of Java. */
 const othersInCapitals = [
   'VICINAL_API_KEY',
   'VICINAL_COLLECTION',
@@ -185,6 +200,7 @@ const othersInCapitals = [
   'OPENAI_BASE_URL',
   'OPENAI_API_KEY',
   'OPENAI_MODEL',
+  'ASCII_STRING_MARSHALLER',
 ]
 
 /** What examples import, as this checkout has it. */

@@ -120,7 +120,7 @@ describe('vicinal, with an embedding endpoint', () => {
     endpoint.respond = lettersOf
     assertEnded(await run(refused), 0)
     await server.command.says(
-      /"outcome":"unauthorized","msg":"the embedding endpoint fails[^]*"msg":"the embedding endpoint answers again"/,
+      /"outcome":"unauthorized","msg":"the embedding endpoint fails[\s\S]*"msg":"the embedding endpoint answers again"/,
     )
     assert.equal(server.command.stdout.match(/the embedding endpoint fails/g)!.length, 1)
     assert.doesNotMatch(server.command.stdout + server.command.stderr, /sk-secret/)

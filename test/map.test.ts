@@ -9,7 +9,7 @@ import type { Collection } from '../src/engine/collection.ts'
 import type { MapQuery, MapRow, PointMap } from '../src/engine/database.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { clusteredVectors } from './support/clusters.ts'
-import { withCollection } from './support/collection.ts'
+import { type CollectionSettings, withCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { startTestService, type TestService } from './support/service.ts'
@@ -26,7 +26,7 @@ interface HeldPoint {
 /** A collection with points that the test knows, half of them of the kind "even". */
 async function withPoints(
   count: number,
-  seams: { readonly graphBytesMin?: number },
+  seams: Partial<CollectionSettings>,
   work: (collection: Collection, points: ReadonlyMap<string, HeldPoint>) => Promise<void>,
 ): Promise<void> {
   await using directory = await temporaryDirectory()
@@ -179,6 +179,19 @@ describe(`the points of a map, seed ${seed}`, () => {
       const gone = new Set([removed, moved].map((id) => all.findIndex((row) => row.id === id)))
       for (const { neighbours } of rest) assert.ok(!neighbours.some((number) => gone.has(number)))
       assert.deepEqual(all.find(({ id }) => id === removed)!.neighbours, [])
+    })
+  })
+
+  it('are searched for when the queue of searches has room, and other searches come first', async () => {
+    await withPoints(600, { maxQueuedQueries: 300, inlineBytesMax: 0 }, async (collection, points) => {
+      const map = await collection.map(queryOf({}))
+      const vector = points.values().next().value!.vector
+      const query = { vector, metric: 'Manhattan', limit: 1, ef: 1 } as const
+      // The first step of the map finds the queue full of these.
+      const others = collection.search(Array.from({ length: 280 }, () => query))
+      const rows = await rowsOf(map)
+      assert.equal((await others).ids.total, 280)
+      assert.equal(recallOf(rows, points, 'Cosine'), 1)
     })
   })
 

@@ -13,6 +13,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   attributes: ['base', 'kernels'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
+  cluster: ['base', 'storage', 'engine'],
   embeddings: ['base'],
   api: ['base', 'engine', 'embeddings'],
   grpc: ['base', 'api'],
@@ -21,7 +22,7 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'embeddings', 'api', 'transports.ts'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings', 'api', 'transports.ts'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 

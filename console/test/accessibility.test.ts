@@ -97,7 +97,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
             const buffer = Buffer.from('name,vector,price\nlamp,1 2 3,5\ndesk,1 2 x,6\n')
             const file = { name: 'shop.csv', mimeType: 'text/csv', buffer }
             await page.locator('input[type=file]').setInputFiles(file)
-            await page.getByText('Left out').waitFor()
+            await page.getByText('Left out:').last().waitFor()
           },
         ],
         ['#/collections', async (page) => page.getByRole('row', { name: /default/ }).waitFor()],

@@ -116,6 +116,45 @@ describe('what an operator sees in the console', { skip: missingChromium }, () =
     await page.close()
   })
 
+  it('is a map that is drawn without WebGL, that can be stopped, and that is kept', async () => {
+    const page = await console.open('#/settings')
+    await page.addInitScript(() => {
+      const original = HTMLCanvasElement.prototype.getContext
+      Object.assign(HTMLCanvasElement.prototype, {
+        getContext(this: HTMLCanvasElement, kind: string, ...rest: unknown[]) {
+          return kind === 'webgl2' ? null : Reflect.apply(original, this, [kind, ...rest])
+        },
+      })
+    })
+    let asked = 0
+    await page.route('**/map?*', async (route) => {
+      asked += 1
+      // The first answer never comes.
+      if (asked > 1) await route.fallback()
+    })
+    await page.goto(`${console.service.httpUrl}/console/#/map?c=glosses&limit=1000&colour=kind`)
+    await page.reload()
+    await page.getByText('Asking for neighbours').waitFor()
+    await page.getByRole('button', { name: 'Stop' }).click()
+    await page.getByRole('button', { name: 'Draw again' }).click()
+    await page.getByText('1,000 of 1,500 points, at random').waitFor()
+    const colours = await page
+      .locator('.map-canvas canvas')
+      .first()
+      .evaluate((canvas: HTMLCanvasElement) => {
+        const { data } = canvas.getContext('2d')!.getImageData(0, 0, canvas.width, canvas.height)
+        return new Set(new Uint32Array(data.buffer)).size
+      })
+    assert.ok(colours > kinds.length, `${colours} colours`)
+    await page.getByLabel('Points at most').selectOption('5000')
+    await page.getByText('1,500 points', { exact: true }).waitFor()
+    const before = asked
+    await page.getByLabel('Points at most').selectOption('1000')
+    await page.getByText('1,000 of 1,500 points, at random').waitFor()
+    assert.equal(asked, before, 'the layout was kept')
+    await page.close()
+  })
+
   it('fits into 320 pixels', async () => {
     for (const [view, ready] of [
       ['overview?c=glosses', '.slow-table'],

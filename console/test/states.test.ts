@@ -96,11 +96,9 @@ describe('the console when something is missing', { skip: missingChromium }, () 
     const page = await console.open('#/collections')
     await page.getByRole('row', { name: /default/ }).waitFor()
     await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve)))
-    const stopServer = (): Promise<void> =>
-      page
-        .context()
-        .route(`${console.service.httpUrl}/collections**`, (route) => route.abort('connectionrefused'))
-    await stopServer()
+    await page
+      .context()
+      .route(`${console.service.httpUrl}/collections**`, (route) => route.abort('connectionrefused'))
     await page.getByText('The server does not answer. Trying again').waitFor()
     await page.getByRole('link', { name: 'Search', exact: true }).click()
     await page.getByRole('heading', { name: 'Search', level: 1 }).waitFor()

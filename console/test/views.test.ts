@@ -162,7 +162,7 @@ describe('the console', { skip: missingChromium }, () => {
     await download.saveAs(path)
     assert.ok(statSync(path).size > 300 * 512 * 4)
     assert.equal(readFileSync(path).subarray(0, 8).toString('latin1'), 'VICNSNAP')
-    await page.getByText('every byte of it is verified: 300 points of 512 dimensions').waitFor()
+    await page.getByText(/every byte of it is verified: \d+ points of 512 dimensions/).waitFor()
     await page.close()
   })
 
@@ -177,11 +177,11 @@ describe('the console', { skip: missingChromium }, () => {
       return (await text.filter({ hasNotText: 'Reading' }).textContent()) ?? ''
     }
     const page = await console.open('#/snapshots')
-    assert.match(await verified(bytes), /is as it was written: 300 points of 512 dimensions/)
+    assert.match(await verified(bytes), /is as it was written: \d+ points of 512 dimensions/)
     const middle = bytes.length >> 1
     const damaged = Buffer.from(bytes)
     damaged[middle] = damaged[middle]! ^ 1
-    assert.match(await verified(damaged), /cannot be used\. Point \d+ of 300, at byte \d+, does not match/)
+    assert.match(await verified(damaged), /cannot be used\. Point \d+ of \d+, at byte \d+, does not match/)
     assert.match(await verified(bytes.subarray(0, middle)), /It is cut off at byte/)
     assert.match(await verified(Buffer.concat([bytes, Buffer.of(0)])), /bytes behind its end/)
     await keepScreenshot(page, 'snapshots')

@@ -1,3 +1,4 @@
+import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
@@ -11,6 +12,21 @@ export interface Limits {
   readonly hnswEf: number
 }
 
+/** How new answers are, on a node of a cluster. */
+export interface ClusterReads {
+  /** The node has applied the cluster's log up to here. */
+  readonly position: number
+  /**
+   * Resolves when the node is as new as asked for.
+   *
+   * @throws DatabaseError `not_ready` when that takes too long
+   */
+  admit(
+    read: { readonly consistency: Consistency; readonly position: number },
+    signal: AbortSignal | undefined,
+  ): Promise<void>
+}
+
 /** What an operation runs against. */
 export interface ApiContext {
   /** The collection that the call names, or the default one. */
@@ -19,6 +35,8 @@ export interface ApiContext {
   readonly limits: Limits
   /** Undefined unless EMBEDDINGS_URL is set. */
   readonly embeddings?: Embeddings | undefined
+  /** Undefined on a node by itself. */
+  readonly cluster?: ClusterReads | undefined
 }
 
 /** A transport's own names for fields that the two spell differently, so that a message names what the caller sent. */
@@ -41,6 +59,9 @@ export interface Call {
   readonly idempotencyKey?: string | undefined
   /** What came as `version`, query parameter or metadata: whether the answer to GetPoint has the version. */
   readonly version?: string | undefined
+  /** What came as `vicinal-consistency` and `vicinal-position`; only a node of a cluster looks at them. */
+  readonly consistency?: string | undefined
+  readonly position?: string | undefined
   /** Aborts when the caller has gone or its deadline has passed. */
   readonly signal?: AbortSignal
   /**

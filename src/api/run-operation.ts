@@ -4,6 +4,7 @@ import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { ApiContext, Call } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
+import { admit } from './read-position.ts'
 import { collectionNameOf, isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
 import type { SlowRequests } from './slow-requests.ts'
 
@@ -39,6 +40,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   const seen: Seen = { context: undefined, input: undefined, output: undefined }
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
+    const { cluster } = runner.context
+    if (cluster !== undefined) await admit(cluster, name, call)
     seen.output = await inCollection(runner.context, call, (context) => {
       seen.context = context
       const input = decode()

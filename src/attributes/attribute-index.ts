@@ -117,10 +117,10 @@ export class AttributeIndex {
   }
 
   /** A check that points fit: call `add` for each, before they are stored. Valid until the next change. */
-  roomCheck(): RoomCheck {
+  roomCheck(pathsLimit: number = this.#options.pathsMax ?? pathsMax): RoomCheck {
     return new RoomCheck({
       tree: this.#tree,
-      pathsMax: this.#options.pathsMax ?? pathsMax,
+      pathsMax: pathsLimit,
       memoryBytes: this.memoryBytes,
       checkMemory: this.#options.checkMemory ?? (() => {}),
     })

@@ -23,10 +23,13 @@ export const idSeedBytes = 16
 /**
  * Ids that are derived from a random seed, 16 bytes each, so that only the seed has to be kept. To everybody else they
  * are as random as those of `newId`: the blocks of AES in counter mode, with the seed as the key.
+ *
+ * @param isPartitioned whether all begin with the first byte of the seed: a cluster keeps the points of a request together
  */
-export function idsFromSeed(seed: Uint8Array, count: number): Buffer {
+export function idsFromSeed(seed: Uint8Array, count: number, isPartitioned = false): Buffer {
   const ids = createCipheriv('aes-128-ctr', seed, Buffer.alloc(idBytes)).update(Buffer.alloc(count * idBytes))
   for (let at = 0; at < ids.length; at += idBytes) {
+    if (isPartitioned) ids[at] = seed[0]!
     ids[at + 6] = (ids[at + 6]! & 0x0f) | 0x40
     ids[at + 8] = (ids[at + 8]! & 0x3f) | 0x80
   }

@@ -74,6 +74,13 @@ export class ServiceMetrics {
     })
   }
 
+  /** A histogram of seconds. Returns what adds one. */
+  seconds(name: string, help: string): (seconds: number) => void {
+    const buckets = [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10]
+    const histogram = new Histogram({ name, help, buckets, registers: [this.#registry] })
+    return (seconds) => histogram.observe(seconds)
+  }
+
   /** A gauge that is always 1: its labels hold the information. */
   info(name: string, help: string, labels: Readonly<Record<string, string>>): void {
     new Gauge({ name, help, labelNames: Object.keys(labels), registers: [this.#registry] }).set(labels, 1)

@@ -151,7 +151,7 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
 export async function fetchFrom(
   service: HttpService,
   path: string,
-  method: 'GET' | 'POST' = 'GET',
+  method: 'GET' | 'POST' | 'DELETE' = 'GET',
 ): Promise<Response> {
   const { baseUrl } = service
   try {

@@ -12,6 +12,7 @@ import {
   settings,
 } from '../config.ts'
 import { finite, names, whole, wholeOrNone } from './arguments.ts'
+import { addCluster } from './cluster-command.ts'
 import { addCollections } from './collections-command.ts'
 import { addCollectionOption, addHttpOptions, type ConnectionOptions, keyOrigin } from './connection.ts'
 import type { ExportOptions } from './export.ts'
@@ -53,6 +54,7 @@ function createProgram(environment: Environment): Command {
   addSnapshot(program, environment)
   addExport(program, environment)
   addCollections(program, environment)
+  addCluster(program, environment)
   addPoints(program, environment)
   addCollectionOption(addHttpOptions(program.command('stats')))
     .description('figures of a running service, over HTTP; with --collection, those of a collection too')

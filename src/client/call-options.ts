@@ -1,7 +1,10 @@
+import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
 
 export interface CallOptions {
+  /** For reads from a cluster: how new the answer has to be; `session` when not given. Anywhere else it has no effect. */
+  readonly consistency?: Consistency
   /** Gives the call up; it then fails with `cancelled`. */
   readonly signal?: AbortSignal
 }

@@ -7,11 +7,13 @@ import {
   toBinary,
 } from '@bufbuild/protobuf'
 import { type Client, type ServiceError as GrpcError, Metadata, status } from '@grpc/grpc-js'
+import { positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
 import { type RetryOptions, withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
+import { Session } from './session.ts'
 import { tlsFault } from './tls-fault.ts'
 
 /** Calls a method of the service. */
@@ -41,6 +43,7 @@ export function grpcCaller(
   { address, apiKey, collection, timeoutMs, retries }: GrpcCallOptions,
 ): GrpcCaller {
   const common = new Metadata()
+  const session = new Session()
   common.set('authorization', apiKey)
   if (collection !== undefined) common.set('collection', collection)
   return async <Method extends DescMethodUnary>(
@@ -48,10 +51,11 @@ export function grpcCaller(
     request: MessageInitShape<Method['input']>,
     details?: GrpcDetails,
   ) => {
-    const { signal, isRepeatable = false, version = false } = details ?? {}
+    const { signal, isRepeatable = false, version = false, consistency } = details ?? {}
     const metadata = withMore(common, {
       'idempotency-key': idempotencyKeyOf(details),
       version: version ? 'true' : undefined,
+      ...session.headers(consistency),
     })
     const bytes = encoded(method, request)
     return await withRetries({ retries }, { signal, isRepeatable }, () =>
@@ -80,6 +84,7 @@ export function grpcCaller(
           else resolve(answer as MessageShape<Method['output']>)
         },
       )
+      running.on('status', (ended) => session.note(ended.metadata.get(positionHeader)[0]?.toString()))
       const cancel = (): void => running.cancel()
       signal?.addEventListener('abort', cancel, { once: true })
     })

@@ -1,8 +1,10 @@
+import { type Consistency, positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
 import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
 import { type RetryOptions, withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
+import { Session } from './session.ts'
 import { tlsFault } from './tls-fault.ts'
 
 /** Where a service answers over HTTP, and what lets a caller in. */
@@ -26,19 +28,27 @@ export type HttpCaller = <Answer>(
 export function httpCaller(options: HttpService): HttpCaller {
   const base = options.baseUrl.replace(/\/+$/, '')
   const authorization = authorizationOf(options)
+  const session = new Session()
   return async <Answer>(method: string, path: string, body: string | undefined, details?: CallDetails) => {
-    const { signal, isRepeatable = false } = details ?? {}
+    const { signal, isRepeatable = false, consistency } = details ?? {}
     const key = idempotencyKeyOf(details)
     return await withRetries(options, { signal, isRepeatable }, () =>
-      attempt<Answer>(method, path, body, key, signal),
+      attempt<Answer>(method, path, body, headersOf(key, consistency), signal),
     )
+  }
+
+  function headersOf(
+    key: string | undefined,
+    consistency: Consistency | undefined,
+  ): Readonly<Record<string, string>> {
+    return { ...session.headers(consistency), ...(key === undefined ? {} : { 'idempotency-key': key }) }
   }
 
   async function attempt<Answer>(
     method: string,
     path: string,
     body: string | undefined,
-    key: string | undefined,
+    headers: Readonly<Record<string, string>>,
     signal: AbortSignal | undefined,
   ): Promise<{ readonly status: number; readonly answer: Answer }> {
     try {
@@ -47,11 +57,12 @@ export function httpCaller(options: HttpService): HttpCaller {
         headers: {
           ...(body === undefined ? {} : { 'content-type': 'application/json' }),
           ...authorization,
-          ...(key === undefined ? {} : { 'idempotency-key': key }),
+          ...headers,
         },
         ...(body === undefined ? {} : { body }),
         ...(signal === undefined ? {} : { signal }),
       })
+      session.note(response.headers.get(positionHeader))
       const text = await response.text()
       if (!response.ok) throw errorOf(response, path, refusalOf(response, text))
       return { status: response.status, answer: (text === '' ? undefined : JSON.parse(text)) as Answer }

@@ -1,4 +1,3 @@
-import { attributesToJson } from '../base/attribute-json.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
@@ -6,11 +5,15 @@ import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Change, Insertion, Store, Update } from '../storage/store.ts'
-import type { CurrentPoints, Decision, MatchingPoints } from './decision.ts'
+import type { CurrentPoints, Decision } from './decision.ts'
+import { changedBytesMax, isSamePayload, patched, slotsOf } from './filter-plan.ts'
 import { InsertDecider } from './insert-decider.ts'
+import { changesPerRecord, type Stamp } from './logged-request.ts'
 import { checkPrecondition } from './precondition.ts'
 import {
   dimensionOf,
+  type EachRequest,
+  type ExpireRequest,
   type ExpiryRequest,
   type FilterRequest,
   type PatchRequest,
@@ -29,10 +32,16 @@ export class ChangeDecider {
   readonly #inserts: InsertDecider
   /** The last number that was given out. */
   #sequence: number
+  /** On a node of a cluster: numbers of the log's changes are above it. */
+  readonly #base: number
+  /** Whether the request comes from a log; then, the last number that it can get. */
+  #isLogged = false
+  #sequenceMax = 0
 
   constructor(store: Store, points: CurrentPoints) {
     this.#points = points
     this.#sequence = store.sequence
+    this.#base = store.applied?.base ?? store.sequence
     this.#inserts = new InsertDecider({
       store,
       points,
@@ -46,6 +55,7 @@ export class ChangeDecider {
    * @throws DatabaseError when the request is refused
    */
   async decide(request: WriteRequest, turn: Turn): Promise<Decision | undefined> {
+    this.#begin(request.stamp)
     await this.#points.hideDue()
     this.#checkDimension(request)
     switch (request.kind) {
@@ -61,7 +71,22 @@ export class ChangeDecider {
         return await this.#decideByFilter(request, turn)
       case 'expiry':
         return await this.#decideExpiry(request, turn)
+      case 'each':
+        return await this.#decideEach(request, turn)
+      case 'expire':
+        return await this.#decideExpire(request, turn)
+      case 'mark':
+        return { request, changes: [], acknowledge: request.resolve }
     }
+  }
+
+  #begin(stamp: Stamp | undefined): void {
+    this.#isLogged = stamp !== undefined
+    if (stamp === undefined) return
+    this.#points.advanceTo(stamp.nowUs)
+    // Numbers of the log: the same on every replica, however the request is grouped there, and if it is decided again.
+    this.#sequence = this.#base + stamp.position * changesPerRecord - 1
+    this.#sequenceMax = this.#sequence + changesPerRecord
   }
 
   #checkDimension(request: WriteRequest): void {
@@ -159,6 +184,30 @@ export class ChangeDecider {
     return undefined
   }
 
+  /** The points that still match; as in `#decideByFilter`, those that stay as they are do not count. */
+  async #decideEach(request: EachRequest, turn: Turn): Promise<Decision | undefined> {
+    const { ids, filter, change } = request.request
+    const changes: Change[] = []
+    for (const id of ids) {
+      const slot = this.#points.find(id)
+      const made =
+        slot !== -1 && this.#points.matches(slot, filter) ? this.#changeOf(slot, change) : undefined
+      if (made !== undefined) changes.push(made)
+      if (turn.isOver) await turn.next()
+    }
+    return counted(request, changes)
+  }
+
+  async #decideExpire(request: ExpireRequest, turn: Turn): Promise<Decision | undefined> {
+    const changes: Change[] = []
+    for (const id of request.ids) {
+      const slot = this.#points.slotOf(id)
+      if (slot !== -1 && this.#points.hasExpired(slot)) changes.push(this.#delete(id))
+      if (turn.isOver) await turn.next()
+    }
+    return counted(request, changes)
+  }
+
   /** Puts a point in the place of whatever has its id. */
   #store(id: string, point: NewPoint): Insertion | Update {
     const slot = this.#points.slotOf(id)
@@ -191,53 +240,27 @@ export class ChangeDecider {
 
   #nextSequence(): number {
     this.#sequence += 1
+    if (this.#isLogged && this.#sequence > this.#sequenceMax) throw tooManyChanges()
     return this.#sequence
   }
 }
 
-/** The slots in the order of insertion, as many at a time as are likely to be wanted. */
-async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<number> {
-  let after = 0
-  for (;;) {
-    const page = await matching.page(after, Math.min(wanted, slotsPerPage))
-    for (const { slot } of page) yield slot
-    const last = page.at(-1)
-    if (last === undefined) return
-    after = last.order
-  }
+/** A decision that is answered with how many points it changes. */
+function counted(request: EachRequest | ExpireRequest, changes: readonly Change[]): Decision | undefined {
+  if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(changes.length) }
+  request.resolve(0)
+  return undefined
 }
 
-/** Of one of many points: an error says which. */
-function patched(id: string, payload: Payload, patch: Patch): Payload {
-  try {
-    return applyPatch(payload, patch)
-  } catch (error) {
-    if (!(error instanceof DatabaseError)) throw error
-    throw new DatabaseError(error.reason, `point ${id}: ${error.message}`)
-  }
-}
-
-function isSamePayload(one: Payload, other: Payload): boolean {
-  return (
-    one.content === other.content &&
-    one.contentType === other.contentType &&
-    one.expiresAtUs === other.expiresAtUs &&
-    attributesText(one) === attributesText(other)
+function tooManyChanges(): DatabaseError {
+  return new DatabaseError(
+    'request_too_large',
+    `a request changes at most ${changesPerRecord} points of a cluster: send fewer at a time`,
   )
 }
 
-function attributesText({ attributes }: Payload): string {
-  return attributes === undefined ? '' : attributesToJson(attributes)
-}
-
-/** Sorting so many takes some milliseconds. */
-const slotsPerPage = 10_000
-
 /** Of one request by filter. */
 export const changesMax = 100_000
-
-/** What one request by filter writes, in payloads and vectors: it changes fewer points when they have more. */
-const changedBytesMax = 64 * 1024 * 1024
 
 /** Some milliseconds of deletions. */
 const expiredPerGroup = 4096

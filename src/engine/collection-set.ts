@@ -4,6 +4,7 @@ import type { Logger } from '../base/log.ts'
 import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
 import type { Collections, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
+import type { ReplicaHooks } from './replica-hooks.ts'
 
 export interface CollectionSetOptions {
   readonly engine: Engine
@@ -14,6 +15,8 @@ export interface CollectionSetOptions {
   /** The settings of collections that were created without any. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
+  /** On a node of a cluster: the hooks of a collection. */
+  readonly replicaOf?: ((name: string) => ReplicaHooks) | undefined
   /** Beyond this many open collections, unused ones are closed, the least recently used first. */
   readonly maxOpenCollections: number
   /** A small collection that has not been used for this long is closed; for tests, a few. */
@@ -32,7 +35,7 @@ export interface CollectionSetOptions {
  */
 export class CollectionSet implements Collections {
   readonly #options: CollectionSetOptions
-  readonly #mainLease: Lease
+  readonly #mainLease: CollectionLease
   /** By number: those that are not merely on disk. */
   readonly #entries = new Map<number, Entry>()
   /** Numbers of collections that are being dropped: for callers they no longer exist. */
@@ -70,7 +73,7 @@ export class CollectionSet implements Collections {
     return open.sort(([, a], [, b]) => b.points - a.points).slice(0, count)
   }
 
-  lease(name: string): Lease | Promise<Lease> {
+  lease(name: string): CollectionLease | Promise<CollectionLease> {
     const record = this.#find(name)
     if (record === undefined) return this.#mainLease
     const entry = this.#entries.get(record.number)
@@ -173,7 +176,7 @@ export class CollectionSet implements Collections {
     return record
   }
 
-  async #open(name: string): Promise<Lease> {
+  async #open(name: string): Promise<CollectionLease> {
     for (;;) {
       const record = this.#find(name)
       // An alias can move to the default collection while its former collection is being opened.
@@ -211,12 +214,13 @@ export class CollectionSet implements Collections {
     }
   }
 
-  #optionsOf({ number, hnsw }: CollectionRecord): CollectionOptions {
+  #optionsOf({ number, name, hnsw }: CollectionRecord): CollectionOptions {
     const { m, efConstruction } = this.#hnswOf(hnsw)
     return {
       indexDirectory: this.#options.store.indexDirectory(number),
       hnswM: m,
       hnswEfConstruction: efConstruction,
+      replica: this.#options.replicaOf?.(name),
     }
   }
 
@@ -315,6 +319,11 @@ export class CollectionSet implements Collections {
   }
 }
 
+/** Keeps a collection of a set open until it is disposed. */
+export interface CollectionLease extends Lease {
+  readonly database: Collection
+}
+
 /** A collection that is being opened, open, or being closed. */
 class Entry {
   readonly record: CollectionRecord
@@ -337,7 +346,7 @@ class Entry {
     return this.collection !== undefined && this.#users === 0 && this.closing === undefined
   }
 
-  use(database: Collection): Lease {
+  use(database: Collection): CollectionLease {
     this.#users += 1
     let isReleased = false
     return {

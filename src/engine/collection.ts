@@ -1,7 +1,11 @@
+import { assert } from '../base/assert.ts'
+import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { NewPoint, Point, SearchQuery } from '../base/point.ts'
+import { idBytes } from '../base/ids.ts'
+import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { Turn } from '../base/turns.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { AttributeCache } from './attribute-cache.ts'
@@ -20,12 +24,15 @@ import type {
   PointMap,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
+import { planByFilter } from './filter-plan.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { enterIds, enterRecords } from './load-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
+import type { ReplicaHooks } from './replica-hooks.ts'
+import { ReplicaPath } from './replica-path.ts'
 import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
@@ -58,7 +65,10 @@ export class Collection implements Database, AsyncDisposable {
   readonly #indexer: Indexer
   /** What is in memory. */
   readonly livePoints: LivePoints
-  readonly #writePath: WritePath
+  /** Changes come by one of these two ways: by the second one on a node of a cluster. */
+  readonly #writePath: WritePath | undefined
+  readonly #replicaPath: ReplicaPath | undefined
+  readonly #hooks: ReplicaHooks | undefined
   readonly #reader: PointReader
   readonly #lists: ListReader
   /** Reads that take several turns. */
@@ -85,20 +95,22 @@ export class Collection implements Database, AsyncDisposable {
       onFree: (slot) => this.#slots.release(slot),
     })
     const indexer = this.#indexer
-    const deleteExpired = (): Promise<void> => this.#writePath.deleteExpired()
+    const deleteExpired = (): Promise<void> => this.#deleteExpired()
     this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
-    this.#writePath = new WritePath({
-      store,
-      slots: this.#slots,
-      target: this.livePoints,
+    const path = {
+      ...{ store, slots: this.#slots, target: this.livePoints },
       queuedBytes: parts.writes.share(),
-    })
+    }
+    const { replica: hooks } = options
+    this.#hooks = hooks
+    if (hooks === undefined) this.#writePath = new WritePath(path)
+    else this.#replicaPath = new ReplicaPath({ ...path, hooks })
     this.#attributeCache = new AttributeCache({
       attributes: this.livePoints.attributes,
       directory: options.indexDirectory,
       logger: parts.options.logger,
     })
-    this.#reader = new PointReader(store, this.livePoints, (id) => this.#writePath.settle(id))
+    this.#reader = new PointReader(store, this.livePoints, (id) => this.#path.settle(id))
     this.#lists = new ListReader(this.livePoints, this.#reader)
     this.#search = new CollectionSearch({
       points: new SearchablePoints(this.livePoints, this.#reader),
@@ -125,7 +137,21 @@ export class Collection implements Database, AsyncDisposable {
     points.attach()
     await Promise.all([this.#enter(signal), this.#indexer.load()])
     signal?.throwIfAborted()
+    if (this.#replicaPath !== undefined && this.#store.applied === undefined) await this.#digestAll()
     await points.hideDue()
+  }
+
+  /** Of a collection that becomes a replica, before anything is hidden: what has expired is stored too. */
+  async #digestAll(): Promise<void> {
+    const { table } = this.livePoints
+    const turn = new Turn()
+    const id = new Uint8Array(idBytes)
+    for (let slot = 0; slot < table.slotCount; slot += 1) {
+      if (!table.isVisible(slot)) continue
+      table.copyId(slot, id, 0)
+      this.#replicaPath!.addToDigest(id, table.versionOf(slot))
+      if (turn.isOver) await turn.next()
+    }
   }
 
   /** Index threads write vectors (`Slots.fill`, as in `apply`) and ids; `#enter` does the rest. */
@@ -188,28 +214,92 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   insert(points: readonly NewPoint[], options?: InsertOptions): Promise<Inserted> {
-    return this.#writePath.insert(points, options)
+    return this.#ownWrites.insert(points, options)
   }
 
   put(
     ...[id, point, when, signal]: Parameters<Database['put']>
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    return this.#writePath.put(id, point, when, signal)
+    return this.#ownWrites.put(id, point, when, signal)
   }
 
   patch(...[id, patch, when, signal]: Parameters<Database['patch']>): Promise<{ readonly version: number }> {
-    return this.#writePath.patch(id, patch, when, signal)
+    return this.#ownWrites.patch(id, patch, when, signal)
   }
 
   remove(id: string, signal?: AbortSignal): Promise<boolean> {
-    return this.#writePath.remove(id, signal)
+    return this.#ownWrites.remove(id, signal)
   }
 
   changeByFilter(
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
-    return this.#writePath.changeByFilter(request, signal)
+    return this.#ownWrites.changeByFilter(request, signal)
+  }
+
+  /** The way of changes on a node that is in no cluster. */
+  get #ownWrites(): WritePath {
+    assert(this.#writePath !== undefined, 'a replica changes only as its log says')
+    return this.#writePath
+  }
+
+  get #path(): WritePath | ReplicaPath {
+    return (this.#writePath ?? this.#replicaPath)!
+  }
+
+  /** The way of changes on a node of a cluster. */
+  get replica(): ReplicaPath {
+    assert(this.#replicaPath !== undefined, 'only a node of a cluster has a log')
+    return this.#replicaPath
+  }
+
+  async #deleteExpired(): Promise<void> {
+    if (this.#hooks === undefined) return await this.#ownWrites.deleteExpired()
+    const points = this.livePoints
+    await this.#hooks.expire(() => points.takeExpired(expiredPerRecord).map((slot) => points.idOf(slot)))
+  }
+
+  /**
+   * On a node of a cluster: whether a change that brings vectors and payloads would fit in memory now. The log is full of
+   * what others have room for too, so this is asked before it gets the change.
+   *
+   * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
+   */
+  checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): void {
+    const room = this.livePoints.strictRoomCheck()
+    for (const { payload } of points) room.add(payload)
+    const { dimension } = this
+    if (dimension === undefined || points.length === 0) return
+    this.livePoints.reserve(this.#slots.slotCountAfter(points.length), dimension)
+  }
+
+  /** The same of a patch, as far as its point is known here. */
+  checkPatchRoom(id: string, patch: Patch): void {
+    const slot = this.livePoints.find(id)
+    const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
+    if (before === undefined) return
+    let after: Payload
+    try {
+      after = applyPatch(before, patch)
+    } catch {
+      // Whether it can be applied is decided in its turn, after its condition.
+      return
+    }
+    this.livePoints.strictRoomCheck().add(after)
+  }
+
+  /** What a change by filter would change now. */
+  planByFilter(request: ChangeByFilter): ReturnType<typeof planByFilter> {
+    return this.#reads.run(async () => {
+      await this.livePoints.hideDue()
+      return await planByFilter(this.livePoints, request)
+    })
+  }
+
+  /** Whether a point has expired by this node's clock, and not yet by that of the cluster. */
+  get isDueSoon(): boolean {
+    return this.livePoints.expirations.isDueSoon
   }
 
   async get(id: string): Promise<Point | undefined> {
@@ -301,7 +391,7 @@ export class Collection implements Database, AsyncDisposable {
     this.#ending ??= this.#end(async () => {
       this.#indexer.letWritersPass()
       this.livePoints.expirations.close()
-      await this.#writePath.close()
+      await this.#path.close()
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
@@ -321,7 +411,7 @@ export class Collection implements Database, AsyncDisposable {
       this.#indexer.letWritersPass()
       const searches = this.livePoints.searches?.discard(removed)
       this.livePoints.expirations.close()
-      await this.#writePath.discard(removed)
+      await this.#path.discard(removed)
       await this.#reads.ended()
       // A first insert that was on its way to the disk has attached the index only now.
       await (searches ?? this.livePoints.searches?.discard(removed))
@@ -350,6 +440,9 @@ export class Collection implements Database, AsyncDisposable {
  * a half times as long, and the load itself took no less time.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
+
+/** Some milliseconds of deletions, and a record of 64 KiB. */
+const expiredPerRecord = 4096
 
 /** Searches of a request whose points expire by the thousand while it is answered. */
 const searchesMax = 3

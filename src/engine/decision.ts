@@ -17,6 +17,8 @@ export interface CurrentPoints {
   /** Microseconds since 1970; undefined where the point does not expire. */
   expiryOf(slot: number): number | undefined
   hasExpired(slot: number): boolean
+  /** On a node of a cluster: time is at least this, microseconds since 1970. */
+  advanceTo(nowUs: number): void
   /** Hides points that have expired; undefined if that is done. */
   hideDue(): Promise<void> | undefined
   vector(slot: number): Float32Array

@@ -4,6 +4,7 @@ import type { CodeBits } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import type { SearchExecutor } from './executor.ts'
 import type { IndexThreadPool } from './index-thread-pool.ts'
+import type { ReplicaHooks } from './replica-hooks.ts'
 import type { SharedBudget } from './shared-budget.ts'
 
 /** Settings of the process: of its threads, of the limits that all collections share, and of every collection. */
@@ -43,6 +44,8 @@ export interface CollectionOptions {
   /** Links of a graph's node on each upper level; level 0 has twice as many. */
   readonly hnswM: number
   readonly hnswEfConstruction: number
+  /** On a node of a cluster: changes come from its log, and time is the log's. */
+  readonly replica?: ReplicaHooks | undefined
   /** Aborts the opening while points are being loaded. */
   readonly signal?: AbortSignal | undefined
 }

@@ -6,6 +6,10 @@ import { SlotNumbers } from './slot-numbers.ts'
 export interface ExpirationOptions {
   /** Microseconds since 1970. */
   readonly clock: () => number
+  /** The time by which the timer runs, where `clock` is that of a log. */
+  readonly systemUs?: () => number
+  /** Called when points are due by the system's clock, and not yet by that of the log. */
+  readonly onDue?: (() => void) | undefined
   /** When a visible point expires, in microseconds since 1970; undefined if never. */
   readonly expiryOf: (slot: number) => number | undefined
   /** Takes a point out of sight. */
@@ -125,6 +129,13 @@ export class Expirations {
     return nextUs !== undefined && nextUs <= this.nowUs
   }
 
+  /** Whether points are due by the system's clock, and not by that of the log. */
+  get isDueSoon(): boolean {
+    const { systemUs } = this.#options
+    const nextUs = this.#queue.next
+    return systemUs !== undefined && nextUs !== undefined && nextUs > this.nowUs && nextUs <= systemUs()
+  }
+
   /** Hides one point that is due; false if there is none. */
   #hideNext(): boolean {
     const nowUs = this.nowUs
@@ -184,13 +195,16 @@ export class Expirations {
     if (nextUs === undefined || nextUs >= this.#timerUs || this.#isClosed) return
     clearTimeout(this.#timer)
     this.#timerUs = nextUs
-    const ms = Math.ceil((nextUs - this.nowUs) / 1000)
-    this.#timer = setTimeout(() => this.#wakened(), Math.min(Math.max(ms, 1), timeoutMsMax)).unref()
+    const { systemUs, onDue } = this.#options
+    const ms = Math.ceil((nextUs - (systemUs?.() ?? this.nowUs)) / 1000)
+    const msMin = onDue === undefined ? 1 : logMs
+    this.#timer = setTimeout(() => this.#wakened(), Math.min(Math.max(ms, msMin), timeoutMsMax)).unref()
   }
 
   #wakened(): void {
     this.#timerUs = Number.POSITIVE_INFINITY
     void this.hideDue()
+    if (this.isDueSoon) this.#options.onDue?.()
     this.#wake()
   }
 
@@ -205,5 +219,7 @@ const never = Number.POSITIVE_INFINITY
 const retryMs = 5000
 /** Some milliseconds of hiding. */
 const hiddenPerCall = 1024
+/** How soon a log is asked again to move its clock on. */
+const logMs = 20
 /** The longest that a timer of Node can take. */
 const timeoutMsMax = 2 ** 31 - 1

@@ -30,13 +30,13 @@ export class InsertDecider {
   async decide(request: InsertRequest, turn: Turn): Promise<Decision | undefined> {
     const { keyed } = request
     if (keyed !== undefined) {
-      const before = await this.#insertedBefore(keyed, turn)
+      const before = await this.#insertedBefore(keyed, nowMsOf(request), turn)
       if (before !== undefined) {
         request.resolve(before)
         return undefined
       }
     }
-    const idSeed = keyed && randomBytes(idSeedBytes)
+    const idSeed = request.idSeed ?? (keyed && randomBytes(idSeedBytes))
     const { changes, inserted } = await this.#decideItems(request, idSeed, turn)
     if (changes.length === 0 && keyed === undefined) {
       request.resolve(inserted)
@@ -47,11 +47,11 @@ export class InsertDecider {
   }
 
   async #decideItems(
-    { points, onError }: InsertRequest,
+    { points, onError, drawnIds }: InsertRequest,
     idSeed: Uint8Array | undefined,
     turn: Turn,
   ): Promise<{ changes: Change[]; inserted: Inserted }> {
-    const seeded = idSeed && idsFromSeed(idSeed, points.length)
+    const seeded = drawnIds === undefined ? idSeed && idsFromSeed(idSeed, points.length) : undefined
     const given = new Map<string, number>()
     const changes: Change[] = []
     const ids: (string | null)[] = []
@@ -59,7 +59,10 @@ export class InsertDecider {
     for (const [index, point] of points.entries()) {
       try {
         checkOnce(points, index, given)
-        const id = point.id ?? (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
+        const id =
+          point.id ??
+          drawnIds?.[index] ??
+          (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
         if (!this.#isSkipped(points, index)) changes.push(this.#parts.changeTo(id, point))
         ids.push(id)
       } catch (error) {
@@ -88,11 +91,11 @@ export class InsertDecider {
    *
    * @throws DatabaseError `key_reused`
    */
-  async #insertedBefore({ identity }: Keyed, turn: Turn): Promise<Inserted | undefined> {
+  async #insertedBefore({ identity }: Keyed, nowMs: number, turn: Turn): Promise<Inserted | undefined> {
     const stored = this.#parts.store.keyedRequest(identity.keyHash)
-    if (stored === undefined || Date.now() - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
+    if (stored === undefined || nowMs - stored.acceptedMs >= idempotencyKeyLifeMs) return undefined
     if (Buffer.compare(stored.bodyHash, identity.bodyHash) !== 0) throw keyReused()
-    const seeded = idsFromSeed(stored.idSeed, stored.points)
+    const seeded = idsFromSeed(stored.idSeed, stored.points, stored.isPartitioned)
     const ids: (string | null)[] = []
     const errors: ItemError[] = []
     for (let index = 0; index < stored.points; index += 1) {
@@ -125,13 +128,22 @@ function idPath(points: readonly NewPoint[], index: number): string {
   return points.length === 1 ? 'id' : `vectors[${index}].id`
 }
 
+/** Of a request from a cluster's log by that, so that all replicas forget a key at the same record. */
+function nowMsOf({ stamp }: InsertRequest): number {
+  return stamp === undefined ? Date.now() : stamp.nowUs / 1000
+}
+
 function keyedRequestOf(
-  { points }: InsertRequest,
+  request: InsertRequest,
   { identity: { keyHash, bodyHash } }: Keyed,
   idSeed: Uint8Array,
   { ids, errors }: Inserted,
 ): KeyedRequest {
-  const keyedRequest = { keyHash, bodyHash, idSeed, points: points.length, acceptedMs: Date.now() }
+  const { points } = request
+  const keyedRequest: KeyedRequest = {
+    ...{ keyHash, bodyHash, idSeed, points: points.length, acceptedMs: nowMsOf(request) },
+    ...(request.stamp === undefined ? {} : { isPartitioned: true }),
+  }
   const isSeeded = errors.length === 0 && points.every(({ id }) => id === undefined)
   if (isSeeded) return keyedRequest
   const outcome: ItemOutcome[] = ids.map((id, index) => (points[index]!.id === undefined ? null : id))

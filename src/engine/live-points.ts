@@ -39,12 +39,16 @@ export class LivePoints implements ChangeTarget {
   readonly table: PointTable
   readonly attributes: AttributeIndex
   readonly expirations: Expirations
+  /** On a node of a cluster: the clock of its log, as of the last record that this collection has decided. */
+  #logClockUs: number
   /** From the first point on: the threads know the index. */
   searches: IndexSearches | undefined
 
   constructor(options: LivePointsOptions) {
-    const { parts, store, indexer, deleteExpired } = options
+    const { parts, store, options: collectionOptions, indexer, deleteExpired } = options
+    const systemUs = parts.options.nowUs ?? systemClockUs
     this.#options = options
+    this.#logClockUs = store.applied?.clockUs ?? 0
     this.#indexer = indexer
     this.table = new PointTable(store.slotCount)
     this.attributes = new AttributeIndex({
@@ -54,7 +58,9 @@ export class LivePoints implements ChangeTarget {
     })
     parts.memory.add(this.attributes)
     this.expirations = new Expirations({
-      clock: parts.options.nowUs ?? systemClockUs,
+      clock: collectionOptions.replica === undefined ? systemUs : () => this.#logUs(),
+      systemUs,
+      onDue: collectionOptions.replica?.onDue,
       expiryOf: (slot) => this.attributes.expiresAtUsOf(slot),
       hide: (slot) => this.#hide(slot),
       deleteSome: deleteExpired,
@@ -75,6 +81,15 @@ export class LivePoints implements ChangeTarget {
 
   get nowUs(): number {
     return this.expirations.nowUs
+  }
+
+  advanceTo(nowUs: number): void {
+    this.#logClockUs = Math.max(this.#logClockUs, nowUs)
+  }
+
+  /** Never beyond the next record for this collection: that one is not behind the floor. */
+  #logUs(): number {
+    return Math.max(this.#logClockUs, this.#options.options.replica!.floor().clockUs)
   }
 
   find(id: string): number {
@@ -161,14 +176,28 @@ export class LivePoints implements ChangeTarget {
     }
   }
 
-  /** Points without attributes are not checked: they take little, and always fit where they did before. */
+  /**
+   * Points without attributes are not checked: they take little, and always fit where they did before. What a log says is
+   * not refused for its paths: how many there are depends on how records are grouped, which is not the same on all replicas.
+   */
   roomCheck(): { add(payload: Payload): void } {
+    return this.#options.options.replica === undefined
+      ? this.strictRoomCheck()
+      : this.#roomCheck(Number.POSITIVE_INFINITY)
+  }
+
+  /** The same, with the bound of different paths: of what is not in a log yet. */
+  strictRoomCheck(): { add(payload: Payload): void } {
+    return this.#roomCheck()
+  }
+
+  #roomCheck(pathsMax?: number): { add(payload: Payload): void } {
     const { memory } = this.#options.parts
     this.#attributeBytesMax =
       memory.maxBytes === 0
         ? Number.POSITIVE_INFINITY
         : memory.maxBytes - memory.totalWith(this.attributes, 0)
-    const check = this.attributes.roomCheck()
+    const check = this.attributes.roomCheck(pathsMax)
     return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 

@@ -1,4 +1,5 @@
 import { assert } from '../base/assert.ts'
+import type { Applied } from '../storage/applied.ts'
 import type { Change, WriteGroup } from '../storage/store.ts'
 import type { Decision } from './decision.ts'
 
@@ -18,14 +19,17 @@ export function vectorOf(change: Change): Float32Array | undefined {
   return change.kind === 'update' ? change.vector : undefined
 }
 
-export function groupOf(placed: readonly Placed[]): WriteGroup {
+/** @param applied on a node of a cluster: what is applied of its log after the group */
+export function groupOf(placed: readonly Placed[], applied?: Applied): WriteGroup {
   const group = {
     changes: placed.flatMap(({ changes }) => changes),
     slots: placed.flatMap(({ slots }) => slots),
     leaving: placed.flatMap(({ leaving }) => leaving),
     keyedRequests: placed.flatMap(({ keyedRequest }) => keyedRequest ?? []),
+    applied,
   }
-  assert(group.changes.length + group.keyedRequests.length > 0, 'a group stores something')
+  const isEmpty = group.changes.length + group.keyedRequests.length === 0
+  assert(!isEmpty || applied !== undefined, 'a group stores something')
   return group
 }
 

@@ -1,5 +1,6 @@
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { SlotSet } from '../attributes/slot-set.ts'
-import { cancellation } from '../base/errors.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { Include, Payload } from '../base/point.ts'
 import { inTurns } from '../base/turns.ts'
@@ -112,11 +113,27 @@ class SampledMap implements PointMap {
     const asked: number[] = []
     for (let number = from; number < to; number += 1) if (this.#isThere(number)) asked.push(number)
     const queries = asked.map((number) => this.#near(number))
-    const { searches } = this.#options.points
-    const hits =
-      searches === undefined || queries.length === 0 ? undefined : await searches.search(queries, signal)
+    const hits = await this.#search(queries, signal)
     const listOf = new Map(asked.map((number, list) => [number, list]))
     return await inTurns(this.#read(from, to, (number) => this.#neighbours(number, hits, listOf.get(number))))
+  }
+
+  /** Waits a while when the queue of searches is full: a map gives way to them, and is not broken off by them. */
+  async #search(
+    queries: readonly SlotQuery[],
+    signal: AbortSignal | undefined,
+  ): Promise<HitLists | undefined> {
+    for (let attempt = 1; ; attempt += 1) {
+      const { searches } = this.#options.points
+      if (searches === undefined || queries.length === 0) return undefined
+      try {
+        return await searches.search(queries, signal)
+      } catch (error) {
+        const isFull = error instanceof DatabaseError && error.reason === 'overloaded'
+        if (!isFull || attempt === attemptsMax) throw error
+      }
+      await sleep(pauseMs)
+    }
   }
 
   *#read(
@@ -211,3 +228,7 @@ const rowsPerStep = 256
 
 /** About a tenth of a millisecond. */
 const pointsPerStep = 1024
+
+/** Ten seconds of a full queue. */
+const attemptsMax = 100
+const pauseMs = 100

@@ -105,6 +105,7 @@ class Points implements ChangeTarget {
   /** Here nothing expires. */
   expiryOf(): undefined {}
   hideDue(): undefined {}
+  advanceTo(): void {}
   readonly nowUs = 0
 
   hasExpired(): boolean {

@@ -1,13 +1,13 @@
-import { assert } from '../base/assert.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
-import type { Change, Store } from '../storage/store.ts'
+import type { Store } from '../storage/store.ts'
 import { ChangeDecider } from './change-decider.ts'
 import type { ChangeTarget } from './change-target.ts'
 import type { ChangeByFilter, Inserted, InsertOptions } from './database.ts'
 import type { Decision } from './decision.ts'
-import { groupOf, type Place, type Placed, placesOf, vectorOf } from './placed-changes.ts'
+import { GroupSteps } from './group-steps.ts'
+import type { Placed } from './placed-changes.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 import { type QueueAnswer, WriteQueue } from './write-queue.ts'
@@ -43,21 +43,16 @@ import {
  * The first insertion that is committed fixes the dimension. Until then a group has vectors of one length, that of the
  * insert that came first; one of another length waits for the next group, and is refused there if the first was stored.
  *
- * Main thread only; the only caller of `store.commit` and of `target.apply`.
+ * Main thread only.
  */
 export class WritePath {
-  readonly #store: Store
-  readonly #slots: SlotAllocator
   readonly #target: ChangeTarget
   readonly #queue: WriteQueue
   readonly #decider: ChangeDecider
+  readonly #steps: GroupSteps
   #running: Promise<void> | undefined
   #refusal: DatabaseError | undefined
   #fault: Error | undefined
-  /** What is being committed, or taking effect. */
-  #group: readonly Placed[] = []
-  /** Its changes by id, once somebody asks for one. */
-  #places: ReadonlyMap<string, Place> | undefined
 
   constructor(options: {
     readonly store: Store
@@ -67,11 +62,10 @@ export class WritePath {
     readonly queuedBytes: BudgetShare
   }) {
     const { store, slots, target, queuedBytes } = options
-    this.#store = store
-    this.#slots = slots
     this.#target = target
     this.#queue = new WriteQueue(queuedBytes)
     this.#decider = new ChangeDecider(store, target)
+    this.#steps = new GroupSteps(store, slots, target)
   }
 
   /** See `Database.insert`. */
@@ -130,21 +124,9 @@ export class WritePath {
     return this.#submit(0, (answer) => ({ kind: 'expiry', signal: undefined, ...answer }))
   }
 
-  /**
-   * Lets the change of a point take effect at once, if it is committed: the store is ahead of memory from the commit of a
-   * group until the last of its changes has had its turn.
-   */
+  /** Lets the change of a point take effect at once, if it is committed. */
   settle(id: string): void {
-    this.#places ??= placesOf(this.#group)
-    const place = this.#places.get(id)
-    if (place === undefined) return
-    const { placed, at } = place
-    if (placed.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(placed, at)
-  }
-
-  #setGroup(placed: readonly Placed[]): void {
-    this.#group = placed
-    this.#places = undefined
+    this.#steps.settle(id)
   }
 
   /** Refuses new changes and resolves when those under way have ended, one way or the other. */
@@ -223,13 +205,9 @@ export class WritePath {
   async #commit(decisions: readonly Decision[]): Promise<void> {
     const placed = await this.#place(decisions)
     if (placed.length === 0) return
-    this.#setGroup(placed)
     try {
-      await this.#store.commit(groupOf(placed))
+      await this.#steps.store(placed)
     } catch (error) {
-      this.#setGroup([])
-      for (const each of placed) this.#abandon(each)
-      this.#target.commitFailed()
       if (placed.length > 1 && isOfOneRequest(error)) {
         // One large insert must not take the others with it: deletions above all have to go on.
         for (const each of placed) await this.#commit([each])
@@ -238,7 +216,7 @@ export class WritePath {
       for (const { request } of placed) request.reject(error)
       return
     }
-    await this.#apply(placed)
+    await this.#steps.apply(placed)
   }
 
   /** Chooses the slots of the changes; answers requests for which there is no room. */
@@ -246,73 +224,16 @@ export class WritePath {
     const placed: Placed[] = []
     const turn = new Turn()
     for (const decision of decisions) {
-      const { request, changes } = decision
+      const { request } = decision
       try {
         // The attempt before this one may have taken long.
         refuseCancelled(request)
-        placed.push({
-          ...decision,
-          ...(await this.#placement(changes, turn)),
-          isApplied: new Uint8Array(changes.length),
-        })
+        placed.push(await this.#steps.place(decision, turn))
       } catch (error) {
         request.reject(error)
       }
     }
     return placed
-  }
-
-  async #placement(changes: readonly Change[], turn: Turn): Promise<Pick<Placed, 'slots' | 'leaving'>> {
-    const room = this.#target.roomCheck()
-    const vectors = changes.map(vectorOf).filter((vector) => vector !== undefined)
-    if (vectors.length > 0) {
-      this.#target.reserve(this.#slots.slotCountAfter(vectors.length), vectors[0]!.length)
-    }
-    const slots: number[] = []
-    const leaving: (number | undefined)[] = []
-    for (const change of changes) {
-      if (change.kind === 'insert') room.add(change.point.payload)
-      else if (change.kind === 'update') room.add(change.payload)
-      if (turn.isOver) await turn.next()
-    }
-    for (const change of changes) {
-      slots.push(vectorOf(change) === undefined ? this.#slotOf(change.id) : this.#slots.take())
-      const isMoved = change.kind === 'update' && change.vector !== undefined
-      leaving.push(isMoved ? this.#slotOf(change.id) : undefined)
-      if (slots.length % slotsPerLook === 0 && turn.isOver) await turn.next()
-    }
-    return { slots, leaving }
-  }
-
-  #slotOf(id: string): number {
-    const slot = this.#target.slotOf(id)
-    assert(slot !== -1, 'a point that is to be changed is there')
-    return slot
-  }
-
-  #abandon({ changes, slots }: Placed): void {
-    for (const [at, change] of changes.entries()) {
-      if (vectorOf(change) !== undefined) this.#slots.release(slots[at]!)
-    }
-  }
-
-  async #apply(placed: readonly Placed[]): Promise<void> {
-    const turn = new Turn()
-    for (const each of placed) {
-      for (let at = 0; at < each.changes.length; at += 1) {
-        this.#applyOne(each, at)
-        if (turn.isOver) await turn.next()
-      }
-      each.acknowledge()
-    }
-    this.#setGroup([])
-  }
-
-  /** Carries out a change unless that is done. */
-  #applyOne(placed: Placed, at: number): void {
-    if (placed.isApplied[at] === 1) return
-    placed.isApplied[at] = 1
-    this.#target.apply(placed.changes[at]!, placed.slots[at]!)
   }
 }
 
@@ -326,6 +247,3 @@ function isOfOneRequest(error: unknown): boolean {
     error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'request_too_large')
   )
 }
-
-/** Taking so many takes well under a millisecond. */
-const slotsPerLook = 256

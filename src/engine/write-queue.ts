@@ -52,15 +52,23 @@ export class WriteQueue {
    *
    * @param fixedDimension undefined for an empty collection
    * @param comingBytesMax how much the index takes at once
+   * @param keysMax requests with keys
    */
-  takeGroup(fixedDimension: number | undefined, comingBytesMax: number): WriteRequest[] {
+  takeGroup(
+    fixedDimension: number | undefined,
+    comingBytesMax: number,
+    keysMax: number = Number.POSITIVE_INFINITY,
+  ): WriteRequest[] {
     const names = new Set<string>()
     let bytes = 0
     let count = 0
+    let keys = 0
     let dimension = fixedDimension
     const bytesMax = Math.min(groupBytes, comingBytesMax)
     for (const request of this.#requests) {
       if (bytes >= bytesMax || (count > 0 && isAlone(request)) || hasOneOf(names, request)) break
+      if (count > 0 && isMuchLater(this.#requests[0]!, request)) break
+      if (isKeyed(request) && ++keys > keysMax) break
       if (fixedDimension === undefined && bringsVectors(request)) {
         dimension ??= dimensionOf(request)
         if (dimensionOf(request) !== dimension) break
@@ -112,6 +120,21 @@ const groupBytes = 16 * 1024 * 1024
 
 /** What the queue knows of a request's answer. */
 export type QueueAnswer<Result> = Omit<Answer<Result>, 'signal'>
+
+function isKeyed(request: WriteRequest): boolean {
+  return request.kind === 'insert' && request.keyed !== undefined
+}
+
+/**
+ * Whether so much time of a log lies between two requests that a point could expire which the first one has changed in its
+ * slot: `ChangeDecider` gives points another slot that expire within a minute.
+ */
+function isMuchLater(first: WriteRequest, request: WriteRequest): boolean {
+  if (first.stamp === undefined || request.stamp === undefined) return false
+  return request.stamp.nowUs - first.stamp.nowUs > groupUs
+}
+
+const groupUs = 30_000_000
 
 function bringsVectors(request: WriteRequest): boolean {
   return dimensionOf(request) !== undefined

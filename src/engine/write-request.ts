@@ -1,6 +1,7 @@
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
+import type { LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
 
 /** A request to change points, from the queue until it is answered. */
 export type WriteRequest =
@@ -10,12 +11,19 @@ export type WriteRequest =
   | RemoveRequest
   | FilterRequest
   | ExpiryRequest
+  | EachRequest
+  | ExpireRequest
+  | MarkRequest
 
 export interface InsertRequest extends Answer<Inserted> {
   readonly kind: 'insert'
   readonly points: readonly NewPoint[]
   readonly onError: 'abort' | 'continue'
   readonly keyed: Keyed | undefined
+  /** On a node of a cluster: of the ids of points that have none of their own. */
+  readonly idSeed?: Uint8Array | undefined
+  /** By point, the ids from the seed: a later request of the log can be about them before this one has taken effect. */
+  readonly drawnIds?: readonly string[] | undefined
 }
 
 export interface PutRequest extends Answer<{ readonly version: number; readonly created: boolean }> {
@@ -48,10 +56,29 @@ export interface ExpiryRequest extends Answer<void> {
   readonly kind: 'expiry'
 }
 
+/** Of a cluster's log: see `LoggedChangeEach`. */
+export interface EachRequest extends Answer<number> {
+  readonly kind: 'each'
+  readonly request: LoggedChangeEach
+}
+
+/** Of a cluster's log: deletes those of these points that have expired. */
+export interface ExpireRequest extends Answer<number> {
+  readonly kind: 'expire'
+  readonly ids: readonly string[]
+}
+
+/** On a node of a cluster: stores how far the log is applied, and changes nothing. */
+export interface MarkRequest extends Answer<void> {
+  readonly kind: 'mark'
+}
+
 /** A request's claim on the queue, and how it is answered. */
 export interface Answer<Result> {
   readonly bytes: number
   readonly signal: AbortSignal | undefined
+  /** Of a request from a cluster's log. */
+  readonly stamp?: Stamp | undefined
   readonly resolve: (result: Result) => void
   readonly reject: (error: unknown) => void
 }
@@ -67,14 +94,17 @@ export function keyedOf(identity: RequestIdentity): Keyed {
 }
 
 /**
- * What a request shares with no other of its group: the ids that its caller chose, and its key. The points of a group can
+ * What a request shares with no other of its group: the ids that its caller knows, and its key. The points of a group can
  * then be looked at before any of its changes has taken effect.
  */
 export function* namesOf(request: WriteRequest): Generator<string, void> {
   if (request.kind === 'insert') {
     if (request.keyed !== undefined) yield request.keyed.name
     for (const { id } of request.points) if (id !== undefined) yield id
-  } else if (request.kind !== 'filter' && request.kind !== 'expiry') yield request.id
+    if (request.drawnIds !== undefined) yield* request.drawnIds
+  } else if (request.kind === 'each') yield* request.request.ids
+  else if (request.kind === 'expire') yield* request.ids
+  else if ('id' in request) yield request.id
 }
 
 /** Whether it can touch any point, so that it is a group by itself. */
@@ -102,5 +132,26 @@ export function patchBytes({ set, unset = [], content = '', vector }: Patch): nu
   )
 }
 
+/** What a request from a log costs while it waits. */
+export function loggedBytes(request: LoggedRequest): number {
+  switch (request.kind) {
+    case 'insert':
+      return request.points.reduce((sum, point) => sum + pointBytes(point), 0)
+    case 'put':
+      return pointBytes(request.point)
+    case 'patch':
+      return patchBytes(request.patch)
+    case 'each':
+      return (request.change === 'delete' ? 0 : patchBytes(request.change)) + request.ids.length * idCost
+    case 'expire':
+      return request.ids.length * idCost
+    case 'remove':
+      return requestOverheadBytes
+  }
+}
+
 /** What a waiting request costs besides its vectors and contents. */
 export const requestOverheadBytes = 256
+
+/** An id as text. */
+const idCost = 64

@@ -1,6 +1,7 @@
 import { setFlagsFromString } from 'node:v8'
 import {
   logVerbosity,
+  Metadata,
   type MetadataValue,
   Server,
   ServerCredentials,
@@ -22,6 +23,7 @@ import type { RunningServer } from '../api/server.ts'
 import type { SlowRequests } from '../api/slow-requests.ts'
 import type { ApiKey, Keyring } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
@@ -153,7 +155,7 @@ function handlerOf(
     answer(runner, name, call, caller.call)
       .finally(caller.answered)
       .then(
-        (bytes) => callback(null, bytes),
+        (bytes) => callback(null, bytes, trailerOf(runner.context)),
         (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
       )
       // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
@@ -161,6 +163,14 @@ function handlerOf(
         runner.logger.error({ err: error, operation: name }, 'an answer was not sent'),
       )
   }
+}
+
+/** In a cluster, how far this node has applied its log. */
+function trailerOf({ cluster }: ApiContext): Metadata | undefined {
+  if (cluster === undefined) return undefined
+  const trailer = new Metadata()
+  trailer.set(positionHeader, String(cluster.position))
+  return trailer
 }
 
 /** `boundBody` turns the message into the request. */
@@ -203,6 +213,8 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
       collection: call.metadata.get('collection')[0]?.toString(),
       idempotencyKey: call.metadata.get('idempotency-key')[0]?.toString(),
       version: call.metadata.get('version')[0]?.toString(),
+      consistency: call.metadata.get(consistencyHeader)[0]?.toString(),
+      position: call.metadata.get(positionHeader)[0]?.toString(),
       signal: controller.signal,
       decoded: () => call.request.release(),
     },

@@ -25,6 +25,7 @@ import type { RunningServer } from '../api/server.ts'
 import type { SlowRequests } from '../api/slow-requests.ts'
 import type { Keyring, Role } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
@@ -34,6 +35,7 @@ import type { RefusedKeys } from '../base/refused-keys.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
+import { addCluster, type ClusterPages, clusterPaths } from './cluster.ts'
 import { Connections } from './connections.ts'
 import { addConsole, type ConsoleOptions, consolePath, isConsole } from './console.ts'
 import { allowOrigins } from './cors.ts'
@@ -71,6 +73,8 @@ export interface HttpServerOptions {
   readonly logger: Logger
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  /** Undefined for a node by itself. */
+  readonly cluster?: ClusterPages | undefined
 }
 
 const openApiPath = fileURLToPath(new URL('./openapi.yaml', import.meta.url))
@@ -131,6 +135,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addMap(app, options)
   addInspection(app, options)
   addPages(app, options)
+  if (options.cluster !== undefined) addCluster(app, options.cluster)
   await addDocs(app)
   await addConsole(app, options.console)
   await listen(app, options)
@@ -205,6 +210,7 @@ function refuseRequests(
   closing: AbortSignal,
 ): void {
   const { keys, readScheduler, connections, refusedKeys } = options
+  const paths = options.cluster === undefined ? {} : clusterPaths
   const isHost = createHostCheck({ ...options, hasKeys: keys !== undefined })
   app.addHook('onRequest', async (request, reply) => {
     connections.begin(request.raw.socket, reply.raw)
@@ -233,7 +239,7 @@ function refuseRequests(
         'missing or invalid API key: send it as the authorization header',
       )
     }
-    if (request.is404) throw notRouted(request, reply)
+    if (request.is404) throw notRouted(request, reply, paths)
     if (key !== undefined && !allows(key, request.routeOptions.config.role ?? 'write')) {
       throw permissionDenied(key, `${request.method} ${shown(pathOf(request))}`)
     }
@@ -243,7 +249,7 @@ function refuseRequests(
     if (closing.aborted && request.raw.complete) reply.header('connection', 'close')
     done()
   })
-  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply)))
+  app.setNotFoundHandler((request, reply) => sendError(reply, notRouted(request, reply, paths)))
   // These are not ids, although the pattern of an id matches them.
   for (const path of pathsLikeIds().flatMap((each) => [each, collectionPrefix + each])) {
     app.route({
@@ -277,9 +283,9 @@ function isOpen(route: string): boolean {
 const openPages: readonly string[] = ['/', '/health', '/readyz', '/docs', '/docs/openapi.yaml', consolePath]
 
 /** The error for a request without a route: 405 if the path has other methods, 404 otherwise. */
-function notRouted(request: FastifyRequest, reply: FastifyReply): DatabaseError {
+function notRouted(request: FastifyRequest, reply: FastifyReply, paths: MorePaths): DatabaseError {
   const path = pathOf(request)
-  const allowed = methodsOf(path)
+  const allowed = methodsOf(path, paths)
   if (allowed.length === 0) return new DatabaseError('route_not_found', `no such path: ${shown(path)}`)
   reply.header('allow', allowed.join(', '))
   const message = `${request.method} is not allowed on ${shown(path)}, only ${allowed.join(', ')}`
@@ -290,7 +296,10 @@ function pathOf({ url }: FastifyRequest): string {
   return url.split('?')[0]!
 }
 
-function methodsOf(path: string): string[] {
+/** Paths that only some servers have, with their methods. */
+type MorePaths = Readonly<Record<string, readonly string[]>>
+
+function methodsOf(path: string, paths: MorePaths): string[] {
   const all = (Object.keys(routes) as OperationName[]).flatMap((name) =>
     pathsOf(name).map((path) => ({ path, method: routes[name].method })),
   )
@@ -302,6 +311,7 @@ function methodsOf(path: string): string[] {
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
   if (mapPaths.some((each) => pattern(each).test(path))) return ['GET']
+  for (const [each, methods] of Object.entries(paths)) if (pattern(each).test(path)) return [...methods]
   const isPage = openPages.includes(path) || path === '/metrics'
   return isPage || inspectionPaths.some((each) => pattern(each).test(path)) ? ['GET', 'HEAD'] : []
 }
@@ -362,7 +372,14 @@ async function answer<Name extends OperationName>(
       return json
     },
   }
-  const json = await runOperation(runner, name, codec, callOf(request, reply, parts))
+  const { cluster } = runner.context
+  let json: JsonAnswer | undefined
+  try {
+    json = await runOperation(runner, name, codec, callOf(request, reply, parts))
+  } finally {
+    // A refusal tells its caller something of the points, too.
+    if (cluster !== undefined) reply.header(positionHeader, String(cluster.position))
+  }
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }
 
@@ -394,12 +411,17 @@ function callOf(
     idempotencyKey: headers['idempotency-key'] as string | undefined,
     // A repeated parameter is a list, which no operation takes for a value.
     version: (query as Readonly<Record<string, unknown>>).version?.toString(),
+    consistency: headers[consistencyHeader] as string | undefined,
+    position: headers[positionHeader] as string | undefined,
     signal: controller.signal,
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
 }
 
-function addPages(app: FastifyInstance, { metrics, isReady, writesBlocked }: HttpServerOptions): void {
+function addPages(
+  app: FastifyInstance,
+  { metrics, isReady, writesBlocked, cluster }: HttpServerOptions,
+): void {
   app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
   app.get('/', (_request, reply) =>
     reply
@@ -408,6 +430,8 @@ function addPages(app: FastifyInstance, { metrics, isReady, writesBlocked }: Htt
   )
   app.get('/readyz', (_request, reply) => {
     if (!isReady()) throw new DatabaseError('not_ready', 'the stored points are still loading')
+    const waitsFor = cluster?.notReady()
+    if (waitsFor !== undefined) throw new DatabaseError('not_ready', waitsFor)
     // Still 200: a service that is taken out of rotation would not answer searches either.
     const blocked = writesBlocked()
     return reply

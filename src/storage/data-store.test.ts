@@ -14,6 +14,7 @@ import {
   type PlacedChange,
 } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
+import { digestBytes } from './applied.ts'
 import { databasePath } from './data-directory.ts'
 import { openDataStore } from './data-store.ts'
 import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
@@ -297,6 +298,11 @@ describe('the format of a data directory', () => {
     const state = { ...emptyMeta, dimension: 3, sequence: 7, slotCount: 2, pointCount: 1 }
     const keyedRequests = { first: 5, count: 6, outcomeBytes: 0 }
     const withOutcomes = { ...keyedRequests, outcomeBytes: 2 ** 40 + 3 }
+    const applied = {
+      logId: '0f'.repeat(16),
+      ...{ position: 2 ** 40, clockUs: 5, floor: 6, floorClockUs: 7, base: 8 },
+      digest: Uint8Array.from({ length: digestBytes }, (_, at) => at),
+    }
     const cases = [
       { meta: { ...state, keyedRequests: undefined }, version: 2, bytes: 36 },
       { meta: { ...state, keyedRequests }, version: 3, bytes: 44 },
@@ -308,14 +314,20 @@ describe('the format of a data directory', () => {
         version: 5,
         bytes: 56,
       },
+      { meta: { ...state, keyedRequests, applied }, version: 6, bytes: 3176 },
+      {
+        meta: { ...state, keyedRequests: withOutcomes, hasOutcomes: true, applied },
+        version: 6,
+        bytes: 3184,
+      },
     ]
     for (const { meta, version, bytes } of cases) {
       const value = encodeMeta(meta)
       assert.deepEqual([value.readUInt32LE(0), value.length], [version, bytes])
       assert.deepEqual(decodeMeta(value), meta)
-      value.writeUInt32LE(6, 0)
+      value.writeUInt32LE(7, 0)
       assert.deepEqual(decodeMeta(value), {
-        fault: 'it has format version 6, this program reads 2, 3, 4, 5',
+        fault: 'it has format version 7, this program reads 2, 3, 4, 5, 6',
         isOtherVersion: true,
       })
     }

@@ -13,15 +13,16 @@ import type { GroupPart, PackedRecords } from './writer-messages.ts'
  * @throws DatabaseError at once, `request_too_large`, when the outcome of a keyed request cannot be stored
  */
 export function partsOf(collection: number, group: WriteGroup): Generator<GroupPart> {
-  const { changes, slots, keyedRequests = [] } = group
-  assert(changes.length > 0 || keyedRequests.length > 0, 'a group has changes or a keyed request')
+  const { changes, slots, keyedRequests = [], applied } = group
+  const isEmpty = changes.length === 0 && keyedRequests.length === 0 && applied === undefined
+  assert(!isEmpty, 'a group has changes, a keyed request or a position')
   assert(changes.length === slots.length, 'every change of a group has a slot')
   return packParts(collection, group, packRequests(keyedRequests))
 }
 
 function* packParts(
   collection: number,
-  { changes, slots, leaving }: WriteGroup,
+  { changes, slots, leaving, applied }: WriteGroup,
   keyedRequests: Uint8Array<ArrayBuffer>,
 ): Generator<GroupPart> {
   let at = 0
@@ -36,6 +37,7 @@ function* packParts(
       collection,
       ...draft.packed,
       keyedRequests: isLast ? keyedRequests : new Uint8Array(),
+      applied: isLast ? applied : undefined,
       isLast,
     }
   } while (at < changes.length)
@@ -78,7 +80,7 @@ class PartDraft {
     }
   }
 
-  get packed(): Omit<GroupPart, 'kind' | 'collection' | 'keyedRequests' | 'isLast'> {
+  get packed(): Omit<GroupPart, 'kind' | 'collection' | 'keyedRequests' | 'applied' | 'isLast'> {
     const dimension = this.#rows[0]?.row.vector.length ?? 0
     return {
       dimension,

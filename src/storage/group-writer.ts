@@ -102,7 +102,8 @@ export class GroupWriter {
     for (const part of parts) this.#putRecords(part)
     for (const { leftSlots } of parts) for (const slot of leftSlots) payloads.removeSync(slot)
     for (const [block, bits] of blocks) live.putSync(block, encodeBlock(block, bits))
-    const next = { meta: { ...meta, ...this.#changeRequests(parts) }, blocks }
+    const applied = parts.at(-1)!.applied ?? meta.applied
+    const next = { meta: { ...meta, ...this.#changeRequests(parts), applied }, blocks }
     this.#putMetaRecords(next.meta)
     this.#next = next
   }
@@ -181,7 +182,14 @@ export class GroupWriter {
     const { keyedRequests: queue, hasOutcomes } = this.#meta
     const records = unpackRequests(parts.at(-1)!.keyedRequests)
     if (!this.needsSpace || (queue === undefined && records.length === 0)) return {}
-    const keyedRequests = addRequests(this.#tables.meta, records, queue ?? emptyQueue, this.#requestBounds)
+    const { applied } = parts.at(-1)!
+    const keyedRequests = addRequests(
+      this.#tables.meta,
+      records,
+      queue ?? emptyQueue,
+      this.#requestBounds,
+      applied === undefined ? Date.now() : applied.clockUs / 1000,
+    )
     return { keyedRequests, ...(hasOutcomes || records.some(hasOutcome) ? { hasOutcomes: true } : {}) }
   }
 

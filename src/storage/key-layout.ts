@@ -1,5 +1,6 @@
 import { crc32 } from 'node:zlib'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
+import { type Applied, appliedBytes, readApplied, writeApplied } from './applied.ts'
 
 /**
  * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
@@ -30,7 +31,7 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
  *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
  *                               4: keyed requests with outcomes) | with the last flag: bytes of outcomes f64 |
- *                               crc of all before
+ *                               in version 6: what is applied of a cluster's log, see applied.ts | crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
  *              2 + number    ->  a keyed request: see request-record.ts
  *              2^31 + first 31 bits of a key's hash
@@ -49,6 +50,9 @@ import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
  * The first extended record of a point, and the first keyed request with outcomes, change a database to version 5, in the
  * commit that stores them; it keeps it. So a database that nobody has stored attributes in remains one that earlier programs
  * can open.
+ *
+ * The first record of a cluster's log that is applied to a collection changes it to version 6. A program that does not know
+ * clusters must not write to a replica: its changes would be on no other one.
  */
 
 /** The version of the row file, and of a database without keyed requests. */
@@ -62,6 +66,9 @@ export const collectionsFormatVersion = 4
 
 /** The version of a database that has had extended records, or keyed requests with outcomes. */
 export const extendedFormatVersion = 5
+
+/** The version of a collection on a node of a cluster. */
+export const clusterFormatVersion = 6
 
 export const rowsHeaderBytes = 4096
 const rowsMagic = Buffer.from('VICNROWS')
@@ -196,6 +203,8 @@ export interface Meta {
   readonly hasExtendedRecords?: boolean | undefined
   /** Whether there have been keyed requests with outcomes. */
   readonly hasOutcomes?: boolean | undefined
+  /** On a node of a cluster. */
+  readonly applied?: Applied | undefined
 }
 
 /** The numbers of the keyed requests: from the oldest on. */
@@ -213,7 +222,7 @@ export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0
 export function encodeMeta(meta: Meta): Buffer {
   const { dimension, sequence, slotCount, pointCount } = meta
   const version = versionOf(meta)
-  const isExtended = version === extendedFormatVersion
+  const isExtended = version >= extendedFormatVersion
   const keyedRequests = meta.keyedRequests ?? (isExtended ? emptyQueue : undefined)
   const value = Buffer.alloc(lengthOf(meta, version))
   value.writeUInt32LE(version, 0)
@@ -227,21 +236,35 @@ export function encodeMeta(meta: Meta): Buffer {
   }
   if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
   if (meta.hasOutcomes === true) value.writeDoubleLE(keyedRequests!.outcomeBytes, outcomeBytesAt)
+  if (meta.applied !== undefined) writeApplied(meta.applied, value, appliedAt(value))
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
 }
 
 /** The oldest version that can say it. */
-function versionOf({ keyedRequests, hasCollections, hasExtendedRecords, hasOutcomes }: Meta): number {
+function versionOf({
+  keyedRequests,
+  hasCollections,
+  hasExtendedRecords,
+  hasOutcomes,
+  applied,
+}: Meta): number {
+  if (applied !== undefined) return clusterFormatVersion
   if (hasExtendedRecords === true || hasOutcomes === true) return extendedFormatVersion
   if (hasCollections === true) return collectionsFormatVersion
   return keyedRequests === undefined ? formatVersion : keyedFormatVersion
 }
 
-function lengthOf({ keyedRequests, hasOutcomes }: Meta, version: number): number {
-  if (version === extendedFormatVersion) return hasOutcomes === true ? outcomesMetaBytes : extendedMetaBytes
-  return keyedRequests === undefined ? metaBytes : keyedMetaBytes
+function lengthOf({ keyedRequests, hasOutcomes, applied }: Meta, version: number): number {
+  if (version < extendedFormatVersion) return keyedRequests === undefined ? metaBytes : keyedMetaBytes
+  const bytes = hasOutcomes === true ? outcomesMetaBytes : extendedMetaBytes
+  return bytes + (applied === undefined ? 0 : appliedBytes)
+}
+
+/** What is applied of a cluster's log comes last, before the checksum. */
+function appliedAt(value: Buffer): number {
+  return value.length - 4 - appliedBytes
 }
 
 const metaFlags = { hasCollections: 1, hasExtendedRecords: 2, hasOutcomes: 4 } as const
@@ -273,6 +296,7 @@ const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map(
   [keyedFormatVersion, [keyedMetaBytes]],
   [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
   [extendedFormatVersion, [extendedMetaBytes, outcomesMetaBytes]],
+  [clusterFormatVersion, [extendedMetaBytes + appliedBytes, outcomesMetaBytes + appliedBytes]],
 ])
 
 /** Keys of the table `meta`. */
@@ -313,7 +337,9 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
     return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
   const isKeyed = value.length >= keyedMetaBytes
-  const outcomeBytes = value.length >= outcomesMetaBytes ? value.readDoubleLE(outcomeBytesAt) : 0
+  const isReplica = version === clusterFormatVersion
+  const ownBytes = value.length - (isReplica ? appliedBytes : 0)
+  const outcomeBytes = ownBytes >= outcomesMetaBytes ? value.readDoubleLE(outcomeBytesAt) : 0
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
@@ -323,7 +349,10 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
       ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36), outcomeBytes }
       : undefined,
     ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
-    ...(version === extendedFormatVersion ? fromFlags(value.readUInt32LE(flagsAt)) : {}),
+    ...(version !== undefined && version >= extendedFormatVersion
+      ? fromFlags(value.readUInt32LE(flagsAt))
+      : {}),
+    ...(isReplica ? { applied: readApplied(value, appliedAt(value)) } : {}),
   }
 }
 

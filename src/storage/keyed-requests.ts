@@ -52,6 +52,7 @@ export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | u
  * Adds records of requests to the queue, and removes those that are too old or too many: a few more than were added, or twice
  * the bytes, so that the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
  *
+ * @param nowMs the time that ages count from: on a node of a cluster that of the log, so that all forget the same
  * @throws RequestFault if a record to be changed is damaged
  */
 export function addRequests(
@@ -59,8 +60,10 @@ export function addRequests(
   records: readonly Buffer[],
   queue: RequestQueue,
   bounds: RequestBounds,
+  nowMs: number = Date.now(),
 ): RequestQueue {
-  let { first, count, outcomeBytes } = queue
+  const { first } = queue
+  let { count, outcomeBytes } = queue
   for (const value of records) {
     const number = (first + count) % requestNumbers
     const key = keyOfHash(value)
@@ -70,7 +73,7 @@ export function addRequests(
     outcomeBytes += outcomeBytesOf(value)
   }
   const added = { first, count: records.length, outcomeBytes: outcomeBytes - queue.outcomeBytes }
-  return removeOldest(table, { first, count, outcomeBytes }, added, bounds)
+  return removeOldest(table, { first, count, outcomeBytes }, added, bounds, nowMs - bounds.keyLifeMs)
 }
 
 /** @param added the requests of this commit, as a queue of their own */
@@ -78,9 +81,9 @@ function removeOldest(
   table: Table,
   queue: RequestQueue,
   added: RequestQueue,
-  { maxKeys, maxBytes, keyLifeMs }: RequestBounds,
+  { maxKeys, maxBytes }: RequestBounds,
+  expiredBeforeMs: number,
 ): RequestQueue {
-  const expiredBeforeMs = Date.now() - keyLifeMs
   const countEnd = queue.count - 2 * added.count - extraRemovals
   const bytesEnd = diskBytesOf(queue) - 2 * diskBytesOf(added)
   let left = queue

@@ -1,6 +1,7 @@
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
 import { idToBytes } from '../base/ids.ts'
+import type { Applied } from './applied.ts'
 import type { CollectionWriter } from './collection-writer.ts'
 import { damaged } from './data-directory.ts'
 import { currentRead, type HeldReads } from './held-reads.ts'
@@ -28,6 +29,7 @@ export interface PointStoreParts {
   readonly heldReads: HeldReads
   /** Called with the seconds that each commit took. */
   readonly onCommit?: ((seconds: number) => void) | undefined
+  readonly keyedRequestsMax: number
   /** Bytes of LMDB's file that are this collection's. */
   readonly databaseBytes: () => number
   /** Releases what was opened for this store. */
@@ -62,6 +64,10 @@ export class PointStore implements Store {
 
   get sequence(): number {
     return this.#writer.state.meta.sequence
+  }
+
+  get applied(): Applied | undefined {
+    return this.#writer.state.meta.applied
   }
 
   get slotCount(): number {
@@ -125,6 +131,10 @@ export class PointStore implements Store {
 
   get keyedRequestCount(): number {
     return this.#writer.state.meta.keyedRequests?.count ?? 0
+  }
+
+  get keyedRequestsMax(): number {
+    return this.#parts.keyedRequestsMax
   }
 
   keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined {

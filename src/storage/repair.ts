@@ -110,7 +110,9 @@ function commit({ meta, tables, requestFaults }: Survey, { damage, points, newes
     const isForgetting = requestFaults.length > 0
     if (isForgetting) removeRequests(tables.meta)
     const keyedRequests = isForgetting ? emptyQueue : meta.keyedRequests
-    tables.meta.putSync(metaKeys.state, encodeMeta({ ...meta, sequence, pointCount: points, keyedRequests }))
+    // A replica that has lost points is none any more: it joins its cluster again.
+    const repaired = { ...meta, sequence, pointCount: points, keyedRequests, applied: undefined }
+    tables.meta.putSync(metaKeys.state, encodeMeta(repaired))
     tables.meta.putSync(metaKeys.databaseId, encodeDatabaseId(newId()))
   })
 }

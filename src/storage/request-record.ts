@@ -14,6 +14,9 @@ import type { ItemOutcome, KeyedRequest } from './store.ts'
  *   ├ 0 ┤                                              stored, under the id from the seed
  *   ├ 1 │ id 16 ┤                                      stored or there already, under an id of its own
  *   ├ 2 │ reason bytes u8 │ message bytes u32 │ reason, ASCII │ message, UTF-8 ┤      refused
+ *
+ * Before these outcomes, or without any, a byte 3 says that the ids from the seed begin with its first byte: a request of a
+ * cluster.
  */
 
 /** Bytes of the hashes of keys and bodies. */
@@ -36,15 +39,18 @@ export const keyedRequestBytesMax: number = 1024 * 1024
  * @throws DatabaseError `request_too_large` when its outcome does not fit in one: it cannot be stored then
  */
 export function encodeKeyedRequest(request: KeyedRequest): Buffer {
-  const { keyHash, bodyHash, idSeed, points, acceptedMs, outcome } = request
-  const outcomes = outcome === undefined ? undefined : encodeOutcome(outcome)
-  const value = Buffer.alloc(keyedRequestBytes + (outcomes?.length ?? 0))
+  const { keyHash, bodyHash, idSeed, isPartitioned, points, acceptedMs, outcome } = request
+  const outcomes = Buffer.concat([
+    isPartitioned === true ? partitionedMark : Buffer.alloc(0),
+    outcome === undefined ? Buffer.alloc(0) : encodeOutcome(outcome),
+  ])
+  const value = Buffer.alloc(keyedRequestBytes + outcomes.length)
   value.set(keyHash, 0)
   value.set(bodyHash, requestHashBytes)
   value.set(idSeed, 2 * requestHashBytes)
   let at = value.writeUInt32LE(points, 2 * requestHashBytes + idSeedBytes)
   at = value.writeDoubleLE(acceptedMs, at)
-  if (outcomes !== undefined) at += outcomes.copy(value, at)
+  at += outcomes.copy(value, at)
   value.writeUInt32LE(crc32(value.subarray(0, at)), at)
   return value
 }
@@ -65,8 +71,12 @@ export function decodeKeyedRequest(value: Buffer): KeyedRequest | undefined {
     acceptedMs: value.readDoubleLE(seedAt + idSeedBytes + 4),
   }
   if (value.length === keyedRequestBytes) return request
-  const outcome = decodeOutcome(value.subarray(headBytes, end), points)
-  return outcome && { ...request, outcome }
+  const isPartitioned = value[headBytes] === kinds.partitioned
+  const outcomes = value.subarray(isPartitioned ? headBytes + 1 : headBytes, end)
+  const marked = isPartitioned ? { ...request, isPartitioned } : request
+  if (outcomes.length === 0) return marked
+  const outcome = decodeOutcome(outcomes, points)
+  return outcome && { ...marked, outcome }
 }
 
 /** Records for the writer thread: each after its length, u32. */
@@ -117,7 +127,7 @@ export function hasOutcome(record: Buffer): boolean {
  */
 export function checkOutcome(outcome: readonly ItemOutcome[]): number {
   const bytes = outcome.reduce((sum, each) => sum + bytesOf(each), 0)
-  const bytesMax = keyedRequestBytesMax - keyedRequestBytes
+  const bytesMax = keyedRequestBytesMax - keyedRequestBytes - partitionedMark.length
   if (bytes <= bytesMax) return bytes
   throw new DatabaseError(
     'request_too_large',
@@ -199,4 +209,6 @@ const sharedPageBytesMax = 2000
 /** Its kind and two lengths. */
 const refusalHeadBytes = 1 + 1 + 4
 
-const kinds = { seeded: 0, own: 1, refused: 2 } as const
+const kinds = { seeded: 0, own: 1, refused: 2, partitioned: 3 } as const
+
+const partitionedMark = Buffer.of(kinds.partitioned)

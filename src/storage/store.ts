@@ -1,6 +1,7 @@
 import type { CollectionSettings, HnswSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
+import type { Applied } from './applied.ts'
 
 /**
  * What the engine asks of durable storage. A point lives in a slot: a small dense integer that the engine
@@ -14,6 +15,8 @@ export interface Store {
   readonly dimension: number | undefined
   /** Sequence number of the last committed change; 0 for an empty store. */
   readonly sequence: number
+  /** What is applied of a cluster's log, as of the last commit; undefined for what was never on a node of one. */
+  readonly applied: Applied | undefined
   /** Slots that were ever used: every live slot is below it. */
   readonly slotCount: number
   /**
@@ -50,6 +53,8 @@ export interface Store {
 
   /** Keyed requests on disk, expired ones included. */
   readonly keyedRequestCount: number
+  /** As many are kept. */
+  readonly keyedRequestsMax: number
 
   /**
    * The record of the point with this id if it lives in `slot`; read synchronously. While a commit that changes or removes
@@ -202,6 +207,8 @@ export interface KeyedRequest {
   readonly bodyHash: Uint8Array
   /** `idsFromSeed` gives the ids of its points. */
   readonly idSeed: Uint8Array
+  /** Whether these ids begin with the first byte of the seed: those of a cluster. */
+  readonly isPartitioned?: boolean
   readonly points: number
   /** By the clock, in milliseconds since 1970. */
   readonly acceptedMs: number
@@ -215,7 +222,7 @@ export interface KeyedRequest {
  */
 export type ItemOutcome = null | string | { readonly reason: Reason; readonly message: string }
 
-/** Changes that become durable together: at least one, or a keyed request without any. */
+/** Changes that become durable together: at least one, or a keyed request or a position without any. */
 export interface WriteGroup {
   readonly changes: readonly Change[]
   /** The placement of each change: the slot that its point gets, keeps or leaves. The row of a point follows from its slot. */
@@ -227,6 +234,8 @@ export interface WriteGroup {
   readonly leaving?: readonly (number | undefined)[]
   /** Of those requests whose insertions have a key. */
   readonly keyedRequests?: readonly KeyedRequest[]
+  /** On a node of a cluster: what is applied of the log after these changes. */
+  readonly applied?: Applied | undefined
 }
 
 /** A named collection as it was created. */

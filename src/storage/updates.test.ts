@@ -272,12 +272,12 @@ describe('the format of a database', () => {
     await withStore((store) => store.commit(groupOf([carrying(0, 1, { attributes })], [request])))
     const tables = await openDatabase(dataDir)
     const value = encodeMeta(readMeta(tables)!)
-    value.writeUInt32LE(6, 0)
+    value.writeUInt32LE(7, 0)
     tables.root.transactionSync(() => tables.meta.putSync(metaKeys.state, value))
     await tables.root.close()
     await assert.rejects(
       withStore(async () => {}),
-      /it has format version 6, this program reads 2, 3, 4, 5\. Nothing is damaged/,
+      /it has format version 7, this program reads 2, 3, 4, 5, 6\. Nothing is damaged/,
     )
   })
 

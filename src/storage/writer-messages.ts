@@ -1,3 +1,4 @@
+import type { Applied } from './applied.ts'
 import type { Meta } from './key-layout.ts'
 import type { RequestBounds } from './keyed-requests.ts'
 import type { RecordExtras } from './payload-record.ts'
@@ -57,6 +58,8 @@ export interface GroupPart {
   readonly leftSlots: Uint32Array
   /** Of the whole group, with its last part: as `packRequests` packs them. */
   readonly keyedRequests: Uint8Array<ArrayBuffer>
+  /** Of the whole group, with its last part. */
+  readonly applied: Applied | undefined
   /** Largest sequence number of the part. */
   readonly sequence: number
   readonly isLast: boolean

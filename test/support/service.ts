@@ -2,6 +2,9 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
+import type { OpenLog } from '../../src/cluster/cluster-service.ts'
+import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
+import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { type Service, startService } from '../../src/main.ts'
 
@@ -23,9 +26,56 @@ export interface TestService extends AsyncDisposable {
 export async function startTestService(
   environment: Readonly<Record<string, string>> = {},
 ): Promise<TestService> {
+  return suitesRunInCluster ? await startInCluster(environment) : await startAlone(environment)
+}
+
+/**
+ * With VICINAL_TEST_CLUSTER=1, every service under test is a node of a cluster: the first of three, over a log in memory.
+ * So the suites of one service tell whether a node answers as a service by itself does.
+ */
+const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
+
+async function startInCluster(environment: Readonly<Record<string, string>>): Promise<TestService> {
+  const log = new SharedMemoryLog()
+  const documents = new SharedMemoryDocuments()
+  const openLog: OpenLog = async () => {
+    const connection = log.connect()
+    const shared = documents.connect()
+    const close = async (): Promise<void> => {
+      await connection.close()
+      await shared.close()
+    }
+    return { log: connection, documents: shared, isConnected: true, close }
+  }
+  const settings = (node: string): Readonly<Record<string, string>> => ({
+    ...environment,
+    ...{ CLUSTER_NATS_URL: 'nats://127.0.0.1:1', CLUSTER_NODE_NAME: node },
+  })
+  await using others = new AsyncDisposableStack()
+  for (const node of ['second', 'third']) others.use(await startAlone(settings(node), openLog))
+  const first = await startAlone(settings('first'), openLog)
+  const stack = others.move()
+  return Object.defineProperties(
+    {},
+    {
+      ...Object.getOwnPropertyDescriptors(first),
+      [Symbol.asyncDispose]: {
+        async value() {
+          await first[Symbol.asyncDispose]()
+          await stack[Symbol.asyncDispose]()
+        },
+      },
+    },
+  ) as TestService
+}
+
+async function startAlone(
+  environment: Readonly<Record<string, string>>,
+  openLog?: OpenLog,
+): Promise<TestService> {
   const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-test-'))
   let config = configOf(dataDir, environment)
-  let service = await startReady(config).catch(async (error: unknown) => {
+  let service = await startReady(config, openLog).catch(async (error: unknown) => {
     await rm(dataDir, { recursive: true, force: true })
     throw error
   })
@@ -46,7 +96,7 @@ export async function startTestService(
     async restart(changes = {}) {
       await service.close()
       config = configOf(dataDir, { ...environment, ...changes })
-      service = await startReady(config)
+      service = await startReady(config, openLog)
     },
     async [Symbol.asyncDispose]() {
       await service.close()
@@ -68,9 +118,10 @@ function configOf(dataDir: string, environment: Readonly<Record<string, string>>
   })
 }
 
-async function startReady(config: Config): Promise<Service> {
+async function startReady(config: Config, openLog?: OpenLog): Promise<Service> {
   const service = await startService(config, {
     logger: createLogger({ level: config.logLevel, pretty: false }),
+    openLog,
   })
   try {
     await service.ready

@@ -78,10 +78,12 @@ function Row({ query }: { readonly query: SlowQuery }): JSX.Element {
       </td>
       <td data-label="Collection">{collection}</td>
       <td data-label="Answered">
-        <div>
-          {outcome === 'ok' ? plan : `refused: ${outcome}`}
-          {outcome === 'ok' && reason !== undefined && <div class="muted">{reason}</div>}
-        </div>
+        {(plan !== undefined || outcome !== 'ok') && (
+          <div>
+            {outcome === 'ok' ? plan : `refused: ${outcome}`}
+            {outcome === 'ok' && <div class="muted">{reason}</div>}
+          </div>
+        )}
       </td>
       <td class="right number" data-label="Hits">
         {hits === undefined ? '' : formatCount(hits)}

@@ -1,0 +1,32 @@
+import {
+  type Consistency,
+  consistencies,
+  consistencyHeader,
+  positionHeader,
+  positionOf,
+} from '../base/consistency.ts'
+import { operationRoles } from './access.ts'
+import { type Call, type ClusterReads, invalid } from './call.ts'
+import type { OperationName } from './operations.ts'
+
+/** Waits until this node of a cluster is as new as the call asks for; a write needs only what its caller has seen. */
+export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<void> {
+  const asked = checkConsistency(call.consistency)
+  const position = checkPosition(call.position)
+  const consistency = operationRoles[name] === 'write' ? 'session' : asked
+  if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
+    await cluster.admit({ consistency, position }, call.signal)
+  }
+}
+
+function checkConsistency(given = 'session'): Consistency {
+  const consistency = consistencies.find((each) => each === given)
+  if (consistency !== undefined) return consistency
+  throw invalid(`${consistencyHeader} is ${given.slice(0, 100)}: it is one of ${consistencies.join(', ')}`)
+}
+
+function checkPosition(given = '0'): number {
+  const position = positionOf(given)
+  if (position !== undefined) return position
+  throw invalid(`${positionHeader} is ${given.slice(0, 100)}: it is a whole number from an earlier answer`)
+}

@@ -1,0 +1,39 @@
+/** What `GET /cluster` says: how this node sees its cluster. The names are those of the JSON. */
+export interface ClusterStatus {
+  /** Of the cluster. */
+  readonly name: string
+  /** This node. */
+  readonly node: string
+  readonly is_ready: boolean
+  /** Whether a log server is connected. */
+  readonly is_connected: boolean
+  /** What keeps the node from being used; absent when nothing does. */
+  readonly fault?: string
+  /** This node has applied all records of the log up to here. */
+  readonly position: number
+  /** Absent while the log servers do not answer. */
+  readonly log?: LogStatus
+  /** All members, those that are away too. */
+  readonly nodes: readonly NodeStatus[]
+  /** Positions that the log did not have, since the start. */
+  readonly gaps: number
+}
+
+export interface LogStatus {
+  readonly first: number
+  readonly last: number
+  readonly bytes: number
+  readonly bytes_max: number
+}
+
+export interface NodeStatus {
+  readonly name: string
+  readonly zone: string
+  readonly address: string
+  /** Whether it has been heard of in the last seconds. */
+  readonly is_there: boolean
+  readonly is_ready: boolean
+  /** As it said last; absent for a node that is away. */
+  readonly position?: number
+  readonly version?: string
+}

@@ -1,0 +1,317 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { Collection } from '../engine/collection.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import type { LoggedRequest, Stamp } from '../engine/logged-request.ts'
+import { isDecided } from '../engine/replica-path.ts'
+import { type CommitLog, type LogEntry, LogGap, LogLost } from './commit-log.ts'
+import type { Outcome, Outcomes } from './outcomes.ts'
+import { type Batch, RecordAssembler } from './record-assembler.ts'
+import { type ClusterRequest, decodeRequest, UnknownRequest } from './request-codec.ts'
+import { Waiters } from './waiters.ts'
+
+export interface ApplierOptions {
+  readonly log: CommitLog
+  readonly main: Collection
+  readonly set: CollectionSet
+  readonly outcomes: Outcomes
+  /** What is applied already. */
+  readonly from: LogPlace
+  /** Bytes of records that are being applied. */
+  readonly bytesInFlightMax: number
+  readonly batchBytesMax: number
+  /** After which reading is tried again; for tests, a few. */
+  readonly retryMs: number
+  readonly logger: Logger
+  /** Called with the seconds that each record took from being read to being applied. */
+  readonly onApply?: ((seconds: number) => void) | undefined
+  /** What a collection holds at the record of an audit: see `PartitionDigest`. */
+  readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
+  /** Called when the node can never go on by itself. */
+  readonly onFailure: (error: Error) => void
+}
+
+/** A position of the log, and the cluster's clock at its record, in microseconds since 1970. */
+export interface LogPlace {
+  readonly position: number
+  readonly clockUs: number
+}
+
+/**
+ * Applies the log to the collections of a node, every record once and in order:
+ *
+ *   log ─> next position? ─> batch ─> clock ─> its collection, several at a time ─> done, in order ─> answers, barriers
+ *            └ no: read again        (chunks)
+ *
+ * The cluster's clock is the highest time of any record so far. Records of one collection go to disk in groups; those of
+ * different collections side by side. `applied` is the position up to which all are done: what a restart skips, what a read
+ * waits for, and what the caller of a write waits for, so that a node that has answered a write shows it.
+ *
+ * A change of collections or aliases waits for all records before it, and for `mark`, which makes that durable: otherwise a
+ * restart could apply an earlier record to what has its collection's name now.
+ */
+export class Applier {
+  readonly #options: ApplierOptions
+  readonly #assembler: RecordAssembler
+  readonly #waiters = new Waiters()
+  readonly #stop = new AbortController()
+  /** Records that are being applied, in order. */
+  readonly #flight: Flight[] = []
+  #flightBytes = 0
+  #applied: LogPlace
+  /** Of the last record that was read. */
+  #read: LogPlace
+  #failure: Error | undefined
+  #running: Promise<void> | undefined
+  /** Times that reading ended with an error since a record was last read. */
+  #faults = 0
+
+  constructor(options: ApplierOptions) {
+    this.#options = options
+    const { log, from, batchBytesMax } = options
+    this.#assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
+    this.#applied = from
+    this.#read = from
+  }
+
+  /** All records up to here have been applied by all collections. */
+  get applied(): LogPlace {
+    return this.#applied
+  }
+
+  get failure(): Error | undefined {
+    return this.#failure
+  }
+
+  /** Whether the log was read without an error last. */
+  get isReading(): boolean {
+    return this.#faults === 0 && this.#failure === undefined
+  }
+
+  start(): void {
+    this.#running = this.#run()
+  }
+
+  /**
+   * Resolves when everything up to a position is applied.
+   *
+   * @throws the reason of the signal when that aborts first; the failure of the applier
+   */
+  async waitFor(position: number, signal: AbortSignal): Promise<void> {
+    const either = AbortSignal.any([signal, this.#stop.signal])
+    while (this.#applied.position < position) {
+      if (this.#failure !== undefined) throw this.#failure
+      either.throwIfAborted()
+      await this.#waiters.wait(either)
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
+    await this.#running
+    this.#waiters.wakeAll()
+  }
+
+  async #run(): Promise<void> {
+    const { log, logger, retryMs } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted && this.#failure === undefined) {
+      try {
+        for await (const entry of log.read(this.#read.position + 1, signal)) {
+          await this.#take(entry)
+          this.#faults = 0
+          if (signal.aborted || this.#failure !== undefined) return
+        }
+      } catch (error) {
+        if (signal.aborted) return
+        const end = await this.#endOf(error)
+        if (end !== undefined) return this.#fail(end)
+        this.#faults += 1
+        if (this.#faults === 1) logger.warn({ err: error }, 'the log of the cluster is read again')
+        await delay(retryMs, undefined, { signal }).catch(() => {})
+      }
+    }
+  }
+
+  /** Why reading again cannot help. */
+  async #endOf(error: unknown): Promise<Error | undefined> {
+    if (error instanceof LogLost || error instanceof UnknownRequest || this.#failure !== undefined)
+      return error as Error
+    if (!(error instanceof LogGap)) return undefined
+    const bounds = await this.#options.log.bounds().catch(() => undefined)
+    if (bounds === undefined || bounds.first <= this.#read.position + 1) return undefined
+    return new Error(
+      `the log begins at ${bounds.first} and this node has applied it up to ${error.wanted - 1}`,
+    )
+  }
+
+  async #take(entry: LogEntry): Promise<void> {
+    const wanted = this.#read.position + 1
+    if (entry.position !== wanted) throw new LogGap(wanted, entry.position)
+    const batch = await this.#assembler.accept(entry)
+    if (batch === undefined) {
+      this.#read = { ...this.#read, position: wanted }
+      this.#track(this.#read, 0, undefined, Promise.resolve({ result: undefined }))
+      return
+    }
+    const { request, timeUs } = decodeRequest(batch.payload)
+    // A node whose clock is far ahead must not take that of the cluster along.
+    const clockUs = Math.max(this.#read.clockUs, Math.min(timeUs, (batch.appendedMs + aheadMsMax) * 1000))
+    await this.#hasRoom()
+    const place = { position: wanted, clockUs }
+    const outcome = await this.#begin(batch, request, place)
+    this.#read = place
+    this.#track(place, batch.payload.length, batch, outcome())
+  }
+
+  async #hasRoom(): Promise<void> {
+    while (this.#flightBytes > this.#options.bytesInFlightMax && this.#failure === undefined) {
+      this.#stop.signal.throwIfAborted()
+      await this.#waiters.wait(this.#stop.signal)
+    }
+  }
+
+  /** Everything that has to happen before the next record is looked at; returns the rest. */
+  async #begin(batch: Batch, request: ClusterRequest, place: LogPlace): Promise<() => Promise<Outcome>> {
+    switch (request.kind) {
+      case 'barrier':
+        return async () => ({ result: undefined })
+      case 'audit':
+        return await this.#audit(batch.collection, place.position)
+      case 'create':
+      case 'drop':
+      case 'aliases': {
+        await this.waitFor(place.position - 1, this.#stop.signal)
+        await this.#options.main.replica.mark()
+        const outcome = await this.#changeCollections(request)
+        return async () => outcome
+      }
+      default:
+        return await this.#change(batch.collection, request, {
+          position: place.position,
+          nowUs: place.clockUs,
+        })
+    }
+  }
+
+  async #change(name: string, request: LoggedRequest, stamp: Stamp): Promise<() => Promise<Outcome>> {
+    const leased = await outcomeOf(async () => await this.#options.set.lease(name))
+    if ('error' in leased) return async () => leased
+    const lease = leased.result
+    const { replica } = lease.database
+    // Before the last end of the process: the outcome is not known any more, and nobody waits for it.
+    if (replica.position >= stamp.position) {
+      lease[Symbol.dispose]()
+      return async () => ({ result: undefined })
+    }
+    const applied = replica.apply(request, stamp)
+    return async () => {
+      try {
+        return await outcomeOf(() => applied)
+      } finally {
+        lease[Symbol.dispose]()
+      }
+    }
+  }
+
+  /** Nothing after the record has begun to be applied, as it is waited for. */
+  async #audit(name: string, position: number): Promise<() => Promise<Outcome>> {
+    await this.waitFor(position - 1, this.#stop.signal)
+    const leased = await outcomeOf(async () => await this.#options.set.lease(name))
+    if ('error' in leased) return async () => leased
+    using lease = leased.result
+    this.#options.onAudit(name, position, lease.database.replica.digest)
+    return async () => ({ result: undefined })
+  }
+
+  async #changeCollections(
+    request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
+  ): Promise<Outcome> {
+    const { set, retryMs, logger } = this.#options
+    for (;;) {
+      try {
+        return await outcomeOf(async () => {
+          if (request.kind === 'create') {
+            const { created } = await set.put(request.name, request.settings)
+            return { created }
+          }
+          if (request.kind === 'drop') await set.drop(request.name)
+          else await set.setAliases(request.set, request.remove)
+          return undefined
+        })
+      } catch (error) {
+        if (!(error instanceof DatabaseError) || error.reason !== 'disk_full') throw error
+        logger.warn({ err: error }, 'a change of collections waits for space on the disk')
+        await delay(retryMs, undefined, { signal: this.#stop.signal })
+      }
+    }
+  }
+
+  #track(place: LogPlace, bytes: number, batch: Batch | undefined, outcome: Promise<Outcome>): void {
+    const flight: Flight = { place, bytes, batch, outcome: undefined, readMs: performance.now() }
+    this.#flight.push(flight)
+    this.#flightBytes += bytes
+    outcome.then(
+      (ended) => {
+        flight.outcome = ended
+        this.#land()
+      },
+      (error: unknown) => this.#fail(error),
+    )
+  }
+
+  /** What is done, in order. */
+  #land(): void {
+    if (this.#failure !== undefined) return
+    const { outcomes, onApply } = this.#options
+    for (let first = this.#flight[0]; first?.outcome !== undefined; first = this.#flight[0]) {
+      this.#flight.shift()
+      this.#flightBytes -= first.bytes
+      this.#applied = first.place
+      onApply?.((performance.now() - first.readMs) / 1000)
+      if (first.batch !== undefined) outcomes.settle(first.batch.origin, first.batch.request, first.outcome)
+    }
+    this.#waiters.wakeAll()
+  }
+
+  #fail(cause: unknown): void {
+    if (this.#failure !== undefined || this.#stop.signal.aborted) return
+    this.#failure = new DatabaseError('not_ready', 'this node cannot apply the log of the cluster any more', {
+      cause,
+    })
+    this.#options.onFailure(this.#failure)
+    this.#waiters.wakeAll()
+  }
+}
+
+/** A record that is being applied. */
+interface Flight {
+  readonly place: LogPlace
+  readonly bytes: number
+  readonly batch: Batch | undefined
+  outcome: Outcome | undefined
+  readonly readMs: number
+}
+
+/**
+ * The result, or the error that every replica meets.
+ *
+ * @throws any other error
+ */
+async function outcomeOf<Result>(
+  work: () => Promise<Result>,
+): Promise<{ readonly result: Result } | { readonly error: unknown }> {
+  try {
+    return { result: await work() }
+  } catch (error) {
+    const isShared = error instanceof DatabaseError && catalogReasons.has(error.reason)
+    if (isShared || isDecided(error)) return { error }
+    throw error
+  }
+}
+
+/** Besides those of changes of points. */
+const catalogReasons: ReadonlySet<string> = new Set(['collection_not_found', 'overloaded'])
+
+const aheadMsMax = 10_000

@@ -1,0 +1,136 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import type { Logger } from '../base/log.ts'
+import { differingPartitions } from '../storage/partition-digest.ts'
+import type { SharedDocuments } from './commit-log.ts'
+
+export interface AuditsOptions {
+  readonly documents: SharedDocuments
+  readonly node: string
+  readonly logger: Logger
+  /** How long the others are waited for; for tests, a few. */
+  readonly waitMs?: number | undefined
+  /** Called when this node holds something else than most others. */
+  readonly onMinority: (reason: string) => void
+}
+
+/** What a node says that it holds. */
+interface Finding {
+  readonly node: string
+  readonly collection: string
+  readonly position: number
+  readonly digest: string
+}
+
+/**
+ * Compares what the replicas hold. A record of the log asks all for the digest of a collection at its own position, so that
+ * equal replicas have equal digests. Each writes its own where the others read it.
+ *
+ * A node that most of the others contradict, with one voice, is wrong. When that cannot be told, as between two nodes, all
+ * of them raise the alarm and go on: it takes a person to say which one is right.
+ */
+export class Audits {
+  readonly #options: AuditsOptions
+  readonly #stop = new AbortController()
+  #running: Promise<void> = Promise.resolve()
+  /** The last ones, of which the others can still ask. */
+  #recent: readonly Finding[] = []
+  #mismatches = 0
+  #compared = 0
+
+  constructor(options: AuditsOptions) {
+    this.#options = options
+  }
+
+  /** Comparisons with other nodes that came out different. */
+  get mismatches(): number {
+    return this.#mismatches
+  }
+
+  /** Comparisons with other nodes. */
+  get compared(): number {
+    return this.#compared
+  }
+
+  /** This node's digest of a collection at a position of the log. */
+  add(collection: string, position: number, digest: Uint8Array): void {
+    const { node, logger } = this.#options
+    const own = { node, collection, position, digest: Buffer.from(digest).toString('base64') }
+    this.#recent = [...this.#recent, own].slice(-recentMax)
+    // At once: the others wait for it, while this node may still be waiting for an earlier one of theirs.
+    const written = this.#write()
+    written.catch(() => {})
+    this.#running = this.#running
+      .then(() => written)
+      .then(() => this.#compare(own))
+      .catch((err) => {
+        if (!this.#stop.signal.aborted) logger.warn({ err }, 'the replicas could not be compared')
+      })
+  }
+
+  async close(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #compare(own: Finding): Promise<void> {
+    // So many are under way that the others have forgotten this one.
+    if (!this.#recent.includes(own)) return
+    const others = await this.#others(own)
+    const different = others.filter(({ digest }) => digest !== own.digest)
+    this.#compared += others.length
+    this.#mismatches += different.length
+    if (different.length === 0) return
+    const { logger, onMinority } = this.#options
+    const { collection, position } = own
+    const partitions = differingPartitions(bytesOf(own), bytesOf(different[0]!))
+    const nodes = different.map(({ node }) => node)
+    logger.error({ collection, position, nodes, partitions }, 'replicas of the cluster differ')
+    const isOneVoice = different.every(({ digest }) => digest === different[0]!.digest)
+    if (!isOneVoice || different.length < 2 || different.length <= others.length / 2) return
+    onMinority(
+      `this node holds other points than ${nodes.join(' and ')} in ${partitions.length} partitions of the collection ${collection}`,
+    )
+  }
+
+  async #write(): Promise<void> {
+    const { documents, node } = this.#options
+    const name = nameOf(node)
+    for (;;) {
+      const before = await documents.get(name)
+      const value = new TextEncoder().encode(JSON.stringify(this.#recent))
+      if ((await documents.put(name, value, before?.revision ?? 0)) !== undefined) return
+    }
+  }
+
+  /** What the other nodes say, as soon as all have, or time is up. */
+  async #others({ node, collection, position }: Finding): Promise<Finding[]> {
+    const { documents, waitMs = usualWaitMs } = this.#options
+    const endMs = performance.now() + waitMs
+    for (;;) {
+      const names = [...(await documents.announced()).keys()].filter((each) => each !== node)
+      const found = await Promise.all(names.map(async (each) => await documents.get(nameOf(each))))
+      const same = found
+        .flatMap((document) => findingsIn(document?.value))
+        .filter((each) => each.collection === collection && each.position === position)
+      if (same.length === names.length || performance.now() >= endMs) return same
+      await delay(waitMs / attempts, undefined, { signal: this.#stop.signal, ref: false })
+    }
+  }
+}
+
+function nameOf(node: string): string {
+  return `digest-${node}`
+}
+
+function findingsIn(value: Uint8Array | undefined): readonly Finding[] {
+  return value === undefined ? [] : (JSON.parse(new TextDecoder().decode(value)) as readonly Finding[])
+}
+
+function bytesOf({ digest }: Finding): Uint8Array {
+  return Buffer.from(digest, 'base64')
+}
+
+const usualWaitMs = 10_000
+/** Of 4 KiB each. */
+const recentMax = 8
+const attempts = 20

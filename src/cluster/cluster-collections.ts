@@ -1,0 +1,68 @@
+import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
+import type { Collection } from '../engine/collection.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import type { Collections, Lease } from '../engine/collections.ts'
+import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
+import type { ClusterRequest } from './request-codec.ts'
+
+/** What collections ask of their node besides the writes of points. */
+export interface ClusterCatalog extends ClusterWrites {
+  /** Has a change of collections or aliases applied by all replicas. */
+  change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
+}
+
+/** The collections of a cluster, for the api: their names and aliases are changed through the log. */
+export class ClusterCollections implements Collections {
+  readonly #set: CollectionSet
+  readonly #node: ClusterCatalog
+  /** By collection, as it is called: an alias counts when the log is applied. */
+  readonly #databases = new WeakMap<Collection, Map<string, ClusterDatabase>>()
+
+  constructor(set: CollectionSet, node: ClusterCatalog) {
+    this.#set = set
+    this.#node = node
+  }
+
+  lease(name: string): Lease | Promise<Lease> {
+    const lease = this.#set.lease(name)
+    if (lease instanceof Promise) return lease.then((opened) => this.#wrapped(name, opened))
+    return this.#wrapped(name, lease)
+  }
+
+  list(): readonly CollectionInfo[] {
+    return this.#set.list()
+  }
+
+  get(name: string): CollectionInfo {
+    return this.#set.get(name)
+  }
+
+  get aliases(): ReadonlyMap<string, string> {
+    return this.#set.aliases
+  }
+
+  async put(
+    name: string,
+    settings: CollectionSettings,
+  ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
+    const result = await this.#node.change({ kind: 'create', name, settings })
+    const { created } = result as { readonly created: boolean }
+    return { created, info: this.#set.get(name) }
+  }
+
+  async drop(name: string): Promise<void> {
+    await this.#node.change({ kind: 'drop', name })
+  }
+
+  async setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void> {
+    await this.#node.change({ kind: 'aliases', set, remove })
+  }
+
+  #wrapped(name: string, lease: Lease & { readonly database: Collection }): Lease {
+    const byName = this.#databases.get(lease.database) ?? new Map<string, ClusterDatabase>()
+    this.#databases.set(lease.database, byName)
+    const database = byName.get(name) ?? new ClusterDatabase(name, lease.database, this.#node)
+    byName.set(name, database)
+    return { database, [Symbol.dispose]: () => lease[Symbol.dispose]() }
+  }
+}

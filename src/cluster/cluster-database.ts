@@ -1,0 +1,169 @@
+import { randomBytes } from 'node:crypto'
+import { idSeedBytes } from '../base/ids.ts'
+import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
+import type { SearchResults } from '../base/search-results.ts'
+import type { Collection } from '../engine/collection.ts'
+import type {
+  ChangeByFilter,
+  CollectionStats,
+  Database,
+  FacetCount,
+  Inserted,
+  InsertOptions,
+  ListPage,
+  ListQuery,
+  MapQuery,
+  PointMap,
+  Snapshot,
+} from '../engine/database.ts'
+import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+
+/** What the collections of a node ask of the node. */
+export interface ClusterWrites {
+  /**
+   * Has a request applied by all replicas; resolves when it is, on this node.
+   *
+   * @throws DatabaseError as the operation, and `not_ready` when it is not known whether it was stored
+   */
+  write<Request extends LoggedRequest>(
+    request: Request,
+    to: {
+      readonly collection: string
+      readonly partition: number | undefined
+      readonly signal: AbortSignal | undefined
+    },
+  ): Promise<LoggedResults[Request['kind']]>
+  /** Resolves when everything that was acknowledged anywhere before is applied here. */
+  latest(signal: AbortSignal | undefined): Promise<void>
+  /** Has the cluster's clock move on, as far as that does not take long. */
+  tick(): Promise<void>
+}
+
+/**
+ * One collection of a cluster, for the api: reads are answered by this node, writes go through the log. What a write is
+ * about is decided when it is applied; only what would fill this node's memory is refused before.
+ */
+export class ClusterDatabase implements Database {
+  readonly #name: string
+  readonly #collection: Collection
+  readonly #writes: ClusterWrites
+
+  /** @param name the collection's, or an alias */
+  constructor(name: string, collection: Collection, writes: ClusterWrites) {
+    this.#name = name
+    this.#collection = collection
+    this.#writes = writes
+  }
+
+  get dimension(): number | undefined {
+    return this.#collection.dimension
+  }
+
+  async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
+    const { onError = 'abort', identity, signal } = options
+    this.#collection.checkRoom(points)
+    const idSeed = randomBytes(idSeedBytes)
+    const isDrawn = points.every(({ id }) => id === undefined)
+    return await this.#write(
+      { kind: 'insert', points, onError, identity, idSeed },
+      signal,
+      isDrawn ? idSeed[0] : undefined,
+    )
+  }
+
+  async remove(id: string, signal?: AbortSignal): Promise<boolean> {
+    return await this.#write({ kind: 'remove', id }, signal, partitionOf(id))
+  }
+
+  async put(
+    id: string,
+    point: Pick<NewPoint, 'vector' | 'payload'>,
+    when?: Precondition,
+    signal?: AbortSignal,
+  ): Promise<{ readonly version: number; readonly created: boolean }> {
+    this.#collection.checkRoom([point])
+    return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
+  }
+
+  async patch(
+    id: string,
+    patch: Patch,
+    when?: Precondition,
+    signal?: AbortSignal,
+  ): Promise<{ readonly version: number }> {
+    this.#collection.checkPatchRoom(id, patch)
+    return await this.#write({ kind: 'patch', id, patch, when }, signal, partitionOf(id))
+  }
+
+  /**
+   * Finds the points here, once everything acknowledged before is applied, and has those changed that still match when the
+   * log gets to them.
+   */
+  async changeByFilter(
+    request: ChangeByFilter,
+    signal?: AbortSignal,
+  ): Promise<{ readonly changed: number; readonly more: boolean }> {
+    await this.#writes.latest(signal)
+    const { ids, more, matching } = await this.#collection.planByFilter(request)
+    if (request.dryRun) return { changed: matching, more }
+    if (ids.length === 0) return { changed: 0, more }
+    const { filter, change } = request
+    const changed = await this.#write({ kind: 'each', ids, filter, change }, signal, undefined)
+    return { changed, more }
+  }
+
+  async get(id: string): Promise<Point | undefined> {
+    await this.#moveClock()
+    return await this.#collection.get(id)
+  }
+
+  async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+    await this.#moveClock()
+    return await this.#collection.search(queries, signal)
+  }
+
+  async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+    await this.#moveClock()
+    return await this.#collection.list(query, signal)
+  }
+
+  async count(...args: Parameters<Database['count']>): Promise<number> {
+    await this.#moveClock()
+    return await this.#collection.count(...args)
+  }
+
+  async facets(...args: Parameters<Database['facets']>): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
+    await this.#moveClock()
+    return await this.#collection.facets(...args)
+  }
+
+  get stats(): CollectionStats {
+    return this.#collection.stats
+  }
+
+  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    await this.#moveClock()
+    return await this.#collection.map(query, signal)
+  }
+
+  snapshot(): Snapshot {
+    return this.#collection.snapshot()
+  }
+
+  /** Points expire by the cluster's clock: a read that would show one of them moves it on. */
+  async #moveClock(): Promise<void> {
+    if (this.#collection.isDueSoon) await this.#writes.tick()
+  }
+
+  async #write<Request extends LoggedRequest>(
+    request: Request,
+    signal: AbortSignal | undefined,
+    partition: number | undefined,
+  ): Promise<LoggedResults[Request['kind']]> {
+    return await this.#writes.write(request, { collection: this.#name, partition, signal })
+  }
+}
+
+function partitionOf(id: string): number {
+  return Number.parseInt(id.slice(0, 2), 16)
+}

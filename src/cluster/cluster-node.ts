@@ -1,0 +1,391 @@
+import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { defaultCollection } from '../base/collection.ts'
+import type { Consistency } from '../base/consistency.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { Collection } from '../engine/collection.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { ReplicaHooks } from '../engine/replica-hooks.ts'
+import { Applier, type LogPlace } from './applier.ts'
+import { Audits } from './audits.ts'
+import { Barriers } from './barriers.ts'
+import { ClusterCollections } from './cluster-collections.ts'
+import { ClusterDatabase } from './cluster-database.ts'
+import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import { checkFounding } from './founding.ts'
+import { Outcomes } from './outcomes.ts'
+import { Publisher, uncertain } from './publisher.ts'
+import type { ClusterRequest } from './request-codec.ts'
+
+export interface ReadPosition {
+  /** Absent: `session`. */
+  readonly consistency?: Consistency | undefined
+  /** Of the caller's last write or read. */
+  readonly position?: number | undefined
+}
+
+export interface ClusterNodeOptions {
+  readonly log: CommitLog
+  readonly documents: SharedDocuments
+  /** Unique in the cluster. */
+  readonly name: string
+  /** Unique among all runs of nodes of this name; absent: by the clock. */
+  readonly run?: string | undefined
+  /** Bytes of writes of this node that are on their way. */
+  readonly maxBufferedBytes: number
+  /** Bytes of one request at most. */
+  readonly maxRequestBytes: number
+  readonly logger: Logger
+  /** Microseconds since 1970; absent: the system's clock. */
+  readonly nowUs?: (() => number) | undefined
+  /** How long a write or a read that waits for the log is tried. */
+  readonly timeoutMs?: number | undefined
+  /** For tests, a few. */
+  readonly retryMs?: number | undefined
+  /** How often the position is stored although nothing is written; for tests, a few. */
+  readonly markMs?: number | undefined
+  /** A node waits up to so long before it has expired points deleted, as others may have done it; for tests, a few. */
+  readonly expireMs?: number | undefined
+  /** How often the replicas are compared; for tests, a few. */
+  readonly auditMs?: number | undefined
+  /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
+  readonly onApply?: ((seconds: number) => void) | undefined
+  readonly onAcknowledge?: ((seconds: number) => void) | undefined
+}
+
+/** What there is once the node has started. */
+interface Parts {
+  readonly main: Collection
+  readonly collections: ClusterCollections
+}
+
+/** How a node is, for people and metrics. */
+export interface NodeStatus {
+  /** Up to here, all records of the log are applied. */
+  readonly position: number
+  /** Up to here, they are on this node's disk: the log may be trimmed up to there for its sake. */
+  readonly floor: number
+  /** Whether everything that was in the log at the start is applied, and the log is still being applied. */
+  readonly isReady: boolean
+  /** Comparisons with other nodes that came out different, since the start. */
+  readonly digestMismatches: number
+  /** Why changes are not applied now. */
+  readonly fault: string | undefined
+}
+
+/**
+ * A node of a cluster: an engine whose collections change only as the cluster's log says.
+ *
+ *   new ClusterNode ─> collections are opened with `replicaOf` ─> start ─> caught up: ready ─> close
+ *
+ * Every node holds all points and answers every read by itself. A write can be sent to any node: it goes through the log,
+ * and is answered when this node has applied it durably.
+ *
+ * Main thread only.
+ */
+export class ClusterNode {
+  readonly #options: ClusterNodeOptions
+  readonly #logId: string
+  readonly #outcomes: Outcomes
+  readonly #publisher: Publisher
+  readonly #barriers: Barriers
+  readonly #audits: Audits
+  readonly #stop = new AbortController()
+  #applier: Applier | undefined
+  #parts: Parts | undefined
+  #from: LogPlace = { position: 0, clockUs: 0 }
+  /** Stored as applied by all collections. */
+  #floor = 0
+  #isCaughtUp = false
+  /** Why nobody should read from this node. */
+  #doubt: string | undefined
+  /** When an audit was last seen, by `performance.now()`. */
+  #auditedMs = performance.now()
+  #audited = 0
+  #stall: Error | undefined
+  #chores: Promise<unknown> | undefined
+
+  constructor(options: ClusterNodeOptions) {
+    this.#options = options
+    const { log, name, run = Date.now().toString(36) } = options
+    this.#logId = createHash('sha256').update(log.id).digest('hex').slice(0, 32)
+    const origin = `${name}.${run}`
+    this.#outcomes = new Outcomes(origin)
+    this.#publisher = new Publisher({
+      ...{ log, origin, outcomes: this.#outcomes },
+      nowUs: options.nowUs ?? (() => Date.now() * 1000),
+      bytesMax: options.maxBufferedBytes,
+      timeoutMs: this.#timeoutMs,
+      retryMs: options.retryMs ?? retryMs,
+      onAcknowledge: options.onAcknowledge,
+    })
+    this.#audits = new Audits({
+      ...{ documents: options.documents, node: name, logger: options.logger },
+      ...(options.auditMs === undefined ? {} : { waitMs: options.auditMs }),
+      onMinority: (reason) => {
+        this.#doubt = reason
+      },
+    })
+    this.#barriers = new Barriers(() => this.#publisher.barrier())
+  }
+
+  /** For opening a collection on this node. */
+  replicaOf(collection: string): ReplicaHooks {
+    return {
+      logId: this.#logId,
+      floor: () => this.#applier?.applied ?? this.#from,
+      onDue: () => void this.tick(),
+      expire: (take) => this.#expire(collection, take),
+      onStall: (stall) => this.#noteStall(stall),
+      retryMs: this.#options.retryMs,
+    }
+  }
+
+  /**
+   * Begins to apply the log to the opened collections.
+   *
+   * @throws Error when their data is not that of this log
+   */
+  async start(main: Collection, set: CollectionSet): Promise<void> {
+    const { log, logger, maxBufferedBytes, maxRequestBytes } = this.#options
+    this.#from = await this.#placeOf(main, set)
+    this.#floor = this.#from.position
+    this.#parts = { main, collections: new ClusterCollections(set, this) }
+    this.#applier = new Applier({
+      ...{ log, main, set, outcomes: this.#outcomes, from: this.#from, logger },
+      bytesInFlightMax: maxBufferedBytes,
+      batchBytesMax: batchFactor * maxRequestBytes,
+      retryMs: this.#options.retryMs ?? retryMs,
+      onApply: this.#options.onApply,
+      onAudit: (...finding) => {
+        this.#auditedMs = performance.now()
+        this.#audits.add(...finding)
+      },
+      onFailure: (error) => this.#fail(error),
+    })
+    // Before anything is applied, so that a program that knows no clusters never opens what is a replica.
+    await main.replica.mark()
+    const { last } = await log.bounds()
+    this.#applier.start()
+    this.#chores = Promise.all([this.#markOften(), this.#auditOften(set)])
+    this.#applier.waitFor(last, this.#stop.signal).then(
+      () => {
+        this.#isCaughtUp = true
+      },
+      // Told by `#fail`, or the node was closed.
+      () => {},
+    )
+  }
+
+  /** The default collection, for the api. */
+  get database(): ClusterDatabase {
+    return new ClusterDatabase(defaultCollection, this.#started.main, this)
+  }
+
+  get collections(): ClusterCollections {
+    return this.#started.collections
+  }
+
+  get status(): NodeStatus {
+    const failure = this.#applier?.failure
+    return {
+      position: this.position,
+      floor: this.#floor,
+      isReady: this.#isCaughtUp && failure === undefined && this.#doubt === undefined,
+      digestMismatches: this.#audits.mismatches,
+      fault: (failure ?? this.#stall)?.message ?? this.#doubt,
+    }
+  }
+
+  /** Up to here, all records of the log are applied. */
+  get position(): number {
+    return this.#applier?.applied.position ?? 0
+  }
+
+  /** Resolves when everything is applied that was in the log at the start. */
+  async caughtUp(): Promise<void> {
+    while (!this.#isCaughtUp) {
+      if (this.#applier?.failure !== undefined) throw this.#applier.failure
+      this.#stop.signal.throwIfAborted()
+      await delay(1)
+    }
+  }
+
+  /**
+   * Resolves when this node is as new as a read asks for.
+   *
+   * @throws DatabaseError `not_ready` when that takes too long
+   */
+  async admit({ consistency = 'session', position = 0 }: ReadPosition, signal?: AbortSignal): Promise<void> {
+    if (consistency === 'available') return
+    if (consistency === 'latest') await this.latest(signal)
+    if (position > this.position) await this.#waitFor(position, signal)
+  }
+
+  async latest(signal: AbortSignal | undefined): Promise<void> {
+    if (signal?.aborted) throw cancellation(signal)
+    const position = await this.#barriers.next().catch((cause: unknown) => {
+      throw new DatabaseError(
+        'not_ready',
+        'the log of the cluster cannot be reached: the answer could be old',
+        {
+          cause,
+        },
+      )
+    })
+    await this.#waitFor(position, signal)
+  }
+
+  async tick(): Promise<void> {
+    const applied = this.#barriers.next().then((position) => this.#waitFor(position, undefined))
+    // Without the log, points stay that would have expired: a read does not wait for that.
+    await Promise.race([applied.catch(() => {}), delay(tickMs, undefined, { ref: false })])
+  }
+
+  async write<Request extends LoggedRequest>(
+    request: Request,
+    to: {
+      readonly collection: string
+      readonly partition: number | undefined
+      readonly signal: AbortSignal | undefined
+    },
+  ): Promise<LoggedResults[Request['kind']]> {
+    const freesSpace = ['remove', 'expire'].includes(request.kind)
+    if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
+    return (await this.#submit(request, { ...to, intoReserve: freesSpace })) as LoggedResults[Request['kind']]
+  }
+
+  async change(
+    request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
+  ): Promise<unknown> {
+    return await this.#submit(request, { collection: '', intoReserve: request.kind === 'drop' })
+  }
+
+  /** Applies what is under way, and no more. The collections are closed after it. */
+  async close(): Promise<void> {
+    this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
+    this.#publisher.close()
+    await this.#applier?.close()
+    await this.#chores
+    await this.#audits.close()
+    this.#outcomes.end(uncertain(this.#stop.signal.reason))
+  }
+
+  get #started(): Parts {
+    if (this.#parts === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    return this.#parts
+  }
+
+  get #timeoutMs(): number {
+    return this.#options.timeoutMs ?? timeoutMs
+  }
+
+  async #submit(request: ClusterRequest, to: Parameters<Publisher['submit']>[1]): Promise<unknown> {
+    const { failure } = this.#applier ?? {}
+    if (failure !== undefined) throw failure
+    const { result } = await this.#publisher.submit(request, to)
+    return result
+  }
+
+  async #waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
+    const timeout = AbortSignal.timeout(this.#timeoutMs)
+    const either = signal === undefined ? timeout : AbortSignal.any([timeout, signal])
+    if (this.#applier === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    try {
+      await this.#applier.waitFor(position, either)
+    } catch (error) {
+      if (signal?.aborted) throw cancellation(signal)
+      if (error instanceof DatabaseError) throw error
+      throw new DatabaseError(
+        'not_ready',
+        `this node has applied the log up to ${this.position}, and ${position} is asked for: try again, or another node`,
+      )
+    }
+  }
+
+  /** How far the data of the directory is. */
+  async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
+    const { applied } = main.replica
+    if (applied === undefined) {
+      const { documents, name } = this.#options
+      const hasPoints = main.stats.sequence > 0 || set.count > 1
+      await checkFounding(documents, this.#logId, { node: name, hasPoints })
+      return { position: 0, clockUs: 0 }
+    }
+    if (applied.logId !== this.#logId)
+      throw new Error('the data directory is that of a node of another cluster')
+    return { position: applied.floor, clockUs: applied.floorClockUs }
+  }
+
+  async #expire(collection: string, take: () => readonly string[]): Promise<void> {
+    await delay(Math.random() * (this.#options.expireMs ?? expireMs), undefined, {
+      signal: this.#stop.signal,
+      ref: false,
+    })
+    const ids = take()
+    if (ids.length === 0) return
+    await this.write({ kind: 'expire', ids }, { collection, partition: undefined, signal: undefined })
+  }
+
+  async #markOften(): Promise<void> {
+    const { markMs = usualMarkMs, logger } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await delay(markMs, undefined, { signal, ref: false }).catch(() => {})
+      const { position } = this
+      if (signal.aborted || position === this.#floor) continue
+      try {
+        await this.#started.main.replica.mark()
+        this.#floor = position
+      } catch (error) {
+        if (!signal.aborted) logger.warn({ err: error }, 'the position in the log is not stored')
+      }
+    }
+  }
+
+  /** Has the replicas compared, one collection after the other. The node that is the first to find it time does it for all. */
+  async #auditOften(set: CollectionSet): Promise<void> {
+    const { auditMs = usualAuditMs, logger } = this.#options
+    const { signal } = this.#stop
+    while (!signal.aborted) {
+      await delay(auditMs * (1 + Math.random()), undefined, { signal, ref: false }).catch(() => {})
+      if (signal.aborted || performance.now() - this.#auditedMs < auditMs) continue
+      const collections = set.list()
+      const { name } = collections[this.#audited % collections.length]!
+      this.#audited += 1
+      try {
+        await this.#publisher.submit({ kind: 'audit' }, { collection: name, signal })
+      } catch (error) {
+        if (!signal.aborted) logger.warn({ err: error }, 'the replicas are not compared')
+      }
+    }
+  }
+
+  #noteStall(stall: Error | undefined): void {
+    const { logger } = this.#options
+    if (stall !== undefined && this.#stall === undefined) {
+      logger.error({ err: stall }, 'changes of the cluster are not applied on this node for now')
+    }
+    if (stall === undefined && this.#stall !== undefined)
+      logger.info('changes of the cluster are applied again')
+    this.#stall = stall
+  }
+
+  #fail(error: Error): void {
+    this.#options.logger.fatal({ err: error }, 'this node applies the log of its cluster no more')
+    this.#outcomes.end(uncertain(error))
+  }
+}
+
+/** The log's servers choose another leader within less. */
+const timeoutMs = 20_000
+const retryMs = 200
+const usualMarkMs = 5000
+const usualAuditMs = 60_000
+const expireMs = 500
+/** How long a read waits for the cluster's clock. */
+const tickMs = 250
+/** A request in a record, in bytes by byte of the request. */
+const batchFactor = 4

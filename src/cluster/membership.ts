@@ -1,0 +1,180 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import { pause } from './pause.ts'
+import { chunkSpanMax } from './record-frame.ts'
+
+/** Who is in the cluster, by name. Changed by compare-and-set only. */
+export interface Topology {
+  /** Counts the changes. */
+  readonly generation: number
+  readonly members: Readonly<Record<string, Member>>
+}
+
+export interface Member {
+  readonly zone: string
+  readonly address: string
+}
+
+/** What a node says of itself, again and again. */
+export interface Announcement extends Member {
+  readonly version: string
+  readonly isReady: boolean
+  /** All records up to here are applied. */
+  readonly position: number
+  /** All records up to here are on the node's own disk. */
+  readonly floor: number
+}
+
+export interface MembershipOptions {
+  readonly log: CommitLog
+  readonly documents: SharedDocuments
+  readonly node: string
+  readonly describe: () => Announcement
+  readonly logger: Logger
+  readonly announceMs?: number
+  readonly trimMs?: number
+}
+
+/**
+ * A node's place among the others. It enters itself in the topology, says that it is there, and trims the log below what
+ * all members have on disk: a member that is away keeps what it needs to come back, until it is removed.
+ */
+export class Membership {
+  readonly #options: MembershipOptions
+  readonly #closed = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+
+  private constructor(options: MembershipOptions) {
+    this.#options = options
+  }
+
+  static async join(options: MembershipOptions): Promise<Membership> {
+    const membership = new Membership(options)
+    const { documents, node, describe, announceMs = 1_000, trimMs = 30_000 } = options
+    const { zone, address, floor } = describe()
+    // Before others can trim: what this node has not yet on disk is kept from now on.
+    await writeFloor(documents, node, floor)
+    await changeTopology(documents, (topology) => withMember(topology, node, { zone, address }))
+    membership.#running = Promise.all([
+      membership.#repeat(announceMs, 'a node could not announce itself', () => membership.#announce()),
+      membership.#repeat(trimMs, 'the log could not be trimmed', () => membership.#trim()),
+    ])
+    return membership
+  }
+
+  async topology(): Promise<Topology> {
+    return (await readTopology(this.#options.documents)).topology
+  }
+
+  /** What the nodes that are there have said last. */
+  async announced(): Promise<ReadonlyMap<string, Announcement>> {
+    const announced = await this.#options.documents.announced()
+    return new Map([...announced].map(([node, value]) => [node, fromJson<Announcement>(value)]))
+  }
+
+  async close(): Promise<void> {
+    this.#closed.abort()
+    await this.#running
+  }
+
+  async #announce(): Promise<void> {
+    const { documents, node, describe } = this.#options
+    await documents.announce(node, toJson(describe()))
+  }
+
+  async #trim(): Promise<void> {
+    const { documents, log, node, describe } = this.#options
+    await writeFloor(documents, node, describe().floor)
+    const { members } = await this.topology()
+    const floors = await Promise.all(Object.keys(members).map((name) => readFloor(documents, name)))
+    // A commit may still need chunks that are this far below.
+    const below = Math.min(...floors) - chunkSpanMax
+    const { first } = await log.bounds()
+    if (below > first) await log.trim(below)
+  }
+
+  async #repeat(everyMs: number, failure: string, run: () => Promise<void>): Promise<void> {
+    const { signal } = this.#closed
+    while (!signal.aborted) {
+      // Without log servers nothing is said and nothing is trimmed: later.
+      await run().catch((err: unknown) => this.#options.logger.debug({ err }, failure))
+      await pause(everyMs, signal)
+    }
+  }
+}
+
+/**
+ * Takes a node out of the cluster: the log is not kept for it any more.
+ *
+ * @returns whether it was a member
+ */
+export async function removeMember(documents: SharedDocuments, node: string): Promise<boolean> {
+  const before = await readTopology(documents)
+  if (!Object.hasOwn(before.topology.members, node)) return false
+  await changeTopology(documents, (topology) => withoutMember(topology, node))
+  return true
+}
+
+/** Writes the next topology, again when another node was faster; a change that changes nothing is not written. */
+async function changeTopology(
+  documents: SharedDocuments,
+  change: (topology: Topology) => Topology,
+): Promise<void> {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    const { topology, revision } = await readTopology(documents)
+    const next = change(topology)
+    if (next === topology) return
+    if ((await documents.put(topologyDocument, toJson(next), revision)) !== undefined) return
+  }
+  throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
+}
+
+async function readTopology(
+  documents: SharedDocuments,
+): Promise<{ readonly topology: Topology; readonly revision: number }> {
+  const document = await documents.get(topologyDocument)
+  if (document === undefined) return { topology: { generation: 0, members: {} }, revision: 0 }
+  return { topology: fromJson<Topology>(document.value), revision: document.revision }
+}
+
+function withMember(topology: Topology, node: string, member: Member): Topology {
+  const before = topology.members[node]
+  if (before?.zone === member.zone && before.address === member.address) return topology
+  return { generation: topology.generation + 1, members: { ...topology.members, [node]: member } }
+}
+
+function withoutMember(topology: Topology, node: string): Topology {
+  const { [node]: gone, ...members } = topology.members
+  return gone === undefined ? topology : { generation: topology.generation + 1, members }
+}
+
+async function writeFloor(documents: SharedDocuments, node: string, floor: number): Promise<void> {
+  const name = floorDocument(node)
+  const before = await documents.get(name)
+  const value = toJson(floor)
+  if (before !== undefined && Buffer.from(before.value).equals(value)) return
+  await documents.put(name, value, before?.revision ?? 0)
+}
+
+async function readFloor(documents: SharedDocuments, node: string): Promise<number> {
+  const document = await documents.get(floorDocument(node))
+  return document === undefined ? 0 : fromJson<number>(document.value)
+}
+
+const topologyDocument = 'topology'
+
+/** Names of documents have few characters. */
+function floorDocument(node: string): string {
+  return `floor.${Buffer.from(node).toString('base64url')}`
+}
+
+const attemptsMax = 100
+
+function toJson(value: unknown): Buffer {
+  return Buffer.from(JSON.stringify(value))
+}
+
+function fromJson<Value>(bytes: Uint8Array): Value {
+  return JSON.parse(Buffer.from(bytes).toString()) as Value
+}

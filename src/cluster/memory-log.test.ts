@@ -1,0 +1,160 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { seededRandom } from '../../test/support/random.ts'
+import { type CommitLog, LogGap, UncertainAppend } from './commit-log.ts'
+import { SeededFaults } from './log-faults.ts'
+import { SharedMemoryDocuments } from './memory-documents.ts'
+import { SharedMemoryLog } from './memory-log.ts'
+
+const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+describe('a log in memory', () => {
+  it('gives all nodes the same records in the same order, those appended later too', async () => {
+    const shared = new SharedMemoryLog()
+    const [left, right] = [shared.connect(), shared.connect()]
+    const done = new AbortController()
+    const reading = Promise.all([left, right].map((log) => take(log, 1, 3, done.signal)))
+    assert.equal(await left.append(bytes('a'), { id: '1', partition: 7 }), 1)
+    assert.equal(await right.append(bytes('b'), { id: '2', partition: 9 }), 2)
+    assert.equal(await left.append(bytes('c'), { id: '3', partition: undefined }), 3)
+    assert.deepEqual(await reading, [
+      ['a', 'b', 'c'],
+      ['a', 'b', 'c'],
+    ])
+  })
+
+  it('stores a repetition once, until it has forgotten the first', async () => {
+    const shared = new SharedMemoryLog()
+    const log = shared.connect()
+    assert.equal(await log.append(bytes('a'), { id: 'same', partition: 0 }), 1)
+    assert.equal(await log.append(bytes('a'), { id: 'same', partition: 0 }), 1)
+    shared.forgetIds()
+    assert.equal(await log.append(bytes('a'), { id: 'same', partition: 0 }), 2)
+  })
+
+  it('refuses what does not fit, and takes deletes into its reserve', async () => {
+    const log = new SharedMemoryLog({ bytesMax: 10, reserveBytes: 4 }).connect()
+    await log.append(bytes('123456'), { id: '1', partition: 0 })
+    await assert.rejects(log.append(bytes('7'), { id: '2', partition: 0 }), { reason: 'disk_full' })
+    assert.equal(await log.append(bytes('7'), { id: '3', partition: 0, intoReserve: true }), 2)
+    await assert.rejects(log.append(bytes('12345'), { id: '4', partition: 0, intoReserve: true }), {
+      reason: 'disk_full',
+    })
+    await log.trim(2)
+    assert.deepEqual(await log.bounds(), { first: 2, last: 2, bytes: 1, bytesMax: 10 })
+    assert.equal(await log.append(bytes('12345'), { id: '5', partition: 0 }), 3)
+  })
+
+  it('reports records that are trimmed or lost', async () => {
+    const shared = new SharedMemoryLog()
+    const log = shared.connect()
+    for (const id of ['1', '2', '3', '4']) await log.append(bytes(id), { id, partition: 0 })
+    await log.trim(3)
+    const { signal } = new AbortController()
+    const isGap = (wanted: number, found: number) => (error: unknown) =>
+      error instanceof LogGap && error.wanted === wanted && error.found === found
+    await assert.rejects(take(log, 1, 1, signal), isGap(1, 3))
+    shared.lose(3)
+    await assert.rejects(take(log, 3, 1, signal), isGap(3, 4))
+    assert.equal(await log.get(3), undefined)
+    assert.deepEqual(await take(log, 4, 1, signal), ['4'])
+  })
+
+  for (const seed of [1, 2, 3, 4, 5]) {
+    it(`with faults never loses what it has acknowledged (seed ${seed})`, async () => {
+      const random = seededRandom(seed)
+      const chances = {
+        ...{ delay: 0.3, refused: 0.1, lost: 0.1, answerLost: 0.1, late: 0.1 },
+        ...{ forgetful: 0.05, readerDies: 0.1, skipped: 0.05 },
+      }
+      const faults = new SeededFaults(chances, random)
+      const shared = new SharedMemoryLog({ faults })
+      const told = { stored: 0, uncertain: 0, refused: 0, gaps: 0 }
+      const acknowledged = new Map<number, string>()
+      const write = async (writer: number): Promise<void> => {
+        const log = shared.connect()
+        for (let number = 0; number < 50; number++) {
+          const id = `${writer}-${number}`
+          try {
+            acknowledged.set(await log.append(bytes(id), { id, partition: writer }), id)
+            told.stored++
+          } catch (error) {
+            if (error instanceof UncertainAppend) told.uncertain++
+            else told.refused++
+          }
+        }
+      }
+      await Promise.all([write(0), write(1), write(2)])
+      assert.ok(told.stored > 50 && told.uncertain > 5 && told.refused > 2, JSON.stringify(told))
+
+      const read: string[] = []
+      const log = shared.connect()
+      const { last } = await log.bounds()
+      while (read.length < last) {
+        try {
+          for await (const { position, record } of log.read(read.length + 1, new AbortController().signal)) {
+            assert.equal(position, read.length + 1)
+            read.push(Buffer.from(record).toString())
+            if (read.length === last) break
+          }
+        } catch (error) {
+          assert.ok(error instanceof LogGap)
+          told.gaps++
+        }
+      }
+      assert.ok(told.gaps > 0)
+      for (const [position, id] of acknowledged) assert.equal(read[position - 1], id)
+    })
+  }
+})
+
+describe('documents in memory', () => {
+  it('are changed by whoever knows the revision', async () => {
+    const shared = new SharedMemoryDocuments()
+    const [left, right] = [shared.connect(), shared.connect()]
+    assert.equal(await left.get('topology'), undefined)
+    const first = await left.put('topology', bytes('1'), 0)
+    assert.equal(await right.put('topology', bytes('other'), 0), undefined)
+    const second = await right.put('topology', bytes('2'), first!)
+    assert.equal(await left.put('topology', bytes('other'), first!), undefined)
+    assert.deepEqual(await left.get('topology'), {
+      value: Uint8Array.from(bytes('2')),
+      revision: second,
+    })
+  })
+
+  it('tell of their changes', async () => {
+    const documents = new SharedMemoryDocuments().connect()
+    const seen: string[] = []
+    const watch = (async () => {
+      for await (const { value } of documents.watch('topology', new AbortController().signal)) {
+        seen.push(Buffer.from(value).toString())
+        if (seen.length === 2) return
+        await documents.put('topology', bytes('second'), 1)
+      }
+    })()
+    await documents.put('topology', bytes('first'), 0)
+    await watch
+    assert.deepEqual(seen, ['first', 'second'])
+  })
+
+  it('forget nodes that do not announce themselves again', async () => {
+    let nowMs = 0
+    const documents = new SharedMemoryDocuments({ nowMs: () => nowMs, announcementMs: 100 }).connect()
+    await documents.announce('a', bytes('A'))
+    nowMs = 60
+    await documents.announce('b', bytes('B'))
+    assert.deepEqual([...(await documents.announced()).keys()], ['a', 'b'])
+    nowMs = 120
+    assert.deepEqual([...(await documents.announced()).keys()], ['b'])
+  })
+})
+
+async function take(log: CommitLog, from: number, count: number, signal: AbortSignal): Promise<string[]> {
+  const taken: string[] = []
+  for await (const { record } of log.read(from, signal)) {
+    taken.push(Buffer.from(record).toString())
+    if (taken.length === count) break
+  }
+  return taken
+}

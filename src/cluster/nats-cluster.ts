@@ -1,0 +1,118 @@
+import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
+import { NatsDocuments } from './nats-documents.ts'
+import type { NatsLogOptions } from './nats-entries.ts'
+import { NatsLog } from './nats-log.ts'
+import { logIdOf, openLogStream } from './nats-stream.ts'
+import { pause } from './pause.ts'
+
+export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
+  readonly logBytesMax: number
+  readonly announcementMs?: number
+}
+
+/** The log and the documents of a cluster, on one connection. */
+export interface NatsCluster {
+  readonly log: CommitLog
+  readonly documents: SharedDocuments
+  /** Whether a server is connected now. */
+  readonly isConnected: boolean
+  close(): Promise<void>
+}
+
+/**
+ * Connects to the servers and waits until they have a leader.
+ *
+ * @throws UnusableNats when waiting does not help
+ */
+export async function openNatsCluster(
+  options: NatsClusterOptions,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<NatsCluster> {
+  const connection = await retried(() => connectToNats(options, logger), logger, signal)
+  const end = (): void => void connection.close()
+  signal.addEventListener('abort', end)
+  try {
+    let isConnected = true
+    void (async () => {
+      for await (const { type } of connection.status()) {
+        if (type === 'disconnect' || type === 'reconnect') isConnected = type === 'reconnect'
+        if (type === 'disconnect') logger.warn('the connection to the log servers was lost')
+        if (type === 'reconnect') {
+          logger.info({ server: connection.getServer() }, 'connected to a log server again')
+          reportOldServer(() => requireVersion(connection), logger)
+        }
+      }
+    })()
+    const replicas = connection.info?.cluster === undefined ? 1 : 3
+    const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
+    const documents = await retried(
+      () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
+      logger,
+      signal,
+    )
+    const { config } = await openLogStream(
+      jsm,
+      documents,
+      { cluster: options.cluster, bytesMax: options.logBytesMax, replicas },
+      logger,
+      signal,
+    )
+    const stream = {
+      connection,
+      js: jetstream(connection),
+      jsm,
+      name: config.name,
+      id: logIdOf(config),
+      logger,
+    }
+    const log = new NatsLog(stream, options)
+    return {
+      log,
+      documents,
+      get isConnected() {
+        return isConnected
+      },
+      close: async () => {
+        await documents.close()
+        await log.close()
+        await connection.close()
+      },
+    }
+  } catch (error) {
+    await connection.close()
+    throw error
+  } finally {
+    signal.removeEventListener('abort', end)
+  }
+}
+
+/** Servers that have just started have no leader for a while. */
+async function retried<Value>(
+  open: () => Promise<Value>,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<Value> {
+  for (;;) {
+    try {
+      return await open()
+    } catch (err) {
+      if (err instanceof UnusableNats) throw err
+      if (signal.aborted) throw new DatabaseError('shutting_down', 'stopped while the log was being opened')
+      logger.warn({ err }, 'the log servers are not ready: trying again')
+      await pause(1_000, signal)
+    }
+  }
+}
+
+function reportOldServer(check: () => void, logger: Logger): void {
+  try {
+    check()
+  } catch (err) {
+    logger.error({ err }, 'a log server has a version that may lose records')
+  }
+}

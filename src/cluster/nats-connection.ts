@@ -1,0 +1,140 @@
+import { readFileSync } from 'node:fs'
+import type { ConnectionOptions, NatsConnection } from '@nats-io/transport-node'
+import type { Logger } from '../base/log.ts'
+
+export interface NatsConnectionOptions {
+  /** `nats://`, `tls://`, with user and password or a token where the servers want them. */
+  readonly urls: readonly string[]
+  /** Where the servers' monitoring answers; empty: port 8222 of their hosts is tried. */
+  readonly monitorUrls?: readonly string[]
+  /** As servers list it among their connections. */
+  readonly name: string
+  /** JWT and seed, as `nsc` writes them. */
+  readonly credentialsFile?: string | undefined
+  readonly caFile?: string | undefined
+  /** Of this node, for mutual TLS. */
+  readonly certFile?: string | undefined
+  readonly keyFile?: string | undefined
+}
+
+/** A server or a setting that cannot be used; waiting does not help. */
+export class UnusableNats extends Error {
+  override readonly name = 'UnusableNats'
+}
+
+/**
+ * Connects to the servers of the log, and keeps connected: once there was a connection, it tries for ever.
+ *
+ * @throws Error when no server can be reached; UnusableNats when a server is too old or may lose what it has acknowledged
+ */
+export async function connectToNats(options: NatsConnectionOptions, logger: Logger): Promise<NatsConnection> {
+  const { connect, credsAuthenticator } = await import('@nats-io/transport-node')
+  const { credentialsFile } = options
+  const connection = await connect({
+    ...serversOf(options.urls),
+    ...tlsOf(options),
+    ...(credentialsFile === undefined
+      ? {}
+      : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
+    name: options.name,
+    maxReconnectAttempts: -1,
+    reconnectTimeWait: 250,
+    reconnectJitter: 250,
+    timeout: 5_000,
+    // Notices a server that no longer answers, such as a stopped one, after 4 s.
+    pingInterval: 2_000,
+    maxPingOut: 2,
+    // A server that is being set up anew refuses the keys of everybody for a while.
+    ignoreAuthErrorAbort: true,
+  })
+  try {
+    requireVersion(connection)
+    await requireSyncAlways(options, logger)
+  } catch (error) {
+    await connection.close()
+    throw error
+  }
+  return connection
+}
+
+/** @throws UnusableNats when the server that this connection has now is too old */
+export function requireVersion(connection: NatsConnection): void {
+  const { version = 'unknown', server_name: name } = connection.info ?? {}
+  if (isOldVersion(version)) {
+    throw new UnusableNats(
+      `nats-server ${name} has version ${version}: at least ${oldestVersion.join('.')} is needed, since earlier ones lost records`,
+    )
+  }
+}
+
+/** Whether a version is below the oldest that can be used. */
+export function isOldVersion(version: string): boolean {
+  const parts = /^v?(\d+)\.(\d+)\.(\d+)/.exec(version)?.slice(1).map(Number)
+  if (parts === undefined) return true
+  const differing = parts.findIndex((part, index) => part !== oldestVersion[index])
+  return differing >= 0 && parts[differing]! < oldestVersion[differing]!
+}
+
+/** The first that keeps what it has acknowledged through the faults that were found in it. */
+export const oldestVersion = [2, 12, 3] as const
+
+/** User and password of a URL are options to the client. */
+function serversOf(urls: readonly string[]): ConnectionOptions {
+  const parsed = urls.map((url) => new URL(url.includes('://') ? url : `nats://${url}`))
+  const [first] = parsed
+  const servers = parsed.map(({ protocol, host }) => `${protocol}//${host}`)
+  if (first === undefined || first.username === '') return { servers }
+  const user = decodeURIComponent(first.username)
+  if (first.password === '') return { servers, token: user }
+  return { servers, user, pass: decodeURIComponent(first.password) }
+}
+
+function tlsOf({ urls, caFile, certFile, keyFile }: NatsConnectionOptions): ConnectionOptions {
+  const files = Object.entries({ caFile, certFile, keyFile }).filter(([, file]) => file !== undefined)
+  const isTls = files.length > 0 || urls.some((url) => url.startsWith('tls://'))
+  return isTls ? { tls: Object.fromEntries(files) } : {}
+}
+
+/**
+ * A server that fsyncs every two minutes, as they do by default, loses acknowledged records when all lose power.
+ *
+ * @throws UnusableNats when a server says that it is one
+ */
+async function requireSyncAlways(
+  { urls, monitorUrls = [] }: NatsConnectionOptions,
+  logger: Logger,
+): Promise<void> {
+  const guessed = urls.map(
+    (url) => `http://${new URL(url.includes('://') ? url : `nats://${url}`).hostname}:8222`,
+  )
+  const places = monitorUrls.length > 0 ? monitorUrls : guessed
+  const answers = await Promise.all(places.map(syncsAlways))
+  places.forEach((place, index) => {
+    if (answers[index] === false) {
+      throw new UnusableNats(
+        `nats-server at ${place} does not fsync each record: set \`sync_interval: always\` in the jetstream block of its configuration`,
+      )
+    }
+  })
+  const silent = places.filter((_, index) => answers[index] === undefined)
+  if (silent.length > 0) {
+    logger.warn(
+      { monitors: silent },
+      'could not check that every log server fsyncs each record (sync_interval: always): set CLUSTER_NATS_MONITOR_URLS',
+    )
+  }
+}
+
+/** Undefined when the server does not tell. */
+async function syncsAlways(monitorUrl: string): Promise<boolean | undefined> {
+  try {
+    const response = await fetch(new URL('/varz', monitorUrl), { signal: AbortSignal.timeout(2_000) })
+    const { jetstream } = (await response.json()) as {
+      jetstream?: { config?: { sync_always?: boolean } }
+    }
+    return jetstream?.config === undefined ? undefined : jetstream.config.sync_always === true
+  } catch {
+    // The monitoring port is optional: the caller warns.
+    return undefined
+  }
+}

@@ -1,0 +1,141 @@
+import type { JsMsg } from '@nats-io/jetstream'
+import { type CommitLog, type LogEntry, LogGap, LogLost } from './commit-log.ts'
+import { createConsumer, entryOfMessage, type NatsStream } from './nats-entries.ts'
+import { pause } from './pause.ts'
+
+/**
+ * Reads a stream in order. A consumer of JetStream lives on one server and goes with it; it delivers what that server has,
+ * which can lack a record (a flipped bit on its disk is enough). So positions are checked, a consumer that is silent
+ * although the log has gone on is replaced, and a record that consumers do not bring is asked of the stream's leader.
+ */
+export class NatsReader {
+  readonly #stream: NatsStream
+  readonly #log: Pick<CommitLog, 'bounds' | 'get'>
+
+  constructor(stream: NatsStream, log: Pick<CommitLog, 'bounds' | 'get'>) {
+    this.#stream = stream
+    this.#log = log
+  }
+
+  /** @throws LogGap, LogLost */
+  async *read(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
+    let next = from
+    for (let fruitless = 0; !signal.aborted; ) {
+      const before = next
+      try {
+        for await (const entry of this.#consume(next, signal)) {
+          if (entry.position !== next) break
+          yield entry
+          next++
+        }
+      } catch (err) {
+        if (err instanceof LogLost) throw err
+        this.#stream.logger.debug({ err, next }, 'a reader of the log ended: opening another one')
+      }
+      fruitless = next > before ? 0 : fruitless + 1
+      if (signal.aborted) return
+      if (fruitless >= fruitlessMax) {
+        const entry = await this.#ask(next)
+        if (entry !== undefined) {
+          yield entry
+          next++
+          fruitless = 0
+        }
+      }
+      await pause(Math.min(100 * fruitless, 1_000), signal)
+    }
+  }
+
+  /** What one consumer delivers, until it is silent although there is more. */
+  async *#consume(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
+    const { js, jsm, name } = this.#stream
+    const info = await createConsumer(this.#stream, from)
+    const consumer = js.consumers.getConsumerFromInfo(info)
+    let last = from - 1
+    try {
+      while (!signal.aborted) {
+        const before = last
+        const messages = await consumer.fetch({
+          max_messages: messagesMax,
+          expires: fetchMs,
+          idle_heartbeat: heartbeatMs,
+        })
+        for await (const message of bounded(messages, signal)) {
+          last = message.seq
+          yield entryOfMessage(message)
+        }
+        if (last === before && (await this.#isBehind(last))) return
+      }
+    } finally {
+      // The server forgets it by itself if this does not get there.
+      void jsm.consumers.delete(name, info.name).catch(() => {})
+    }
+  }
+
+  async #isBehind(position: number): Promise<boolean> {
+    const { last } = await this.#log.bounds()
+    if (last >= position) return last > position
+    // A server that has just started may not know yet how far the log is.
+    await pause(settleMs)
+    if ((await this.#log.bounds()).last >= position) return true
+    throw new LogLost(`the log ends at position ${last}: it had a record at ${position}`)
+  }
+
+  /**
+   * The record at a position, from the leader; undefined while the servers do not answer or there is none yet.
+   *
+   * @throws LogGap when it is gone
+   */
+  async #ask(position: number): Promise<LogEntry | undefined> {
+    const { logger, name } = this.#stream
+    try {
+      const { first, last } = await this.#log.bounds()
+      if (position > last) return undefined
+      const entry = position < first ? undefined : await this.#log.get(position)
+      if (entry !== undefined) {
+        logger.warn(
+          { stream: name, position },
+          'a server of the log does not have a record that its leader has',
+        )
+        return entry
+      }
+      throw new LogGap(position, Math.max(first, position + 1))
+    } catch (err) {
+      if (err instanceof LogGap || err instanceof LogLost) throw err
+      logger.debug({ err, position }, 'the log does not answer')
+      return undefined
+    }
+  }
+}
+
+/** The messages of a fetch, which ends when aborted, and when the client does not notice that its server has gone. */
+async function* bounded(
+  messages: AsyncIterable<JsMsg> & { stop(error?: Error): void },
+  signal: AbortSignal,
+): AsyncGenerator<JsMsg> {
+  const stop = (): void => messages.stop()
+  let timer = setTimeout(stop, silenceMs)
+  signal.addEventListener('abort', stop)
+  try {
+    for await (const message of messages) {
+      clearTimeout(timer)
+      yield message
+      timer = setTimeout(stop, silenceMs)
+    }
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+    messages.stop()
+  }
+}
+
+/** Records that are fetched at once: they are in memory together. */
+const messagesMax = 32
+/** A fetch without records ends after this time; then the log is asked whether there are any. */
+const fetchMs = 1_000
+const heartbeatMs = 500
+/** Much longer than a fetch takes. */
+const silenceMs = 3_000
+const settleMs = 2_000
+/** Consumers that bring nothing, one after the other, before the leader is asked. */
+const fruitlessMax = 3

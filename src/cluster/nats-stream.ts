@@ -1,0 +1,154 @@
+import { randomUUID } from 'node:crypto'
+import {
+  DiscardPolicy,
+  type JetStreamManager,
+  RetentionPolicy,
+  StorageType,
+  type StreamConfig,
+  type StreamInfo,
+} from '@nats-io/jetstream'
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { SharedDocuments } from './commit-log.ts'
+import { UnusableNats } from './nats-connection.ts'
+import { isStreamNotFound } from './nats-entries.ts'
+import { pause } from './pause.ts'
+import { recordBytesMax } from './record-frame.ts'
+
+/** The stream that is the log of a cluster, and the rules that it must follow. */
+
+export interface LogStreamOptions {
+  readonly cluster: string
+  readonly bytesMax: number
+  readonly replicas: 1 | 3
+}
+
+export const streamName = (cluster: string): string => `VDB-${cluster}`
+
+/** What a record is published under. */
+export const subjectOf = (cluster: string, partition: number | undefined): string =>
+  `vdb.${cluster}.${partition ?? 'all'}`
+
+/**
+ * The stream of the cluster's log; the first node that comes makes it.
+ *
+ * @throws UnusableNats when it has rules that lose records, or was deleted: an empty log would be another one
+ */
+export async function openLogStream(
+  jsm: JetStreamManager,
+  documents: SharedDocuments,
+  options: LogStreamOptions,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<StreamInfo> {
+  const name = streamName(options.cluster)
+  for (;;) {
+    try {
+      const info = (await findStream(jsm, name)) ?? (await createStream(jsm, documents, options))
+      requireRules(info.config)
+      await documents.put(madeDocument, Buffer.from(logIdOf(info.config)), 0)
+      return await adjust(jsm, info, options, logger)
+    } catch (err) {
+      if (err instanceof UnusableNats) throw err
+      if (signal.aborted) throw new DatabaseError('shutting_down', 'stopped while the log was being opened')
+      // Servers that have just started have no leader for a while.
+      logger.warn({ err, stream: name }, 'the log of the cluster cannot be opened yet: trying again')
+      await pause(1_000, signal)
+    }
+  }
+}
+
+/** Names a log for ever: a stream that was made anew has another one. */
+export function logIdOf({ metadata }: StreamConfig): string {
+  return metadata?.[idKey] ?? ''
+}
+
+async function findStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
+  try {
+    return await jsm.streams.info(name)
+  } catch (error) {
+    if (isStreamNotFound(error)) return undefined
+    throw error
+  }
+}
+
+async function createStream(
+  jsm: JetStreamManager,
+  documents: SharedDocuments,
+  { cluster, bytesMax, replicas }: LogStreamOptions,
+): Promise<StreamInfo> {
+  const name = streamName(cluster)
+  const former = await documents.get(idDocument)
+  const id = former === undefined ? randomUUID() : Buffer.from(former.value).toString()
+  const made = await documents.get(madeDocument)
+  if (made !== undefined) {
+    throw new UnusableNats(
+      `the stream ${name} was deleted: the nodes of ${cluster} still have what was in it, \`vicinal cluster repair\` starts a new one`,
+    )
+  }
+  // Decided before the stream is made, so that two nodes that start together ask for the same one.
+  if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
+    throw new DatabaseError('not_ready', 'another node makes the log')
+  }
+  return await jsm.streams.add({
+    name,
+    subjects: [subjectOf(cluster, undefined).replace(/all$/, '*')],
+    description: 'The log of a Vicinal cluster: every node applies it.',
+    metadata: { [idKey]: id },
+    num_replicas: replicas,
+    ...rules,
+    max_bytes: bytesMax,
+  })
+}
+
+/** What holds from the beginning and is never changed. */
+const rules = {
+  storage: StorageType.File,
+  retention: RetentionPolicy.Limits,
+  discard: DiscardPolicy.New,
+  deny_delete: true,
+  allow_direct: false,
+  // Nanoseconds. Repetitions of an append end long before.
+  duplicate_window: 120e9,
+  max_msg_size: recordBytesMax + 4096,
+} as const satisfies Partial<StreamConfig>
+
+/** Rules without which records could go by themselves. */
+function requireRules({ name, storage, retention, discard, deny_delete, ...limits }: StreamConfig): void {
+  const faults = [
+    storage === 'file' ? '' : `storage is ${storage}`,
+    retention === 'limits' ? '' : `retention is ${retention}`,
+    discard === 'new' ? '' : `discard is ${discard}`,
+    deny_delete ? '' : 'deny_delete is not set',
+    limits.max_age === 0 ? '' : 'max_age is set',
+    limits.max_msgs <= 0 ? '' : 'max_msgs is set',
+    limits.max_msgs_per_subject <= 0 ? '' : 'max_msgs_per_subject is set',
+    logIdOf({ ...limits, name } as StreamConfig) === '' ? 'it was not made by Vicinal' : '',
+  ].filter((fault) => fault !== '')
+  if (faults.length > 0) throw new UnusableNats(`the stream ${name} cannot be the log: ${faults.join(', ')}`)
+}
+
+/** Brings size and number of replicas to what is asked for now. */
+async function adjust(
+  jsm: JetStreamManager,
+  info: StreamInfo,
+  { bytesMax, replicas }: LogStreamOptions,
+  logger: Logger,
+): Promise<StreamInfo> {
+  const { config } = info
+  const wanted = { max_bytes: bytesMax, num_replicas: Math.max(replicas, config.num_replicas) }
+  const isRight = config.max_bytes === wanted.max_bytes && config.num_replicas === wanted.num_replicas
+  const adjusted = isRight ? info : await jsm.streams.update(config.name, wanted)
+  if (adjusted.config.num_replicas === 1) {
+    logger.warn(
+      { stream: config.name },
+      'the log of the cluster is on one server only: what is lost with that server is lost from the log',
+    )
+  }
+  return adjusted
+}
+
+const idKey = 'vicinal-log'
+/** The id of the log that was chosen; another document says that the stream has been made. */
+const idDocument = 'log'
+const madeDocument = 'log-made'

@@ -1,0 +1,144 @@
+import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
+
+/** Bytes being written one field after the other. */
+export class PackedWriter {
+  #bytes: Buffer
+  #length = 0
+
+  /** @param expectedBytes it grows beyond that */
+  constructor(expectedBytes = 256) {
+    this.#bytes = Buffer.allocUnsafe(expectedBytes)
+  }
+
+  byte(value: number): void {
+    this.#reserve(1)
+    this.#bytes[this.#length] = value
+    this.#length += 1
+  }
+
+  /** A whole number below 2^53, seven bits a byte, the lowest first. */
+  count(value: number): void {
+    let rest = value
+    for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) this.byte((rest % 0x80) | 0x80)
+    this.byte(rest)
+  }
+
+  float64(value: number): void {
+    this.#reserve(8)
+    this.#length = this.#bytes.writeDoubleLE(value, this.#length)
+  }
+
+  id(id: string): void {
+    this.#reserve(idBytes)
+    writeIdBytes(id, this.#bytes, this.#length)
+    this.#length += idBytes
+  }
+
+  /** Bytes with their length before them. */
+  bytes(value: Uint8Array): void {
+    this.count(value.length)
+    this.raw(value)
+  }
+
+  /** Bytes whose length the reader knows. */
+  raw(value: Uint8Array): void {
+    this.#reserve(value.length)
+    this.#bytes.set(value, this.#length)
+    this.#length += value.length
+  }
+
+  text(value: string): void {
+    const length = Buffer.byteLength(value)
+    this.count(length)
+    this.#reserve(length)
+    this.#length += this.#bytes.write(value, this.#length)
+  }
+
+  vector({ buffer, byteOffset, byteLength, length }: Float32Array): void {
+    this.count(length)
+    this.raw(new Uint8Array(buffer, byteOffset, byteLength))
+  }
+
+  /** A view of what has been written. */
+  get written(): Buffer {
+    return this.#bytes.subarray(0, this.#length)
+  }
+
+  #reserve(bytes: number): void {
+    if (this.#length + bytes <= this.#bytes.length) return
+    const larger = Buffer.allocUnsafe(Math.max(2 * this.#bytes.length, this.#length + bytes))
+    this.#bytes.copy(larger, 0, 0, this.#length)
+    this.#bytes = larger
+  }
+}
+
+/**
+ * Reads what `PackedWriter` wrote. Whatever the bytes are, nothing is read beyond them, and nothing larger is allocated.
+ *
+ * @throws RangeError when they end too soon
+ */
+export class PackedReader {
+  readonly #bytes: Buffer
+  #at = 0
+
+  constructor({ buffer, byteOffset, byteLength }: Uint8Array) {
+    this.#bytes = Buffer.from(buffer as ArrayBuffer, byteOffset, byteLength)
+  }
+
+  get isAtEnd(): boolean {
+    return this.#at === this.#bytes.length
+  }
+
+  byte(): number {
+    return this.raw(1)[0]!
+  }
+
+  count(): number {
+    let value = 0
+    for (let factor = 1; ; factor *= 0x80) {
+      const byte = this.byte()
+      value += (byte & 0x7f) * factor
+      if (!Number.isSafeInteger(value)) throw new RangeError('a number is too large')
+      if (byte < 0x80) return value
+    }
+  }
+
+  /** The length of a list whose items take at least so many bytes. */
+  length(itemBytesMin: number): number {
+    const length = this.count()
+    if (length * itemBytesMin > this.#bytes.length - this.#at) throw new RangeError('a list is too long')
+    return length
+  }
+
+  float64(): number {
+    return this.raw(8).readDoubleLE()
+  }
+
+  id(): string {
+    return idFromBytes(this.raw(idBytes))
+  }
+
+  /** A copy. */
+  bytes(): Uint8Array {
+    return new Uint8Array(this.raw(this.count()))
+  }
+
+  /** A view. */
+  raw(length: number): Buffer {
+    const end = this.#at + length
+    if (end > this.#bytes.length) throw new RangeError('the bytes end too soon')
+    const view = this.#bytes.subarray(this.#at, end)
+    this.#at = end
+    return view
+  }
+
+  text(): string {
+    return this.raw(this.count()).toString('utf8')
+  }
+
+  vector(): Float32Array {
+    const bytes = this.raw(this.length(Float32Array.BYTES_PER_ELEMENT) * Float32Array.BYTES_PER_ELEMENT)
+    // A copy: the bytes need not begin where a float may.
+    return new Float32Array(new Uint8Array(bytes).buffer)
+  }
+}

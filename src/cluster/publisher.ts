@@ -1,0 +1,183 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import { changesOf, changesPerRecord, type LoggedRequest } from '../engine/logged-request.ts'
+import { appendBatch } from './append-batch.ts'
+import { type CommitLog, UncertainAppend } from './commit-log.ts'
+import type { Outcome, Outcomes } from './outcomes.ts'
+import { type ClusterRequest, encodeRequest } from './request-codec.ts'
+
+export interface PublisherOptions {
+  readonly log: CommitLog
+  readonly origin: string
+  readonly outcomes: Outcomes
+  /** Microseconds since 1970, of this node. */
+  readonly nowUs: () => number
+  /** Called with the seconds that each write took until it was applied here. */
+  readonly onAcknowledge?: ((seconds: number) => void) | undefined
+  /** Bytes of requests that are on their way to the log or are being applied. */
+  readonly bytesMax: number
+  /** How long an append is repeated whose outcome is not known. */
+  readonly timeoutMs: number
+  /** Between two attempts; for tests, a few. */
+  readonly retryMs: number
+}
+
+/** What a request says of its way to the log. */
+export interface PublishOptions {
+  /** The collection or alias that the request is about; empty for what is about none. */
+  readonly collection: string
+  readonly partition?: number | undefined
+  /** Whether it may take the part of a full log that is kept for what frees space. */
+  readonly intoReserve?: boolean
+  readonly signal?: AbortSignal | undefined
+}
+
+/**
+ * Sends requests to the log and waits until they are applied here.
+ *
+ *   encode ─> append ─> applied, durably ─> the outcome, the same on every replica
+ *               │ uncertain: again, with the same id
+ *               └ still uncertain after a time: the caller is told so
+ */
+export class Publisher {
+  readonly #options: PublisherOptions
+  readonly #stop = new AbortController()
+  #bytes = 0
+
+  constructor(options: PublisherOptions) {
+    this.#options = options
+  }
+
+  /** Bytes of requests under way. */
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  /**
+   * Has a request applied by all replicas.
+   *
+   * @throws DatabaseError with which it was refused; `not_ready` when it is not known whether it was stored
+   */
+  async submit(
+    request: ClusterRequest,
+    options: PublishOptions,
+  ): Promise<Outcome & { readonly result: unknown }> {
+    const { signal } = options
+    if (signal?.aborted) throw cancellation(signal)
+    if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
+    const payload = encodeRequest({ request, timeUs: this.#options.nowUs() })
+    this.#checkBytes(payload.length)
+    const { outcomes } = this.#options
+    const { request: number, outcome } = outcomes.expect()
+    this.#bytes += payload.length
+    const started = performance.now()
+    try {
+      // Its record can be read, and applied, before the log's own answer has come.
+      const ended = await Promise.race([outcome, this.#appended(payload, number, options, outcome)])
+      if ('error' in ended) throw ended.error
+      this.#options.onAcknowledge?.((performance.now() - started) / 1000)
+      return ended
+    } finally {
+      this.#bytes -= payload.length
+      outcomes.forget(number)
+    }
+  }
+
+  /**
+   * Appends a barrier.
+   *
+   * @returns its position
+   */
+  async barrier(): Promise<number> {
+    const { outcomes } = this.#options
+    const { request } = outcomes.expect()
+    outcomes.forget(request)
+    const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: this.#options.nowUs() })
+    return await this.#append(payload, request, { collection: '' }, this.#deadline())
+  }
+
+  /** Ends the attempts. */
+  close(): void {
+    this.#stop.abort()
+  }
+
+  #checkBytes(bytes: number): void {
+    const { bytesMax } = this.#options
+    if (this.#bytes === 0 || this.#bytes + bytes <= bytesMax) return
+    throw new DatabaseError(
+      'overloaded',
+      `${this.#bytes} bytes of changes are on their way through the log, the most is ${bytesMax} (MAX_BUFFERED_BYTES): try again later`,
+    )
+  }
+
+  #deadline(): AbortSignal {
+    return AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)])
+  }
+
+  async #appended(
+    payload: Uint8Array,
+    request: number,
+    options: PublishOptions,
+    outcome: Promise<Outcome>,
+  ): Promise<Outcome> {
+    const deadline = this.#deadline()
+    await this.#append(payload, request, options, deadline)
+    const signals = [deadline, ...(options.signal === undefined ? [] : [options.signal])]
+    return await Promise.race([outcome, uncertainAfter(AbortSignal.any(signals), options.signal)])
+  }
+
+  async #append(
+    payload: Uint8Array,
+    request: number,
+    { collection, partition, intoReserve, signal }: PublishOptions,
+    deadline: AbortSignal,
+  ): Promise<number> {
+    const { log, origin, retryMs } = this.#options
+    const either = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
+    let isUncertain = false
+    for (;;) {
+      try {
+        return await appendBatch(log, {
+          ...{ collection, origin, request, payload, partition, signal: either },
+          intoReserve: intoReserve ?? false,
+        })
+      } catch (error) {
+        if (error instanceof UncertainAppend) isUncertain = true
+        // Once an attempt is uncertain, a later refusal says nothing about that one.
+        else if (!isUncertain) throw error
+        if (signal?.aborted) throw cancellation(signal)
+        if (deadline.aborted) throw uncertain(error)
+        await delay(retryMs)
+      }
+    }
+  }
+}
+
+/** Rejects when the signal aborts. */
+function uncertainAfter(either: AbortSignal, caller: AbortSignal | undefined): Promise<never> {
+  return new Promise((_, reject) => {
+    const end = (): void => reject(caller?.aborted ? cancellation(caller) : uncertain(either.reason))
+    if (either.aborted) end()
+    else either.addEventListener('abort', end, { once: true })
+  })
+}
+
+/** Nobody knows yet whether the write will be applied. */
+export function uncertain(cause: unknown): DatabaseError {
+  return new DatabaseError(
+    'not_ready',
+    'the write may have been stored: repeat it with the same idempotency key',
+    { cause },
+  )
+}
+
+function isLogged(request: ClusterRequest): request is LoggedRequest {
+  return !['barrier', 'audit', 'create', 'drop', 'aliases'].includes(request.kind)
+}
+
+function tooManyChanges(request: LoggedRequest): DatabaseError {
+  return new DatabaseError(
+    'request_too_large',
+    `the request changes ${changesOf(request)} points, a cluster takes at most ${changesPerRecord} at a time`,
+  )
+}

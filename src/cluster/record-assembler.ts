@@ -1,0 +1,123 @@
+import { crc32 } from 'node:zlib'
+import type { CommitLog, LogEntry } from './commit-log.ts'
+import {
+  type CommitPayload,
+  DamagedRecord,
+  decodeCommit,
+  decodeRecord,
+  type Frame,
+  isVoid,
+} from './record-frame.ts'
+
+/** What all replicas apply together, at one position. */
+export interface Batch {
+  readonly position: number
+  readonly appendedMs: number
+  readonly collection: string
+  readonly origin: string
+  readonly request: number
+  readonly payload: Uint8Array
+}
+
+/**
+ * Makes batches of the records of a log. The chunks of batches whose commit has not been read yet are kept up to a bound;
+ * those over it, and those from before a start, are fetched again when their commit comes. So a batch depends on the log
+ * alone, whatever a replica has kept.
+ */
+export class RecordAssembler {
+  readonly #log: Pick<CommitLog, 'get'>
+  readonly #cacheBytesMax: number
+  readonly #batchBytesMax: number
+  readonly #cache = new Map<number, Uint8Array>()
+  #cacheBytes = 0
+
+  constructor(
+    log: Pick<CommitLog, 'get'>,
+    options: { readonly cacheBytesMax: number; readonly batchBytesMax: number },
+  ) {
+    this.#log = log
+    this.#cacheBytesMax = options.cacheBytesMax
+    this.#batchBytesMax = options.batchBytesMax
+  }
+
+  /** Bytes of chunks that wait for their commit. */
+  get waitingBytes(): number {
+    return this.#cacheBytes
+  }
+
+  /**
+   * Takes the next record of the log.
+   *
+   * @returns undefined for a part of a batch that is not complete, and for one that will never be
+   * @throws DamagedRecord when the record or a chunk is not what was written; the log may have it right elsewhere
+   */
+  async accept(entry: LogEntry): Promise<Batch | undefined> {
+    const frame = decodeRecord(entry.record)
+    if (frame.kind === 'whole') return batchOf(entry, frame, frame.payload)
+    if (frame.kind === 'chunk') {
+      this.#keep(entry.position, frame.payload)
+      return undefined
+    }
+    const commit = decodeCommit(frame.payload)
+    if (isVoid(entry.position, commit.chunks)) return undefined
+    return batchOf(entry, frame, await this.#assemble(frame, commit))
+  }
+
+  async #assemble(frame: Frame, { batchBytes, batchCrc, chunks }: CommitPayload): Promise<Uint8Array> {
+    if (batchBytes > this.#batchBytesMax) {
+      throw new DamagedRecord(`a batch of ${batchBytes} bytes: at most ${this.#batchBytesMax}`)
+    }
+    const payload = Buffer.allocUnsafe(batchBytes)
+    let filled = 0
+    for (const { position, crc } of chunks) {
+      const chunk = this.#take(position) ?? (await this.#fetch(position, frame))
+      if (crc32(chunk) !== crc || filled + chunk.length > batchBytes) {
+        throw new DamagedRecord(`the chunk at position ${position} is not the one of its commit`)
+      }
+      payload.set(chunk, filled)
+      filled += chunk.length
+    }
+    if (filled !== batchBytes || crc32(payload) !== batchCrc) {
+      throw new DamagedRecord('the chunks of a batch do not make what was written')
+    }
+    return payload
+  }
+
+  /** A chunk that was not kept. */
+  async #fetch(position: number, { origin, request }: Frame): Promise<Uint8Array> {
+    const entry = await this.#log.get(position)
+    if (entry === undefined) throw new DamagedRecord(`the log has no chunk at position ${position}`)
+    const frame = decodeRecord(entry.record)
+    if (frame.kind !== 'chunk' || frame.origin !== origin || frame.request !== request) {
+      throw new DamagedRecord(`the record at position ${position} is no chunk of its commit`)
+    }
+    return frame.payload
+  }
+
+  #keep(position: number, chunk: Uint8Array): void {
+    this.#drop(position)
+    this.#cache.set(position, chunk)
+    this.#cacheBytes += chunk.length
+    // A map iterates in the order of insertion: the first is the oldest.
+    for (const oldest of this.#cache.keys()) {
+      if (this.#cacheBytes <= this.#cacheBytesMax) break
+      this.#drop(oldest)
+    }
+  }
+
+  #take(position: number): Uint8Array | undefined {
+    const chunk = this.#cache.get(position)
+    this.#drop(position)
+    return chunk
+  }
+
+  #drop(position: number): void {
+    this.#cacheBytes -= this.#cache.get(position)?.length ?? 0
+    this.#cache.delete(position)
+  }
+}
+
+function batchOf({ position, appendedMs }: LogEntry, frame: Frame, payload: Uint8Array): Batch {
+  const { collection, origin, request } = frame
+  return { position, appendedMs, collection, origin, request, payload }
+}

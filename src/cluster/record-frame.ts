@@ -1,0 +1,149 @@
+import { crc32 } from 'node:zlib'
+
+/**
+ * Every byte of a record of the cluster's log. Numbers are little-endian.
+ *
+ *   ├ VCLR 4 │ version u8 │ kind u8 │ origin bytes u16 │ collection bytes u16 │ zero u16 │ request f64 │
+ *   │ payload bytes u32 │ origin, UTF-8 │ collection, UTF-8 │ payload │ crc u32 ┤
+ *
+ * The crc is the CRC-32 (zlib's, as everywhere in our formats) of everything before it: a log server that returns other
+ * bytes than it was given is noticed. `origin` and `request` name what was asked for: a repetition has the same ones.
+ *
+ * A batch that fits is one record of kind `whole`. A larger one is records of kind `chunk` and then one of kind `commit`,
+ * whose payload names them, in their order:
+ *
+ *   ├ batch bytes f64 │ crc of the batch u32 │ chunks u32 │ for each: position f64 │ crc of its payload u32 ┤
+ *
+ * A node applies the batch when it reads the commit, so the batch's place in the order is that of its commit.
+ */
+
+/** With what NATS adds, a record stays below 1 MiB: the largest message of its servers by default, and a larger one delays
+ * what they tell each other. */
+export const recordBytesMax: number = 1024 * 1024 - 4096
+
+/** A commit that is more than this many positions behind its first chunk is void: chunks may have been trimmed. */
+export const chunkSpanMax = 16_384
+
+export type RecordKind = 'whole' | 'chunk' | 'commit'
+
+export interface Frame {
+  readonly kind: RecordKind
+  /** Empty for what concerns no one collection. */
+  readonly collection: string
+  /** The node that wrote the record, with something unique to its run. */
+  readonly origin: string
+  /** Counts the requests of an origin. */
+  readonly request: number
+  readonly payload: Uint8Array
+}
+
+/** What a commit says of its batch. */
+export interface CommitPayload {
+  readonly batchBytes: number
+  readonly batchCrc: number
+  readonly chunks: readonly { readonly position: number; readonly crc: number }[]
+}
+
+/** The bytes are not those of a record that this version can read. */
+export class DamagedRecord extends Error {
+  override readonly name = 'DamagedRecord'
+}
+
+/** @throws RangeError when the record would be too large */
+export function encodeRecord({ kind, collection, origin, request, payload }: Frame): Buffer {
+  const originBytes = Buffer.from(origin)
+  const collectionBytes = Buffer.from(collection)
+  const bytes = headBytes + originBytes.length + collectionBytes.length + payload.length + crcBytes
+  if (bytes > recordBytesMax) throw new RangeError(`a record of ${bytes} bytes: at most ${recordBytesMax}`)
+  const record = Buffer.allocUnsafe(bytes)
+  record.set(magic)
+  record.writeUInt8(version, 4)
+  record.writeUInt8(kinds.indexOf(kind), 5)
+  record.writeUInt16LE(originBytes.length, 6)
+  record.writeUInt16LE(collectionBytes.length, 8)
+  record.writeUInt16LE(0, 10)
+  record.writeDoubleLE(request, 12)
+  record.writeUInt32LE(payload.length, 20)
+  record.set(originBytes, headBytes)
+  record.set(collectionBytes, headBytes + originBytes.length)
+  record.set(payload, headBytes + originBytes.length + collectionBytes.length)
+  record.writeUInt32LE(crc32(record.subarray(0, bytes - crcBytes)), bytes - crcBytes)
+  return record
+}
+
+/**
+ * The payload is a view of the record.
+ *
+ * @throws DamagedRecord
+ */
+export function decodeRecord(bytes: Uint8Array): Frame {
+  const record = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length)
+  if (record.length < headBytes + crcBytes || !record.subarray(0, magic.length).equals(magic)) {
+    throw new DamagedRecord('not a record of a Vicinal cluster')
+  }
+  const end = record.length - crcBytes
+  if (record.readUInt32LE(end) !== crc32(record.subarray(0, end))) {
+    throw new DamagedRecord('the checksum of the record differs')
+  }
+  // After the checksum: what is wrong from here on was written so, by another version.
+  if (record[4] !== version) {
+    throw new DamagedRecord(`the record has version ${record[4]}: this program reads ${version}`)
+  }
+  const kind = kinds[record[5]!]
+  const collectionAt = headBytes + record.readUInt16LE(6)
+  const payloadAt = collectionAt + record.readUInt16LE(8)
+  if (kind === undefined || payloadAt + record.readUInt32LE(20) !== end) {
+    throw new DamagedRecord('the head of the record contradicts itself')
+  }
+  return {
+    kind,
+    origin: record.toString('utf8', headBytes, collectionAt),
+    collection: record.toString('utf8', collectionAt, payloadAt),
+    request: record.readDoubleLE(12),
+    payload: record.subarray(payloadAt, end),
+  }
+}
+
+/** The largest payload that fits into one record. */
+export function payloadBytesMax(origin: string, collection: string): number {
+  return recordBytesMax - headBytes - Buffer.byteLength(origin) - Buffer.byteLength(collection) - crcBytes
+}
+
+export function encodeCommit({ batchBytes, batchCrc, chunks }: CommitPayload): Buffer {
+  const payload = Buffer.allocUnsafe(commitHeadBytes + chunks.length * commitChunkBytes)
+  payload.writeDoubleLE(batchBytes, 0)
+  payload.writeUInt32LE(batchCrc, 8)
+  payload.writeUInt32LE(chunks.length, 12)
+  chunks.forEach(({ position, crc }, index) => {
+    payload.writeDoubleLE(position, commitHeadBytes + index * commitChunkBytes)
+    payload.writeUInt32LE(crc, commitHeadBytes + index * commitChunkBytes + 8)
+  })
+  return payload
+}
+
+/** @throws DamagedRecord */
+export function decodeCommit(payload: Uint8Array): CommitPayload {
+  const bytes = Buffer.from(payload.buffer, payload.byteOffset, payload.length)
+  const count = bytes.length < commitHeadBytes ? -1 : bytes.readUInt32LE(12)
+  if (bytes.length !== commitHeadBytes + count * commitChunkBytes) {
+    throw new DamagedRecord('the payload of a commit has the wrong length')
+  }
+  const chunks = Array.from({ length: count }, (_, index) => ({
+    position: bytes.readDoubleLE(commitHeadBytes + index * commitChunkBytes),
+    crc: bytes.readUInt32LE(commitHeadBytes + index * commitChunkBytes + 8),
+  }))
+  return { batchBytes: bytes.readDoubleLE(0), batchCrc: bytes.readUInt32LE(8), chunks }
+}
+
+/** Whether a commit comes so late that its chunks may be gone; all replicas decide alike. */
+export function isVoid(commit: number, chunks: readonly { readonly position: number }[]): boolean {
+  return chunks.some(({ position }) => position >= commit || commit - position > chunkSpanMax)
+}
+
+const magic = Buffer.from('VCLR')
+const version = 1
+const kinds = ['whole', 'chunk', 'commit'] as const
+const headBytes = 24
+const crcBytes = 4
+const commitHeadBytes = 16
+const commitChunkBytes = 12

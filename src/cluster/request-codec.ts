@@ -1,0 +1,303 @@
+import { attributesFromJson, attributesToJson, attributeToJson } from '../base/attribute-json.ts'
+import type { AttributeValue } from '../base/attributes.ts'
+import type { CollectionSettings } from '../base/collection.ts'
+import {
+  conflictRules,
+  contentTypes,
+  type NewPoint,
+  type Patch,
+  type Payload,
+  type Precondition,
+} from '../base/point.ts'
+import type { RequestIdentity } from '../engine/database.ts'
+import type { LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
+import { readFilter, writeFilter } from './filter-bytes.ts'
+import { PackedReader, PackedWriter } from './packed-bytes.ts'
+
+/** What one record of a cluster's log asks of every replica. */
+export type ClusterRequest =
+  | LoggedRequest
+  /** Changes nothing: moves the clock on, and tells its sender that everything before it is applied. */
+  | { readonly kind: 'barrier' }
+  /** All replicas compare what they have of a collection when the log is at this record. */
+  | { readonly kind: 'audit' }
+  | { readonly kind: 'create'; readonly name: string; readonly settings: CollectionSettings }
+  | { readonly kind: 'drop'; readonly name: string }
+  | {
+      readonly kind: 'aliases'
+      readonly set: ReadonlyMap<string, string>
+      readonly remove: readonly string[]
+    }
+
+/** A request with the clock of the node that took it, in microseconds since 1970. */
+export interface TimedRequest {
+  readonly request: ClusterRequest
+  readonly timeUs: number
+}
+
+/** The record is of a later program than this one: it must not be passed over, and the node has to be upgraded. */
+export class UnknownRequest extends Error {}
+
+/**
+ * The payload of a record:
+ *
+ *   ├ version u8 │ kind u8 │ the sender's clock, µs since 1970, f64 │ fields of the kind ┤
+ *
+ * Fields follow each other without names; `PackedWriter` has their forms. Attributes are canonical JSON, as on disk; vectors
+ * are float32. Numbers of versions and kinds never change.
+ */
+export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
+  const to = new PackedWriter(expectedBytes(request))
+  to.byte(version)
+  to.byte(kinds[request.kind])
+  to.float64(timeUs)
+  writers[request.kind](to, request as never)
+  return to.written
+}
+
+/**
+ * @throws UnknownRequest for what a later program wrote
+ * @throws RangeError for what no program wrote
+ */
+export function decodeRequest(bytes: Uint8Array): TimedRequest {
+  const from = new PackedReader(bytes)
+  const found = from.byte()
+  if (found !== version) {
+    throw new UnknownRequest(`a record of the log has version ${found}, this program reads ${version}`)
+  }
+  const number = from.byte()
+  const kind = kindsByNumber.get(number)
+  if (kind === undefined) throw new UnknownRequest(`a record of the log is of the unknown kind ${number}`)
+  const timeUs = from.float64()
+  const request = readers[kind](from)
+  if (!from.isAtEnd) throw new RangeError('a record of the log has bytes behind its end')
+  return { request, timeUs }
+}
+
+const version = 1
+
+type Kind = ClusterRequest['kind']
+type OfKind<Name extends Kind> = Extract<ClusterRequest, { readonly kind: Name }>
+
+const kinds: Readonly<Record<Kind, number>> = {
+  ...{ barrier: 1, insert: 2, put: 3, patch: 4, remove: 5, each: 6, expire: 7 },
+  ...{ create: 8, drop: 9, aliases: 10, audit: 11 },
+}
+
+const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
+  (Object.keys(kinds) as Kind[]).map((kind) => [kinds[kind], kind]),
+)
+
+const writers: { readonly [Name in Kind]: (to: PackedWriter, request: OfKind<Name>) => void } = {
+  barrier: () => {},
+  audit: () => {},
+  insert: writeInsert,
+  put: (to, { id, point, when }) => {
+    to.id(id)
+    writePoint(to, point)
+    writeCondition(to, when)
+  },
+  patch: (to, { id, patch, when }) => {
+    to.id(id)
+    writePatch(to, patch)
+    writeCondition(to, when)
+  },
+  remove: (to, { id }) => to.id(id),
+  each: (to, { ids, filter, change }) => {
+    writeIds(to, ids)
+    writeFilter(to, filter)
+    writeOptional(to, change === 'delete' ? undefined : change, (patch) => writePatch(to, patch))
+  },
+  expire: (to, { ids }) => writeIds(to, ids),
+  create: (to, { name, settings: { dimension, hnsw } }) => {
+    to.text(name)
+    for (const each of [dimension, hnsw.m, hnsw.efConstruction]) writeOptional(to, each, (n) => to.count(n))
+  },
+  drop: (to, { name }) => to.text(name),
+  aliases: (to, { set, remove }) => {
+    to.count(set.size)
+    for (const [alias, target] of set) {
+      to.text(alias)
+      to.text(target)
+    }
+    to.count(remove.length)
+    for (const each of remove) to.text(each)
+  },
+}
+
+const readers: { readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> } = {
+  barrier: () => ({ kind: 'barrier' }),
+  audit: () => ({ kind: 'audit' }),
+  insert: readInsert,
+  put: (from) => ({ kind: 'put', id: from.id(), point: readPoint(from), when: readCondition(from) }),
+  patch: (from) => ({ kind: 'patch', id: from.id(), patch: readPatch(from), when: readCondition(from) }),
+  remove: (from) => ({ kind: 'remove', id: from.id() }),
+  each: (from) => ({
+    ...{ kind: 'each', ids: readIds(from), filter: readFilter(from) },
+    change: readOptional(from, () => readPatch(from)) ?? 'delete',
+  }),
+  expire: (from) => ({ kind: 'expire', ids: readIds(from) }),
+  create: (from) => {
+    const name = from.text()
+    const [dimension, m, efConstruction] = [1, 2, 3].map(() => readOptional(from, () => from.count()))
+    return { kind: 'create', name, settings: { dimension, hnsw: { m, efConstruction } } }
+  },
+  drop: (from) => ({ kind: 'drop', name: from.text() }),
+  aliases: (from) => {
+    const set = new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.text()]))
+    return { kind: 'aliases', set, remove: Array.from({ length: from.length(1) }, () => from.text()) }
+  },
+}
+
+function writeInsert(to: PackedWriter, { points, onError, identity, idSeed }: LoggedInsert): void {
+  to.byte(onError === 'continue' ? 1 : 0)
+  to.bytes(idSeed)
+  writeOptional(to, identity, ({ keyHash, bodyHash }) => {
+    to.bytes(keyHash)
+    to.bytes(bodyHash)
+  })
+  to.count(points.length)
+  for (const point of points) {
+    writePoint(to, point)
+    writeOptional(to, point.id, (id) => to.id(id))
+    writeOptional(to, point.onConflict, (rule) => to.byte(conflictRules.indexOf(rule)))
+  }
+}
+
+function readInsert(from: PackedReader): LoggedInsert {
+  const onError = from.byte() === 1 ? 'continue' : 'abort'
+  const idSeed = from.bytes()
+  const identity = readOptional(
+    from,
+    (): RequestIdentity => ({ keyHash: from.bytes(), bodyHash: from.bytes() }),
+  )
+  const points = Array.from({ length: from.length(6) }, (): NewPoint => {
+    const point = readPoint(from)
+    const id = readOptional(from, () => from.id())
+    const onConflict = readOptional(from, () => nameOf(conflictRules, from.byte()))
+    return { ...point, ...(id === undefined ? {} : { id }), ...(onConflict && { onConflict }) }
+  })
+  return { kind: 'insert', points, onError, idSeed, ...(identity && { identity }) }
+}
+
+function writePoint(to: PackedWriter, { vector, payload }: Pick<NewPoint, 'vector' | 'payload'>): void {
+  to.vector(vector)
+  to.byte(contentTypes.indexOf(payload.contentType))
+  to.text(payload.content)
+  writeOptional(to, payload.attributes, (attributes) => to.text(attributesToJson(attributes)))
+  writeOptional(to, payload.expiresAtUs, (us) => to.float64(us))
+}
+
+function readPoint(from: PackedReader): Pick<NewPoint, 'vector' | 'payload'> {
+  const vector = from.vector()
+  const contentType = nameOf(contentTypes, from.byte())
+  const content = from.text()
+  const attributes = readOptional(from, () => attributesFromJson(from.text()))
+  const expiresAtUs = readOptional(from, () => from.float64())
+  const payload: Payload = {
+    ...{ contentType, content },
+    ...(attributes && { attributes }),
+    ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+  }
+  return { vector, payload }
+}
+
+function writePatch(
+  to: PackedWriter,
+  { set, unset, content, contentType, expiresAtUs, vector }: Patch,
+): void {
+  writeOptional(to, set, (paths) => {
+    to.count(paths.size)
+    // In their order: a path can lead into the value of one before it.
+    for (const [path, value] of paths) {
+      to.text(path)
+      to.text(`{"v":${attributeToJson(value)}}`)
+    }
+  })
+  writeOptional(to, unset, (paths) => {
+    to.count(paths.length)
+    for (const path of paths) to.text(path)
+  })
+  writeOptional(to, content, (text) => to.text(text))
+  writeOptional(to, contentType, (type) => to.byte(contentTypes.indexOf(type)))
+  writeOptional(to, expiresAtUs, (us) => to.float64(us ?? Number.NaN))
+  writeOptional(to, vector, (numbers) => to.vector(numbers))
+}
+
+function readPatch(from: PackedReader): Patch {
+  const set = readOptional(from, () => new Map(Array.from({ length: from.length(2) }, () => readPath(from))))
+  const unset = readOptional(from, () => Array.from({ length: from.length(1) }, () => from.text()))
+  const content = readOptional(from, () => from.text())
+  const contentType = readOptional(from, () => nameOf(contentTypes, from.byte()))
+  const expiresAtUs = readOptional(from, () => from.float64())
+  const vector = readOptional(from, () => from.vector())
+  return {
+    ...(set && { set }),
+    ...(unset && { unset }),
+    ...(content === undefined ? {} : { content }),
+    ...(contentType && { contentType }),
+    ...(expiresAtUs === undefined ? {} : { expiresAtUs: Number.isNaN(expiresAtUs) ? null : expiresAtUs }),
+    ...(vector && { vector }),
+  }
+}
+
+function readPath(from: PackedReader): [string, AttributeValue] {
+  const path = from.text()
+  const value = attributesFromJson(from.text()).get('v')
+  if (value === undefined) throw new RangeError('a patch sets a path to nothing')
+  return [path, value]
+}
+
+const conditionKinds = { none: 0, absent: 1, version: 2, filter: 3 } as const
+
+function writeCondition(to: PackedWriter, when: Precondition | undefined): void {
+  to.byte(conditionKinds[when?.kind ?? 'none'])
+  if (when?.kind === 'version') to.float64(when.version)
+  else if (when?.kind === 'filter') writeFilter(to, when.filter)
+}
+
+function readCondition(from: PackedReader): Precondition | undefined {
+  const kind = from.byte()
+  if (kind === conditionKinds.absent) return { kind: 'absent' }
+  if (kind === conditionKinds.version) return { kind: 'version', version: from.float64() }
+  if (kind === conditionKinds.filter) return { kind: 'filter', filter: readFilter(from) }
+  if (kind !== conditionKinds.none) throw new RangeError(`no condition has the number ${kind}`)
+  return undefined
+}
+
+function writeIds(to: PackedWriter, ids: readonly string[]): void {
+  to.count(ids.length)
+  for (const id of ids) to.id(id)
+}
+
+function readIds(from: PackedReader): string[] {
+  return Array.from({ length: from.length(16) }, () => from.id())
+}
+
+function writeOptional<Value>(
+  to: PackedWriter,
+  value: Value | undefined,
+  write: (value: Value) => void,
+): void {
+  to.byte(value === undefined ? 0 : 1)
+  if (value !== undefined) write(value)
+}
+
+function readOptional<Value>(from: PackedReader, read: () => Value): Value | undefined {
+  return from.byte() === 0 ? undefined : read()
+}
+
+function nameOf<Name>(names: readonly Name[], number: number): Name {
+  const name = names[number]
+  if (name === undefined) throw new RangeError(`there is no ${number} of ${names.join(', ')}`)
+  return name
+}
+
+/** So that a large insert is not copied while it grows. */
+function expectedBytes(request: ClusterRequest): number {
+  if (request.kind !== 'insert') return 256
+  return request.points.reduce(
+    (sum, { vector, payload }) => sum + vector.byteLength + payload.content.length + 64,
+    64,
+  )
+}

@@ -1,0 +1,138 @@
+import { assert } from '../base/assert.ts'
+import { Turn } from '../base/turns.ts'
+import type { Applied } from '../storage/applied.ts'
+import type { Change, Store } from '../storage/store.ts'
+import type { ChangeTarget } from './change-target.ts'
+import type { Decision } from './decision.ts'
+import { groupOf, type Place, type Placed, placesOf, vectorOf } from './placed-changes.ts'
+import type { SlotAllocator } from './slot-allocator.ts'
+
+/**
+ * The way of a group from decided changes to changes that are stored and visible:
+ *
+ *   place, each decision ──> store ──> apply: each is acknowledged
+ *                              └ fails: the slots are free again, and nothing of the group is stored
+ *
+ * One group at a time. Main thread only; the only caller of `store.commit` and of `target.apply`.
+ */
+export class GroupSteps {
+  readonly #store: Store
+  readonly #slots: SlotAllocator
+  readonly #target: ChangeTarget
+  /** What is being committed, or taking effect. */
+  #group: readonly Placed[] = []
+  /** Its changes by id, once somebody asks for one. */
+  #places: ReadonlyMap<string, Place> | undefined
+
+  constructor(store: Store, slots: SlotAllocator, target: ChangeTarget) {
+    this.#store = store
+    this.#slots = slots
+    this.#target = target
+  }
+
+  /**
+   * Lets the change of a point take effect at once, if it is committed: the store is ahead of memory from the commit of a
+   * group until the last of its changes has had its turn.
+   */
+  settle(id: string): void {
+    this.#places ??= placesOf(this.#group)
+    const place = this.#places.get(id)
+    if (place === undefined) return
+    const { placed, at } = place
+    if (placed.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(placed, at)
+  }
+
+  /**
+   * Chooses the slots of a decision's changes.
+   *
+   * @throws DatabaseError `memory_full`
+   */
+  async place(decision: Decision, turn: Turn): Promise<Placed> {
+    const { changes } = decision
+    const placement = await this.#placement(changes, turn)
+    return { ...decision, ...placement, isApplied: new Uint8Array(changes.length) }
+  }
+
+  async #placement(changes: readonly Change[], turn: Turn): Promise<Pick<Placed, 'slots' | 'leaving'>> {
+    const room = this.#target.roomCheck()
+    const vectors = changes.map(vectorOf).filter((vector) => vector !== undefined)
+    if (vectors.length > 0) {
+      this.#target.reserve(this.#slots.slotCountAfter(vectors.length), vectors[0]!.length)
+    }
+    const slots: number[] = []
+    const leaving: (number | undefined)[] = []
+    for (const change of changes) {
+      if (change.kind === 'insert') room.add(change.point.payload)
+      else if (change.kind === 'update') room.add(change.payload)
+      if (turn.isOver) await turn.next()
+    }
+    for (const change of changes) {
+      slots.push(vectorOf(change) === undefined ? this.#slotOf(change.id) : this.#slots.take())
+      const isMoved = change.kind === 'update' && change.vector !== undefined
+      leaving.push(isMoved ? this.#slotOf(change.id) : undefined)
+      if (slots.length % slotsPerLook === 0 && turn.isOver) await turn.next()
+    }
+    return { slots, leaving }
+  }
+
+  #slotOf(id: string): number {
+    const slot = this.#target.slotOf(id)
+    assert(slot !== -1, 'a point that is to be changed is there')
+    return slot
+  }
+
+  /** Frees the slots of changes that will not be stored at these places. */
+  abandon(placed: readonly Placed[]): void {
+    for (const { changes, slots } of placed) {
+      for (const [at, change] of changes.entries()) {
+        if (vectorOf(change) !== undefined) this.#slots.release(slots[at]!)
+      }
+    }
+  }
+
+  /**
+   * Makes a group durable; if that fails, it is abandoned.
+   *
+   * @param applied on a node of a cluster: what is applied of the log after it
+   * @throws what `Store.commit` does
+   */
+  async store(placed: readonly Placed[], applied?: Applied): Promise<void> {
+    this.#setGroup(placed)
+    try {
+      await this.#store.commit(groupOf(placed, applied))
+    } catch (error) {
+      this.#setGroup([])
+      this.abandon(placed)
+      this.#target.commitFailed()
+      throw error
+    }
+  }
+
+  /** Lets the stored group take effect, and answers its requests. */
+  async apply(placed: readonly Placed[]): Promise<void> {
+    const turn = new Turn()
+    for (const each of placed) {
+      for (let at = 0; at < each.changes.length; at += 1) {
+        this.#applyOne(each, at)
+        if (turn.isOver) await turn.next()
+      }
+      each.acknowledge()
+    }
+    this.#setGroup([])
+  }
+
+  #setGroup(placed: readonly Placed[]): void {
+    this.#group = placed
+    this.#places = undefined
+  }
+
+  /** Carries out a change unless that is done. */
+  #applyOne(placed: Placed, at: number): void {
+    if (placed.isApplied[at] === 1) return
+    placed.isApplied[at] = 1
+    this.#target.apply(placed.changes[at]!, placed.slots[at]!)
+  }
+}
+
+/** Taking so many takes well under a millisecond. */
+const slotsPerLook = 256

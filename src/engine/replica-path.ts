@@ -1,0 +1,286 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { DatabaseError } from '../base/errors.ts'
+import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
+import { Turn } from '../base/turns.ts'
+import type { Applied } from '../storage/applied.ts'
+import { PartitionDigest } from '../storage/partition-digest.ts'
+import type { Store } from '../storage/store.ts'
+import { ChangeDecider } from './change-decider.ts'
+import type { ChangeTarget } from './change-target.ts'
+import type { Decision } from './decision.ts'
+import { GroupSteps } from './group-steps.ts'
+import type { LoggedInsert, LoggedRequest, LoggedResult, Stamp } from './logged-request.ts'
+import type { Placed } from './placed-changes.ts'
+import type { ReplicaHooks } from './replica-hooks.ts'
+import type { BudgetShare } from './shared-budget.ts'
+import type { SlotAllocator } from './slot-allocator.ts'
+import { type QueueAnswer, WriteQueue } from './write-queue.ts'
+import { keyedOf, loggedBytes, type WriteRequest } from './write-request.ts'
+
+/**
+ * The way of every change on a node of a cluster, where `WritePath` is that of a node by itself:
+ *
+ *   log ──> queue ──> group ──> decide ──> place ──> store, with the position ──> apply ──> answer
+ *                       │          │         ^ │              │
+ *                       │          │         │ └ memory_full  └ disk_full
+ *                       │          │         └─ wait, once more ─┘
+ *                       │          └ refused: an answer like any other, the same on every replica
+ *                       └ in the order of the log, nothing is passed over and nothing is cancelled
+ *
+ * Every replica decides the same: from the points after the records before, the record, and its stamp. So a decision is made
+ * once, and only its placement is repeated when memory or the disk is full. What another replica can do and this one cannot
+ * is waited for, never skipped.
+ *
+ * Main thread only.
+ */
+export class ReplicaPath {
+  readonly #store: Store
+  readonly #target: ChangeTarget
+  readonly #queue: WriteQueue
+  readonly #decider: ChangeDecider
+  readonly #steps: GroupSteps
+  readonly #hooks: ReplicaHooks
+  readonly #base: number
+  readonly #stop = new AbortController()
+  #digest: PartitionDigest
+  /** What is stored, but for the digest. */
+  #position: number
+  #clockUs: number
+  #running: Promise<void> | undefined
+  #refusal: DatabaseError | undefined
+
+  constructor(options: {
+    readonly store: Store
+    readonly slots: SlotAllocator
+    readonly target: ChangeTarget
+    readonly queuedBytes: BudgetShare
+    readonly hooks: ReplicaHooks
+  }) {
+    const { store, slots, target, queuedBytes, hooks } = options
+    this.#store = store
+    this.#target = target
+    this.#hooks = hooks
+    this.#queue = new WriteQueue(queuedBytes)
+    this.#decider = new ChangeDecider(store, target)
+    this.#steps = new GroupSteps(store, slots, target)
+    const { applied } = store
+    this.#base = applied?.base ?? store.sequence
+    this.#position = applied?.position ?? 0
+    this.#clockUs = applied?.clockUs ?? 0
+    this.#digest = new PartitionDigest(applied?.digest)
+  }
+
+  /** The last record that was decided here: those up to it are not applied again. */
+  get position(): number {
+    return this.#position
+  }
+
+  /** What is stored of the log's progress; undefined for a collection that has not applied any of it. */
+  get applied(): Applied | undefined {
+    return this.#store.applied
+  }
+
+  /** Counts a point that was stored before the collection became a replica. */
+  addToDigest(id: Uint8Array, version: number): void {
+    this.#digest.add(id, version)
+  }
+
+  /** Of the points that are stored. */
+  get digest(): Uint8Array {
+    return this.#digest.bytes
+  }
+
+  /**
+   * Carries out a request. Calls have to be in the order of the log, each position once.
+   *
+   * @throws DatabaseError when the request is refused, on every replica; any other error when this one cannot go on
+   */
+  apply(request: LoggedRequest, stamp: Stamp): Promise<LoggedResult> {
+    if (request.kind === 'insert') {
+      const keyed = request.identity && keyedOf(request.identity)
+      return this.#submit(loggedBytes(request), (answer) => ({
+        ...{ ...request, keyed, stamp, drawnIds: drawnIdsOf(request) },
+        ...answer,
+      }))
+    }
+    if (request.kind === 'each') {
+      return this.#submit(loggedBytes(request), (answer) => ({ kind: 'each', request, stamp, ...answer }))
+    }
+    if (request.kind === 'put' || request.kind === 'patch') {
+      const { when } = request
+      return this.#submit(loggedBytes(request), (answer) => ({ ...request, when, stamp, ...answer }))
+    }
+    return this.#submit(loggedBytes(request), (answer) => ({ ...request, stamp, ...answer }))
+  }
+
+  /** Stores how far all collections have applied the log. */
+  async mark(): Promise<void> {
+    await this.#submit<void>(0, (answer) => ({ kind: 'mark', ...answer }))
+  }
+
+  /** Lets the change of a point take effect at once, if it is committed. */
+  settle(id: string): void {
+    this.#steps.settle(id)
+  }
+
+  /** Ends with the group that is being stored; what waits is refused, and read from the log again later. */
+  async close(): Promise<void> {
+    await this.discard(new DatabaseError('shutting_down', 'the server is shutting down'))
+  }
+
+  async discard(error: DatabaseError): Promise<void> {
+    this.#refusal ??= error
+    this.#stop.abort(error)
+    this.#queue.refuseAll(error)
+    await this.#running
+  }
+
+  #submit<Result>(
+    bytes: number,
+    requestOf: (answer: QueueAnswer<Result> & { readonly signal: undefined }) => WriteRequest,
+  ): Promise<Result> {
+    if (this.#refusal !== undefined) return Promise.reject(this.#refusal)
+    const answer = this.#queue.add<Result>(bytes, (each) => requestOf({ ...each, signal: undefined }))
+    this.#running ??= this.#run()
+    return answer
+  }
+
+  async #run(): Promise<void> {
+    // What is asked for in the same breath joins the first group.
+    await Promise.resolve()
+    while (!this.#queue.isEmpty) {
+      await this.#hasRoom()
+      const { dimension, comingBytesMax } = this.#target
+      const keysMax = Math.max(1, this.#store.keyedRequestsMax - this.#store.keyedRequestCount)
+      const requests = this.#queue.takeGroup(dimension, comingBytesMax, keysMax)
+      try {
+        await this.#carryOut(requests)
+      } catch (error) {
+        this.#end(requests, error)
+      }
+    }
+    this.#running = undefined
+  }
+
+  /** Waits as long as the index cannot take more points. */
+  async #hasRoom(): Promise<void> {
+    for (;;) {
+      const room = this.#target.room()
+      if (room === undefined || this.#stop.signal.aborted || (await room)) return
+    }
+  }
+
+  /** A replica that cannot apply a record applies none after it. */
+  #end(requests: readonly WriteRequest[], cause: unknown): void {
+    const what = 'the log is not applied any more until the server is restarted'
+    this.#refusal ??= new DatabaseError('internal', what, { cause })
+    const error = this.#refusal
+    for (const request of requests) request.reject(error)
+    this.#queue.refuseAll(error)
+    if (!this.#stop.signal.aborted) this.#hooks.onStall(error)
+  }
+
+  async #carryOut(requests: readonly WriteRequest[]): Promise<void> {
+    const decisions = await this.#decide(requests)
+    const last = requests.findLast(({ stamp }) => stamp !== undefined)?.stamp
+    const position = last?.position ?? this.#position
+    const clockUs = Math.max(this.#clockUs, last?.nowUs ?? 0)
+    // A restart decides again what was refused, with the same result: that needs no commit.
+    if (decisions.length > 0) await this.#commit(decisions, { position, clockUs })
+    this.#position = position
+    this.#clockUs = clockUs
+  }
+
+  async #decide(requests: readonly WriteRequest[]): Promise<Decision[]> {
+    const decisions: Decision[] = []
+    const turn = new Turn()
+    for (const request of requests) {
+      try {
+        const decision = await this.#decider.decide(request, turn)
+        if (decision !== undefined) decisions.push(decision)
+      } catch (error) {
+        if (!isDecided(error)) throw error
+        request.reject(error)
+      }
+    }
+    return decisions
+  }
+
+  async #commit(
+    decisions: readonly Decision[],
+    { position, clockUs }: Pick<Applied, 'position' | 'clockUs'>,
+  ): Promise<void> {
+    const digest = this.#digestAfter(decisions)
+    for (;;) {
+      let placed: readonly Placed[] = []
+      try {
+        placed = await this.#place(decisions)
+        const { position: floor, clockUs: floorClockUs } = this.#hooks.floor()
+        const { logId } = this.#hooks
+        const base = this.#base
+        await this.#steps.store(placed, {
+          ...{ logId, position, clockUs, floor, floorClockUs, base },
+          digest: digest.bytes,
+        })
+      } catch (error) {
+        if (!isPassing(error)) throw error
+        this.#hooks.onStall(error)
+        await delay(this.#hooks.retryMs ?? retryMs, undefined, { signal: this.#stop.signal })
+        continue
+      }
+      this.#hooks.onStall(undefined)
+      this.#digest = digest
+      await this.#steps.apply(placed)
+      return
+    }
+  }
+
+  async #place(decisions: readonly Decision[]): Promise<Placed[]> {
+    const placed: Placed[] = []
+    const turn = new Turn()
+    try {
+      for (const decision of decisions) placed.push(await this.#steps.place(decision, turn))
+      return placed
+    } catch (error) {
+      this.#steps.abandon(placed)
+      throw error
+    }
+  }
+
+  #digestAfter(decisions: readonly Decision[]): PartitionDigest {
+    const digest = new PartitionDigest(this.#digest.bytes)
+    for (const { changes } of decisions) {
+      for (const { id, kind, sequence } of changes) {
+        const bytes = idToBytes(id)
+        const slot = this.#target.slotOf(id)
+        if (slot !== -1) digest.remove(bytes, this.#target.versionOf(slot))
+        if (kind !== 'delete') digest.add(bytes, sequence)
+      }
+    }
+    return digest
+  }
+}
+
+/** By point of an insert; none if all have ids of their own. */
+function drawnIdsOf({ points, idSeed }: LoggedInsert): readonly string[] {
+  if (points.every(({ id }) => id !== undefined)) return []
+  const ids = idsFromSeed(idSeed, points.length, true)
+  return points.map((_, index) => idFromBytes(ids, index * idBytes))
+}
+
+/** Whether every replica refuses the request. */
+export function isDecided(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && decidedReasons.has(error.reason)
+}
+
+const decidedReasons: ReadonlySet<string> = new Set([
+  ...['invalid_argument', 'key_reused', 'not_found', 'already_exists'],
+  ...['precondition_failed', 'request_too_large'],
+])
+
+/** Whether a later attempt can succeed. */
+function isPassing(error: unknown): error is DatabaseError {
+  return error instanceof DatabaseError && (error.reason === 'disk_full' || error.reason === 'memory_full')
+}
+
+const retryMs = 1000

@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { spawn } from 'node:child_process'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
+import { ClusterModel } from './support/cluster-model.ts'
+import { SimulatedNode } from './support/cluster-nodes.ts'
+import { logFromSeed, readOnly } from './support/log-from-seed.ts'
+import { seededRandom } from './support/random.ts'
+
+const records = 600
+const seed = 7
+
+interface Life {
+  readonly from: number
+  /** The last position that it said. */
+  readonly at: number
+  readonly isDone: boolean
+}
+
+/** A node in a process of its own, killed some records after it has started. */
+async function live(dataDir: string, killAfter: number): Promise<Life> {
+  const script = join(import.meta.dirname, 'support/cluster-child.ts')
+  const child = spawn(process.execPath, [script, dataDir, String(seed), String(records)], {
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const ended = Promise.withResolvers<void>()
+  child.once('close', () => ended.resolve())
+  let said = ''
+  const numberOf = (word: string): number => Number(said.match(new RegExp(`.*^${word} (\\d+)$`, 'ms'))?.[1])
+  child.stdout.on('data', (text: Buffer) => {
+    said += text
+    if (numberOf('at') - numberOf('from') >= killAfter) child.kill('SIGKILL')
+  })
+  await ended.promise
+  const isDone = said.endsWith('done\n')
+  return { from: numberOf('from'), at: numberOf('at'), isDone }
+}
+
+describe('a node of a cluster that is killed', () => {
+  it('has applied every record once when it gets to the end of the log', async (t) => {
+    const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-cluster-kill-'))
+    const random = seededRandom(seed)
+    try {
+      const lives: Life[] = []
+      while (lives.at(-1)?.isDone !== true) {
+        // In the end one that nobody kills, however slow the machine is.
+        const killAfter = lives.length < 4 ? Math.floor(random() * 150) : Number.POSITIVE_INFINITY
+        lives.push(await live(dataDir, killAfter))
+      }
+      t.diagnostic(lives.map(({ from, at }) => `${from}..${at}`).join(' '))
+      assert.ok(lives.length > 2, 'it was killed in between')
+      const log = await logFromSeed(seed, records)
+      const model = await ClusterModel.read(log)
+      await using node = new SimulatedNode({
+        ...{
+          name: 'reader',
+          log: readOnly(log),
+          documents: new SharedMemoryDocuments(),
+          dataDir,
+          nowUs: () => 0,
+        },
+      })
+      const { main } = await node.start()
+      await node.up.node.caughtUp()
+      assert.deepEqual(Buffer.from(main.replica.digest), Buffer.from(model.digest))
+      const include = { distance: false, payload: true, version: true, vector: false }
+      const { points } = await main.list({ limit: 10_000, include })
+      assert.deepEqual(
+        new Map(points.map(({ id, version, payload }) => [id, [version, payload?.content]])),
+        new Map([...model.visible].map(([id, { version, content }]) => [id, [version, content]])),
+      )
+    } finally {
+      await rm(dataDir, { recursive: true, force: true })
+    }
+  })
+})

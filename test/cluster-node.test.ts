@@ -1,0 +1,222 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import { newId } from '../src/base/ids.ts'
+import type { NewPoint } from '../src/base/point.ts'
+import { SharedMemoryDocuments } from '../src/cluster/memory-documents.ts'
+import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
+import { SimulatedNode } from './support/cluster-nodes.ts'
+import { DirectoryWithPoints } from './support/directory-with-points.ts'
+import { FailingDisk } from './support/failing-disk.ts'
+
+const point = (content: string, expiresAtUs?: number): NewPoint => ({
+  vector: Float32Array.of(1, 2, 3),
+  payload: { contentType: 'Text', content, ...(expiresAtUs === undefined ? {} : { expiresAtUs }) },
+})
+
+async function withNodes(
+  count: number,
+  work: (nodes: readonly SimulatedNode[], log: SharedMemoryLog) => Promise<void>,
+): Promise<void> {
+  const log = new SharedMemoryLog()
+  const documents = new SharedMemoryDocuments({ announcementMs: 1e9 })
+  await using stack = new AsyncDisposableStack()
+  const nodes = Array.from({ length: count }, (_, index) =>
+    stack.use(new SimulatedNode({ name: `node-${index}`, log, documents })),
+  )
+  for (const node of nodes) await node.start()
+  await work(nodes, log)
+}
+
+describe('nodes of a cluster', () => {
+  it('hold the same points in the same versions, whichever took the write', async () => {
+    await withNodes(3, async ([a, b, c]) => {
+      const { ids } = await a!.up.node.database.insert([point('one'), point('two')])
+      await b!.up.node.admit({ consistency: 'latest' })
+      const patched = await b!.up.node.database.patch(ids[0]!, { content: 'changed' })
+      await c!.up.node.admit({ position: b!.up.node.position })
+      const seen = await c!.up.node.database.get(ids[0]!)
+      assert.deepEqual([seen?.payload.content, seen?.version], ['changed', patched.version])
+      assert.equal(await c!.up.node.database.remove(ids[1]!), true)
+      assert.equal(await c!.up.node.database.remove(ids[1]!), false)
+      const [one, two] = ids.map((id) => Number.parseInt(id!.slice(0, 2), 16))
+      assert.equal(one, two, 'the ids of a request are in one partition')
+    })
+  })
+
+  it('refuse the same everywhere', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const id = newId()
+      const outcomes = await Promise.allSettled(
+        [a!, b!].map(({ up }) => up.node.database.put(id, point('x'), { kind: 'absent' })),
+      )
+      assert.deepEqual(outcomes.map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
+      await assert.rejects(a!.up.node.database.patch(newId(), { content: '' }), /Point not found/)
+    })
+  })
+
+  it('go on after a restart with what they had, once', async () => {
+    await withNodes(2, async ([a, b]) => {
+      await a!.up.node.database.insert([point('one')])
+      const { position } = a!.up.node
+      await a!.up.stop()
+      await b!.up.node.database.insert([point('two')])
+      const { node, main } = await a!.start()
+      await node.caughtUp()
+      assert.ok(node.position > position)
+      assert.equal(await node.database.count(), 2)
+      await b!.up.node.admit({ consistency: 'latest' })
+      assert.deepEqual(main.replica.digest, b!.up.main.replica.digest)
+    })
+  })
+
+  it('apply what a node has missed one record after the other, though it gets them together', async () => {
+    await withNodes(2, async ([a, b]) => {
+      await a!.up.stop()
+      const { database } = b!.up.node
+      const { ids } = await database.insert([point('goes'), point('stays')])
+      await database.remove(ids[0]!)
+      await database.patch(ids[1]!, { content: 'changed' })
+      const { node, main } = await a!.start()
+      await node.caughtUp()
+      assert.equal(await node.database.get(ids[0]!), undefined)
+      assert.equal((await node.database.get(ids[1]!))?.payload.content, 'changed')
+      assert.deepEqual(main.replica.digest, b!.up.main.replica.digest)
+    })
+  })
+
+  it('expire points by the clock of the cluster, and delete them through the log', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const soonUs = (Date.now() + 300) * 1000
+      const { ids } = await a!.up.node.database.insert([point('brief', soonUs), point('stays')])
+      while (Date.now() * 1000 <= soonUs) await new Promise((resolve) => setTimeout(resolve, 10))
+      await b!.up.node.admit({ consistency: 'latest' })
+      assert.equal(await b!.up.node.database.get(ids[0]!), undefined)
+      assert.equal(await a!.up.node.database.get(ids[0]!), undefined)
+      while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)
+      assert.equal(await a!.up.node.database.count(), 1)
+    })
+  })
+
+  it('start from the data of the first one, or empty like it', async () => {
+    await using stack = new AsyncDisposableStack()
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments()
+    const data = stack.use(await DirectoryWithPoints.make())
+    const nodes = ['first', 'second', 'third'].map((name) =>
+      stack.use(
+        new SimulatedNode({ name, log, documents, dataDir: name === 'second' ? undefined : data.copy(name) }),
+      ),
+    )
+    const [first, second, third] = nodes
+    await first!.start()
+    const { database } = first!.up.node
+    assert.equal(await database.count(), 1)
+    const { version } = await database.put(data.id, point('changed'))
+    assert.ok(version > 65_536, 'numbers go on above those from before')
+    await assert.rejects(second!.start(), /made from points that first had/)
+    await assert.rejects(third!.start(), /points that are not from this cluster/)
+  })
+
+  it('find out the one that holds something else, which is ready no more', async () => {
+    await withNodes(3, async (nodes) => {
+      const [a, b] = nodes
+      await a!.up.node.database.insert([point('one')])
+      await b!.up.node.latest(undefined)
+      // As if a record had been applied differently.
+      b!.up.main.replica.addToDigest(new Uint8Array(16), 1)
+      while (b!.up.node.status.isReady) await delay(5)
+      assert.match(b!.up.node.status.fault!, /other points than node-0 and node-2 in 1 partitions/)
+      assert.deepEqual(
+        [nodes[0], nodes[2]].map((node) => node!.up.node.status.isReady),
+        [true, true],
+      )
+    })
+  })
+
+  it('have the same collections and aliases', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const { created } = await a!.up.node.collections.put('docs', { hnsw: {} })
+      assert.equal(created, true)
+      await b!.up.node.admit({ consistency: 'latest' })
+      await b!.up.node.collections.setAliases(new Map([['papers', 'docs']]), [])
+      using lease = await b!.up.node.collections.lease('papers')
+      const { ids } = await lease.database.insert([point('in docs')])
+      await a!.up.node.admit({ consistency: 'latest' })
+      using other = await a!.up.node.collections.lease('docs')
+      assert.equal((await other.database.get(ids[0]!))?.payload.content, 'in docs')
+      await assert.rejects(a!.up.node.collections.put('papers', { hnsw: {} }), /is an alias/)
+    })
+  })
+
+  it('apply again what has happened to collections and aliases while they were away', async () => {
+    await withNodes(2, async ([a, b]) => {
+      const insert = async (name: string, content: string): Promise<void> => {
+        using lease = await b!.up.node.collections.lease(name)
+        await lease.database.insert([point(content)])
+      }
+      await b!.up.node.collections.put('docs', { hnsw: {} })
+      await insert('docs', 'of the first')
+      await a!.up.node.latest(undefined)
+      await a!.up.stop()
+      await b!.up.node.collections.setAliases(new Map([['papers', 'docs']]), [])
+      await insert('papers', 'of the first, too')
+      await b!.up.node.collections.drop('docs')
+      await b!.up.node.collections.put('docs', { hnsw: {} })
+      await b!.up.node.collections.put('papers', { hnsw: {} })
+      await insert('docs', 'of the second')
+      await insert('papers', 'no alias any more')
+      const { node, set } = await a!.start()
+      await node.caughtUp()
+      const sizes = node.collections.list().map(({ name, points }) => [name, points])
+      assert.deepEqual(sizes, [
+        ['default', 0],
+        ['docs', 1],
+        ['papers', 1],
+      ])
+      for (const name of ['docs', 'papers']) {
+        using mine = await set.lease(name)
+        using theirs = await b!.up.set.lease(name)
+        assert.deepEqual(mine.database.replica.digest, theirs.database.replica.digest, name)
+      }
+    })
+  })
+
+  it('wait for space on the disk, and skip nothing', async () => {
+    using disk = new FailingDisk()
+    await using stack = new AsyncDisposableStack()
+    const log = new SharedMemoryLog()
+    const documents = new SharedMemoryDocuments()
+    const full = stack.use(new SimulatedNode({ name: 'full', log, documents, writerExecArgv: disk.execArgv }))
+    const other = stack.use(new SimulatedNode({ name: 'other', log, documents }))
+    for (const node of [full, other]) await node.start()
+    await other.up.node.database.insert([point('before')])
+    await full.up.node.latest(undefined)
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: 1e6 })
+    const { ids } = await other.up.node.database.insert([point('too much')])
+    while (full.up.node.status.fault === undefined) await delay(5)
+    assert.match(full.up.node.status.fault, /is full/)
+    await assert.rejects(full.up.node.database.insert([point('more')]), /is full/)
+    await other.up.node.database.patch(ids[0]!, { content: 'changed' })
+    disk.fail({ operation: 'write', code: 'ENOSPC', times: 0 })
+    await full.up.node.latest(undefined)
+    assert.equal((await full.up.node.database.get(ids[0]!))?.payload.content, 'changed')
+    assert.equal(full.up.node.status.fault, undefined)
+    assert.deepEqual(full.up.main.replica.digest, other.up.main.replica.digest)
+  })
+
+  it('change by filter what matches when the log gets there', async () => {
+    await withNodes(2, async ([a, b]) => {
+      await a!.up.node.database.insert(['x', 'y', 'z'].map((content) => point(content)))
+      const all = { kind: 'all', of: [] } as const
+      const dry = await b!.up.node.database.changeByFilter({ filter: all, change: 'delete', dryRun: true })
+      assert.deepEqual(dry, { changed: 3, more: false })
+      const done = await b!.up.node.database.changeByFilter({
+        ...{ filter: all, change: 'delete', dryRun: false, limit: 2 },
+      })
+      assert.deepEqual(done, { changed: 2, more: true })
+      await a!.up.node.admit({ consistency: 'latest' })
+      assert.equal(await a!.up.node.database.count(), 1)
+    })
+  })
+})

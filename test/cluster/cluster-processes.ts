@@ -1,0 +1,114 @@
+import { type ChildProcess, spawn } from 'node:child_process'
+import { once } from 'node:events'
+import { mkdirSync, openSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { freePorts, NatsServers } from '../support/nats-servers.ts'
+
+const main = join(import.meta.dirname, '../../src/cli/main.ts')
+
+/** Log servers and nodes, each a process of its own that can be killed, stopped and started again. */
+export class ClusterProcesses implements AsyncDisposable {
+  readonly servers: NatsServers
+  readonly nodes: readonly NodeProcess[]
+
+  private constructor(servers: NatsServers, nodes: readonly NodeProcess[]) {
+    this.servers = servers
+    this.nodes = nodes
+  }
+
+  static async start(options: {
+    readonly logServers: 1 | 3
+    readonly nodes: number
+    readonly environment?: Readonly<Record<string, string>>
+  }): Promise<ClusterProcesses> {
+    const servers = await NatsServers.start({ count: options.logServers })
+    const ports = await freePorts(options.nodes * 2)
+    const nodes = Array.from({ length: options.nodes }, (_, index) => {
+      const name = `node-${index}`
+      const directory = join(servers.directory, name)
+      mkdirSync(directory)
+      return new NodeProcess(name, directory, ports[index * 2]!, {
+        CLUSTER_NATS_URL: servers.urls.join(','),
+        CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+        CLUSTER_NAME: 'test',
+        CLUSTER_NODE_NAME: name,
+        CLUSTER_LOG_BYTES: '1G',
+        GRPC_PORT: String(ports[index * 2 + 1]),
+        ...options.environment,
+      })
+    })
+    await Promise.all(nodes.map((node) => node.start()))
+    return new ClusterProcesses(servers, nodes)
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all(this.nodes.map((node) => node.kill()))
+    await this.servers[Symbol.asyncDispose]()
+  }
+}
+
+export class NodeProcess {
+  readonly name: string
+  readonly url: string
+  readonly #directory: string
+  readonly #environment: Readonly<Record<string, string>>
+  #process: ChildProcess | undefined
+
+  constructor(name: string, directory: string, port: number, environment: Readonly<Record<string, string>>) {
+    this.name = name
+    this.url = `http://127.0.0.1:${port}`
+    this.#directory = directory
+    this.#environment = { ...environment, HTTP_PORT: String(port) }
+  }
+
+  /** Starts the process; it is not ready yet. */
+  async start(): Promise<void> {
+    const log = openSync(join(this.#directory, 'log'), 'a')
+    const child = spawn(process.execPath, ['--max-semi-space-size=16', main, 'serve'], {
+      stdio: ['ignore', log, log],
+      env: {
+        ...process.env,
+        DATA_DIR: join(this.#directory, 'data'),
+        GRPC_ROOT_PASSWORD: 'a-key-for-tests',
+        LOG_FORMAT: 'json',
+        SEARCH_THREADS: '1',
+        INDEX_THREADS: '1',
+        SHUTDOWN_TIMEOUT_MS: '500',
+        ...this.#environment,
+      },
+    })
+    this.#process = child
+  }
+
+  get isRunning(): boolean {
+    return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
+  }
+
+  async isReady(): Promise<boolean> {
+    try {
+      return (await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok
+    } catch {
+      // Not listening yet, or stopped: asked again.
+      return false
+    }
+  }
+
+  async kill(): Promise<void> {
+    if (!this.isRunning) return
+    const exited = once(this.#process!, 'exit')
+    this.#process!.kill('SIGKILL')
+    await exited
+  }
+
+  pause(): void {
+    this.#process?.kill('SIGSTOP')
+  }
+
+  resume(): void {
+    this.#process?.kill('SIGCONT')
+  }
+
+  get log(): string {
+    return readFileSync(join(this.#directory, 'log'), 'utf8')
+  }
+}

@@ -1,0 +1,95 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { anomaliesAtRest, anomaliesOf, type Read, type Write } from './history.ts'
+
+const write = (changes: Partial<Write>): Write => ({
+  ...{ kind: 'insert', group: 'g', startMs: 10, endMs: 20, outcome: 'ok' },
+  ...changes,
+})
+const read = (changes: Partial<Read>): Read => ({
+  ...{ group: 'g', consistency: 'latest', startMs: 30, endMs: 40, found: 3, isAfterInsert: false },
+  ...changes,
+})
+const sizes = new Map([['g', 3]])
+const removal = write({ kind: 'delete', startMs: 50, endMs: 60 })
+
+describe('the checker of histories', () => {
+  it('finds nothing in what one copy would have shown', () => {
+    const writes = [write({}), removal]
+    const reads = [
+      read({ found: 0, startMs: 1, endMs: 5 }),
+      read({ found: 0, startMs: 12, endMs: 15 }),
+      read({ startMs: 13, endMs: 25 }),
+      read({ found: 0, consistency: 'available' }),
+      read({ found: 0, startMs: 51, endMs: 52 }),
+      read({ found: 0, startMs: 70, endMs: 80 }),
+      read({ found: 3, startMs: 70, endMs: 80, consistency: 'available' }),
+    ]
+    assert.deepEqual(anomaliesOf({ sizes, writes, reads }), [])
+    const unknown = [write({ outcome: 'unknown' })]
+    assert.deepEqual(anomaliesOf({ sizes, writes: unknown, reads: [read({ found: 0 })] }), [])
+    assert.deepEqual(anomaliesOf({ sizes, writes: unknown, reads: [read({})] }), [])
+  })
+
+  const bad: Readonly<Record<string, { writes: Write[]; reads: Read[]; message: RegExp }>> = {
+    'half a batch': { writes: [write({})], reads: [read({ found: 2 })], message: /found 2 of 3/ },
+    'an insert that was acknowledged and not seen': {
+      writes: [write({})],
+      reads: [read({ found: 0 })],
+      message: /did not find/,
+    },
+    'a session that does not read its write': {
+      writes: [write({})],
+      reads: [read({ found: 0, consistency: 'session', isAfterInsert: true })],
+      message: /did not find/,
+    },
+    'points before they were inserted': {
+      writes: [write({})],
+      reads: [read({ startMs: 1, endMs: 2 })],
+      message: /before it was inserted/,
+    },
+    'points that were refused': {
+      writes: [write({ outcome: 'refused' })],
+      reads: [read({})],
+      message: /refused/,
+    },
+    'points after they were deleted': {
+      writes: [write({}), removal],
+      reads: [read({ startMs: 61, endMs: 62 })],
+      message: /after it was deleted/,
+    },
+    'points that come, go and come': {
+      writes: [write({ outcome: 'unknown' })],
+      reads: [
+        read({ startMs: 11, endMs: 12 }),
+        read({ startMs: 13, endMs: 14, found: 0 }),
+        read({ startMs: 15, endMs: 16 }),
+      ],
+      message: /come twice/,
+    },
+  }
+  for (const [what, { writes, reads, message }] of Object.entries(bad)) {
+    it(`finds ${what}`, () => {
+      assert.match(anomaliesOf({ sizes, writes, reads }).join('\n'), message)
+    })
+  }
+
+  it('finds at rest what was lost, refused or deleted, halves, and nodes that differ', () => {
+    const at = (a: number, b: number, ...writes: Write[]): string =>
+      anomaliesAtRest(
+        { sizes, writes, reads: [] },
+        new Map([
+          ['a', new Map([['g', a]])],
+          ['b', new Map([['g', b]])],
+        ]),
+      ).join()
+    assert.equal(at(3, 3, write({})), '')
+    assert.equal(at(0, 0, write({}), removal), '')
+    assert.equal(at(0, 0, write({ outcome: 'unknown' })), '')
+    assert.match(at(0, 0, write({})), /a has lost g/)
+    assert.match(at(3, 0, write({ outcome: 'unknown' })), /differ in g/)
+    assert.match(at(2, 2, write({})), /has 2 points of g/)
+    assert.match(at(3, 3, write({ outcome: 'refused' })), /which was refused/)
+    assert.match(at(3, 3, write({}), removal), /which was deleted/)
+  })
+})

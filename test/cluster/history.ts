@@ -1,0 +1,116 @@
+/**
+ * What clients of a cluster did and saw, and the check that it is what one copy of the data would have shown. A group is
+ * some points that were inserted by one request: a batch, or one point.
+ */
+
+export interface Write {
+  readonly kind: 'insert' | 'delete'
+  readonly group: string
+  readonly startMs: number
+  readonly endMs: number
+  /** `unknown`: it may have been stored, or may not. */
+  readonly outcome: 'ok' | 'unknown' | 'refused'
+}
+
+export interface Read {
+  readonly group: string
+  readonly consistency: 'session' | 'latest' | 'available'
+  readonly startMs: number
+  readonly endMs: number
+  /** Points of the group that were found. */
+  readonly found: number
+  /** Of a `session` read: whether its position was that of the acknowledged insert. */
+  readonly isAfterInsert: boolean
+}
+
+export interface History {
+  /** Points of each group. */
+  readonly sizes: ReadonlyMap<string, number>
+  readonly writes: readonly Write[]
+  readonly reads: readonly Read[]
+}
+
+/** Everything in a history that no single copy could have shown, in words. */
+export function anomaliesOf({ sizes, writes, reads }: History): string[] {
+  const groups = new Map<string, { insert?: Write; delete?: Write; reads: Read[] }>()
+  for (const group of sizes.keys()) groups.set(group, { reads: [] })
+  for (const write of writes) groups.get(write.group)![write.kind] = write
+  for (const read of reads) groups.get(read.group)!.reads.push(read)
+  return [...groups].flatMap(([group, { insert, delete: removal, reads: own }]) => {
+    if (insert === undefined) return [`group ${group} was never inserted`]
+    const size = sizes.get(group)!
+    return [
+      ...own.flatMap((read) => anomaliesOfRead(read, size, insert, removal)),
+      ...anomaliesOfOrder(own.filter(({ consistency }) => consistency === 'latest')),
+    ]
+  })
+}
+
+/** What the nodes have at rest, against what was acknowledged. */
+export function anomaliesAtRest(
+  { sizes, writes }: History,
+  contents: ReadonlyMap<string, ReadonlyMap<string, number>>,
+): string[] {
+  const [first, ...others] = [...contents]
+  const faults: string[] = []
+  for (const [node, groups] of others) {
+    const differing = [...sizes.keys()].filter((group) => groups.get(group) !== first![1].get(group))
+    if (differing.length > 0) faults.push(`${node} and ${first![0]} differ in ${differing.slice(0, 5)}`)
+  }
+  const last = new Map(writes.map((write) => [write.group, [] as Write[]]))
+  for (const write of writes) last.get(write.group)!.push(write)
+  for (const [node, groups] of contents) {
+    for (const [group, own] of last) {
+      const found = groups.get(group) ?? 0
+      const [insert, removal] = [own.find(isInsert), own.find((write) => !isInsert(write))]
+      if (found !== 0 && found !== sizes.get(group)) faults.push(`${node} has ${found} points of ${group}`)
+      if (
+        found === 0 &&
+        insert?.outcome === 'ok' &&
+        (removal === undefined || removal.outcome === 'refused')
+      ) {
+        faults.push(`${node} has lost ${group}, which was acknowledged`)
+      }
+      if (found !== 0 && insert?.outcome === 'refused') faults.push(`${node} has ${group}, which was refused`)
+      if (found !== 0 && removal?.outcome === 'ok') faults.push(`${node} has ${group}, which was deleted`)
+    }
+  }
+  return faults
+}
+
+function isInsert({ kind }: Write): boolean {
+  return kind === 'insert'
+}
+
+function anomaliesOfRead(read: Read, size: number, insert: Write, removal: Write | undefined): string[] {
+  const { group, found, consistency, startMs, endMs } = read
+  const fault = (what: string): string[] => [
+    `a read of ${consistency} at ${startMs.toFixed(0)}..${endMs.toFixed(0)} ${what} ${group}`,
+  ]
+  if (found !== 0 && found !== size) return fault(`found ${found} of ${size} points of`)
+  if (found !== 0 && endMs < insert.startMs) return fault('found, before it was inserted,')
+  if (found !== 0 && insert.outcome === 'refused') return fault('found the refused')
+  const isRemoved = removal !== undefined && removal.startMs <= endMs && removal.outcome !== 'refused'
+  const isKnown = insert.outcome === 'ok' && insert.endMs < startMs
+  const mustSee = consistency === 'latest' ? isKnown : consistency === 'session' && read.isAfterInsert
+  if (found === 0 && mustSee && !isRemoved) return fault('did not find')
+  const isGone = removal?.outcome === 'ok' && removal.endMs < startMs
+  if (found !== 0 && consistency === 'latest' && isGone) return fault('found, after it was deleted,')
+  return []
+}
+
+/** Once a read has seen a group come or go, no later one may have missed that. */
+function anomaliesOfOrder(reads: readonly Read[]): string[] {
+  const faults: string[] = []
+  for (const [index, earlier] of reads.entries()) {
+    for (const later of reads.slice(index + 1)) {
+      if (later.startMs <= earlier.endMs) continue
+      const between = reads.filter(({ startMs, endMs }) => startMs > earlier.endMs && endMs < later.startMs)
+      // Seen, then gone, then seen again: a group comes once.
+      if (earlier.found !== 0 && later.found !== 0 && between.some(({ found }) => found === 0)) {
+        faults.push(`reads of latest saw ${earlier.group} come twice`)
+      }
+    }
+  }
+  return [...new Set(faults)]
+}

@@ -1,0 +1,73 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { openLog, take } from '../support/nats-log.ts'
+import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+
+const skip = natsMissing()
+
+describe('a log', { skip }, () => {
+  it('is read whole, although one of its servers has a flipped bit', async () => {
+    await using servers = await NatsServers.start({ count: 3 })
+    const texts = Array.from({ length: 40 }, (_, index) => `record number ${index + 1} of the log`)
+    {
+      await using node = await openLog(servers, 'rot')
+      for (const text of texts) await node.log.append(Buffer.from(text), { id: text, partition: 0 })
+      assert.deepEqual(await take(node.log, 1, texts.length), texts)
+    }
+    await Promise.all([0, 1, 2].map((index) => servers.kill(index, 'SIGTERM')))
+    flipBit(servers.storeOf(0), texts[19]!)
+    await servers.startAll()
+    // Each reads through one server, and to it in time.
+    for (let reader = 0; reader < 6; reader++) {
+      const urls = [servers.urls[reader % 3]!]
+      await using node = await openLog(servers, 'rot', { urls })
+      assert.deepEqual(await take(node.log, 1, texts.length), texts)
+    }
+  })
+
+  it('is read by nodes that have the certificate, and by no others', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'vicinal-certificates-'))
+    try {
+      const { caFile, certFile, keyFile } = makeCertificates(directory)
+      const files = `cert_file: "${certFile}", key_file: "${keyFile}", ca_file: "${caFile}"`
+      await using servers = await NatsServers.start({ count: 1, extra: `tls { ${files}, verify: true }` })
+      const urls = servers.urls.map((url) => url.replace('nats://', 'tls://'))
+      await using node = await openLog(servers, 'tls', { urls, caFile, certFile, keyFile })
+      assert.equal(await node.log.append(Buffer.from('1'), { id: '1', partition: 0 }), 1)
+      await assert.rejects(openLog(servers, 'tls', { urls, caFile, giveUpMs: 3_000 }))
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  })
+})
+
+/** Flips a bit where a server has a text on its disk. */
+function flipBit(store: string, text: string): void {
+  const blocks = globSync('jetstream/$G/streams/VDB-rot/msgs/*.blk', { cwd: store }).map((file) =>
+    join(store, file),
+  )
+  const block = blocks.find((file) => readFileSync(file).includes(text))
+  assert.ok(block !== undefined, 'the record is in no block')
+  const bytes = readFileSync(block)
+  bytes[bytes.indexOf(text) + 3]! ^= 4
+  writeFileSync(block, bytes)
+}
+
+function makeCertificates(directory: string) {
+  const [caFile, caKey, certFile, keyFile] = ['ca.pem', 'ca.key', 'cert.pem', 'key.pem'].map((name) =>
+    join(directory, name),
+  ) as [string, string, string, string]
+  const openssl = (...words: string[]): void => {
+    execFileSync('openssl', words, { stdio: 'pipe' })
+  }
+  const newKey = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+  openssl(...newKey, '-days', '2', '-subj', '/CN=ca', '-keyout', caKey, '-out', caFile)
+  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
+  const signed = ['-CA', caFile, '-CAkey', caKey]
+  openssl(...newKey, '-days', '2', ...names, ...signed, '-keyout', keyFile, '-out', certFile)
+  return { caFile, certFile, keyFile }
+}

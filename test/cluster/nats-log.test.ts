@@ -1,0 +1,254 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/commit-log.ts'
+import type { NatsCluster } from '../../src/cluster/nats-cluster.ts'
+import { UnusableNats } from '../../src/cluster/nats-connection.ts'
+import { openLog as open, take, until, waitFor } from '../support/nats-log.ts'
+import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+
+const skip = natsMissing()
+const bytes = (text: string): Uint8Array => Buffer.from(text)
+
+describe('a log on one server', { skip }, () => {
+  let servers: NatsServers
+  before(async () => {
+    servers = await NatsServers.start({ count: 1 })
+  })
+  after(async () => {
+    await servers?.[Symbol.asyncDispose]()
+  })
+
+  it('keeps records in order, each once, for all nodes', async () => {
+    await using left = await open(servers, 'order')
+    await using right = await open(servers, 'order')
+    assert.equal(left.log.id, right.log.id)
+    assert.notEqual(left.log.id, '')
+    assert.deepEqual(await left.log.bounds(), { first: 1, last: 0, bytes: 0, bytesMax: 64 << 20 })
+    const reading = take(right.log, 1, 3)
+    assert.equal(await left.log.append(bytes('a'), { id: '1', partition: 7 }), 1)
+    assert.equal(await right.log.append(bytes('b'), { id: '2', partition: 255 }), 2)
+    assert.equal(await right.log.append(bytes('b'), { id: '2', partition: 255 }), 2)
+    assert.equal(await left.log.append(bytes('c'), { id: '3', partition: undefined }), 3)
+    assert.deepEqual(await reading, ['a', 'b', 'c'])
+    assert.deepEqual(await take(left.log, 2, 2), ['b', 'c'])
+    const { first, last } = await left.log.bounds()
+    assert.deepEqual([first, last], [1, 3])
+  })
+
+  it('tells all readers the same time of a record', async () => {
+    await using node = await open(servers, 'times')
+    const appended = Array.from({ length: 200 }, (_, id) =>
+      node.log.append(bytes('x'), { id: `${id}`, partition: 0 }),
+    )
+    await Promise.all(appended)
+    let count = 0
+    for await (const entry of node.log.read(1, new AbortController().signal)) {
+      const { appendedMs } = (await node.log.get(entry.position))!
+      assert.equal(appendedMs, entry.appendedMs)
+      assert.ok(Math.abs(entry.appendedMs - Date.now()) < 600_000)
+      if (++count === 200) break
+    }
+    assert.equal(await node.log.get(201), undefined)
+  })
+
+  it('refuses what does not fit, and takes deletes into its reserve', async () => {
+    await using node = await open(servers, 'full', { logBytesMax: 100_000, reserveShare: 0.5 })
+    const record = new Uint8Array(10_000)
+    const fill = async (intoReserve: boolean): Promise<number> => {
+      for (let count = 0; ; count++) {
+        const id = `${intoReserve}-${count}`
+        const refused = await node.log.append(record, { id, partition: 0, intoReserve }).then(
+          () => undefined,
+          (error: { reason: string }) => error.reason,
+        )
+        if (refused !== undefined) {
+          assert.equal(refused, 'disk_full')
+          return count
+        }
+      }
+    }
+    const inserts = await fill(false)
+    const deletes = await fill(true)
+    assert.ok(inserts >= 4 && inserts <= 5, `${inserts}`)
+    assert.ok(deletes >= 4 && deletes <= 6, `${deletes}`)
+    await node.log.trim(inserts + deletes + 1)
+    assert.equal((await node.log.bounds()).bytes, 0)
+    assert.equal(
+      await node.log.append(record, { id: 'again', partition: 0, intoReserve: true }),
+      inserts + deletes + 1,
+    )
+  })
+
+  it('reports records that were trimmed', async () => {
+    await using node = await open(servers, 'trim')
+    for (const id of ['1', '2', '3', '4']) await node.log.append(bytes(id), { id, partition: 0 })
+    await node.log.trim(3)
+    await assert.rejects(take(node.log, 1, 1), (error) => {
+      assert.ok(error instanceof LogGap)
+      assert.deepEqual([error.wanted, error.found], [1, 3])
+      return true
+    })
+    assert.deepEqual(await take(node.log, 3, 2), ['3', '4'])
+    assert.deepEqual((await node.log.bounds()).first, 3)
+  })
+
+  it('is not believed when it is shorter than it was, or made anew', async () => {
+    await using node = await open(servers, 'deleted')
+    for (const id of ['1', '2']) await node.log.append(bytes(id), { id, partition: 0 })
+    await assert.rejects(take(node.log, 9, 1), LogLost)
+    const reading = take(node.log, 1, 3)
+    reading.catch(() => {})
+    const { connect } = await import('@nats-io/transport-node')
+    const { jetstreamManager } = await import('@nats-io/jetstream')
+    const connection = await connect({ servers: [...servers.urls] })
+    const jsm = await jetstreamManager(connection)
+    const { config } = await jsm.streams.info('VDB-deleted')
+    await jsm.streams.delete('VDB-deleted')
+    await assert.rejects(reading, LogLost)
+    await assert.rejects(open(servers, 'deleted'), UnusableNats)
+    // Somebody makes one that looks alike.
+    await jsm.streams.add({ ...config, metadata: { 'vicinal-log': 'another' } })
+    await assert.rejects(take(node.log, 1, 1), LogLost)
+    await connection.close()
+  })
+
+  it('is not opened with rules that lose records', async () => {
+    const { connect } = await import('@nats-io/transport-node')
+    const { jetstreamManager } = await import('@nats-io/jetstream')
+    const connection = await connect({ servers: [...servers.urls] })
+    const jsm = await jetstreamManager(connection)
+    await jsm.streams.add({ name: 'VDB-foreign', subjects: ['vdb.foreign.*'], max_age: 60e9 })
+    await assert.rejects(open(servers, 'foreign'), /discard is old, deny_delete is not set, max_age is set/)
+    await connection.close()
+  })
+
+  it('goes on after its server was killed, with all that was acknowledged', async () => {
+    await using node = await open(servers, 'killed')
+    const reading = take(node.log, 1, 4)
+    await node.log.append(bytes('1'), { id: '1', partition: 0 })
+    await node.log.append(bytes('2'), { id: '2', partition: 0 })
+    await servers.kill(0)
+    const waiting = node.log.append(bytes('3'), { id: '3', partition: 0 })
+    await servers.startOne(0)
+    assert.equal(await waiting, 3)
+    assert.equal(await node.log.append(bytes('4'), { id: '4', partition: 0 }), 4)
+    assert.deepEqual(await reading, ['1', '2', '3', '4'])
+  })
+
+  it('says that a record may have been stored when its server does not answer', async () => {
+    await using node = await open(servers, 'silent', { appendTimeoutMs: 3_000 })
+    await node.log.append(bytes('1'), { id: '1', partition: 0 })
+    await servers.pause(0)
+    try {
+      await assert.rejects(
+        node.log.append(bytes('2'), { id: '2', partition: 0, intoReserve: true }),
+        UncertainAppend,
+      )
+    } finally {
+      servers.resume(0)
+    }
+    assert.equal(await node.log.append(bytes('2'), { id: '2', partition: 0 }), 2)
+    assert.deepEqual(await take(node.log, 1, 2), ['1', '2'])
+  })
+
+  it('keeps documents that are changed by whoever knows the revision', async () => {
+    await using left = await open(servers, 'documents')
+    await using right = await open(servers, 'documents')
+    const watched: string[] = []
+    const done = new AbortController()
+    const watching = (async () => {
+      for await (const { value } of right.documents.watch('topology', done.signal)) {
+        watched.push(Buffer.from(value).toString())
+        if (watched.at(-1) === 'second') return
+      }
+    })()
+    assert.equal(await left.documents.get('topology'), undefined)
+    const first = await left.documents.put('topology', bytes('first'), 0)
+    assert.equal(await right.documents.put('topology', bytes('other'), 0), undefined)
+    const second = await right.documents.put('topology', bytes('second'), first!)
+    assert.equal(await left.documents.put('topology', bytes('other'), first!), undefined)
+    const { value, revision } = (await left.documents.get('topology'))!
+    assert.deepEqual([Buffer.from(value).toString(), revision], ['second', second])
+    await watching
+    assert.equal(watched.at(-1), 'second')
+  })
+
+  it('forgets nodes that do not announce themselves again', async () => {
+    await using node = await open(servers, 'nodes', { announcementMs: 2_000 })
+    await node.documents.announce('node a/1', bytes('A'))
+    assert.deepEqual(await node.documents.announced(), new Map([['node a/1', Uint8Array.from(bytes('A'))]]))
+    await until(async () => (await node.documents.announced()).size === 0)
+  })
+})
+
+describe('a log on three servers', { skip }, () => {
+  let servers: NatsServers
+  before(async () => {
+    servers = await NatsServers.start({ count: 3 })
+  })
+  after(async () => {
+    await servers?.[Symbol.asyncDispose]()
+  })
+
+  it('loses nothing that it acknowledged when its leader is killed, and all of its servers', async () => {
+    await using left = await open(servers, 'faults')
+    await using right = await open(servers, 'faults')
+    const stop = new AbortController()
+    const acknowledged = new Map<number, string>()
+    const write = async (node: NatsCluster, writer: string): Promise<void> => {
+      for (let number = 0; !stop.signal.aborted; number++) {
+        const id = `${writer}-${number}`
+        try {
+          acknowledged.set(await node.log.append(bytes(id), { id, partition: 0 }), id)
+        } catch (error) {
+          // Nothing is said of the record, or that it is not there: neither is acknowledged.
+          assert.ok(error instanceof Error)
+        }
+      }
+    }
+    const read: string[] = []
+    const reading = (async () => {
+      for await (const { position, record } of right.log.read(1, stop.signal)) {
+        read.push(Buffer.from(record).toString())
+        assert.equal(position, read.length)
+      }
+    })()
+    const writing = [write(left, 'left'), write(right, 'right'), write(right, 'third')]
+    const goesOn = async (): Promise<void> => {
+      const before = acknowledged.size
+      await until(async () => acknowledged.size > before + 20 && read.length > before + 20)
+    }
+    await goesOn()
+    const leader = await waitFor(() => servers.leaderOf('VDB-faults'))
+    await servers.kill(leader)
+    await goesOn()
+    await servers.startOne(leader)
+    await goesOn()
+    await servers.killAll()
+    await servers.startAll()
+    await goesOn()
+    const { last } = await waitFor(() => left.log.bounds().catch(() => undefined))
+    await until(async () => read.length >= last)
+    stop.abort()
+    await Promise.all([...writing, reading])
+    for (const [position, id] of acknowledged)
+      assert.equal(read[position - 1] ?? id, id, `position ${position}`)
+    assert.equal(new Set(read).size, read.length, 'a record was stored twice')
+  })
+})
+
+describe('log servers', { skip }, () => {
+  it('that fsync now and then only are refused', async () => {
+    await using servers = await NatsServers.start({ count: 1, isLazy: true })
+    await assert.rejects(open(servers, 'lazy'), /sync_interval: always/)
+  })
+
+  it('let nodes in that know the password', async () => {
+    const extra = 'authorization { user: vicinal, password: "p@ss word" }'
+    await using servers = await NatsServers.start({ count: 1, extra })
+    const [url = ''] = servers.urls
+    const urls = [url.replace('nats://', 'nats://vicinal:p%40ss%20word@')]
+    await using node = await open(servers, 'secret', { urls })
+    assert.equal(await node.log.append(bytes('1'), { id: '1', partition: 0 }), 1)
+  })
+})

@@ -1,0 +1,185 @@
+import type { History, Read, Write } from './history.ts'
+
+export interface Target {
+  readonly name: string
+  readonly url: string
+}
+
+/** Clients that write to any node and read from any other, noting everything. */
+export class Workload {
+  readonly #targets: readonly Target[]
+  readonly #random: () => number
+  readonly #stop = new AbortController()
+  readonly #sizes = new Map<string, number>()
+  readonly #writes: Write[] = []
+  readonly #reads: Read[] = []
+  /** Groups that may be there, with the position of their insert if that is known. */
+  readonly #groups: {
+    readonly group: string
+    readonly position: string | undefined
+    readonly id?: string
+  }[] = []
+  #running: Promise<unknown> | undefined
+
+  constructor(targets: readonly Target[], random: () => number) {
+    this.#targets = targets
+    this.#random = random
+  }
+
+  get history(): History {
+    return { sizes: this.#sizes, writes: this.#writes, reads: this.#reads }
+  }
+
+  get acknowledged(): number {
+    return this.#writes.filter(({ kind, outcome }) => kind === 'insert' && outcome === 'ok').length
+  }
+
+  get latestReads(): number {
+    return this.#reads.filter(({ consistency }) => consistency === 'latest').length
+  }
+
+  start(): void {
+    const clients = [
+      ...Array.from({ length: writers }, (_, writer) => this.#write(writer)),
+      ...Array.from({ length: readers }, () => this.#read()),
+    ]
+    this.#running = Promise.all(clients)
+  }
+
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#running
+  }
+
+  async #write(writer: number): Promise<void> {
+    for (let number = 0; !this.#stop.signal.aborted; number++) {
+      const size = number % 3 === 0 ? 1 : 3
+      await this.#insert(`g${writer}-${number}`, size)
+      const single = this.#groups.find(({ group, id }) => id !== undefined && group.startsWith(`g${writer}-`))
+      if (number % 7 === 6 && single !== undefined) await this.#delete(single.group, single.id!)
+    }
+  }
+
+  async #insert(group: string, size: number): Promise<void> {
+    const vectors = Array.from({ length: size }, () => ({
+      vector: Array.from({ length: 4 }, () => this.#random()),
+      payload: { content_type: 'Text', content: group, attributes: { group } },
+    }))
+    this.#sizes.set(group, size)
+    const startMs = performance.now()
+    const answer = await this.#call('POST', '/points/batch', { vectors })
+    const [id] = answer.status === 201 ? (answer.body as { point_ids: string[] }).point_ids : []
+    this.#groups.push({ group, position: answer.position, ...(size === 1 && id !== undefined ? { id } : {}) })
+    this.#note({ kind: 'insert', group, startMs, outcome: outcomeOf(answer.status) })
+    if (answer.status !== 201) await pause(50)
+  }
+
+  async #delete(group: string, id: string): Promise<void> {
+    const startMs = performance.now()
+    // Noted at once: a read may see it go before it is answered.
+    const index = this.#writes.length
+    this.#note({ kind: 'delete', group, startMs, outcome: 'unknown' })
+    const at = this.#groups.findIndex((each) => each.group === group)
+    this.#groups[at] = { group, position: undefined }
+    const { status } = await this.#call('DELETE', `/points/${id}`)
+    this.#writes[index] = {
+      ...{ kind: 'delete', group, startMs, endMs: performance.now() },
+      outcome: status === 204 ? 'ok' : 'unknown',
+    }
+  }
+
+  async #read(): Promise<void> {
+    while (!this.#stop.signal.aborted) {
+      const recent = this.#groups.slice(-20)
+      const known = recent[Math.floor(this.#random() * recent.length)]
+      if (known === undefined) {
+        await pause(20)
+        continue
+      }
+      const consistency = (['session', 'latest', 'available'] as const)[Math.floor(this.#random() * 3)]!
+      const isAfterInsert = consistency === 'session' && known.position !== undefined
+      const startMs = performance.now()
+      const { status, body } = await this.#call(
+        ...(['POST', '/points/count', { filter: { group: known.group } }] as const),
+        {
+          'vicinal-consistency': consistency,
+          ...(isAfterInsert ? { 'vicinal-position': known.position! } : {}),
+        },
+      )
+      if (status !== 200) {
+        // Refused, which is no answer: readers may wait for a leader.
+        await pause(20)
+        continue
+      }
+      const { count: found } = body as { count: number }
+      const { group } = known
+      this.#reads.push({ group, consistency, startMs, endMs: performance.now(), found, isAfterInsert })
+    }
+  }
+
+  #note(write: Omit<Write, 'endMs'>): void {
+    this.#writes.push({ ...write, endMs: performance.now() })
+  }
+
+  async #call(
+    method: string,
+    path: string,
+    body?: unknown,
+    more: Readonly<Record<string, string>> = {},
+  ): Promise<{ readonly status: number; readonly body?: unknown; readonly position: string | undefined }> {
+    const { url } = this.#targets[Math.floor(this.#random() * this.#targets.length)]!
+    const headers = { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...more }
+    try {
+      const response = await fetch(url + path, {
+        ...{ method, headers, signal: AbortSignal.timeout(60_000) },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+      })
+      const text = await response.text()
+      const position = response.ok ? (response.headers.get('vicinal-position') ?? undefined) : undefined
+      return {
+        status: response.status,
+        position,
+        ...(response.status === 204 || !response.ok ? {} : { body: JSON.parse(text) }),
+      }
+    } catch {
+      // Killed meanwhile, or stopped: nobody knows what became of it.
+      return { status: 0, position: undefined }
+    }
+  }
+}
+
+/** How many points of each group a node has. */
+export async function contentOf({ url }: Target): Promise<Map<string, number>> {
+  const groups = new Map<string, number>()
+  for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
+    const response = await fetch(`${url}/points/list`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({
+        limit: 1000,
+        include: { payload: true },
+        ...(cursor === undefined ? {} : { cursor }),
+      }),
+    })
+    const { points, next_cursor } = (await response.json()) as {
+      points: { payload: { content: string } }[]
+      next_cursor?: string
+    }
+    for (const { payload } of points) groups.set(payload.content, (groups.get(payload.content) ?? 0) + 1)
+    cursor = next_cursor
+  }
+  return groups
+}
+
+/** Clients of each kind. */
+const writers = 3
+const readers = 3
+
+function outcomeOf(status: number): Write['outcome'] {
+  if (status === 201) return 'ok'
+  return status === 507 || (status >= 400 && status < 500) ? 'refused' : 'unknown'
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

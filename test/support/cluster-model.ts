@@ -1,0 +1,208 @@
+import type { Filter } from '../../src/base/filter.ts'
+import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../../src/base/ids.ts'
+import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
+import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import { RecordAssembler } from '../../src/cluster/record-assembler.ts'
+import { decodeRequest } from '../../src/cluster/request-codec.ts'
+import { changesPerRecord, type LoggedInsert, type LoggedRequest } from '../../src/engine/logged-request.ts'
+import { PartitionDigest } from '../../src/storage/partition-digest.ts'
+
+/** A point of the model; `n` is the only attribute. */
+export interface ModelPoint {
+  readonly version: number
+  readonly content: string
+  readonly n: number
+  readonly expiresAtUs: number | undefined
+}
+
+/** What became of a request: the answer, or the reason of the refusal. */
+export type ModelOutcome = { readonly answer: unknown } | { readonly refused: string }
+
+/**
+ * What a log says, by a plain reading of it: maps and loops, one record after the other. It knows the requests that the
+ * simulation sends, of one collection with the attribute `n`.
+ */
+export class ClusterModel {
+  /** All that is stored, what has expired and is not deleted yet too. */
+  readonly points: Map<string, ModelPoint> = new Map()
+  /** By what its sender calls a request: its outcome. */
+  readonly outcomes: Map<string, ModelOutcome> = new Map()
+  /** By id: what the point was from a position on. */
+  readonly #history = new Map<
+    string,
+    { readonly position: number; readonly point: ModelPoint | undefined }[]
+  >()
+  /** By position. */
+  readonly #clocks: number[] = [0]
+  /** By key: the answer, and what was asked. */
+  readonly #keys = new Map<string, { readonly body: string; readonly outcome: ModelOutcome }>()
+
+  static async read(log: SharedMemoryLog): Promise<ClusterModel> {
+    const model = new ClusterModel()
+    const connection = log.connect()
+    const bytesMax = 2 ** 26
+    const assembler = new RecordAssembler(connection, { cacheBytesMax: bytesMax, batchBytesMax: bytesMax })
+    for (let position = 1; position <= log.bounds.last; position += 1) {
+      const batch = await assembler.accept((await connection.get(position))!)
+      const before = model.#clocks.at(-1)!
+      if (batch === undefined) {
+        model.#clocks.push(before)
+        continue
+      }
+      const { request, timeUs } = decodeRequest(batch.payload)
+      model.#clocks.push(Math.max(before, Math.min(timeUs, (batch.appendedMs + 10_000) * 1000)))
+      if (!('points' in request || 'id' in request || 'ids' in request)) continue
+      const outcome = model.#apply(request, position)
+      const name = nameOf(request)
+      // The same request, sent once more because nobody knew of the first.
+      if (!model.outcomes.has(name)) model.outcomes.set(name, outcome)
+    }
+    return model
+  }
+
+  get digest(): Uint8Array {
+    const digest = new PartitionDigest()
+    for (const [id, { version }] of this.points) digest.add(idToBytes(id), version)
+    return digest.bytes
+  }
+
+  /** The points that have not expired, by id. */
+  get visible(): ReadonlyMap<string, ModelPoint> {
+    return new Map([...this.points].filter(([, point]) => !isExpired(point, this.#clocks.at(-1)!)))
+  }
+
+  /** Whether a point had this version, or was not to be seen, at one of these positions. */
+  couldBe(id: string, version: number | undefined, from: number, to: number): boolean {
+    for (let position = from; position <= to; position += 1) {
+      const point = this.#history.get(id)?.findLast((each) => each.position <= position)?.point
+      const isThere = point !== undefined && !isExpired(point, this.#clocks[position]!)
+      if ((isThere ? point.version : undefined) === version) return true
+    }
+    return false
+  }
+
+  #apply(request: LoggedRequest, position: number): ModelOutcome {
+    const clockUs = this.#clocks[position]!
+    const find = (id: string): ModelPoint | undefined => {
+      const point = this.points.get(id)
+      return point === undefined || isExpired(point, clockUs) ? undefined : point
+    }
+    const first = position * changesPerRecord
+    if (request.kind === 'insert') return this.#insert(request, position, find)
+    if (request.kind === 'put') {
+      const before = find(request.id)
+      if (!holds(request.when, before)) return { refused: 'precondition_failed' }
+      this.#set(request.id, position, pointOf(first, request.point.payload))
+      return { answer: { version: first, created: before === undefined } }
+    }
+    if (request.kind === 'patch') {
+      const before = find(request.id)
+      if (before === undefined) return { refused: 'not_found' }
+      if (!holds(request.when, before)) return { refused: 'precondition_failed' }
+      this.#set(request.id, position, patched(before, request.patch, first))
+      return { answer: { version: first } }
+    }
+    if (request.kind === 'remove') {
+      if (find(request.id) === undefined) return { answer: false }
+      this.#set(request.id, position, undefined)
+      return { answer: true }
+    }
+    let changed = 0
+    for (const id of request.ids) {
+      const before = request.kind === 'expire' ? this.points.get(id) : find(id)
+      if (before === undefined) continue
+      if (request.kind === 'expire') {
+        if (!isExpired(before, clockUs)) continue
+        this.#set(id, position, undefined)
+      } else {
+        if (!matches(request.filter, before)) continue
+        const after =
+          request.change === 'delete' ? undefined : patched(before, request.change, first + changed)
+        if (after !== undefined && isSame(before, after)) continue
+        this.#set(id, position, after)
+      }
+      changed += 1
+    }
+    return { answer: changed }
+  }
+
+  #insert(
+    { points, onError, identity, idSeed }: LoggedInsert,
+    position: number,
+    find: (id: string) => ModelPoint | undefined,
+  ): ModelOutcome {
+    const key = identity && Buffer.from(identity.keyHash).toString('hex')
+    const body = identity === undefined ? '' : Buffer.from(identity.bodyHash).toString('hex')
+    const kept = key === undefined ? undefined : this.#keys.get(key)
+    if (kept !== undefined) return kept.body === body ? kept.outcome : { refused: 'key_reused' }
+    const drawn = idsFromSeed(idSeed, points.length, true)
+    const changes: [string, ModelPoint][] = []
+    const ids: (string | null)[] = []
+    for (const [index, { id = idFromBytes(drawn, index * idBytes), ...point }] of points.entries()) {
+      const exists = points[index]!.id !== undefined && find(id) !== undefined
+      if (exists && (point.onConflict ?? 'error') === 'error') {
+        if (onError === 'abort') return { refused: 'already_exists' }
+        ids.push(null)
+        continue
+      }
+      ids.push(id)
+      if (exists && point.onConflict === 'skip') continue
+      changes.push([id, pointOf(position * changesPerRecord + changes.length, point.payload)])
+    }
+    for (const [id, point] of changes) this.#set(id, position, point)
+    const outcome = { answer: ids }
+    if (key !== undefined) this.#keys.set(key, { body, outcome })
+    return outcome
+  }
+
+  #set(id: string, position: number, point: ModelPoint | undefined): void {
+    if (point === undefined) this.points.delete(id)
+    else this.points.set(id, point)
+    const history = this.#history.get(id) ?? []
+    history.push({ position, point })
+    this.#history.set(id, history)
+  }
+}
+
+/** Requests are told apart by the contents that the simulation gives them, and removals by their ids' use. */
+export function nameOf(request: LoggedRequest): string {
+  if (request.kind === 'insert') return request.points[0]!.payload.content
+  if (request.kind === 'put') return request.point.payload.content
+  if (request.kind === 'patch') return request.patch.content!
+  if (request.kind === 'each' && request.change !== 'delete') return request.change.content ?? ''
+  return `${request.kind} of ${request.kind === 'remove' ? request.id : request.ids.join()}`
+}
+
+function pointOf(version: number, { content, attributes, expiresAtUs }: Payload): ModelPoint {
+  return { version, content, n: attributes?.get('n') as number, expiresAtUs }
+}
+
+function patched(before: ModelPoint, { content, set, expiresAtUs }: Patch, version: number): ModelPoint {
+  return {
+    version,
+    content: content ?? before.content,
+    n: (set?.get('n') as number | undefined) ?? before.n,
+    expiresAtUs: expiresAtUs === undefined ? before.expiresAtUs : (expiresAtUs ?? undefined),
+  }
+}
+
+function isSame(one: ModelPoint, other: ModelPoint): boolean {
+  return one.content === other.content && one.n === other.n && one.expiresAtUs === other.expiresAtUs
+}
+
+function isExpired({ expiresAtUs }: ModelPoint, clockUs: number): boolean {
+  return expiresAtUs !== undefined && expiresAtUs <= clockUs
+}
+
+function holds(when: Precondition | undefined, point: ModelPoint | undefined): boolean {
+  if (when === undefined) return true
+  if (when.kind === 'absent') return point === undefined
+  if (point === undefined) return false
+  return when.kind === 'version' ? point.version === when.version : matches(when.filter, point)
+}
+
+/** Of the one kind of filter that the simulation uses. */
+function matches(filter: Filter, { n }: ModelPoint): boolean {
+  if (filter.kind !== 'condition' || filter.test.op !== 'range') throw new Error('an unknown filter')
+  return n >= (filter.test.bounds.gte as number)
+}

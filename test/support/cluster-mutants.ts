@@ -1,0 +1,45 @@
+import { idBytes, idFromBytes, idsFromSeed } from '../../src/base/ids.ts'
+import type { LoggedInsert } from '../../src/engine/logged-request.ts'
+import type { SimulatedNode } from './cluster-nodes.ts'
+
+/** Faults that a simulation of a cluster has to find: what each makes of a node that has just started. */
+export const clusterMutants: Readonly<Record<string, (node: SimulatedNode) => void>> = {
+  'an insert is acknowledged before it is in the log': ({ up: { node } }) => {
+    const write = node.write.bind(node)
+    Object.assign(node, {
+      write: async (...[request, to]: Parameters<typeof write>) => {
+        const written = write(request, to)
+        if (request.kind !== 'insert' || request.points.some(({ id }) => id !== undefined))
+          return await written
+        written.catch(() => {})
+        return { ids: drawnIds(request), errors: [] }
+      },
+    })
+  },
+  'a record is skipped after a restart': ({ up: { main }, runs }) => {
+    if (runs === 1) return
+    const { replica } = main
+    const apply = replica.apply.bind(replica)
+    let isSkipped = false
+    Object.assign(replica, {
+      apply: async (...[request, stamp]: Parameters<typeof apply>) => {
+        if (isSkipped || request.kind !== 'insert') return await apply(request, stamp)
+        isSkipped = true
+        return { ids: [], errors: [] }
+      },
+    })
+  },
+  "expiry is decided by a node's own clock": (node) => {
+    const { livePoints } = node.up.main
+    const advanceTo = livePoints.advanceTo.bind(livePoints)
+    Object.assign(livePoints, { advanceTo: () => advanceTo(node.nowUs) })
+  },
+  'a read of the latest does not wait for a barrier': ({ up: { node } }) => {
+    Object.assign(node, { latest: async () => {} })
+  },
+}
+
+function drawnIds({ points, idSeed }: LoggedInsert): string[] {
+  const ids = idsFromSeed(idSeed, points.length, true)
+  return points.map((_, index) => idFromBytes(ids, index * idBytes))
+}

@@ -1,0 +1,118 @@
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createLogger } from '../../src/base/log.ts'
+import { ClusterNode } from '../../src/cluster/cluster-node.ts'
+import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
+import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import { CollectionSet } from '../../src/engine/collection-set.ts'
+import type { Collection } from '../../src/engine/engine.ts'
+import { startEngine } from '../../src/engine/engine.ts'
+import { openDataStore } from '../../src/storage/data-store.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+
+const settings = {
+  ...{ searchThreads: 1, indexThreads: 1, maxLimit: 10_000, hnswEf: 128, hnswM: 16, hnswEfConstruction: 128 },
+  ...{ recallTarget: 0.98, maxOpenCollections: 100, maxQueuedQueries: 1000, maxQueuedResults: 1_000_000 },
+  ...{ maxBufferedBytes: 16 * 1024 * 1024, maxMemoryBytes: 0 },
+  logger,
+} as const
+
+export interface RunningNode {
+  readonly node: ClusterNode
+  readonly main: Collection
+  readonly set: CollectionSet
+  /** Ends as much as a process can end by itself in the middle of its work. */
+  stop(): Promise<void>
+}
+
+export interface NodeSetup {
+  readonly name: string
+  readonly log: Pick<SharedMemoryLog, 'connect'>
+  readonly documents: SharedMemoryDocuments
+  /** Absent: a new one, which is removed in the end. */
+  readonly dataDir?: string | undefined
+  /** Of its writer threads. */
+  readonly writerExecArgv?: readonly string[] | undefined
+  /** 0 for no limit. */
+  readonly maxMemoryBytes?: number | undefined
+  /** The node's own clock. */
+  readonly nowUs?: (() => number) | undefined
+}
+
+/** A node with a real engine over a directory that outlives its runs. */
+export class SimulatedNode implements AsyncDisposable {
+  readonly name: string
+  readonly #setup: NodeSetup
+  #dataDir: string | undefined
+  #running: RunningNode | undefined
+  #runs = 0
+
+  constructor(setup: NodeSetup) {
+    this.name = setup.name
+    this.#setup = setup
+    this.#dataDir = setup.dataDir
+  }
+
+  get running(): RunningNode | undefined {
+    return this.#running
+  }
+
+  /** Of a node that is known to run. */
+  get up(): RunningNode {
+    return this.#running!
+  }
+
+  /** How often it was started. */
+  get runs(): number {
+    return this.#runs
+  }
+
+  /** By the node's own clock. */
+  get nowUs(): number {
+    return this.#setup.nowUs?.() ?? Date.now() * 1000
+  }
+
+  async start(): Promise<RunningNode> {
+    this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
+    this.#runs += 1
+    const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
+    const config = { ...settings, nowUs, maxMemoryBytes }
+    const connection = log.connect()
+    const node = new ClusterNode({
+      ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
+      ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
+      ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 100 },
+    })
+    const engine = startEngine(config)
+    const store = await openDataStore({
+      ...{ dataDir: this.#dataDir, logger },
+      ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
+    })
+    const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
+    const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
+    const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
+    const stop = async (): Promise<void> => {
+      this.#running = undefined
+      await node.close()
+      await connection.close()
+      await set.close()
+      await engine.close(0)
+      await store.close()
+    }
+    await node.start(main, set).catch(async (error: unknown) => {
+      await stop()
+      throw error
+    })
+    await documents.connect().announce(name, new Uint8Array())
+    this.#running = { node, main, set, stop }
+    return this.#running
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#running?.stop()
+    if (this.#dataDir !== undefined && this.#setup.dataDir === undefined)
+      await rm(this.#dataDir, { recursive: true, force: true })
+  }
+}

@@ -1,0 +1,320 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { setTimeout as delay } from 'node:timers/promises'
+import { consistencies } from '../../src/base/consistency.ts'
+import { DatabaseError } from '../../src/base/errors.ts'
+import type { Filter } from '../../src/base/filter.ts'
+import { idFromBytes } from '../../src/base/ids.ts'
+import type { NewPoint, Precondition } from '../../src/base/point.ts'
+import type { ClusterNode } from '../../src/cluster/cluster-node.ts'
+import { SeededFaults } from '../../src/cluster/log-faults.ts'
+import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
+import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import { ClusterModel, type ModelOutcome } from './cluster-model.ts'
+import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
+import { seededRandom } from './random.ts'
+
+export interface SimulationOptions {
+  readonly seed: number
+  readonly nodes: number
+  /** Of each client. */
+  readonly operations: number
+  readonly clients: number
+  /** Makes a node wrong on purpose. */
+  readonly mutate?: ((node: SimulatedNode) => void) | undefined
+}
+
+/** An operation that was answered, to be compared with the log. */
+interface Answered {
+  readonly name: string
+  readonly outcome: ModelOutcome
+}
+
+interface Read {
+  readonly id: string
+  readonly version: number | undefined
+  readonly what: string
+  /** Positions of the log between which the answer has to be true. */
+  readonly from: number
+  readonly to: number
+}
+
+const idsInUse = 16
+const keysInUse = 6
+const startUs = 1_700_000_000_000_000
+
+/**
+ * Clients that write and read at random nodes while the log has faults, clocks run apart and nodes end and start again.
+ * Afterwards everything that was answered, and everything that all nodes hold, is compared with a plain reading of the log.
+ */
+export class ClusterSimulation implements AsyncDisposable {
+  readonly #options: SimulationOptions
+  readonly #random: () => number
+  readonly #faults: SeededFaults
+  readonly #log: SharedMemoryLog
+  readonly #nodes: readonly SimulatedNode[]
+  readonly #ids: string[]
+  readonly #answered: Answered[] = []
+  readonly #reads: Read[] = []
+  /** Contents that no other write has. */
+  #names = 0
+  #nowUs = startUs
+  /** The highest position that any client knows to be applied. */
+  #known = 0
+  #restarts = 0
+
+  constructor(options: SimulationOptions) {
+    this.#options = options
+    const random = seededRandom(options.seed)
+    this.#random = random
+    this.#faults = new SeededFaults(
+      {
+        delay: 0.2,
+        refused: 0.02,
+        lost: 0.02,
+        answerLost: 0.03,
+        late: 0.02,
+        readerDies: 0.02,
+        skipped: 0.005,
+      },
+      seededRandom(options.seed + 1),
+    )
+    this.#log = new SharedMemoryLog({ faults: this.#faults, nowMs: () => this.#nowUs / 1000 })
+    this.#nodes = Array.from({ length: options.nodes }, (_, index) => {
+      // Clocks are up to a second apart.
+      const aheadUs = Math.floor(random() * 1e6)
+      return new SimulatedNode({
+        ...{ name: `node-${index}`, log: this.#log, documents: new SharedMemoryDocuments() },
+        nowUs: () => this.#nowUs + aheadUs,
+      })
+    })
+    this.#ids = Array.from({ length: idsInUse }, () =>
+      idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256))),
+    )
+  }
+
+  /** What was seen, for people. */
+  get summary(): Readonly<Record<string, number>> {
+    return {
+      answered: this.#answered.length,
+      reads: this.#reads.length,
+      restarts: this.#restarts,
+      records: this.#log.bounds.last,
+    }
+  }
+
+  async run(): Promise<void> {
+    for (const node of this.#nodes) await this.#start(node)
+    await Promise.all(Array.from({ length: this.#options.clients }, () => this.#client()))
+    this.#faults.chances = {}
+    for (const node of this.#nodes) if (node.running === undefined) await this.#start(node)
+  }
+
+  /** @throws AssertionError for what is not as the log says */
+  async check(): Promise<void> {
+    await this.#rest()
+    const model = await ClusterModel.read(this.#log)
+    for (const { name, outcome } of this.#answered) {
+      assert.deepEqual(model.outcomes.get(name), outcome, `the answer of ${name}`)
+    }
+    for (const { id, version, what, from, to } of this.#reads) {
+      assert.ok(
+        model.couldBe(id, version, from, to),
+        `a ${what} read of ${id} saw version ${version}, which it had nowhere between ${from} and ${to}`,
+      )
+    }
+    const expected = new Map(
+      [...model.visible].map(([id, { version, content }]) => [id, { version, content }]),
+    )
+    for (const node of this.#nodes) {
+      assert.deepEqual(await stored(node.up), expected, `the points of ${node.name}`)
+      assert.deepEqual(Buffer.from(node.up.main.replica.digest), Buffer.from(model.digest), node.name)
+    }
+    const [first, ...others] = await Promise.all(this.#nodes.map(async (node) => await listed(node.up)))
+    for (const other of others) assert.deepEqual(other, first, 'the order of insertion')
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#faults.chances = {}
+    for (const node of this.#nodes) await node[Symbol.asyncDispose]()
+  }
+
+  /** Until all nodes have applied everything, and what has expired is deleted. */
+  async #rest(): Promise<void> {
+    for (const { up } of this.#nodes) await up.node.caughtUp()
+    for (;;) {
+      for (const { up } of this.#nodes) {
+        await up.node.latest(undefined)
+        await up.node.database.count()
+      }
+      const { last } = this.#log.bounds
+      const isDone = this.#nodes.every(
+        ({ up }) => up.node.position === last && up.main.livePoints.expirations.hiddenCount === 0,
+      )
+      if (isDone) return
+      await delay(5)
+    }
+  }
+
+  async #start(node: SimulatedNode): Promise<void> {
+    await node.start()
+    this.#options.mutate?.(node)
+  }
+
+  async #client(): Promise<void> {
+    let position = 0
+    for (let left = this.#options.operations; left > 0; left -= 1) {
+      this.#nowUs += Math.floor(this.#random() * 100_000)
+      if (this.#random() < 0.02) await this.#restart()
+      const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
+      if (running === undefined) continue
+      await (this.#random() < 0.3 ? this.#read(running, position) : this.#write(running))
+      position = Math.max(position, running.node.position)
+      this.#known = Math.max(this.#known, position)
+    }
+  }
+
+  /** One at a time, so that somebody is left to ask. */
+  async #restart(): Promise<void> {
+    const node = this.#pick(...this.#nodes)!
+    if (node.running === undefined || this.#nodes.some(({ running }) => running === undefined)) return
+    this.#restarts += 1
+    await node.running.stop()
+    await this.#start(node)
+  }
+
+  async #read({ node, main }: RunningNode, position: number): Promise<void> {
+    const id = this.#pick(...this.#ids)!
+    const consistency = this.#pick(...consistencies)!
+    const from = { available: 0, session: position, latest: this.#known }[consistency]
+    try {
+      await node.admit({ consistency, position })
+      const point = await main.get(id)
+      this.#reads.push({ id, version: point?.version, what: consistency, from, to: this.#log.bounds.last })
+    } catch (error) {
+      this.#checkUnknown(error)
+    }
+  }
+
+  async #write({ node }: RunningNode): Promise<void> {
+    this.#names += 1
+    const name = `write ${this.#names}`
+    try {
+      const answer = await this.#request(node, name)
+      if (answer !== undefined) this.#answered.push({ name, outcome: { answer } })
+    } catch (error) {
+      const isRefused = error instanceof DatabaseError && decided.has(error.reason)
+      if (isRefused) this.#answered.push({ name, outcome: { refused: error.reason } })
+      else this.#checkUnknown(error)
+    }
+  }
+
+  /** The answer of a write that can be compared. */
+  async #request({ database }: ClusterNode, name: string): Promise<unknown> {
+    const id = this.#pick(...this.#ids)!
+    const choice = this.#random()
+    if (choice < 0.35) return await this.#insert(database, name)
+    if (choice < 0.6) return await database.put(id, this.#point(name), this.#condition())
+    if (choice < 0.8) {
+      const expiresAtUs = this.#pick(undefined, null, this.#soonUs())
+      const patch = {
+        content: name,
+        set: new Map([['n', this.#n()]]),
+        ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+      }
+      return await database.patch(id, patch, this.#condition())
+    }
+    if (choice < 0.9) await database.remove(id)
+    else {
+      const change = this.#random() < 0.5 ? 'delete' : { content: name }
+      const limit = 1 + Math.floor(this.#random() * 5)
+      await database.changeByFilter({ filter: this.#filter(), change, limit, dryRun: false })
+    }
+    return undefined
+  }
+
+  async #insert(database: ClusterNode['database'], name: string): Promise<unknown> {
+    const isKeyed = this.#random() < 0.3
+    const key = `key ${Math.floor(this.#random() * keysInUse)}`
+    const ids = this.#ids.filter(() => this.#random() < 0.1)
+    const points = (ids.length === 0 ? [undefined] : ids).map(
+      (id): NewPoint => ({
+        ...this.#point(name),
+        ...(id === undefined ? {} : { id, onConflict: this.#pick('error', 'replace', 'skip')! }),
+      }),
+    )
+    const onError = this.#pick('abort', 'continue')!
+    const identity = { keyHash: hashOf(key), bodyHash: hashOf(isKeyed ? 'the same' : name) }
+    const inserted = await database.insert(points, { onError, ...(isKeyed ? { identity } : {}) })
+    // Later operations are about drawn ids, too, also on nodes that have not got that far.
+    for (const id of inserted.ids) if (id !== null && !this.#ids.includes(id)) this.#ids.push(id)
+    this.#ids.splice(0, this.#ids.length - idsInUse)
+    return inserted.ids
+  }
+
+  #point(content: string): NewPoint {
+    const expiresAtUs = this.#random() < 0.3 ? this.#soonUs() : undefined
+    return {
+      vector: Float32Array.of(this.#random(), this.#random(), this.#random()),
+      payload: {
+        ...{ contentType: 'Text', content, attributes: new Map([['n', this.#n()]]) },
+        ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
+      },
+    }
+  }
+
+  /** Near enough that clocks which are a second apart do not agree on it. */
+  #soonUs(): number {
+    return this.#nowUs + Math.floor(this.#random() * 2_000_000)
+  }
+
+  #condition(): Precondition | undefined {
+    const version = this.#reads.at(-1)?.version ?? 65_536
+    return this.#pick<Precondition | undefined>(
+      ...[undefined, undefined, { kind: 'absent' as const }, { kind: 'version' as const, version }],
+      { kind: 'filter', filter: this.#filter() },
+    )
+  }
+
+  #filter(): Filter {
+    return { kind: 'condition', path: 'n', test: { op: 'range', bounds: { gte: this.#n() } } }
+  }
+
+  #n(): number {
+    return Math.floor(this.#random() * 10)
+  }
+
+  #pick<Item>(...items: readonly Item[]): Item | undefined {
+    return items[Math.floor(this.#random() * items.length)]
+  }
+
+  /** Nothing but what a fault explains. */
+  #checkUnknown(error: unknown): void {
+    const isExplained = error instanceof DatabaseError && unknown.has(error.reason)
+    if (!isExplained) throw error
+  }
+}
+
+const decided: ReadonlySet<string> = new Set([
+  ...['already_exists', 'precondition_failed', 'not_found', 'key_reused'],
+])
+
+const unknown: ReadonlySet<string> = new Set(['not_ready', 'shutting_down', 'cancelled', 'internal'])
+
+function hashOf(text: string): Uint8Array {
+  return createHash('sha256').update(text).digest().subarray(0, 16)
+}
+
+async function listed({ main }: RunningNode): Promise<readonly string[]> {
+  const include = { distance: false, payload: true, version: true, vector: true }
+  const { points } = await main.list({ limit: 10_000, include })
+  return points.map(({ id, version, vector, payload }) =>
+    JSON.stringify([id, version, [...(vector ?? [])], payload?.content, payload?.expiresAtUs]),
+  )
+}
+
+async function stored({ main }: RunningNode): Promise<ReadonlyMap<string, object>> {
+  const include = { distance: false, payload: true, version: true, vector: false }
+  const { points } = await main.list({ limit: 10_000, include })
+  return new Map(points.map(({ id, version, payload }) => [id, { version, content: payload?.content }]))
+}

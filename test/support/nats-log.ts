@@ -1,0 +1,56 @@
+import assert from 'node:assert/strict'
+import { createLogger } from '../../src/base/log.ts'
+import type { CommitLog } from '../../src/cluster/commit-log.ts'
+import { type NatsCluster, openNatsCluster } from '../../src/cluster/nats-cluster.ts'
+import type { NatsServers } from './nats-servers.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+
+type OpenOptions = Partial<Parameters<typeof openNatsCluster>[0]> & { readonly giveUpMs?: number }
+
+/** The log of a cluster on these servers, as a node has it. */
+export async function openLog(
+  servers: NatsServers,
+  cluster: string,
+  { giveUpMs = 120_000, ...options }: OpenOptions = {},
+): Promise<NatsCluster & AsyncDisposable> {
+  const { urls, monitorUrls } = servers
+  const node = await openNatsCluster(
+    { urls, monitorUrls, cluster, name: 'test', logBytesMax: 64 << 20, ...options },
+    logger,
+    AbortSignal.timeout(giveUpMs),
+  )
+  return Object.assign(Object.create(null), {
+    log: node.log,
+    documents: node.documents,
+    close: node.close,
+    [Symbol.asyncDispose]: node.close,
+  })
+}
+
+/** Reads so many records, which must follow one another. */
+export async function take(log: CommitLog, from: number, count: number): Promise<string[]> {
+  const taken: string[] = []
+  for await (const { position, record } of log.read(from, AbortSignal.timeout(120_000))) {
+    assert.equal(position, from + taken.length)
+    taken.push(Buffer.from(record).toString())
+    if (taken.length === count) break
+  }
+  return taken
+}
+
+/** Waits for a condition. */
+export async function until(condition: () => Promise<boolean>): Promise<void> {
+  await waitFor(async () => ((await condition()) ? true : undefined))
+}
+
+/** Waits for something that is not there yet. */
+export async function waitFor<Value>(find: () => Promise<Value | undefined>): Promise<Value> {
+  const endMs = Date.now() + 120_000
+  for (;;) {
+    const found = await find()
+    if (found !== undefined) return found
+    assert.ok(Date.now() < endMs, 'it did not come in two minutes')
+    await new Promise((resolve) => setTimeout(resolve, 50))
+  }
+}
