@@ -494,13 +494,13 @@ function registerGauges(
     () => Number(collection.stats.isSettling),
   )
   metrics.gauges(
-    'vicinal_index_measured_on',
+    'vicinal_index_distance_source',
     'By the metric of the graph, what its distances are measured on: 0 no graph yet, 1 codes, 2 vectors, 3 no graph, as neither tells the points apart.',
     'graph',
     () =>
-      Object.entries(collection.stats.measuredOn).map(([graph, on]) => [
+      Object.entries(collection.stats.distanceSources).map(([graph, on]) => [
         graph,
-        measuredOnNumbers[on ?? 'none'],
+        distanceSourceNumbers[on ?? 'none'],
       ]),
   )
   const plans = (): [string, MetricPlan][] => Object.entries(collection.stats.plans)
@@ -634,4 +634,4 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): Clus
   }
 }
 
-const measuredOnNumbers = { none: 0, codes: 1, rows: 2, nothing: 3 } as const
+const distanceSourceNumbers = { none: 0, codes: 1, rows: 2, nothing: 3 } as const

@@ -714,7 +714,7 @@ describe('vicinal stats', () => {
     const text = await run(['stats', ...desk.overHttp, '--api-key', 'http-key'])
     assert.match(text.stdout, /^state +ready$/m)
     assert.match(text.stdout, /^points +3$/m)
-    assert.match(text.stdout, /^index_measured_on_Euclidean +no graph yet$/m)
+    assert.match(text.stdout, /^index_distance_source_Euclidean +no graph yet$/m)
     assert.match(text.stdout, /^index_recall_Cosine +1$/m)
     const json = await run(['stats', ...desk.overHttp, '--json'], { HTTP_API_KEY: 'http-key' })
     const figures = JSON.parse(json.stdout) as Record<string, unknown>

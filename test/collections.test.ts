@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
-import { type Metric, metrics, type SearchQuery } from '../src/base/point.ts'
+import { distanceMetrics, type Metric, type SearchQuery } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
 import { collectGarbage } from '../src/engine/collect-garbage.ts'
 import { type Collection, type Engine, type EngineOptions, startEngine } from '../src/engine/engine.ts'
@@ -143,7 +143,7 @@ describe(`collections of one process, seed ${seed}`, () => {
       await Promise.all(
         all.flatMap(({ points, dimension }) => {
           const next = (): Float32Array => randomVector(random, dimension, 'continuous')
-          const searches = metrics.flatMap((metric) =>
+          const searches = distanceMetrics.flatMap((metric) =>
             [next(), next()].map((each) => [each, metric] as const),
           )
           return [
@@ -263,7 +263,8 @@ describe(`collections of one process, seed ${seed}`, () => {
     const points = new Points(await service.open(directory))
     await points.insert(Array.from({ length: 600 }, clusteredSource(random, 64)))
     await settled(points.collection)
-    for (const metric of metrics) await points.assertExact(randomVector(random, 64, 'continuous'), metric)
+    for (const metric of distanceMetrics)
+      await points.assertExact(randomVector(random, 64, 'continuous'), metric)
     assert.ok(openFiles(directory).length > 0)
     await service.close(points.collection)
     assert.deepEqual(openFiles(directory), [])

@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
 import { type ApiContext, httpFields } from '../src/api/call.ts'
 import { operations } from '../src/api/operations.ts'
-import { metrics } from '../src/base/point.ts'
+import { distanceMetrics } from '../src/base/point.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
 import { createHttpClient } from '../src/client/http-client.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
@@ -136,7 +136,11 @@ for (const [name, open] of Object.entries(accesses)) {
     })
 
     /** Ids in the order that the metric's definition gives, ties by insertion. */
-    const expectedIds = (vector: Float32Array, metric: (typeof metrics)[number], limit: number): string[] =>
+    const expectedIds = (
+      vector: Float32Array,
+      metric: (typeof distanceMetrics)[number],
+      limit: number,
+    ): string[] =>
       [...stored]
         .map(([id, point], order) => ({
           id,
@@ -182,14 +186,14 @@ for (const [name, open] of Object.entries(accesses)) {
     })
 
     it(`finds what the definition of each metric says, closest first, ties by insertion, seed ${seed}`, async () => {
-      for (const metric of metrics) {
+      for (const metric of distanceMetrics) {
         const vector = randomVector(random, dimension, 'small integers')
         assert.deepEqual(await client.search({ vector, metric, limit: 40 }), expectedIds(vector, metric, 40))
       }
     })
 
     it('answers a batch of queries as it answers each of them', async () => {
-      const queries = metrics.map((metric) => ({
+      const queries = distanceMetrics.map((metric) => ({
         vector: randomVector(random, dimension, 'small integers'),
         metric,
         limit: 7,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { before, it } from 'node:test'
-import { metrics } from '../src/base/point.ts'
+import { distanceMetrics } from '../src/base/point.ts'
 import type { PointToInsert } from '../src/client/index.ts'
 import { scalarDistance } from '../src/kernels/scalar.ts'
 import { describeBoth } from './support/both-transports.ts'
@@ -39,7 +39,7 @@ describeBoth('searches that ask for more', (transport) => {
 
   /** The nearest of the points that match, ties by insertion. */
   function nearest(
-    metric: (typeof metrics)[number],
+    metric: (typeof distanceMetrics)[number],
     limit: number,
     matches: (n: number | undefined, index: number) => boolean,
   ): { readonly id: string; readonly distance: number }[] {
@@ -56,7 +56,7 @@ describeBoth('searches that ask for more', (transport) => {
   }
 
   it(`find the nearest that match, with their distances, by each metric, seed ${seed}`, async () => {
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const query = { vector, metric, limit: 20, filter: { n: { $lt: 100 } } } as const
       const expected = nearest(metric, 20, (n) => n !== undefined && n < 100)
       assert.deepEqual(

@@ -181,8 +181,8 @@ describe('the state of a collection', () => {
       },
     })
     assert.deepEqual(graphs, [
-      { similarity: 'Euclidean', measured_on: null },
-      { similarity: 'Cosine', measured_on: null },
+      { similarity: 'Euclidean', distance_source: null },
+      { similarity: 'Cosine', distance_source: null },
     ])
     assert.deepEqual(
       searches.map(({ similarity, plan, ef_multiplier, recall }) => [
@@ -200,7 +200,7 @@ describe('the state of a collection', () => {
       [typed.collection, typed.linked, typed.isSettling],
       ['named', figures.linked, figures.settling],
     )
-    assert.deepEqual(typed.graphs[0], { metric: 'Euclidean', measuredOn: undefined })
+    assert.deepEqual(typed.graphs[0], { metric: 'Euclidean', distanceSource: undefined })
     assert.deepEqual(
       [typed.searches[0]!.efMultiplier, typed.searches[0]!.filtered[0]],
       [undefined, { matchingShare: '0-0.1', recall: 1 }],

@@ -19,7 +19,7 @@ import { promisify } from 'node:util'
 import { DateTime } from '../src/base/attributes.ts'
 import { idToBytes } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
-import { metrics, type NewPoint } from '../src/base/point.ts'
+import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
 import { keyOfRequest, rowBytesOf, rowsHeaderBytes } from '../src/storage/key-layout.ts'
@@ -139,7 +139,7 @@ describe('a repair', () => {
       const left = new Set(ids.filter((_, slot) => !gone.has(slot)))
       for (const slot of [...gone, 0, 1]) {
         const { vector } = points[slot]!
-        for (const metric of metrics) {
+        for (const metric of distanceMetrics) {
           const [all] = (await collection.search([{ vector, metric, limit: count, ef: 1 }])).ids.strings()
           assert.deepEqual(new Set(all), left, metric)
         }

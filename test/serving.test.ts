@@ -21,7 +21,7 @@ const count = 9000
 const searchThreads = 4
 const vectors = clusteredVectors(seededRandom(seed), count, dimension)
 const transports = ['grpc', 'http'] as const
-const metrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
+const distanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
 
 /** An ef wider than the index makes exact scans of them, which take a while. */
 const wide = 1_000_000
@@ -29,7 +29,7 @@ const wide = 1_000_000
 function queriesOf(size: number, from = 0): ContractQuery[] {
   return Array.from({ length: size }, (_, at) => {
     const vector = vectors[(from + at * 7) % count]!
-    return { vector, metric: metrics[at % metrics.length]!, limit: 1 + (at % 5), ef: wide }
+    return { vector, metric: distanceMetrics[at % distanceMetrics.length]!, limit: 1 + (at % 5), ef: wide }
   })
 }
 

@@ -7,7 +7,7 @@ import { isDeepStrictEqual } from 'node:util'
 import { crc32 } from 'node:zlib'
 import { idToBytes, newId } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
-import { metrics, type NewPoint } from '../src/base/point.ts'
+import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
 import { createHttpClient, type VectorClient } from '../src/client/index.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
@@ -312,7 +312,7 @@ describe('a restored service', () => {
     await using copy = await startTestService({ DATA_DIR: dataDir })
     const copyClient = createHttpClient({ baseUrl: copy.httpUrl })
     for (const id of ids) assert.deepEqual(await copyClient.get(id), await client.get(id))
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       for (let query = 0; query < 10; query += 1) {
         const vector = randomVector(random, 5, 'small integers')
         const answers = [client, copyClient].map((each) => each.search({ vector, metric, limit: 1000 }))

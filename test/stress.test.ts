@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { metrics } from '../src/base/point.ts'
+import { distanceMetrics } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
 import { examineData } from '../src/main.ts'
@@ -115,7 +115,7 @@ describe('many threads', () => {
         'a point that was missed once stays lost',
       )
     }
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const ask = async (width: number) =>
         (
           await collection.search(queries.map((vector) => ({ vector, metric, limit: 10, ef: width })))

@@ -1,6 +1,6 @@
 import { checkPath } from '../base/attribute-checks.ts'
 import type { Filter } from '../base/filter.ts'
-import { type Include, type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Include, type Metric } from '../base/point.ts'
 import type { MapQuery, MapRow, PointMap } from '../engine/database.ts'
 import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkEnum, checkWhole, type EnumInput, type IntegerInput } from './checks.ts'
@@ -42,7 +42,7 @@ export async function mapPoints(
   const include = includeOf(input.attributes ?? [], contentMax)
   const query: MapQuery = {
     limit: checkWhole(limit, 'limit', { min: 1, max: limitMax }),
-    metric: checkEnum<Metric>(similarity, metrics, 'similarity'),
+    metric: checkEnum<Metric>(similarity, distanceMetrics, 'similarity'),
     seed: checkWhole(seed, 'seed', { min: 0, max: seedMax }),
     k: checkWhole(k, 'k', { min: 1, max: kMax }),
     ef: input.ef === undefined ? limits.hnswEf : checkWhole(input.ef, 'ef', { min: 1, max: efMax }),

@@ -3,8 +3,8 @@ import type { Filter } from '../base/filter.ts'
 import {
   conflictRules,
   dimensionMax,
+  distanceMetrics,
   type Metric,
-  metrics,
   type NewPoint,
   type OnConflict,
   type SearchQuery,
@@ -86,7 +86,7 @@ export function checkQuery(
   fields: FieldNames,
 ): SearchQuery {
   const vector = checkTarget(input, dimension, path, fields)
-  const metric = checkEnum<Metric>(input.similarity, metrics, `${path}similarity`)
+  const metric = checkEnum<Metric>(input.similarity, distanceMetrics, `${path}similarity`)
   const limit = checkLimit(input.limit, limits.maxLimit, `${path}limit`)
   const ef = Math.max(checkEf(input.ef, `${path}ef`) || limits.hnswEf, limit)
   const query = { vector, metric, limit, ef }

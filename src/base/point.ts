@@ -2,8 +2,8 @@ import type { Attributes } from './attributes.ts'
 import type { Filter } from './filter.ts'
 
 /** The metrics a query can choose; a metric's position is its number in `vectordb.Similarity`. */
-export const metrics = ['Euclidean', 'Manhattan', 'Hamming', 'Cosine'] as const
-export type Metric = (typeof metrics)[number]
+export const distanceMetrics = ['Euclidean', 'Manhattan', 'Hamming', 'Cosine'] as const
+export type Metric = (typeof distanceMetrics)[number]
 
 /** The kinds of content; a kind's position is its number in `vectordb.ContentType`. */
 export const contentTypes = ['Image', 'Text'] as const

@@ -1,7 +1,7 @@
 import { McpServer } from '@modelcontextprotocol/server'
 import { z } from 'zod'
 import { DatabaseError } from '../base/errors.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
 import {
   type AttributeInput,
@@ -64,7 +64,7 @@ function addReading(server: McpServer, client: VectorClient): void {
         text: z.string().optional().describe('what to search near: the service embeds it'),
         vector: z.array(z.number()).optional().describe('or a vector, as long as the dimension'),
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
-        metric: z.enum(metrics).default('Cosine').describe('how distance is measured'),
+        metric: z.enum(distanceMetrics).default('Cosine').describe('how distance is measured'),
         limit: z.number().int().min(1).max(1000).default(10),
         filter,
         max_distance: z.number().optional().describe('the farthest that a result may be'),

@@ -1,6 +1,6 @@
 import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
 import {
   ConfigError,
@@ -195,7 +195,9 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--text <text>', 'a text that the service embeds, if it has embeddings')
   addRowOptions(command)
     .addOption(
-      new Option('--metric <name>', 'how distance is measured').choices([...metrics]).default('Cosine'),
+      new Option('--metric <name>', 'how distance is measured')
+        .choices([...distanceMetrics])
+        .default('Cosine'),
     )
     .option('--limit <n>', 'the most results', whole, 10)
     .option('--ef <n>', 'search breadth; the server decides when not given', whole)

@@ -54,8 +54,8 @@ function figuresOfIndex(stats: CollectionStats): Record<string, number | string 
     collection_segments: segments,
     collection_memory_bytes: memoryBytes.index + memoryBytes.ids + memoryBytes.attributes,
   }
-  for (const { metric, measuredOn } of graphs)
-    figures[`collection_graph_${metric}`] = measuredOn ?? 'none yet'
+  for (const { metric, distanceSource } of graphs)
+    figures[`collection_graph_${metric}`] = distanceSource ?? 'none yet'
   for (const { metric, plan, recall, filtered } of searches) {
     figures[`collection_plan_${metric}`] = plan
     figures[`collection_recall_${metric}`] = recall ?? 'not measured yet'
@@ -77,11 +77,11 @@ function figuresOf(text: string): Record<string, number | string> {
     } else if (name!.startsWith('vicinal_index_')) {
       const [, metric] = /="(\w+)"/.exec(labels!)!
       figures[`${name!.slice('vicinal_'.length)}_${metric}`] =
-        name === 'vicinal_index_measured_on' ? measuredOnWords[Number(value)]! : Number(value)
+        name === 'vicinal_index_distance_source' ? distanceSourceWords[Number(value)]! : Number(value)
     }
   }
   return figures
 }
 
 /** By the numbers of the metric. */
-const measuredOnWords = ['no graph yet', 'codes', 'vectors', 'no graph: nothing tells the points apart']
+const distanceSourceWords = ['no graph yet', 'codes', 'vectors', 'no graph: nothing tells the points apart']

@@ -1,6 +1,6 @@
 import type { MessageInitShape } from '@bufbuild/protobuf'
 import { DatabaseError } from '../base/errors.ts'
-import { conflictRules, contentTypes, metrics } from '../base/point.ts'
+import { conflictRules, contentTypes, distanceMetrics } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
 import { momentOf } from './attributes.ts'
 import type {
@@ -96,7 +96,7 @@ export function queryMessage(
     ...(vector === undefined ? {} : { queryVector: { values: numbersOf(vector) } }),
     ...(id === undefined ? {} : { nearId: idMessage(id) }),
     ...(text === undefined ? {} : { text }),
-    similarity: metrics.indexOf(metric),
+    similarity: distanceMetrics.indexOf(metric),
     limit: unsigned(limit, 'limit'),
     ...(ef === undefined ? {} : { ef: unsigned(ef, 'ef') }),
     ...filterField(filter),

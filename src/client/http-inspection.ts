@@ -65,9 +65,9 @@ function statsOf(answer: StatsAnswer): CollectionStats {
     dimension: dimension ?? undefined,
     isSettling: settling,
     memoryBytes: memory_bytes,
-    graphs: graphs.map(({ similarity, measured_on }) => ({
+    graphs: graphs.map(({ similarity, distance_source }) => ({
       metric: similarity,
-      measuredOn: measured_on ?? undefined,
+      distanceSource: distance_source ?? undefined,
     })),
     searches: searches.map(({ similarity, plan, ef_multiplier, recall, filtered }) => ({
       metric: similarity,
@@ -121,7 +121,7 @@ interface StatsAnswer
   readonly memory_bytes: CollectionStats['memoryBytes']
   readonly graphs: readonly {
     readonly similarity: Metric
-    readonly measured_on: 'codes' | 'vectors' | 'nothing' | null
+    readonly distance_source: 'codes' | 'vectors' | 'nothing' | null
   }[]
   readonly searches: readonly {
     readonly similarity: Metric

@@ -73,7 +73,7 @@ export interface CollectionStats {
   readonly graphs: readonly {
     readonly metric: Metric
     /** Undefined without a graph; `nothing` where neither codes nor vectors tell the points apart. */
-    readonly measuredOn: 'codes' | 'vectors' | 'nothing' | undefined
+    readonly distanceSource: 'codes' | 'vectors' | 'nothing' | undefined
   }[]
   readonly searches: readonly {
     readonly metric: Metric

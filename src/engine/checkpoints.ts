@@ -47,7 +47,7 @@ export class Checkpoints {
     for (const [at, { graph }] of places.entries()) {
       const each = loaded[at]
       if (each !== undefined)
-        graphs.measures.choose(graph, each.meta.measuredOn ?? 'codes', graphs.index.liveCount)
+        graphs.sources.choose(graph, each.meta.distanceSource ?? 'codes', graphs.index.liveCount)
     }
     return loaded.filter((each) => each !== undefined)
   }
@@ -85,10 +85,10 @@ export class Checkpoints {
     const meta = { sequence: sequence(), routes: plans.kept, filteredRoutes: filtered.kept }
     for (const place of graphs.activePlaces) {
       if (directory === undefined) continue
-      const measuredOn = graphs.measures.active[place.graph]
+      const distanceSource = graphs.sources.active[place.graph]
       const path = graphPath(directory, place)
       try {
-        await scheduler.submit({ kind: 'save', ...place, path, meta: { ...meta, measuredOn } })
+        await scheduler.submit({ kind: 'save', ...place, path, meta: { ...meta, distanceSource } })
       } catch (error) {
         // The graph is a cache: without it the next start takes longer, nothing is lost.
         logger.warn({ err: error, ...place }, 'the index could not be written to disk')

@@ -6,7 +6,7 @@ import { below, type HeldPoint, SearchedPointsFixture } from '../../test/support
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { newId } from '../base/ids.ts'
-import { metrics, type SearchQuery } from '../base/point.ts'
+import { distanceMetrics, type SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 
 const seed = 20_261_123
@@ -55,7 +55,7 @@ describe(`a search of a collection, seed ${seed}`, () => {
     await using _ = points
     for (const share of [0, 0.003, 0.05, 0.4, 1]) {
       const filter = below('lot', share)
-      const batch = metrics.flatMap((metric) =>
+      const batch = distanceMetrics.flatMap((metric) =>
         queries.slice(0, 3).map((vector): SearchQuery => ({ vector, metric, limit: 10, ef: scanEf, filter })),
       )
       const matches = (point: HeldPoint): boolean => numberAt(point, 'lot') < share
@@ -71,7 +71,13 @@ describe(`a search of a collection, seed ${seed}`, () => {
     await using _ = points
     const batch = Array.from({ length: 150 }, (_, at): SearchQuery => {
       const filter = at % 10 === 0 ? undefined : below('place', 20 + 13 * at)
-      return { vector: queries[at % 20]!, metric: metrics[at % 4]!, limit: 1 + (at % 30), ef: scanEf, filter }
+      return {
+        vector: queries[at % 20]!,
+        metric: distanceMetrics[at % 4]!,
+        limit: 1 + (at % 30),
+        ef: scanEf,
+        filter,
+      }
     })
     for (let round = 0; round < 2; round += 1) {
       assertSame(
@@ -106,7 +112,7 @@ describe(`a search of a collection, seed ${seed}`, () => {
   it('ends at a greatest distance, which still counts', async () => {
     const { points, queries } = filled(1200)
     await using _ = points
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const query = { vector: queries[0]!, metric, limit: 50, ef: scanEf }
       const { distances } = await points.search([query])
       const maxDistance = distances[20]!
@@ -220,7 +226,7 @@ describe(`points that change while a search runs, seed ${seed}`, () => {
         const vector = queries[round % queries.length]!
         const query = {
           vector,
-          metric: metrics[round % 4]!,
+          metric: distanceMetrics[round % 4]!,
           limit: 8,
           ef: scanEf,
           filter,

@@ -1,6 +1,6 @@
 import type { Metric } from '../base/point.ts'
 import type { BinRecall } from './filtered-recall.ts'
-import type { GraphMeasure } from './graph-measures.ts'
+import type { GraphDistanceSource } from './graph-distance-sources.ts'
 import type { MetricPlan } from './recall-plans.ts'
 
 /** Figures of a collection, for metrics and people. */
@@ -19,7 +19,7 @@ export interface CollectionStats {
   /** Whether a graph is being built or recall measured: the plans may change by that. */
   readonly isSettling: boolean
   /** By the metric of each graph: what its distances are measured on. */
-  readonly measuredOn: Readonly<Record<string, GraphMeasure>>
+  readonly distanceSources: Readonly<Record<string, GraphDistanceSource>>
   /** By metric: which way searches take, and with what measured recall. */
   readonly plans: Readonly<Record<Metric, MetricPlan>>
   /** The recall of searches with filters. */

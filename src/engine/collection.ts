@@ -207,7 +207,7 @@ export class Collection implements Database, AsyncDisposable {
       unindexed: this.#indexer.unindexed,
       tombstones: this.#indexer.tombstones,
       isSettling: this.#indexer.isSettling,
-      measuredOn: this.#indexer.measuredOn,
+      distanceSources: this.#indexer.distanceSources,
       plans: this.#indexer.plans,
       filteredRecalls: this.#indexer.filteredRecalls,
     }

@@ -4,7 +4,7 @@ import type { Worker } from 'node:worker_threads'
 import { randomVector, seededRandom, type VectorKind, vectorKinds } from '../../test/support/random.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
-import { metrics, type VectorQuery } from '../base/point.ts'
+import { distanceMetrics, type VectorQuery } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -74,7 +74,7 @@ function queriesOf(count: number, dimension: number, kind: VectorKind, limit: nu
   const random = seededRandom(seed + 1)
   return Array.from({ length: count }, (_, index) => ({
     vector: randomVector(random, dimension, kind),
-    metric: metrics[index % metrics.length]!,
+    metric: distanceMetrics[index % distanceMetrics.length]!,
     limit,
     ef: limit,
   }))

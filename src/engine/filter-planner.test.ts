@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { measureOf, type Route } from '../index/graph.ts'
+import { distanceKindOf, type Route } from '../index/graph.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -22,7 +22,7 @@ function plannerOf(count = points): {
   return {
     planner: new FilterPlanner(index),
     layout: index.layout,
-    route: { graph: 0, measure: measureOf('Euclidean', index.layout), efMultiplier: 1 },
+    route: { graph: 0, distanceKind: distanceKindOf('Euclidean', index.layout), efMultiplier: 1 },
   }
 }
 
@@ -68,7 +68,7 @@ describe('the plan of a search with a filter', () => {
     assert.equal(planner.plan(queryOf(0.002, { isExact: true }), measured).route, undefined)
     assert.notEqual(planner.plan(queryOf(0.5, { ef: 4096 }), measured).codeScan, undefined)
     assert.equal(planner.plan(queryOf(0.5, { ef: 4097 }), measured).route, undefined, 'so many do not fit')
-    const onRows = { ...measured, measure: measureOf('Manhattan', layout) }
+    const onRows = { ...measured, distanceKind: distanceKindOf('Manhattan', layout) }
     assert.equal(planner.plan(queryOf(0.000_5), onRows).route, undefined, 'there are no codes of the metric')
   })
 

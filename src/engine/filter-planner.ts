@@ -136,7 +136,7 @@ export class FilterPlanner {
     const rowCost = this.#rowCost(metric)
     const rows: Scan = { isByCodes: false, cost: count * rowCost }
     // The pool of a scan by codes has no room for more results.
-    if (ef > efMax || route.scanRecall === undefined || !isOnCodes(route.measure)) return rows
+    if (ef > efMax || route.scanRecall === undefined || !isOnCodes(route.distanceKind)) return rows
     const cost = count * this.#costOf(codeKey(route), codeMicroseconds) + Math.min(count, ef) * rowCost
     return rows.cost <= exactnessFactor * cost ? rows : { isByCodes: true, cost }
   }
@@ -163,8 +163,8 @@ export class FilterPlanner {
     return rows === 0 ? diskRowMicroseconds : 0.03 + rowBytes / bytesPerMicrosecond
   }
 
-  #usualComparisonCost({ measure }: Route): number {
-    return isOnCodes(measure) ? codeMicroseconds : this.#usualRowCost
+  #usualComparisonCost({ distanceKind }: Route): number {
+    return isOnCodes(distanceKind) ? codeMicroseconds : this.#usualRowCost
   }
 
   #costOf(key: string, usual: number): number {
@@ -201,16 +201,16 @@ function rowKey(metric: Metric): string {
   return `row ${metric}`
 }
 
-function codeKey({ graph, measure }: Route): string {
-  return `code ${graph} ${measure}`
+function codeKey({ graph, distanceKind }: Route): string {
+  return `code ${graph} ${distanceKind}`
 }
 
-function comparisonKey({ graph, measure }: Route): string {
-  return `comparison ${graph} ${measure}`
+function comparisonKey({ graph, distanceKind }: Route): string {
+  return `comparison ${graph} ${distanceKind}`
 }
 
-function placeKey({ graph, measure }: Route): string {
-  return `place ${graph} ${measure}`
+function placeKey({ graph, distanceKind }: Route): string {
+  return `place ${graph} ${distanceKind}`
 }
 
 /** Microseconds for a code of 512 components, until it is known. */

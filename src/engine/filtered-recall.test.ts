@@ -12,7 +12,7 @@ import type { RouteRecall } from './index-messages.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
 const seed = 20_261_124
-const plain = { graph: 0, measure: 0, efMultiplier: 2 }
+const plain = { graph: 0, distanceKind: 0, efMultiplier: 2 }
 const options = { recallTarget: 0.98, hnswEf: 64 }
 const filter: SlotFilter = { id: 1, version: 0, words: new Uint32Array(new SharedArrayBuffer(4)), count: 1 }
 

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newId, writeIdBytes } from '../base/ids.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { foundIds } from './found-ids.ts'
@@ -23,17 +23,17 @@ describe('found ids', () => {
 
   it('come with distances in the units of the metric: the root of what Euclidean searches compare', () => {
     const hits = HitLists.of(
-      metrics.map((_, list) => [
+      distanceMetrics.map((_, list) => [
         { slot: list, sequence: list + 1, distance: 2 },
         { slot: 3 - list, sequence: 4 - list, distance: 9 },
       ]),
     )
-    const queries = metrics.map((metric) => ({ metric }))
+    const queries = distanceMetrics.map((metric) => ({ metric }))
     const { value } = foundIds(hits, queries, ids, index, index.removals).next()
     assert.ok(value !== undefined)
     assert.deepEqual(
       value.ids.strings(),
-      metrics.map((_, list) => [points[list], points[3 - list]]),
+      distanceMetrics.map((_, list) => [points[list], points[3 - list]]),
     )
     assert.deepEqual([...value.distances], [Math.SQRT2, 3, 2, 9, 2, 9, 2, 9])
   })

@@ -1,9 +1,9 @@
 import type { Logger } from '../base/log.ts'
-import { metrics } from '../base/point.ts'
-import { graphMetrics } from '../index/graph.ts'
+import { distanceMetrics } from '../base/point.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { DeadSlots } from './dead-slots.ts'
-import { bestMeasure, type GraphMeasure, sampleForCheck } from './graph-measures.ts'
+import { bestSource, type GraphDistanceSource, sampleForCheck } from './graph-distance-sources.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { LinkBatches } from './link-batches.ts'
@@ -22,14 +22,14 @@ export interface GraphBuildsOptions {
 /** Begins graphs, finds what their distances are to be measured on, and builds them anew where that changes. Main thread only. */
 export class GraphBuilds {
   readonly #options: GraphBuildsOptions
-  /** Graphs whose measures are being checked. */
+  /** Graphs whose distance sources are being checked. */
   readonly #checking = new Set<number>()
 
   constructor(options: GraphBuildsOptions) {
     this.#options = options
   }
 
-  /** Whether the measure of some graph is being checked. */
+  /** Whether the distance source of some graph is being checked. */
   get isChecking(): boolean {
     return this.#checking.size > 0
   }
@@ -37,7 +37,7 @@ export class GraphBuilds {
   /** Resolves when the graph has been begun, where it is due. */
   async beginWhenDue(): Promise<void> {
     const { graphs } = this.#options
-    if (graphs.measures.isActive(0) || !graphs.isLarge) return
+    if (graphs.sources.isActive(0) || !graphs.isLarge) return
     await this.#activate(0)
   }
 
@@ -46,16 +46,16 @@ export class GraphBuilds {
     const { graphs } = this.#options
     if (this.#checking.has(graph)) return
     const { liveCount, layout } = graphs.index
-    if (graphs.measures.isCheckDue(graph, liveCount, layout)) await this.#check(graph)
-    else if (graphs.measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
+    if (graphs.sources.isCheckDue(graph, liveCount, layout)) await this.#check(graph)
+    else if (graphs.sources.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
   }
 
-  #begin(graph: number, on: GraphMeasure, points: number): void {
+  #begin(graph: number, on: GraphDistanceSource, points: number): void {
     const { graphs, links, plans, scheduler } = this.#options
-    graphs.measures.choose(graph, on, points)
-    if (!graphs.measures.isActive(graph)) return
+    graphs.sources.choose(graph, on, points)
+    if (!graphs.sources.isActive(graph)) return
     for (const { ordinal } of graphs.index.segments) links.enqueueUnlinked({ ordinal, graph })
-    plans.expire(graphMetrics[graph]!)
+    plans.expire(graphDistanceMetrics[graph]!)
     scheduler.dispatch()
   }
 
@@ -67,21 +67,21 @@ export class GraphBuilds {
     const sample = sampleForCheck(index, index.segments)
     if (sample === undefined) {
       // Hardly a live slot among many: the next check has more to go by.
-      if (graphs.measures.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
+      if (graphs.sources.chosen[graph] === undefined) this.#begin(graph, 'codes', 0)
       return
     }
     this.#checking.add(graph)
     try {
       const recall = await scheduler.submit({ kind: 'check', graph, ...sample })
-      const before = graphs.measures.chosen[graph]
-      const best = bestMeasure(recall)
+      const before = graphs.sources.chosen[graph]
+      const best = bestSource(recall)
       // A graph on rows finds what one on codes would.
       const on = before === 'rows' && best === 'codes' ? before : best
-      const metric = graphMetrics[graph]
+      const metric = graphDistanceMetrics[graph]
       logger.info({ metric, points, on, recall }, onWords[on])
-      if (graphs.measures.isActive(graph) && on === before) graphs.measures.choose(graph, on, points)
+      if (graphs.sources.isActive(graph) && on === before) graphs.sources.choose(graph, on, points)
       else {
-        if (graphs.measures.isActive(graph)) await scheduler.runChore(() => this.#dropGraph(graph))
+        if (graphs.sources.isActive(graph)) await scheduler.runChore(() => this.#dropGraph(graph))
         this.#begin(graph, on, points)
         checkpoints.changed(1)
       }
@@ -98,8 +98,8 @@ export class GraphBuilds {
     const { scheduler, graphs, plans, links, dead } = this.#options
     await scheduler.runJob(async () => {
       const places = graphs.activePlaces.filter((place) => place.graph === graph)
-      graphs.measures.choose(graph, undefined, 0)
-      for (const metric of metrics) if (plans.of(metric).route?.graph === graph) plans.forget(metric)
+      graphs.sources.choose(graph, undefined, 0)
+      for (const metric of distanceMetrics) if (plans.of(metric).route?.graph === graph) plans.forget(metric)
       for (const place of places) {
         await scheduler.submit({ kind: 'reset', ...place })
         links.clear(place)
@@ -108,12 +108,12 @@ export class GraphBuilds {
     })
   }
 
-  /** Checks graphs whose measures were chosen when there were far fewer points. */
+  /** Checks graphs whose distance sources were chosen when there were far fewer points. */
   async checkWhenDue(): Promise<void> {
     const { graphs } = this.#options
     const { liveCount, layout } = graphs.index
-    for (const graph of graphMetrics.keys()) {
-      const isDue = graphs.measures.isActive(graph) && graphs.measures.isCheckDue(graph, liveCount, layout)
+    for (const graph of graphDistanceMetrics.keys()) {
+      const isDue = graphs.sources.isActive(graph) && graphs.sources.isCheckDue(graph, liveCount, layout)
       if (isDue && !this.#checking.has(graph)) await this.#check(graph)
     }
   }
@@ -121,9 +121,9 @@ export class GraphBuilds {
   /** Begins the graph of Cosine, unless there is one or it was found to be useless. */
   addCosineGraph(): void {
     const { graphs, logger } = this.#options
-    if (graphs.measures.isActive(1) || this.#checking.has(1)) return
+    if (graphs.sources.isActive(1) || this.#checking.has(1)) return
     const { liveCount, layout } = graphs.index
-    if (graphs.measures.chosen[1] !== undefined && !graphs.measures.isCheckDue(1, liveCount, layout)) return
+    if (graphs.sources.chosen[1] !== undefined && !graphs.sources.isCheckDue(1, liveCount, layout)) return
     logger.info('vectors differ in length: Cosine gets a graph of its own')
     void this.#activate(1)
   }

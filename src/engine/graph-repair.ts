@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import { Turn } from '../base/turns.ts'
-import { graphMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
 import type { DeadSlots } from './dead-slots.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
@@ -75,7 +75,7 @@ export class GraphRepair {
   #markLeaving(slot: number): void {
     const { index } = this.#options.graphs
     const { ordinal, local } = index.locate(slot)
-    for (const graph of graphMetrics.keys()) {
+    for (const graph of graphDistanceMetrics.keys()) {
       const { states } = index.linkQueue(ordinal, graph).state
       if (states[local] === slotStates.linked) Atomics.store(states, local, slotStates.leaving)
     }
@@ -84,13 +84,13 @@ export class GraphRepair {
   async #repairGraph(place: GraphPlace): Promise<void> {
     const { graphs, scheduler, reachability } = this.#options
     const { slotCount } = graphs.index.linkQueue(place.ordinal, place.graph).state
-    const measure = graphs.linkMeasure(place)
+    const distanceKind = graphs.linkDistanceKind(place)
     const share = Math.ceil(slotCount / scheduler.threadCount)
     await Promise.all(
       Array.from({ length: scheduler.threadCount }, async (_, index) => {
         const to = Math.min(slotCount, (index + 1) * share)
         for (let from = index * share; from < to && !scheduler.isClosing; ) {
-          from = await scheduler.submit({ kind: 'repair', ...place, measure, from, to })
+          from = await scheduler.submit({ kind: 'repair', ...place, distanceKind, from, to })
         }
       }),
     )

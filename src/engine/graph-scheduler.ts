@@ -133,7 +133,7 @@ export class GraphScheduler implements IndexThreadUser {
     const { place, slots } = batch
     this.#linking += 1
     thread
-      .run(graphs.index.id, { kind: 'link', ...place, measure: graphs.linkMeasure(place), slots })
+      .run(graphs.index.id, { kind: 'link', ...place, distanceKind: graphs.linkDistanceKind(place), slots })
       .then((count) => {
         this.#linking -= 1
         links.linked(batch, count)

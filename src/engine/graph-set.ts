@@ -1,12 +1,12 @@
-import { graphMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import { type GraphMeasure, GraphMeasures } from './graph-measures.ts'
+import { type GraphDistanceSource, GraphDistanceSources } from './graph-distance-sources.ts'
 import type { GraphPlace } from './index-messages.ts'
 
 /** The graphs of an index: which there are, what they are measured on and how far they are behind the points. Main thread only. */
 export class GraphSet {
-  readonly measures: GraphMeasures = new GraphMeasures()
+  readonly sources: GraphDistanceSources = new GraphDistanceSources()
   readonly #maxUnindexedBytes: number
   readonly #graphBytesMin: number
   #index: VectorIndex | undefined
@@ -46,7 +46,7 @@ export class GraphSet {
 
   get hasGraph(): boolean {
     // Asked for each point that is inserted.
-    return this.measures.isActive(0) || this.measures.isActive(1)
+    return this.sources.isActive(0) || this.sources.isActive(1)
   }
 
   /** Whether the points are so many that a walk through a graph takes less time than a scan. */
@@ -55,24 +55,26 @@ export class GraphSet {
   }
 
   /** By the metric of each graph, what its distances are measured on. */
-  get measuredOn(): Readonly<Record<string, GraphMeasure>> {
-    return Object.fromEntries(graphMetrics.map((metric, graph) => [metric, this.measures.chosen[graph]]))
+  get distanceSources(): Readonly<Record<string, GraphDistanceSource>> {
+    return Object.fromEntries(
+      graphDistanceMetrics.map((metric, graph) => [metric, this.sources.chosen[graph]]),
+    )
   }
 
   /** Every graph that an index can have, of every segment. */
   get places(): readonly GraphPlace[] {
     const segments = this.#index?.segments ?? []
-    return segments.flatMap(({ ordinal }) => graphMetrics.map((_, graph) => ({ ordinal, graph })))
+    return segments.flatMap(({ ordinal }) => graphDistanceMetrics.map((_, graph) => ({ ordinal, graph })))
   }
 
   /** The graphs that there are, of every segment. */
   get activePlaces(): readonly GraphPlace[] {
-    return this.places.filter(({ graph }) => this.measures.isActive(graph))
+    return this.places.filter(({ graph }) => this.sources.isActive(graph))
   }
 
-  /** The measure that the links of a graph are chosen by, as the kernels number it. */
-  linkMeasure({ graph }: GraphPlace): number {
-    return this.measures.linkMeasure(graph, this.index.layout)
+  /** The distance kind that the links of a graph are chosen by, as the kernels number it. */
+  linkDistanceKind({ graph }: GraphPlace): number {
+    return this.sources.linkDistanceKind(graph, this.index.layout)
   }
 
   /** Points that searches scan because they are not in the graph yet. */
@@ -83,14 +85,14 @@ export class GraphSet {
   /** Points that some graph does not have yet. */
   get waiting(): number {
     return Math.max(
-      ...this.measures.active.map((on, graph) => (on === undefined ? 0 : this.#queueLength(graph))),
+      ...this.sources.active.map((on, graph) => (on === undefined ? 0 : this.#queueLength(graph))),
     )
   }
 
   /** A queue far past its limit is a graph that is being built: searches are better off without it. */
   isCaughtUp(graph: number): boolean {
     const bytes = this.#queueLength(graph) * this.index.layout.rowBytes
-    return this.measures.isActive(graph) && bytes <= Math.max(2 * this.#maxUnindexedBytes, buildingBytes)
+    return this.sources.isActive(graph) && bytes <= Math.max(2 * this.#maxUnindexedBytes, buildingBytes)
   }
 
   #queueLength(graph: number): number {
@@ -102,7 +104,7 @@ export class GraphSet {
   /** Whether some graph still has a node in a slot. */
   isInGraph(slot: number): boolean {
     const { ordinal, local } = this.index.locate(slot)
-    for (const graph of graphMetrics.keys()) {
+    for (const graph of graphDistanceMetrics.keys()) {
       if (this.index.linkQueue(ordinal, graph).state.states[local] !== slotStates.absent) return true
     }
     return false

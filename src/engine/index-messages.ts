@@ -1,8 +1,8 @@
+import type { SourceRecall } from '../index/distance-source-check.ts'
 import type { Route } from '../index/graph.ts'
 import type { ReachScan } from '../index/graph-check.ts'
 import type { CheckpointMeta } from '../index/graph-file.ts'
 import type { Hit } from '../index/hit.ts'
-import type { MeasureRecall } from '../index/measure-check.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
@@ -27,9 +27,9 @@ export interface GraphPlace {
   readonly graph: number
 }
 
-/** ... with the measure by which its links are selected. */
+/** ... with the distance kind by which its links are selected. */
 export interface MeasuredGraph extends GraphPlace {
-  readonly measure: number
+  readonly distanceKind: number
 }
 
 export interface TaskResults {
@@ -63,10 +63,10 @@ export interface TaskResults {
     task: MeasuredGraph & { readonly slots: readonly number[]; readonly scan: ReachScan }
     result: { readonly seen: number; readonly linked: number }
   }
-  /** How well each measure tells slots from others. */
+  /** How well each distance kind tells slots from others. */
   check: {
     task: GraphPlace & { readonly queries: readonly number[]; readonly others: readonly number[] }
-    result: MeasureRecall
+    result: SourceRecall
   }
   /** Writes the graph to a file, atomically. */
   save: { task: GraphPlace & { readonly path: string; readonly meta: CheckpointMeta }; result: undefined }

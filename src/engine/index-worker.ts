@@ -1,10 +1,10 @@
 import { readlinkSync } from 'node:fs'
 import { setPriority } from 'node:os'
 import { parentPort, workerData } from 'node:worker_threads'
+import { checkSources } from '../index/distance-source-check.ts'
 import { unreachableSlots } from '../index/graph-check.ts'
 import { loadGraph, saveGraph } from '../index/graph-file.ts'
 import { GraphState, slotStates } from '../index/graph-state.ts'
-import { checkMeasures } from '../index/measure-check.ts'
 import { rangesOf, Searcher } from '../index/searcher.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import { Slots } from '../index/slots.ts'
@@ -92,9 +92,9 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
   const isOver = (): boolean => performance.now() >= endMs
   switch (task.kind) {
     case 'link':
-      return thread.link(task.slots, task.measure, isOver)
+      return thread.link(task.slots, task.distanceKind, isOver)
     case 'repair':
-      return thread.repair(task.from, task.to, task.measure, isOver)
+      return thread.repair(task.from, task.to, task.distanceKind, isOver)
     case 'release':
       thread.release()
       return undefined
@@ -104,9 +104,9 @@ function perform(index: AttachedIndex, task: Task): TaskResults[keyof TaskResult
     case 'reach':
       return unreachableSlots(segment, task.graph, task.scan, isOver)
     case 'reconnect':
-      return thread.reconnect(task.slots, task.scan, task.measure, isOver)
+      return thread.reconnect(task.slots, task.scan, task.distanceKind, isOver)
     case 'check':
-      return checkMeasures(segment, thread, task.graph, task.queries, task.others)
+      return checkSources(segment, thread, task.graph, task.queries, task.others)
     case 'save':
       saveGraph(segment, task.graph, task.path, task.meta)
       return undefined

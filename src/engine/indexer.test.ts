@@ -8,7 +8,7 @@ import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { type RecallSet, recallSets } from '../../test/support/recall-sets.ts'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 
 const seed = 20260101
 
@@ -74,7 +74,7 @@ describe(`the graph, seed ${seed}`, () => {
       })
       for (const vector of vectors) fixture.insert(vector)
       await fixture.settled()
-      for (const metric of metrics) {
+      for (const metric of distanceMetrics) {
         const recall = await fixture.recall(queries, metric)
         assert.ok(
           recall >= 0.98,
@@ -118,7 +118,7 @@ describe(`the graph, seed ${seed}`, () => {
     await fixture.settled()
     const asked = [...fixture.points].filter((_, index) => index % 60 === 0)
     const queries = asked.map(([, vector]) => vector)
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const found = await fixture.search(queries, metric)
       const missed = asked.filter(([slot], query) => found[query]![0]!.slot !== slot)
       // The recall target leaves 2 of 100; a way that no graph can serve would miss most.
@@ -170,7 +170,9 @@ describe(`the graph, seed ${seed}`, () => {
     const searching = fixture.search([vectors[0]!], 'Cosine')
     const stages = new Set<string>()
     while (fixture.indexer.isSettling) {
-      stages.add(metrics.filter((metric) => fixture.indexer.plans[metric].route !== undefined).join(' '))
+      stages.add(
+        distanceMetrics.filter((metric) => fixture.indexer.plans[metric].route !== undefined).join(' '),
+      )
       await new Promise((resolve) => setImmediate(resolve))
     }
     await searching
@@ -185,7 +187,7 @@ describe(`the graph, seed ${seed}`, () => {
       while (!isReached()) await new Promise((resolve) => setImmediate(resolve))
     }
     const measured = (): readonly Metric[] =>
-      metrics.filter((metric) => indexer.plans[metric].recall !== undefined)
+      distanceMetrics.filter((metric) => indexer.plans[metric].recall !== undefined)
     for (const vector of vectors.splice(0, 3000)) fixture.insert(vector)
     await until(() => measured().length > 0)
     assert.deepEqual(measured(), ['Euclidean'])
@@ -204,7 +206,8 @@ describe(`the graph, seed ${seed}`, () => {
       if (fixture.indexer.unindexed > 100) await sleep(1)
     }
     await fixture.settled()
-    for (const metric of metrics) assert.ok(fixture.indexer.plans[metric].recall !== undefined, metric)
+    for (const metric of distanceMetrics)
+      assert.ok(fixture.indexer.plans[metric].recall !== undefined, metric)
   })
 
   it('serves points in several segments', async () => {
@@ -388,7 +391,7 @@ describe(`a graph on disk, seed ${seed}`, () => {
     const left = temporaryDirectory()
     cpSync(directory, left, { recursive: true })
     await using again = await IndexFixture.restarted(left, fixture.kept)
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       assert.ok(again.indexer.plans[metric].recall !== undefined, metric)
       assert.deepEqual(again.indexer.plans[metric], fixture.indexer.plans[metric], metric)
     }
@@ -438,11 +441,11 @@ describe(`a graph on disk, seed ${seed}`, () => {
     await using fixture = await IndexFixture.restarted(directory, left)
     assert.equal(fixture.indexer.unindexed, left.size)
     const queries = [...left.values()].slice(0, 100).map(([vector]) => vector)
-    for (const metric of metrics) assert.equal(await fixture.recall(queries, metric), 1, metric)
+    for (const metric of distanceMetrics) assert.equal(await fixture.recall(queries, metric), 1, metric)
     await fixture.settled()
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
-    for (const metric of metrics) assert.ok((await fixture.recall(queries, metric)) >= 0.98, metric)
+    for (const metric of distanceMetrics) assert.ok((await fixture.recall(queries, metric)) >= 0.98, metric)
   })
 
   it('that was being built when the service stopped is taken up where it was', async () => {
@@ -482,7 +485,7 @@ async function assertRecall(
   { queries, floors }: RecallSet,
   when: string,
 ): Promise<void> {
-  for (const metric of metrics) {
+  for (const metric of distanceMetrics) {
     const recall = await fixture.recall(queries, metric)
     const plan = JSON.stringify(fixture.indexer.plans[metric])
     assert.ok(recall >= floors[metric], `${when}: ${metric} recalls ${recall}, ${plan}`)

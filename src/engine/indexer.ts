@@ -8,7 +8,7 @@ import { DeadSlots } from './dead-slots.ts'
 import { fillHere, fillHereBytes, fillIndex } from './fill-index.ts'
 import { type BinRecall, type FilteredAsk, FilteredRecall, type RouteInForce } from './filtered-recall.ts'
 import { GraphBuilds } from './graph-builds.ts'
-import type { GraphMeasure } from './graph-measures.ts'
+import type { GraphDistanceSource } from './graph-distance-sources.ts'
 import { GraphRepair } from './graph-repair.ts'
 import { GraphScheduler } from './graph-scheduler.ts'
 import { GraphSet } from './graph-set.ts'
@@ -188,8 +188,8 @@ export class Indexer {
   }
 
   /** By the metric of each graph, what its distances are measured on. */
-  get measuredOn(): Readonly<Record<string, GraphMeasure>> {
-    return this.#graphs.measuredOn
+  get distanceSources(): Readonly<Record<string, GraphDistanceSource>> {
+    return this.#graphs.distanceSources
   }
 
   /** Whether a graph is being built or recall measured: the ways that searches take may change by that. */

@@ -1,4 +1,4 @@
-import { graphMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { GraphSet } from './graph-set.ts'
@@ -39,8 +39,8 @@ export class LinkBatches {
 
   /** A slot is to be linked into every graph that there is. */
   enqueue(slot: number): void {
-    const { measures } = this.#graphs
-    for (const graph of graphMetrics.keys()) if (measures.isActive(graph)) this.#enqueue(slot, graph)
+    const { sources } = this.#graphs
+    for (const graph of graphDistanceMetrics.keys()) if (sources.isActive(graph)) this.#enqueue(slot, graph)
   }
 
   #enqueue(slot: number, graph: number): void {

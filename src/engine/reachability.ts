@@ -63,7 +63,7 @@ export class Reachability {
   /** @returns how many slots were unreachable, and have got a link */
   async #reconnectGraph(place: GraphPlace): Promise<number> {
     const { graphs, scheduler, logger } = this.#options
-    const measure = graphs.linkMeasure(place)
+    const distanceKind = graphs.linkDistanceKind(place)
     const { slotCount } = graphs.index.linkQueue(place.ordinal, place.graph).state
     const scan = startReachScan(slotCount)
     let unreachable: readonly number[] | undefined
@@ -74,7 +74,13 @@ export class Reachability {
     let reconnected = 0
     for (let at = 0; at < unreachable.length && !scheduler.isClosing; ) {
       const slots = unreachable.slice(at, at + slotsPerReconnect)
-      const { seen, linked } = await scheduler.submit({ kind: 'reconnect', ...place, measure, slots, scan })
+      const { seen, linked } = await scheduler.submit({
+        kind: 'reconnect',
+        ...place,
+        distanceKind,
+        slots,
+        scan,
+      })
       at += seen
       reconnected += linked
     }

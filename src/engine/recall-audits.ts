@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { Metric } from '../base/point.ts'
 import { type AuditSearch, auditRoutes } from '../index/audit.ts'
-import { graphMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/graph.ts'
 import type { Hit } from '../index/hit.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { Checkpoints } from './checkpoints.ts'
@@ -59,11 +59,11 @@ export class RecallAudits {
   /** Begins to measure, where there is something to measure and nothing is being measured. */
   startWhenDue(): void {
     const { graphs, scheduler, plans } = this.#options
-    if (!graphs.measures.isActive(0) || this.#isRunning || scheduler.isClosing) return
+    if (!graphs.sources.isActive(0) || this.#isRunning || scheduler.isClosing) return
     const { index, waiting } = graphs
     const due = [...plans.due(index.liveCount, waiting, this.#isCalm(waiting)), ...this.#dueFiltered(waiting)]
     if (due.length === 0) return
-    if (graphs.measures.active.some((on, graph) => on !== undefined && !graphs.isCaughtUp(graph))) return
+    if (graphs.sources.active.some((on, graph) => on !== undefined && !graphs.isCaughtUp(graph))) return
     void this.#audit()
   }
 
@@ -86,7 +86,7 @@ export class RecallAudits {
     const { plans, room, graphs } = this.#options
     this.#canWait = !plans.isAsked(metric)
     if (this.#canWait && !room.hasRoom) return undefined
-    const request = plans.request(graphs.index, metric, ready, waiting, graphs.measures.active)
+    const request = plans.request(graphs.index, metric, ready, waiting, graphs.sources.active)
     return this.#searching((search) => auditRoutes(graphs.index, request, search))
   }
 
@@ -98,7 +98,7 @@ export class RecallAudits {
     if (plain === undefined) return true
     this.#canWait = true
     const { index } = graphs
-    const { slots, ef } = plans.request(index, metric, ready, waiting, graphs.measures.active)
+    const { slots, ef } = plans.request(index, metric, ready, waiting, graphs.sources.active)
     const hasChanged = await this.#searching((search) =>
       auditFilteredMetric({ index, filtered, metric, plain, slots, ef, search }),
     )
@@ -148,7 +148,7 @@ export class RecallAudits {
       const hasDue = due.length + this.#dueFiltered(waiting).length > 0
       if (scheduler.hasFailed || scheduler.isClosing || !hasDue) return
       if (isCalm) this.#isPutOff = false
-      const ready = graphMetrics.map((_, graph) => graphs.isCaughtUp(graph))
+      const ready = graphDistanceMetrics.map((_, graph) => graphs.isCaughtUp(graph))
       if (!ready[0]) return
       // One by one: whoever searches under the first need not scan until the last is measured.
       for (const metric of due) {

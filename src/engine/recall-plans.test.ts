@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { it } from 'node:test'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import { slotStates } from '../index/graph-state.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
@@ -9,7 +9,7 @@ import { type MeasuredPoints, plansInWords, RecallPlans, recallInForce } from '.
 
 const options = { recallTarget: 0.98, hnswEf: 128 }
 
-const euclidean = { graph: 0, measure: 0 }
+const euclidean = { graph: 0, distanceKind: 0 }
 const good: RouteRecall = { route: { ...euclidean, efMultiplier: 1 }, recall: 1 }
 
 it('recall is measured when most points are linked, and again when the rest of them are', () => {
@@ -28,13 +28,13 @@ it('recall is measured when most points are linked, and again when the rest of t
   plans.linked(100)
   assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly what was measured')
   plans.linked(2900)
-  assert.deepEqual(plans.due(6000, 0), metrics, 'half a graph does not speak for the whole')
+  assert.deepEqual(plans.due(6000, 0), distanceMetrics, 'half a graph does not speak for the whole')
 
   decideAll(plans, { Euclidean: [good] }, plans.now(6000))
   assert.equal(plans.of('Euclidean').route?.efMultiplier, 1)
   assert.deepEqual(plans.due(6000, 0), [], 'it is as it was measured')
   plans.linked(1500)
-  assert.deepEqual(plans.due(6000, 0), metrics, 'a quarter of the points are others')
+  assert.deepEqual(plans.due(6000, 0), distanceMetrics, 'a quarter of the points are others')
 })
 
 it('recall is told as searches get it, and plans are told in words', () => {
@@ -43,8 +43,8 @@ it('recall is told as searches get it, and plans are told in words', () => {
   const graph = { points: 6000, linkedBefore: 6000, removedBefore: 0 }
   plans.decide('Euclidean', [{ ...good, recall: 0.991 }], graph)
   plans.decide('Hamming', [{ ...good, recall: 0.51 }], graph)
-  plans.decide('Cosine', [{ route: { graph: 1, measure: 1, efMultiplier: 2 }, recall: 0.985 }], graph)
-  const recalls = metrics.map((metric) => [metric, recallInForce(plans.of(metric))])
+  plans.decide('Cosine', [{ route: { graph: 1, distanceKind: 1, efMultiplier: 2 }, recall: 0.985 }], graph)
+  const recalls = distanceMetrics.map((metric) => [metric, recallInForce(plans.of(metric))])
   assert.deepEqual(Object.fromEntries(recalls), { Euclidean: 0.991, Manhattan: 1, Hamming: 1, Cosine: 0.985 })
   assert.deepEqual(plansInWords(plans.all), {
     Euclidean: 'graph, finds 0.991',
@@ -66,7 +66,7 @@ it('while points wait, recall is measured for the metrics that somebody searches
   assert.deepEqual(plans.due(20_000, 100), [], 'nobody has asked since')
   assert.equal(plans.routeFor('Cosine'), undefined, 'the graph is not the one that was measured')
   assert.deepEqual(plans.due(20_000, 100), ['Cosine'])
-  const others = metrics.filter((metric) => metric !== 'Cosine')
+  const others = distanceMetrics.filter((metric) => metric !== 'Cosine')
   assert.deepEqual(plans.due(20_000, 0), ['Cosine', ...others], 'all, when none waits')
   assert.deepEqual(plans.due(20_000, 0, false), ['Cosine'], 'there is no time for the others')
 })
@@ -103,9 +103,9 @@ it('what an earlier run measured is believed, and measured again where it was me
     return plans
   }
   assert.deepEqual(restored(6000).due(6000, 0), [])
-  assert.deepEqual(restored(7500).due(7500, 0), metrics, 'linked after the measurement')
-  assert.deepEqual(restored(6000, { ...options, hnswEf: 64 }).due(6000, 0), metrics)
-  assert.deepEqual(restored(6000, { ...options, recallTarget: 0.99 }).due(6000, 0), metrics)
+  assert.deepEqual(restored(7500).due(7500, 0), distanceMetrics, 'linked after the measurement')
+  assert.deepEqual(restored(6000, { ...options, hnswEf: 64 }).due(6000, 0), distanceMetrics)
+  assert.deepEqual(restored(6000, { ...options, recallTarget: 0.99 }).due(6000, 0), distanceMetrics)
 
   earlier.expire('Cosine')
   assert.deepEqual(restored(6000).due(6000, 0), ['Cosine'], 'was to be measured again')
@@ -142,9 +142,9 @@ it('all are measured again after ten minutes, and after an hour while searches n
     return plans.due(200, 0)
   }
   assert.deepEqual(after(9, false), [])
-  assert.deepEqual(after(11, false), metrics)
+  assert.deepEqual(after(11, false), distanceMetrics)
   assert.deepEqual(after(59, true), [])
-  assert.deepEqual(after(61, true), metrics)
+  assert.deepEqual(after(61, true), distanceMetrics)
 })
 
 it('Cosine wants a graph of its own where the other one serves it badly and lengths differ', () => {
@@ -177,7 +177,7 @@ function decideAll(
   found: Partial<Record<Metric, readonly RouteRecall[]>>,
   on: MeasuredPoints,
 ): void {
-  for (const metric of metrics) plans.decide(metric, found[metric] ?? [], on)
+  for (const metric of distanceMetrics) plans.decide(metric, found[metric] ?? [], on)
 }
 
 function indexOf(vectors: readonly Float32Array[]): VectorIndex {

@@ -1,7 +1,13 @@
 import { isDeepStrictEqual } from 'node:util'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import { type AuditRequest, isLinked } from '../index/audit.ts'
-import { efMultiplierMax, isCheaperThanScan, type MeasuredOn, type Route, routesFor } from '../index/graph.ts'
+import {
+  type DistanceSource,
+  efMultiplierMax,
+  isCheaperThanScan,
+  type Route,
+  routesFor,
+} from '../index/graph.ts'
 import type { KeptRoute } from '../index/graph-file.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
@@ -55,7 +61,7 @@ export class RecallPlans {
   }
 
   get all(): Readonly<Record<Metric, MetricPlan>> {
-    return Object.fromEntries(metrics.map((metric) => [metric, this.of(metric)])) as Record<
+    return Object.fromEntries(distanceMetrics.map((metric) => [metric, this.of(metric)])) as Record<
       Metric,
       MetricPlan
     >
@@ -143,7 +149,9 @@ export class RecallPlans {
   due(points: number, waiting: number, isCalm: boolean = waiting === 0): Metric[] {
     const linked = points - waiting
     if (linked === 0 || waiting > points / 2) return []
-    const inTurn = metrics.toSorted((a, b) => Number(this.#searched.has(b)) - Number(this.#searched.has(a)))
+    const inTurn = distanceMetrics.toSorted(
+      (a, b) => Number(this.#searched.has(b)) - Number(this.#searched.has(a)),
+    )
     return inTurn.filter((metric) => {
       if (!isCalm && !this.#searched.has(metric)) return false
       const measured = this.#measured.get(metric)
@@ -176,7 +184,7 @@ export class RecallPlans {
    */
   expireWhenOld(now: number, isBusy: boolean): void {
     if (now - this.#measuredAt > (isBusy ? veryOldMs : oldMs))
-      for (const metric of metrics) this.expire(metric)
+      for (const metric of distanceMetrics) this.expire(metric)
   }
 
   /**
@@ -184,14 +192,14 @@ export class RecallPlans {
    *
    * @param ready which graphs can be searched
    * @param waiting points that are not linked yet
-   * @param measuredOn what each graph's distances are computed from
+   * @param distanceSources what each graph's distances are computed from
    */
   request(
     index: VectorIndex,
     metric: Metric,
     ready: readonly boolean[],
     waiting: number,
-    measuredOn: readonly (MeasuredOn | undefined)[] = [],
+    distanceSources: readonly (DistanceSource | undefined)[] = [],
   ): AuditRequest {
     const slots = [...new Set(Array.from({ length: rounds }, () => sampleOf(index, ready, waiting)).flat())]
     this.#lengthSpread = spreadOf(slots.map((slot) => index.lengthOf(slot)))
@@ -203,7 +211,7 @@ export class RecallPlans {
       target: Math.min(1, this.#recallTarget + margin),
       floor: this.#recallTarget,
       metric,
-      routes: this.#worthwhile(routesFor(metric, index.layout, ready, measuredOn), index.liveCount),
+      routes: this.#worthwhile(routesFor(metric, index.layout, ready, distanceSources), index.liveCount),
     }
   }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { type IndexQuery, noWork } from '../index/searcher.ts'
 import { createRing, recordBytes, recordsMax, sizeOf } from './search-ring.ts'
 
@@ -15,10 +15,10 @@ const filters = new Map([[12, words]])
 function query(index: number, dimension: number): IndexQuery {
   return {
     vector: Float32Array.from({ length: dimension }, (_, component) => index + component / 3),
-    metric: metrics[index % metrics.length]!,
+    metric: distanceMetrics[index % distanceMetrics.length]!,
     k: 1 + index,
     ef: 100 + index,
-    route: index % 2 === 0 ? undefined : { graph: index % 3, measure: index, efMultiplier: 8 },
+    route: index % 2 === 0 ? undefined : { graph: index % 3, distanceKind: index, efMultiplier: 8 },
     matching: index % 3 === 0 ? { id: 12, version: 100 + index, words } : undefined,
     comparedMax: 1000 + index,
     codeScan: ([undefined, 'instead', 'after'] as const)[index % 3],

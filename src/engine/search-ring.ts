@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import type { Hit } from '../index/hit.ts'
 import { type IndexQuery, noWork, type SlotRange } from '../index/searcher.ts'
 import type { SlotBits } from '../index/slot-filter.ts'
@@ -222,12 +222,12 @@ export class SearchRing {
     const { vector, metric, k, ef, route, matching, comparedMax, codeScan, work } = query
     const word = at / 4
     const i32 = this.#i32
-    i32[word + field.metric] = metrics.indexOf(metric)
+    i32[word + field.metric] = distanceMetrics.indexOf(metric)
     i32[word + field.k] = k
     // A request may have any ef; one that does not fit into 32 bits is a scan, which ignores it.
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
     i32[word + field.graph] = route?.graph ?? -1
-    i32[word + field.measure] = route?.measure ?? 0
+    i32[word + field.distanceKind] = route?.distanceKind ?? 0
     i32[word + field.efMultiplier] = route?.efMultiplier ?? 0
     i32[word + field.found] = 0
     i32[word + field.filter] = matching?.id ?? 0
@@ -246,13 +246,17 @@ export class SearchRing {
     const id = i32[word + field.filter]!
     return {
       vector: this.#f32.subarray(word + queryWords, word + queryWords + dimension),
-      metric: metrics[i32[word + field.metric]!]!,
+      metric: distanceMetrics[i32[word + field.metric]!]!,
       k: i32[word + field.k]!,
       ef: i32[word + field.ef]!,
       route:
         graph === -1
           ? undefined
-          : { graph, measure: i32[word + field.measure]!, efMultiplier: i32[word + field.efMultiplier]! },
+          : {
+              graph,
+              distanceKind: i32[word + field.distanceKind]!,
+              efMultiplier: i32[word + field.efMultiplier]!,
+            },
       // A filter is dropped before its records are done only together with its index.
       matching:
         id === 0
@@ -344,7 +348,7 @@ const field = {
   k: 1,
   ef: 2,
   graph: 3,
-  measure: 4,
+  distanceKind: 4,
   efMultiplier: 5,
   found: 6,
   filter: 7,

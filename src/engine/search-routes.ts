@@ -1,4 +1,4 @@
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { Route } from '../index/graph.ts'
 import {
   type BinRecall,
@@ -45,7 +45,7 @@ export class SearchRoutes {
       route: this.#usable(plans.routeInForce(metric)),
       recall: plans.of(metric).recall,
     })
-    return Object.fromEntries(metrics.map((metric) => [metric, inForce(metric)])) as Record<
+    return Object.fromEntries(distanceMetrics.map((metric) => [metric, inForce(metric)])) as Record<
       Metric,
       MetricPlan
     >

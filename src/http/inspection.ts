@@ -3,7 +3,7 @@ import type { ApiContext, CollectionStats } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
 import type { SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { defaultCollection } from '../base/collection.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
 
@@ -48,7 +48,7 @@ async function statsOf({ collections, database }: ApiContext, name: string | und
   return statsJson(collections.aliases.get(name) ?? name, lease.database.stats)
 }
 
-const measuredOnWords = { codes: 'codes', rows: 'vectors', nothing: 'nothing' } as const
+const distanceSourceWords = { codes: 'codes', rows: 'vectors', nothing: 'nothing' } as const
 
 function statsJson(collection: string, stats: CollectionStats): unknown {
   const { points, dimension, segments, sequence, unindexed, tombstones, isSettling } = stats
@@ -63,11 +63,11 @@ function statsJson(collection: string, stats: CollectionStats): unknown {
     tombstones,
     settling: isSettling,
     memory_bytes: { index: stats.indexBytes, ids: stats.idTableBytes, attributes: stats.attributeBytes },
-    graphs: Object.entries(stats.measuredOn).map(([similarity, on]) => ({
+    graphs: Object.entries(stats.distanceSources).map(([similarity, on]) => ({
       similarity,
-      measured_on: on === undefined ? null : measuredOnWords[on],
+      distance_source: on === undefined ? null : distanceSourceWords[on],
     })),
-    searches: metrics.map((similarity) => {
+    searches: distanceMetrics.map((similarity) => {
       const { route, recall } = stats.plans[similarity]
       return {
         similarity,

@@ -42,7 +42,7 @@ export async function auditFiltered(
   let scanRecall: number | undefined
   for (const route of routes) {
     // Together with the first route: what takes the time of an audit are its turns between other work.
-    const isFirst = tried.length === 0 && isOnCodes(route.measure)
+    const isFirst = tried.length === 0 && isOnCodes(route.distanceKind)
     const ways: readonly Way[] = isFirst ? [{ route }, { route, codeScan: 'instead' }] : [{ route }]
     const recalls = await recallsOf(measured, groups.length, ways, search)
     if (recalls === undefined) return undefined

@@ -5,11 +5,11 @@ import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { type Metric, metrics } from '../base/point.ts'
-import { ROWS_MEASURE } from '../kernels/memory-format.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
+import { ROWS_KIND } from '../kernels/memory-format.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { GraphAccess, measureOf, type Route } from './graph.ts'
+import { distanceKindOf, GraphAccess, type Route } from './graph.ts'
 import { startReachScan, unreachableSlots } from './graph-check.ts'
 import type { Hit } from './hit.ts'
 import { type IndexQuery, noWork, rangesOf, Searcher } from './searcher.ts'
@@ -76,7 +76,7 @@ function indexOf({ codeBits, onDisk, name }: Kind): { index: VectorIndex; search
     thread.link(Array.from({ length: linked }, (_, slot) => slot))
     const scan = startReachScan(slotCount)
     const lost = unreachableSlots(segment, 0, scan)!
-    thread.reconnect(lost, scan, thread.measure, () => false)
+    thread.reconnect(lost, scan, thread.distanceKind, () => false)
     for (let slot = linked; slot < slotCount; slot += 1) index.linkQueue(segment.ordinal, 0).push(slot)
     searcher.attach(segment)
   })
@@ -114,7 +114,7 @@ function expected(
 }
 
 function routeOf(index: VectorIndex, metric: Metric): Route {
-  return { graph: 0, measure: measureOf(metric, index.layout), efMultiplier: 1 }
+  return { graph: 0, distanceKind: distanceKindOf(metric, index.layout), efMultiplier: 1 }
 }
 
 /** Each share of slots, wherever they are: `near` those in the half of the space that the queries' side is, `far` the others. */
@@ -131,7 +131,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
     it(`that scans returns exactly the nearest that match, ${kind.name}`, () => {
       for (const share of [0, 0.001, ...shares, 1]) {
         const filter = filterOf(index, (slot) => lots[slot]! < share)
-        for (const metric of metrics) {
+        for (const metric of distanceMetrics) {
           for (const vector of queries.slice(0, 3)) {
             const found = search({ vector, metric, k, matching: filter })
             assertSame(found, expected(filter, vector, metric, k), `${share} of the slots, ${metric}`)
@@ -143,7 +143,7 @@ describe(`a search with a filter, seed ${seed}`, () => {
     it(`scans for several queries at once, ${kind.name}`, () => {
       const filter = filterOf(index, (slot) => lots[slot]! < 0.1)
       const batch = queries.slice(0, 7).map((vector, at) => {
-        return { vector, metric: metrics[at % 4]!, k: 3 + at, ef, route: undefined, matching: filter }
+        return { vector, metric: distanceMetrics[at % 4]!, k: 3 + at, ef, route: undefined, matching: filter }
       })
       const found = searcher.search(batch, rangesOf(index.segments, count), () => false)
       for (const [at, { vector, metric, k }] of batch.entries()) {
@@ -202,9 +202,9 @@ describe(`a search with a filter, seed ${seed}`, () => {
     })
 
     it(`that scans by codes finds nearly all of the nearest, and never too few, ${kind.name}`, () => {
-      for (const metric of metrics) {
+      for (const metric of distanceMetrics) {
         const route = routeOf(index, metric)
-        if (route.measure >= ROWS_MEASURE) continue
+        if (route.distanceKind >= ROWS_KIND) continue
         let wanted = 0
         let recalled = 0
         for (const share of [0, 0.001, ...shares, 1]) {

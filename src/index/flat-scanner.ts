@@ -1,5 +1,5 @@
 import { assert } from '../base/assert.ts'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { Hit } from './hit.ts'
@@ -63,7 +63,7 @@ export class FlatScanner {
       const query = this.#lane.address + index * layout.rowBytes
       this.#lane.placeQuery(query, vector)
       const running = {
-        metric: metrics.indexOf(metric),
+        metric: distanceMetrics.indexOf(metric),
         query,
         norm: this.#kernels.dot64(query, query, layout.paddedDimension),
         pool,

@@ -3,7 +3,7 @@ import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Metric } from '../base/point.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
-import type { MeasuredOn, Route } from './graph.ts'
+import type { DistanceSource, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
@@ -29,7 +29,7 @@ export interface CheckpointMeta {
   /** Undefined in files of earlier versions. */
   readonly filteredRoutes?: readonly KeptFilteredRoute[] | undefined
   /** What the graph's distances were computed from; undefined in files of earlier versions, which used codes if there were any. */
-  readonly measuredOn?: MeasuredOn | undefined
+  readonly distanceSource?: DistanceSource | undefined
 }
 
 /** A metric's route, and the recall measurement by which it was chosen. */
@@ -203,7 +203,7 @@ function columnsOf(
 }
 
 function encodeHeader(header: Header): Uint8Array {
-  const text = Buffer.from(JSON.stringify(header).replaceAll('"efMultiplier":', keptName))
+  const text = Buffer.from(renamed(JSON.stringify(header), namesInFiles))
   const head = Buffer.alloc(16)
   head.write(magic, 'latin1')
   head.writeUInt32LE(text.length, 8)
@@ -220,7 +220,7 @@ function readHeader(file: number): Header {
   const text = Buffer.alloc(bytes)
   readAll(file, text, 'header')
   if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
-  const header = JSON.parse(text.toString().replaceAll(keptName, '"efMultiplier":')) as Header
+  const header = JSON.parse(renamed(text.toString(), namesHere)) as Header
   if (header.version !== formatVersion)
     throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
   return header
@@ -228,8 +228,22 @@ function readHeader(file: number): Header {
 
 const headerBytesMax = 1024 * 1024
 
-/** What files call the multiplier of ef, from the first version on: so earlier programs can read them, too. */
-const keptName = '"widening":'
+/** What files call some fields, from the first version on: so earlier programs can read them, too. */
+const namesInFiles: ReadonlyMap<string, string> = new Map([
+  ['efMultiplier', 'widening'],
+  ['distanceKind', 'measure'],
+  ['distanceSource', 'measuredOn'],
+])
+const namesHere: ReadonlyMap<string, string> = new Map(
+  [...namesInFiles].map(([here, there]) => [there, here]),
+)
+
+/** JSON with other names of fields; no text in a header looks like one. */
+function renamed(json: string, names: ReadonlyMap<string, string>): string {
+  return json.replace(/"(\w+)":/g, (field, name: string) =>
+    names.has(name) ? `"${names.get(name)}":` : field,
+  )
+}
 
 function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)

@@ -51,7 +51,7 @@ function graphOf(vectors: readonly Float32Array[]): { index: VectorIndex; thread
 
 /** Slots that a search brings, the nearest first. */
 function slotsNear(thread: GraphAccess, vector: Float32Array, k: number, ef = 128): number[] {
-  return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.measure).map(({ slot }) => slot)
+  return thread.search({ vector, metric: 'Euclidean', k }, ef, thread.distanceKind).map(({ slot }) => slot)
 }
 
 /** A slot's row, where it stands. */
@@ -107,7 +107,7 @@ describe(`a walk, seed ${seed}`, () => {
     const { thread } = graphOf(copied)
     let found = 0
     for (const vector of asked) {
-      const hits = thread.search({ vector, metric: 'Euclidean', k: 100 }, 100, thread.measure)
+      const hits = thread.search({ vector, metric: 'Euclidean', k: 100 }, 100, thread.distanceKind)
       const near = originals
         .map((original, number) => ({
           number,
@@ -143,7 +143,7 @@ describe(`a walk, seed ${seed}`, () => {
         .sort((a, b) => a.distance - b.distance)
         .slice(0, 10)
         .filter(({ distance }) => distance < scalarDistance('Euclidean', middle, vector))
-      const hits = thread.search({ vector, metric: 'Euclidean', k: 10 }, 64, thread.measure)
+      const hits = thread.search({ vector, metric: 'Euclidean', k: 10 }, 64, thread.distanceKind)
       wanted += near.length
       found += near.filter(({ slot }) => hits.some((hit) => hit.slot === slot)).length
     }
@@ -245,8 +245,8 @@ it(`a walk goes by a hidden slot as if it were not there, seed ${seed}`, () => {
   const { thread } = graphOf(vectors)
   for (let slot = 0; slot < 200; slot += 1) {
     const query = { vector: vectors[slot]!, metric: 'Euclidean' as const, k: 10 }
-    assert.equal(thread.search(query, 64, thread.measure)[0]!.slot, slot)
-    const hits = thread.search(query, 64, thread.measure, slot)
+    assert.equal(thread.search(query, 64, thread.distanceKind)[0]!.slot, slot)
+    const hits = thread.search(query, 64, thread.distanceKind, slot)
     assert.equal(hits.length, 10)
     assert.ok(hits.every((hit) => hit.slot !== slot))
   }
@@ -269,7 +269,7 @@ it(`points that removals have cut off are all reconnected at once, seed ${seed}`
     state.states[slot] = slotStates.leaving
   }
   const whole = (): boolean => false
-  assert.equal(thread.repair(0, vectors.length, thread.measure, whole), vectors.length)
+  assert.equal(thread.repair(0, vectors.length, thread.distanceKind, whole), vectors.length)
   thread.release()
   // Cuts what is left in the middle, too.
   const linked = [...vectors.keys()].filter((slot) => state.states[slot] === slotStates.linked)
@@ -279,7 +279,7 @@ it(`points that removals have cut off are all reconnected at once, seed ${seed}`
   const scan = startReachScan(vectors.length)
   const lost = unreachableSlots(segment, 0, scan)!
   assert.ok(lost.length > 50, `${lost.length} were cut off`)
-  const done = thread.reconnect(lost, scan, thread.measure, whole)
+  const done = thread.reconnect(lost, scan, thread.distanceKind, whole)
   assert.equal(done.seen, lost.length)
   assert.ok(done.linked < lost.length / 2, `${done.linked} links for ${lost.length} points`)
   assert.deepEqual(unreachableSlots(segment, 0, startReachScan(vectors.length)), [])

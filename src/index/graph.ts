@@ -1,6 +1,6 @@
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
-import { CODES_COSINE, CODES_EUCLIDEAN, ROWS_MEASURE } from '../kernels/memory-format.ts'
+import { CODES_COSINE, CODES_EUCLIDEAN, ROWS_KIND } from '../kernels/memory-format.ts'
 import { instantiateKernels, type KernelModule } from '../kernels/wasm-module.ts'
 import type { ScanQuery } from './flat-scanner.ts'
 import { type ReachScan, reach, reachAll } from './graph-check.ts'
@@ -11,66 +11,66 @@ import { ScratchLane } from './scratch.ts'
 import type { SegmentHandle, SegmentLayout } from './segment.ts'
 import { SlotColumns } from './slot-columns.ts'
 
-/** How a query is searched: in which graph, by which measure, and with which multiple of its ef. */
+/** How a query is searched: in which graph, by which distance kind, and with which multiple of its ef. */
 export interface Route {
   readonly graph: number
-  /** What the walk computes distances from, as `measureOf` numbers it. */
-  readonly measure: number
+  /** What the walk computes distances from, as `distanceKindOf` numbers it. */
+  readonly distanceKind: number
   /** The beam is this many times ef. */
   readonly efMultiplier: number
 }
 
 /** What a graph's distances are computed from: integer codes of the vectors, or the vectors themselves. */
-export type MeasuredOn = 'codes' | 'rows'
+export type DistanceSource = 'codes' | 'rows'
 
 /**
- * The measure that orders slots as a metric does: codes if `measuredOn` says so, there are codes and they can express the
+ * The distance kind that orders slots as a metric does: codes if `distanceSource` says so, there are codes and they can express the
  * metric; the float32 rows otherwise.
  */
-export function measureOf(
+export function distanceKindOf(
   metric: Metric,
   { codeBytes, rows }: SegmentLayout,
-  measuredOn: MeasuredOn = 'codes',
+  distanceSource: DistanceSource = 'codes',
 ): number {
   // Only codes are in memory: metrics that they cannot express use their Euclidean order.
   if (rows === 0) return metric === 'Cosine' ? CODES_COSINE : CODES_EUCLIDEAN
-  if (measuredOn === 'codes' && codeBytes > 0) {
+  if (distanceSource === 'codes' && codeBytes > 0) {
     if (metric === 'Euclidean') return CODES_EUCLIDEAN
     if (metric === 'Cosine') return CODES_COSINE
   }
-  return ROWS_MEASURE + metrics.indexOf(metric)
+  return ROWS_KIND + distanceMetrics.indexOf(metric)
 }
 
-/** Whether a measure computes distances from codes. */
-export function isOnCodes(measure: number): boolean {
-  return measure < ROWS_MEASURE
+/** Whether a distance kind computes distances from codes. */
+export function isOnCodes(distanceKind: number): boolean {
+  return distanceKind < ROWS_KIND
 }
 
 /** The metric by which each graph selects its links. */
-export const graphMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
+export const graphDistanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine']
 
 /**
  * The routes of a metric's searches through the graphs that are ready, the cheapest first. The Euclidean graph serves every
  * metric; Cosine has its own where there is one. A walk on rows takes about four times as long as one on codes.
  *
- * @param measuredOn what each graph's distances are computed from
+ * @param distanceSources what each graph's distances are computed from
  */
 export function routesFor(
   metric: Metric,
   layout: SegmentLayout,
   ready: readonly boolean[],
-  measuredOn: readonly (MeasuredOn | undefined)[] = [],
+  distanceSources: readonly (DistanceSource | undefined)[] = [],
 ): Route[] {
   const graph = metric === 'Cosine' && ready[1] ? 1 : 0
   if (!ready[graph]) return []
-  const onRows = measureOf(metric, layout, 'rows')
-  const usual = measureOf(metric, layout, measuredOn[graph])
-  const routes = [usual, onRows].flatMap((measure) =>
+  const onRows = distanceKindOf(metric, layout, 'rows')
+  const usual = distanceKindOf(metric, layout, distanceSources[graph])
+  const routes = [usual, onRows].flatMap((distanceKind) =>
     efMultipliers.map((efMultiplier) => ({
       graph,
-      measure,
+      distanceKind,
       efMultiplier,
-      cost: efMultiplier * (isOnCodes(measure) ? 1 : 4),
+      cost: efMultiplier * (isOnCodes(distanceKind) ? 1 : 4),
     })),
   )
   return routes
@@ -103,8 +103,8 @@ export class GraphAccess {
   readonly #lane: ScratchLane
   readonly #columns: SlotColumns
   readonly #reader: RowReader | undefined
-  /** The measure by which links are selected. */
-  readonly measure: number
+  /** The distance kind by which links are selected. */
+  readonly distanceKind: number
 
   /** @param thread the lane of scratch that is this thread's own */
   constructor(segment: SegmentHandle, kernels: KernelModule, thread: number, graph: number) {
@@ -122,7 +122,7 @@ export class GraphAccess {
     )
     this.#columns = new SlotColumns(segment)
     this.#reader = segment.rowFile && new RowReader(segment.rowFile, layout.dimension)
-    this.measure = measureOf(graphMetrics[graph]!, layout)
+    this.distanceKind = distanceKindOf(graphDistanceMetrics[graph]!, layout)
   }
 
   /** Closes the row file if it is open. */
@@ -136,11 +136,11 @@ export class GraphAccess {
    * @param hidden a slot, of any segment, that the search ignores
    * @param filter what the search is limited to; see `walk` for what the last search was
    */
-  search(query: ScanQuery, ef: number, measure: number, hidden?: number, filter?: WalkFilter): Hit[] {
-    if (filter === undefined) return this.#search(query, ef, measure, hidden)
+  search(query: ScanQuery, ef: number, distanceKind: number, hidden?: number, filter?: WalkFilter): Hit[] {
+    if (filter === undefined) return this.#search(query, ef, distanceKind, hidden)
     this.#kernels.setFilter(filter.bitmap, Math.min(filter.comparedMax, comparedLimit))
     try {
-      return this.#search(query, ef, measure, hidden)
+      return this.#search(query, ef, distanceKind, hidden)
     } finally {
       // Whatever else this thread does with the graph has no filter.
       this.#kernels.setFilter(0, comparedLimit)
@@ -157,7 +157,12 @@ export class GraphAccess {
     return this.#kernels.hasGivenUp() !== 0
   }
 
-  #search({ vector, metric, k }: ScanQuery, ef: number, measure: number, hidden: number | undefined): Hit[] {
+  #search(
+    { vector, metric, k }: ScanQuery,
+    ef: number,
+    distanceKind: number,
+    hidden: number | undefined,
+  ): Hit[] {
     const { layout } = this.#segment
     const { address } = this.#lane
     this.#lane.placeQuery(address, vector)
@@ -165,10 +170,10 @@ export class GraphAccess {
     const pool = address + layout.lane.pool
     const rerank = Math.min(ef, k + Math.max(rerankMin, ef >> 2))
     // Where codes cannot express the metric, any entry that is reranked may turn out to be the nearest.
-    const wanted = layout.rows === 0 && !graphMetrics.includes(metric) ? rerank : k
-    const reach = reachOf(measure, ef / wanted)
+    const wanted = layout.rows === 0 && !graphDistanceMetrics.includes(metric) ? rerank : k
+    const reach = reachOf(distanceKind, ef / wanted)
     const query = {
-      ...{ metric: metrics.indexOf(metric), norm, measure, ef, wanted, reach, rerank, pool, k },
+      ...{ metric: distanceMetrics.indexOf(metric), norm, distanceKind, ef, wanted, reach, rerank, pool, k },
       hidden: this.#localOf(hidden),
     }
     const count = layout.rows === 0 ? this.#searchOnDisk(query) : this.#searchInMemory(query)
@@ -180,12 +185,12 @@ export class GraphAccess {
    * The nearest by the codes of the slots of [from, to) that a filter wants: the `breadth` nearest of them are candidates for exact
    * measurement. Ascending by (distance, sequence).
    *
-   * @param measure of codes
+   * @param distanceKind of codes
    * @param isCancelled called every few milliseconds; once it returns true, what was found so far is returned
    */
   scanCodes(
     { vector, metric, k }: ScanQuery,
-    { breadth, measure, bitmap, to }: CodeScan,
+    { breadth, distanceKind, bitmap, to }: CodeScan,
     isCancelled: () => boolean,
   ): Hit[] {
     const { layout } = this.#segment
@@ -193,11 +198,11 @@ export class GraphAccess {
     this.#lane.placeQuery(address, vector)
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
-    const metricNumber = metrics.indexOf(metric)
+    const metricNumber = distanceMetrics.indexOf(metric)
     let count = 0
     this.#kernels.setFilter(bitmap, comparedLimit)
     try {
-      this.#kernels.beginCodeScan(metricNumber, measure, address, norm, breadth)
+      this.#kernels.beginCodeScan(metricNumber, distanceKind, address, norm, breadth)
       for (let at = 0; at < to && !isCancelled(); at += slotsPerScan) {
         const end = Math.min(to, at + slotsPerScan)
         count = this.#kernels.scanCodes(metricNumber, address, norm, at, end, breadth, pool, k, count)
@@ -218,15 +223,15 @@ export class GraphAccess {
       : -1
   }
 
-  #searchInMemory({ metric, measure, norm, ef, reach, rerank, pool, k, hidden }: GraphQuery): number {
+  #searchInMemory({ metric, distanceKind, norm, ef, reach, rerank, pool, k, hidden }: GraphQuery): number {
     const { address } = this.#lane
-    return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, hidden)
+    return this.#kernels.searchGraph(metric, distanceKind, address, norm, ef, reach, rerank, pool, k, hidden)
   }
 
   /** Walks on codes, then reads the rows of the nearest from disk. */
   #searchOnDisk(query: GraphQuery): number {
-    const { metric, measure, norm, ef, wanted, reach, rerank, hidden } = query
-    this.#kernels.walkGraph(metric, measure, this.#lane.address, norm, ef, reach, rerank, wanted, hidden)
+    const { metric, distanceKind, norm, ef, wanted, reach, rerank, hidden } = query
+    this.#kernels.walkGraph(metric, distanceKind, this.#lane.address, norm, ef, reach, rerank, wanted, hidden)
     return this.#rerankFromDisk(query, 0)
   }
 
@@ -254,15 +259,19 @@ export class GraphAccess {
   /**
    * Links those of the segment's slots, by local number, that are still live.
    *
-   * @param measure by which links are selected
+   * @param distanceKind by which links are selected
    * @param isOver called after each slot; once it returns true, the rest is left
    * @returns how many of the slots were processed
    */
-  link(slots: Iterable<number>, measure: number = this.measure, isOver: () => boolean = () => false): number {
+  link(
+    slots: Iterable<number>,
+    distanceKind: number = this.distanceKind,
+    isOver: () => boolean = () => false,
+  ): number {
     const { m } = this.#segment.layout
     let done = 0
     for (const slot of slots) {
-      if (this.#columns.isLive(slot)) this.#kernels.insertSlot(slot, levelOf(slot, m), measure)
+      if (this.#columns.isLive(slot)) this.#kernels.insertSlot(slot, levelOf(slot, m), distanceKind)
       done += 1
       if (isOver()) break
     }
@@ -275,10 +284,10 @@ export class GraphAccess {
    * @param isOver called after every few lists; once it returns true, the rest is left
    * @returns the slot to continue from, `to` when all are repaired
    */
-  repair(from: number, to: number, measure: number, isOver: () => boolean): number {
+  repair(from: number, to: number, distanceKind: number, isOver: () => boolean): number {
     let at = from
     while (at < to) {
-      at = this.#kernels.repairRange(at, Math.min(to, at + slotsPerLook), measure, listsPerLook)
+      at = this.#kernels.repairRange(at, Math.min(to, at + slotsPerLook), distanceKind, listsPerLook)
       if (isOver()) break
     }
     return at
@@ -300,7 +309,7 @@ export class GraphAccess {
   reconnect(
     slots: readonly number[],
     scan: ReachScan,
-    measure: number,
+    distanceKind: number,
     isOver: () => boolean,
   ): { readonly seen: number; readonly linked: number } {
     let seen = 0
@@ -308,7 +317,7 @@ export class GraphAccess {
     for (const slot of slots) {
       if (!reachAll(this.#segment, this.#graph, scan, isOver)) break
       if (scan.reached[slot] === 0) {
-        linked += this.#kernels.reconnect(slot, measure)
+        linked += this.#kernels.reconnect(slot, distanceKind)
         reach(scan, slot)
       }
       seen += 1
@@ -323,8 +332,8 @@ export class GraphAccess {
     for (const slot of slots) this.#kernels.encodeSlot(slot)
   }
 
-  /** Distances of a slot to others by a measure, in float32. */
-  distances(slot: number, others: readonly number[], measure: number): Float32Array {
+  /** Distances of a slot to others by a distance kind, in float32. */
+  distances(slot: number, others: readonly number[], distanceKind: number): Float32Array {
     const { memory, layout } = this.#segment
     const list = this.#lane.address + layout.lane.pool
     const most = Math.floor(layout.lane.poolBytes / 8)
@@ -333,7 +342,7 @@ export class GraphAccess {
       const some = others.slice(at, at + most)
       new Uint32Array(memory.buffer, list, some.length).set(some)
       const out = list + 4 * some.length
-      this.#kernels.distancesFrom(slot, measure, list, some.length, out)
+      this.#kernels.distancesFrom(slot, distanceKind, list, some.length, out)
       found.set(new Float32Array(memory.buffer, out, some.length), at)
     }
     return found
@@ -341,7 +350,7 @@ export class GraphAccess {
 
   /** The exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(a: number, b: number, metric: Metric): number {
-    return this.#kernels.exactDistance(metrics.indexOf(metric), a, b)
+    return this.#kernels.exactDistance(distanceMetrics.indexOf(metric), a, b)
   }
 }
 
@@ -360,7 +369,7 @@ export interface WalkFilter {
 /** A scan by codes of a segment. */
 export interface CodeScan {
   readonly breadth: number
-  readonly measure: number
+  readonly distanceKind: number
   /** As of `WalkFilter`. */
   readonly bitmap: number
   /** Above all slots to scan. */
@@ -377,7 +386,7 @@ interface GraphQuery {
   readonly metric: number
   /** Squared. */
   readonly norm: number
-  readonly measure: number
+  readonly distanceKind: number
   readonly ef: number
   /** The k of the walk: it stops beyond `reach` x the k-th distance; see `beam` of the kernels. */
   readonly wanted: number
@@ -392,11 +401,11 @@ interface GraphQuery {
 /**
  * The reach of a walk: it stops once a candidate is farther than reach x the k-th distance. It grows with ef / wanted
  * (`breadth`), so that a wider walk still finds more. The numbers are the least that lost no recall on the sets of
- * docs/decisions/index.md, for measures that grow as the square of a distance, as all but Manhattan do.
+ * docs/decisions/index.md, for distance kinds that grow as the square of a distance, as all but Manhattan do.
  */
-function reachOf(measure: number, breadth: number): number {
+function reachOf(distanceKind: number, breadth: number): number {
   const squared = 1.06 + 0.08 * Math.log2(Math.max(1, breadth))
-  return measure === ROWS_MEASURE + metrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
+  return distanceKind === ROWS_KIND + distanceMetrics.indexOf('Manhattan') ? Math.sqrt(squared) : squared
 }
 
 /** At least this many candidates beyond k are reranked, because codes order near ones only roughly. */

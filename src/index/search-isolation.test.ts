@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { type Metric, metrics } from '../base/point.ts'
+import { distanceMetrics, type Metric } from '../base/point.ts'
 import type { KernelExports } from '../kernels/kernel-exports.ts'
 import { instantiateKernels, loadKernels } from '../kernels/wasm-module.ts'
-import { GraphAccess, measureOf } from './graph.ts'
+import { distanceKindOf, GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import { ScratchLane } from './scratch.ts'
 import { laneAddress } from './segment.ts'
@@ -47,7 +47,7 @@ const { entry } = state
 interface Search {
   readonly vector: Float32Array
   readonly metric: Metric
-  readonly measure: number
+  readonly distanceKind: number
   readonly k: number
   readonly ef: number
   readonly reach: number
@@ -81,16 +81,16 @@ class Instance {
 
   search(search: Search): Outcome {
     const { address } = this.#lane
-    const { metric, measure, k, ef, reach, rerank, hidden } = search
+    const { metric, distanceKind, k, ef, reach, rerank, hidden } = search
     state.entry = search.isEmpty ? undefined : entry
     this.#lane.placeQuery(address, search.vector)
     const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
     const pool = address + layout.lane.pool
-    const number = metrics.indexOf(metric)
+    const number = distanceMetrics.indexOf(metric)
     if (search.rankedMax !== undefined) return this.#rank(search, number, norm, pool, search.rankedMax)
     const count = this.#kernels.searchGraph(
       number,
-      measure,
+      distanceKind,
       address,
       norm,
       ef,
@@ -107,8 +107,8 @@ class Instance {
   #rank(search: Search, metric: number, norm: number, pool: number, most: number): Outcome {
     const { walkGraph, nextToRerank, offerRow, sortPool } = this.#kernels
     const { address } = this.#lane
-    const { measure, k, ef, reach, rerank, hidden } = search
-    walkGraph(metric, measure, address, norm, ef, reach, rerank, k, hidden)
+    const { distanceKind, k, ef, reach, rerank, hidden } = search
+    walkGraph(metric, distanceKind, address, norm, ef, reach, rerank, k, hidden)
     const ranked: number[] = []
     let count = 0
     while (ranked.length < most) {
@@ -129,12 +129,12 @@ function pick<T>(values: readonly T[]): T {
 
 /** Vectors from few, so that searches often follow others for the same one. */
 function randomSearch(): Search {
-  const metric = pick(metrics)
+  const metric = pick(distanceMetrics)
   const ef = pick([16, 32, 100])
   return {
     vector: random() < 0.5 ? pick(queries.slice(0, 4)) : vectors[pick([0, 1, 2, 7])]!,
     metric,
-    measure: measureOf(metric, layout, pick(['codes', 'rows'])),
+    distanceKind: distanceKindOf(metric, layout, pick(['codes', 'rows'])),
     k: pick([1, 3, 10]),
     ef,
     reach: pick([1.06, 1.2, Number.POSITIVE_INFINITY]),

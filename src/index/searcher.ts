@@ -121,7 +121,7 @@ export class Searcher {
   #scanCodes(
     query: IndexQuery,
     matching: SlotBits,
-    { graph, measure }: Route,
+    { graph, distanceKind }: Route,
     isCancelled: () => boolean,
   ): readonly Hit[] {
     const breadth = Math.min(efMax, Math.max(query.ef, query.k + beyondMin))
@@ -129,7 +129,7 @@ export class Searcher {
       const each = graphs[graph]!
       const bitmap = this.#filters[ordinal]!.place(matching)
       const { slotCount: to } = new GraphState(this.#segments[ordinal]!, 0)
-      const hits = each.scanCodes(query, { breadth, measure, bitmap, to }, isCancelled)
+      const hits = each.scanCodes(query, { breadth, distanceKind, bitmap, to }, isCancelled)
       countWork(query.work, each.work)
       return hits
     })
@@ -142,7 +142,7 @@ export class Searcher {
    * the rest. A walk with a filter also gives way to a scan that is the better plan.
    */
   #walk(query: IndexQuery, route: Route, isCancelled: () => boolean): readonly Hit[] {
-    const { graph, measure, efMultiplier } = route
+    const { graph, distanceKind, efMultiplier } = route
     const ef = Math.min(efMax, query.ef * efMultiplier)
     const { matching, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
     let left = comparedMax
@@ -152,7 +152,7 @@ export class Searcher {
       if (hasGivenUp) return []
       const bitmap = matching && this.#filters[ordinal]!.place(matching)
       const limits = bitmap === undefined ? undefined : { bitmap, comparedMax: left }
-      const hits = each.search(query, ef, measure, query.hidden, limits)
+      const hits = each.search(query, ef, distanceKind, query.hidden, limits)
       if (limits !== undefined) hasGivenUp = each.hasGivenUp
       if (work !== undefined || limits !== undefined) left -= countWork(work, each.work)
       return hits

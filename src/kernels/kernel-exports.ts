@@ -69,10 +69,10 @@ export interface KernelExports {
   encodeRow(row: number, slot: number): void
   /** Binds the instance to a graph and a thread's lane: the functions below need it. */
   attachGraph(header: number, scratch: number, pool: number, visited: number): void
-  insertSlot(slot: number, level: number, measure: number): number
+  insertSlot(slot: number, level: number, distanceKind: number): number
   searchGraph(
     metric: number,
-    measure: number,
+    distanceKind: number,
     query: number,
     queryNorm: number,
     ef: number,
@@ -84,7 +84,7 @@ export interface KernelExports {
   ): number
   walkGraph(
     metric: number,
-    measure: number,
+    distanceKind: number,
     query: number,
     queryNorm: number,
     ef: number,
@@ -94,7 +94,7 @@ export interface KernelExports {
     hidden: number,
   ): void
   /** Begins a scan by codes of the slots that match the filter; see code-scan.ts of the kernels. */
-  beginCodeScan(metric: number, measure: number, query: number, queryNorm: number, breadth: number): void
+  beginCodeScan(metric: number, distanceKind: number, query: number, queryNorm: number, breadth: number): void
   scanCodes(
     metric: number,
     query: number,
@@ -124,13 +124,13 @@ export interface KernelExports {
   nextToRerank(nearest: number, k: number, count: number): number
   /** Writes the code of a slot whose row is in memory. */
   encodeSlot(slot: number): void
-  /** Float32 distances of a stored slot to the slots of a list of u32, by a measure, at `out`. */
-  distancesFrom(slot: number, measure: number, list: number, count: number, out: number): void
+  /** Float32 distances of a stored slot to the slots of a list of u32, by a distance kind, at `out`. */
+  distancesFrom(slot: number, distanceKind: number, list: number, count: number, out: number): void
   /** The exact (float64) distance of two slots whose rows are in memory. */
   exactDistance(metric: number, a: number, b: number): number
   /** Repairs about `most` lists; returns the slot to continue from. */
-  repairRange(from: number, to: number, measure: number, most: number): number
+  repairRange(from: number, to: number, distanceKind: number, most: number): number
   releaseLeaving(): void
   /** Returns 1 if the slot could not be reached and got a link. */
-  reconnect(slot: number, measure: number): number
+  reconnect(slot: number, distanceKind: number): number
 }

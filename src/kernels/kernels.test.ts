@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { randomVector, seededRandom, vectorKinds } from '../../test/support/random.ts'
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { scalarCodes, scalarDistance, scalarNibbles, scalarSquaredNorm } from './scalar.ts'
 import { nibblesOf } from './self-test.ts'
 import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
@@ -39,7 +39,7 @@ for (const { variant, isWide } of builds) {
           const [a, b] = [randomVector(random, dimension, kind), randomVector(random, dimension, kind)]
           const n = place(at.a, a)
           place(at.b, b)
-          for (const [number, metric] of metrics.entries()) {
+          for (const [number, metric] of distanceMetrics.entries()) {
             const norms = [scalarSquaredNorm(a), scalarSquaredNorm(b)] as const
             const expected = scalarDistance(metric, a, b)
             const actual = wasm.distance64(number, at.a, at.b, n, ...norms)
@@ -163,7 +163,8 @@ for (const { variant, isWide } of builds) {
     it('hold equal vectors, 0 and -0 to be at no distance, and a zero vector at cosine distance 1', () => {
       const n = place(at.a, Float32Array.of(0, -0, 3))
       place(at.b, Float32Array.of(-0, 0, 3))
-      for (const number of metrics.keys()) assert.equal(wasm.distance64(number, at.a, at.b, n, 9, 9), 0)
+      for (const number of distanceMetrics.keys())
+        assert.equal(wasm.distance64(number, at.a, at.b, n, 9, 9), 0)
       place(at.b, new Float32Array(3))
       assert.equal(wasm.distance64(3, at.a, at.b, n, 9, 0), 1)
     })

@@ -11,10 +11,10 @@ export const LEAVING = 2
 /** The end of a list of links that is not full, u32. */
 export const NO_LINK = 0xffffffff
 
-/** Measures, what distances are computed from: codes, or rows under the metric whose number is added to `ROWS_MEASURE`. */
+/** What distances are computed from, as distance kinds: codes, or rows under the metric whose number is added to `ROWS_KIND`. */
 export const CODES_EUCLIDEAN = 0
 export const CODES_COSINE = 1
-export const ROWS_MEASURE = 2
+export const ROWS_KIND = 2
 
 /** Bytes before the components of a code; codes.ts of the kernels describes them. */
 export const CODE_HEADER_BYTES = 16

@@ -1,4 +1,4 @@
-import { metrics } from '../base/point.ts'
+import { distanceMetrics } from '../base/point.ts'
 import type { KernelExports } from './kernel-exports.ts'
 import { CODE_HEADER_BYTES } from './memory-format.ts'
 import { scalarCodes, scalarDistance, scalarSquaredNorm } from './scalar.ts'
@@ -37,7 +37,7 @@ function faultOfDistances(
   const n = a.length
   const at = place(memory, a, b)
   const norms = [scalarSquaredNorm(a), scalarSquaredNorm(b)] as const
-  for (const [number, metric] of metrics.entries()) {
+  for (const [number, metric] of distanceMetrics.entries()) {
     const expected = scalarDistance(metric, a, b)
     if (!isClose(wasm.distance64(number, at.a, at.b, n, ...norms), expected, 1e-12)) return metric
   }

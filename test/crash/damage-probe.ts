@@ -6,7 +6,7 @@ import { cpSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { attributesToJson } from '../../src/base/attribute-json.ts'
 import { createLogger } from '../../src/base/log.ts'
-import { contentTypes, metrics } from '../../src/base/point.ts'
+import { contentTypes, distanceMetrics } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
 import type { Collection } from '../../src/engine/engine.ts'
@@ -52,7 +52,7 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
     const { collection } = points
     const vector = new Float32Array(collection.dimension ?? 1)
     const limit = collection.stats.points + 1
-    const queries = metrics.map((metric) => ({ vector, metric, limit, ef: 64 }))
+    const queries = distanceMetrics.map((metric) => ({ vector, metric, limit, ef: 64 }))
     const found = (await collection.search(queries)).ids.strings()
     const read: Record<string, ProbedPoint> = {}
     for (const id of new Set([...ids, ...found.flat()])) {

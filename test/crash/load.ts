@@ -1,5 +1,5 @@
 import { DatabaseError } from '../../src/base/errors.ts'
-import { type Metric, metrics } from '../../src/base/point.ts'
+import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import type { VectorClient } from '../../src/client/index.ts'
 import { payloadOf } from '../support/model-client.ts'
 import { type ChangeOptions, changePoints } from './changes.ts'
@@ -105,7 +105,7 @@ export class Load {
   async #search(client: VectorClient): Promise<void> {
     const { oracle, random, vector, isExact } = this.#options
     const query = vector()
-    const metric = metrics[Math.floor(random() * metrics.length)]!
+    const metric = distanceMetrics[Math.floor(random() * distanceMetrics.length)]!
     const limit = 1 + Math.floor(random() * 20)
     const before = new Map(isExact ? oracle.live : [])
     const goneBefore = oracle.gone.size

@@ -1,5 +1,5 @@
 import { DatabaseError } from '../../src/base/errors.ts'
-import { metrics } from '../../src/base/point.ts'
+import { distanceMetrics } from '../../src/base/point.ts'
 import type { VectorClient } from '../../src/client/index.ts'
 import { payloadOf } from '../support/model-client.ts'
 import { settleChanges } from './changes.ts'
@@ -178,7 +178,11 @@ async function checkSearches(clients: Clients, options: VerifyOptions): Promise<
   let hits = 0
   let wanted = 0
   for (let query = 0; query < (isExact ? 12 : 40); query += 1) {
-    const metric = isExact ? metrics[query % metrics.length]! : query % 2 === 0 ? 'Euclidean' : 'Cosine'
+    const metric = isExact
+      ? distanceMetrics[query % distanceMetrics.length]!
+      : query % 2 === 0
+        ? 'Euclidean'
+        : 'Cosine'
     const limit = isExact ? 1 + Math.floor(random() * 50) : 10
     const target = vector()
     const client = query % 2 === 0 ? clients.http : clients.grpc

@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from 'node:timers/promises'
-import { type Metric, metrics } from '../../src/base/point.ts'
+import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { seededRandom } from '../support/random.ts'
 import { type CallKind, HardService, shutdownTimeoutMs } from './service.ts'
 import { type HardVectors, hardVectors } from './sets.ts'
@@ -156,12 +156,12 @@ class SetRun {
     const { points, queries, isWhole } = this.#vectors
     const before = (await this.#service.figures()).efMultiplier
     const answers = new Map<Metric, readonly (readonly number[])[]>()
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       answers.set(metric, await this.#service.search(queries, metric, k, searchesInFlight))
     }
     const after = await this.#service.figures()
     const stored = { points, inserted: this.#service.stored, isWhole }
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const { recall, disordered, short } = judge(stored, queries, metric, answers.get(metric)!)
       const efMultiplier = Math.max(before[metric], after.efMultiplier[metric])
       const claimed = after.recall[metric]
@@ -201,7 +201,7 @@ class SetRun {
   async #searchUntil(signal: AbortSignal): Promise<void> {
     const { queries } = this.#vectors
     for (let turn = 0; !signal.aborted; turn += 1) {
-      const metric = metrics[turn % metrics.length]!
+      const metric = distanceMetrics[turn % distanceMetrics.length]!
       // What it finds changes meanwhile; that it is answered is what counts.
       await this.#service.searchIds(queries.slice(0, 8), metric, k, 4)
     }

@@ -1,10 +1,10 @@
-import { type Metric, metrics } from '../../src/base/point.ts'
+import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { type Moment, moments, type SetResult } from './battery.ts'
 
 /** Recall, set by metric by moment, as Markdown; of several rounds the least. */
 export function recallTable(results: readonly SetResult[]): string {
   const lines = results.flatMap((result) =>
-    metrics.map((metric, index) => [
+    distanceMetrics.map((metric, index) => [
       index === 0 ? result.name : '',
       metric,
       ...moments.map((moment) => cell(result, metric, moment)),

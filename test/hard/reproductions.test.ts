@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { metrics } from '../../src/base/point.ts'
+import { distanceMetrics } from '../../src/base/point.ts'
 import { seededRandom } from '../support/random.ts'
 import { recallBar } from './battery.ts'
 import { HardService, shutdownTimeoutMs } from './service.ts'
@@ -59,7 +59,7 @@ async function recallFaults(
   moment: string,
 ): Promise<string[]> {
   const faults: string[] = []
-  for (const metric of metrics) {
+  for (const metric of distanceMetrics) {
     const answers = await service.search(queries, metric, k, 16)
     const { recall, disordered } = judge(
       { points, inserted: service.stored, isWhole },

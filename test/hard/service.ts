@@ -4,7 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../../src/base/errors.ts'
-import { type Metric, metrics } from '../../src/base/point.ts'
+import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { createGrpcClient, type VectorClient } from '../../src/client/index.ts'
 import { CrashServer } from '../crash/server.ts'
 import { figureIn } from '../support/metrics.ts'
@@ -220,7 +220,7 @@ export class HardService implements AsyncDisposable {
     const ofMetric = (name: string, metric: Metric): number | undefined =>
       figureIn(text, `${name}{metric="${metric}"}`)
     const byMetric = <Value>(read: (metric: Metric) => Value): Record<Metric, Value> =>
-      Object.fromEntries(metrics.map((metric) => [metric, read(metric)])) as Record<Metric, Value>
+      Object.fromEntries(distanceMetrics.map((metric) => [metric, read(metric)])) as Record<Metric, Value>
     return {
       points: figureIn(text, 'vicinal_points') ?? 0,
       waiting: figureIn(text, 'vicinal_index_waiting_points') ?? 0,

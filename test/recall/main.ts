@@ -7,7 +7,7 @@
  * `npm run test:recall -- --battery` runs test/hard/main.ts instead: data that no benchmark has, through the service.
  */
 import { parseArgs } from 'node:util'
-import { type Metric, metrics } from '../../src/base/point.ts'
+import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { settings } from '../../src/config.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
 import { seededRandom } from '../support/random.ts'
@@ -54,7 +54,7 @@ async function run(name: string, set: RecallSet): Promise<void> {
   await using collection = await Collection.create(points)
   console.log(`  stored and linked in ${seconds(started)} s`)
   const nearest = new Map<Metric, readonly number[]>()
-  for (const metric of metrics) {
+  for (const metric of distanceMetrics) {
     const numbers = await collection.search(queries, metric, k, Number.MAX_SAFE_INTEGER)
     nearest.set(metric, nearestDistances(set, metric, numbers))
   }
@@ -66,7 +66,7 @@ async function run(name: string, set: RecallSet): Promise<void> {
   await churn(collection, points)
   console.log(`  churned in ${seconds(churning)} s`)
   const churned = await stage(name, set, 'churned', collection, nearest)
-  for (const metric of metrics) {
+  for (const metric of distanceMetrics) {
     const lost = built.get(metric)! - churned.get(metric)!
     if (lost > 0.005) faults.push(`${name}, ${metric}: churn costs ${lost.toFixed(4)} of recall`)
   }
@@ -86,7 +86,7 @@ async function stage(
   const mebibytes = (bytes: number): string => `${Math.round(bytes / 1024 / 1024)} MiB`
   console.log(`  ${title}: index ${mebibytes(indexBytes)}, process ${mebibytes(process.memoryUsage.rss())}`)
   const recalls = new Map<Metric, number>()
-  for (const metric of metrics) {
+  for (const metric of distanceMetrics) {
     const started = performance.now()
     const found = await collection.search(set.queries, metric, k, ef)
     const rate = set.queries.length / ((performance.now() - started) / 1000)

@@ -1,4 +1,4 @@
-import { metrics } from '../../src/base/point.ts'
+import { distanceMetrics } from '../../src/base/point.ts'
 import { changeWeights, ModelChanges } from './model-changes.ts'
 import type { ModelNewPoint } from './model-client.ts'
 import { Comparison, type ComparisonOptions, describe } from './model-comparison.ts'
@@ -219,7 +219,7 @@ class Check {
     const { inputs, model, client } = this.#compared
     for (const { id } of model.points) await this.#compared.isThere(id)
     for (const id of model.deleted.slice(-50)) await this.#compared.isGone(id)
-    for (const metric of metrics) {
+    for (const metric of distanceMetrics) {
       const query = { ...inputs.query(), metric, limit: 16_384 }
       this.#compared.doing = describe(query)
       this.#compared.isAnswer(query, await client.search(query))

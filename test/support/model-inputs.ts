@@ -2,7 +2,13 @@ import { randomUUID } from 'node:crypto'
 import type { Attributes } from '../../src/base/attributes.ts'
 import { DateTime } from '../../src/base/attributes.ts'
 import type { Bounds, Filter, Test } from '../../src/base/filter.ts'
-import { type Metric, metrics, type Patch, type Payload, type Precondition } from '../../src/base/point.ts'
+import {
+  distanceMetrics,
+  type Metric,
+  type Patch,
+  type Payload,
+  type Precondition,
+} from '../../src/base/point.ts'
 import type { Model } from './model.ts'
 import type { ModelNewPoint, ModelQuery } from './model-client.ts'
 import type { Subject } from './model-subjects.ts'
@@ -42,7 +48,7 @@ export class ModelInputs {
   query(): ModelQuery {
     const limit = this.pick([1, 2, 10, 50, 1 + this.below(this.#model.size + 5), 16_384])
     const ef = this.random() < 0.3 ? { ef: this.below(200) } : {}
-    return { vector: this.vector(), metric: this.pick<Metric>(metrics), limit, ...ef }
+    return { vector: this.vector(), metric: this.pick<Metric>(distanceMetrics), limit, ...ef }
   }
 
   /** One that asks for more than the contract has. */

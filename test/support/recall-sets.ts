@@ -1,5 +1,5 @@
 import { findWordNet, unitRows } from '../../bench/shared/data/wordnet.ts'
-import { type Metric, metrics } from '../../src/base/point.ts'
+import { distanceMetrics, type Metric } from '../../src/base/point.ts'
 import { clusteredVectors } from './clusters.ts'
 import { seededRandom } from './random.ts'
 
@@ -19,7 +19,10 @@ export interface SetOptions {
   readonly wordnet: string | undefined
 }
 
-const usualFloors = Object.fromEntries(metrics.map((metric) => [metric, 0.98])) as Record<Metric, number>
+const usualFloors = Object.fromEntries(distanceMetrics.map((metric) => [metric, 0.98])) as Record<
+  Metric,
+  number
+>
 
 /**
  * A graph that is searched only as wide as asked, with no second graph for Cosine, reaches 0.909 for Euclidean

@@ -75,7 +75,7 @@ export interface Description {
   /** How all cores are used by a search. */
   readonly searchThreads: string
   /** Those that it can build for. */
-  readonly metrics: readonly Metric[]
+  readonly distanceMetrics: readonly Metric[]
 }
 
 /** A contender's file exports one of these for each of its variants. */

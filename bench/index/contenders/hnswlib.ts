@@ -27,7 +27,7 @@ export const hnswlibNode: ContenderVariant = {
       "-O3 without -march, so SSE kernels (node-gyp's and its binding.gyp's defaults), float32, space l2",
     buildThreads: 'one',
     searchThreads: 'a worker thread a core, each with its own copy of the index: the binding has no threads',
-    metrics: ['Euclidean'],
+    distanceMetrics: ['Euclidean'],
   },
   create: (folder) => new HnswlibNode(folder),
 }

@@ -24,7 +24,7 @@ function variant(quantization: Quantization): ContenderVariant {
       flags: `the prebuilt binary of its package: kernels chosen at run time, ${quantization}, metric ${metricOf(quantization)}`,
       buildThreads: 'any',
       searchThreads: 'threads of the binding over one index',
-      metrics: ['Euclidean'],
+      distanceMetrics: ['Euclidean'],
     },
     create: (folder) => new Usearch(folder, quantization),
   }

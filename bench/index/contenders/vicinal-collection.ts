@@ -34,7 +34,7 @@ function variant(place: Place): ContenderVariant {
       flags: `the engine, points with attributes on disk; searches on ${place === 'calling thread' ? 'the calling thread' : 'one search thread'}`,
       buildThreads: 'any',
       searchThreads: 'one search at a time, whatever the number of threads',
-      metrics: ['Euclidean'],
+      distanceMetrics: ['Euclidean'],
     },
     create: (folder) => new VicinalCollection(folder, place),
   }

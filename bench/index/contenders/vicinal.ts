@@ -22,10 +22,10 @@ import { type FilteredAnswer, type FilteredRequest, timedQueries } from './filte
 import type { Lever } from './vicinal-levers.ts'
 import { VicinalThreads } from './vicinal-threads.ts'
 
-const common: Pick<Description, 'version' | 'searchThreads' | 'metrics'> = {
+const common: Pick<Description, 'version' | 'searchThreads' | 'distanceMetrics'> = {
   version: 'this working tree',
   searchThreads: "the service's search threads over one index",
-  metrics: ['Euclidean', 'Cosine', 'Manhattan', 'Hamming'],
+  distanceMetrics: ['Euclidean', 'Cosine', 'Manhattan', 'Hamming'],
 }
 
 /** The service's index: its index threads build, its searcher answers, one call for each query. */

@@ -41,7 +41,7 @@ function variant(kind: Kind): ContenderVariant {
       flags: `the prebuilt binary of its package, HNSW, L2, ${data}; insert and optimize are the build`,
       buildThreads: 'any',
       searchThreads: "its asynchronous query on Node's thread pool, a thread a core",
-      metrics: ['Euclidean'],
+      distanceMetrics: ['Euclidean'],
     },
     create: (folder) => new Zvec(folder, kind),
   }

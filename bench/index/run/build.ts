@@ -70,10 +70,10 @@ export async function prepareContender(
 /** A contender lacks what was to be measured. That is no fault of its own and does not end the run. */
 export class NotOffered extends Error {}
 
-function refuseMetric(client: ContenderClient, { metrics }: Description, metric: Metric): void {
-  if (metrics.includes(metric)) return
+function refuseMetric(client: ContenderClient, { distanceMetrics }: Description, metric: Metric): void {
+  if (distanceMetrics.includes(metric)) return
   client.kill()
-  throw new NotOffered(`${client.name} is measured for ${metrics.join(', ')}, not ${metric}`)
+  throw new NotOffered(`${client.name} is measured for ${distanceMetrics.join(', ')}, not ${metric}`)
 }
 
 async function loadEarlier(

@@ -83,7 +83,7 @@ export interface CollectionStats {
   readonly memory_bytes: { readonly index: number; readonly ids: number; readonly attributes: number }
   readonly graphs: readonly {
     readonly similarity: string
-    readonly measured_on: 'codes' | 'vectors' | 'nothing' | null
+    readonly distance_source: 'codes' | 'vectors' | 'nothing' | null
   }[]
   readonly searches: readonly SearchState[]
 }

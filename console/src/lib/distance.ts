@@ -1,8 +1,8 @@
-export const metrics = ['Cosine', 'Euclidean', 'Manhattan', 'Hamming'] as const
-export type Metric = (typeof metrics)[number]
+export const distanceMetrics = ['Cosine', 'Euclidean', 'Manhattan', 'Hamming'] as const
+export type Metric = (typeof distanceMetrics)[number]
 
 export function isMetric(text: string | null): text is Metric {
-  return (metrics as readonly string[]).includes(text ?? '')
+  return (distanceMetrics as readonly string[]).includes(text ?? '')
 }
 
 /** The distances of the API, for a server that returns ids only. Vectors have the same length. */

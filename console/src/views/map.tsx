@@ -1,7 +1,7 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
-import { isMetric, type Metric, metrics } from '../lib/distance.ts'
+import { distanceMetrics, isMetric, type Metric } from '../lib/distance.ts'
 import { parseFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { colouringOf } from '../map/colours.ts'
@@ -107,7 +107,7 @@ function Controls(props: {
       <Choice<Metric>
         label="Metric"
         value={query.metric}
-        options={metrics.map((metric) => [metric, metric] as const)}
+        options={distanceMetrics.map((metric) => [metric, metric] as const)}
         onChange={(metric) => replaceParams({ metric })}
       />
       <Choice

@@ -44,17 +44,17 @@ function Figures({ stats }: { readonly stats: CollectionStats }): JSX.Element {
       <Fact name="Vectors and graphs" value={formatBytes(index)} />
       <Fact name="Ids" value={formatBytes(ids)} />
       <Fact name="Attributes" value={formatBytes(attributes)} />
-      {stats.graphs.map(({ similarity, measured_on }) => (
-        <Fact key={similarity} name={`Graph ${similarity}`} value={graphText(measured_on)} />
+      {stats.graphs.map(({ similarity, distance_source }) => (
+        <Fact key={similarity} name={`Graph ${similarity}`} value={graphText(distance_source)} />
       ))}
       {stats.settling && <Fact name="At work" value="building or measuring" />}
     </dl>
   )
 }
 
-function graphText(measuredOn: CollectionStats['graphs'][number]['measured_on']): string {
-  if (measuredOn === null) return 'none yet'
-  return measuredOn === 'nothing' ? 'none: points too alike' : `on ${measuredOn}`
+function graphText(distanceSource: CollectionStats['graphs'][number]['distance_source']): string {
+  if (distanceSource === null) return 'none yet'
+  return distanceSource === 'nothing' ? 'none: points too alike' : `on ${distanceSource}`
 }
 
 function Recalls({ searches }: { readonly searches: readonly SearchState[] }): JSX.Element {

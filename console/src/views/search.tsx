@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect, useMemo, useRef } from 'preact/hooks'
 import { apiRoot, messageOf } from '../api/client.ts'
 import { somePoint } from '../api/points.ts'
-import { metrics } from '../lib/distance.ts'
+import { distanceMetrics } from '../lib/distance.ts'
 import { pathsOf } from '../lib/filters.ts'
 import { languages, type QueryToShow, snippet } from '../lib/snippets.ts'
 import { vectorPreview } from '../lib/vector-text.ts'
@@ -238,7 +238,7 @@ function QueryPanel(props: {
               value={query.metric}
               onChange={(event) => replaceParams({ metric: event.currentTarget.value })}
             >
-              {metrics.map((metric) => (
+              {distanceMetrics.map((metric) => (
                 <option key={metric} value={metric}>
                   {metric}
                 </option>

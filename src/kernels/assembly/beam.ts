@@ -13,7 +13,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { areCopies, CACHE_LINE, score1, score4, prefetchCodes } from './measure'
+import { areCopies, CACHE_LINE, score1, score4, prefetchCodes } from './distance-kinds'
 import { comparedMax, filter, isWanted } from './slot-filter'
 
 /**
@@ -169,7 +169,7 @@ function makeRoom(at: usize, end: usize): void {
   for (; end > at; end -= 8) store<u64>(end, load<u64>(end - 8))
 }
 
-/** Prefetches, as `prefetchCodes` of measure.ts does, the lists that will likely be expanded next, two cache lines each. */
+/** Prefetches, as `prefetchCodes` of distance-kinds.ts does, the lists that will likely be expanded next, two cache lines each. */
 // @ts-ignore: decorator
 @inline
 function prefetchLists(next: i32, level: i32): void {

@@ -13,8 +13,8 @@ import { wordOf } from './slot-filter'
  * `beginCodeScan`, any number of `scanCodes` (between which the caller can check for cancellation), and `finishCodeScan`;
  * where rows are on disk, `nextToRerank` in place of the last.
  */
-export function beginCodeScan(metric: i32, measure: i32, query: usize, queryNorm: f64, breadth: i32): void {
-  begin(metric, measure, query, queryNorm, breadth, NONE)
+export function beginCodeScan(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, breadth: i32): void {
+  begin(metric, distanceKind, query, queryNorm, breadth, NONE)
 }
 
 /**

@@ -27,7 +27,7 @@ import {
   visit,
   visited,
 } from './graph-memory'
-import { setQuerySlot } from './measure'
+import { setQuerySlot } from './distance-kinds'
 
 /**
  * Repairs a graph after removals and after a start. Slots may be linked and searched meanwhile: a new slot is never linked
@@ -49,7 +49,7 @@ import { setQuerySlot } from './measure'
  * @param most lists to repair before it stops
  * @returns the first slot whose lists were not repaired; `to` at the end
  */
-export function repairRange(from: i32, to: i32, measure: i32, most: i32): i32 {
+export function repairRange(from: i32, to: i32, distanceKind: i32, most: i32): i32 {
   let repaired = 0
   for (let slot = <u32>from; slot < <u32>to; slot++) {
     if (stateOf(slot) != LINKED) continue
@@ -57,7 +57,7 @@ export function repairRange(from: i32, to: i32, measure: i32, most: i32): i32 {
     const level = <i32>load<u8>(levels + <usize>slot)
     for (let each = 0; each <= level; each++) {
       if (!hasLeaving(listOf(slot, each), lengthAt(each))) continue
-      repairList(slot, each, measure)
+      repairList(slot, each, distanceKind)
       repaired++
     }
   }
@@ -73,9 +73,9 @@ function hasLeaving(list: usize, length: i32): bool {
   return false
 }
 
-function repairList(slot: u32, level: i32, measure: i32): void {
+function repairList(slot: u32, level: i32, distanceKind: i32): void {
   resetVisited()
-  setQuerySlot(slot, measure)
+  setQuerySlot(slot, distanceKind)
   visit(slot)
   emptyPool()
   const list = listOf(slot, level)
@@ -83,7 +83,7 @@ function repairList(slot: u32, level: i32, measure: i32): void {
   const into = scratch + KEPT_FOR_SELF
   const staying = keepStaying(list, length, into)
   if (2 * staying < countIn(list, length)) {
-    searchAround(slot, level, measure, into)
+    searchAround(slot, level, distanceKind, into)
     return
   }
   for (let i = 0; i < length; i++) {
@@ -91,12 +91,12 @@ function repairList(slot: u32, level: i32, measure: i32): void {
     if (each == NONE) break
     if (stateOf(each) == LEAVING) offerList(listOf(each, level), level)
   }
-  const kept = selectNeighbours(pool, poolCount, length, into, measure, slot, staying)
+  const kept = selectNeighbours(pool, poolCount, length, into, distanceKind, slot, staying)
   replaceList(slot, level, into, kept)
 }
 
 /** Fills a list by a walk that starts from its entries, the leaving ones included, and links back from what is found. */
-function searchAround(slot: u32, level: i32, measure: i32, into: usize): void {
+function searchAround(slot: u32, level: i32, distanceKind: i32, into: usize): void {
   resetVisited()
   visit(slot)
   const list = listOf(slot, level)
@@ -111,9 +111,9 @@ function searchAround(slot: u32, level: i32, measure: i32, into: usize): void {
   }
   offerFresh(count, efConstruction, 0, efConstruction)
   beam(level, efConstruction)
-  const kept = selectNeighbours(pool, poolCount, m, into, measure, slot)
+  const kept = selectNeighbours(pool, poolCount, m, into, distanceKind, slot)
   replaceList(slot, level, into, kept)
-  for (let i = 0; i < kept; i++) linkBack(slotAt(into, i), slot, level, measure)
+  for (let i = 0; i < kept; i++) linkBack(slotAt(into, i), slot, level, distanceKind)
 }
 
 /** Writes the `kept` slots of `into` to a list, followed by its other entries that do not leave. */
@@ -198,16 +198,16 @@ export function releaseLeaving(): void {
  *
  * @returns 1 if it got a link, 0 if it needed none
  */
-export function reconnect(slot: u32, measure: i32): i32 {
+export function reconnect(slot: u32, distanceKind: i32): i32 {
   const entry = atomic.load<i64>(header + words.ENTRY)
   if (entry < 0 || stateOf(slot) != LINKED) return 0
-  setQuerySlot(slot, measure)
+  setQuerySlot(slot, distanceKind)
   resetVisited()
   // Not through the upper levels: a slot found that way may itself be unreachable at level 0.
   startPool(<u32>entry)
   beam(0, efConstruction)
   if (isVisited(slot)) return 0
   visit(slot)
-  if (!linkToCopy(slot, measure)) linkFromPool(slot)
+  if (!linkToCopy(slot, distanceKind)) linkFromPool(slot)
   return 1
 }

@@ -1,7 +1,7 @@
 import { beam, descendTo, emptyPool, offerFresh, startPool } from './beam'
 import { resetVisited, FRESH, header, isVisited, LINKED, m0, NONE, ring, ringLength, scratch, stateOf, visit } from './graph-memory'
 import * as words from '../graph-header'
-import { setQuery } from './measure'
+import { setQuery } from './distance-kinds'
 import { beginRerank, exclude, nextToRerank } from './rerank'
 import { offerSlot } from './scan'
 import { isWanted } from './slot-filter'
@@ -20,7 +20,7 @@ import { isWanted } from './slot-filter'
  */
 export function searchGraph(
   metric: i32,
-  measure: i32,
+  distanceKind: i32,
   query: usize,
   queryNorm: f64,
   ef: i32,
@@ -30,7 +30,7 @@ export function searchGraph(
   k: i32,
   hidden: u32,
 ): i32 {
-  begin(metric, measure, query, queryNorm, rerank, hidden)
+  begin(metric, distanceKind, query, queryNorm, rerank, hidden)
   let count = 0
   const tail = atomic.load<i64>(header + words.RING_TAIL)
   for (let place = atomic.load<i64>(header + words.RING_HEAD); place < tail; place++) {
@@ -60,7 +60,7 @@ export function rerankAll(metric: i32, query: usize, queryNorm: f64, nearest: us
  */
 export function walkGraph(
   metric: i32,
-  measure: i32,
+  distanceKind: i32,
   query: usize,
   queryNorm: f64,
   ef: i32,
@@ -69,7 +69,7 @@ export function walkGraph(
   k: i32,
   hidden: u32,
 ): void {
-  begin(metric, measure, query, queryNorm, rerank, hidden)
+  begin(metric, distanceKind, query, queryNorm, rerank, hidden)
   const head = atomic.load<i64>(header + words.RING_HEAD)
   const tail = atomic.load<i64>(header + words.RING_TAIL)
   walk(ef, k, reach, rerank)
@@ -88,12 +88,12 @@ export function walkGraph(
 }
 
 /** Resets everything that a search depends on, so that it is independent of the one before it. */
-export function begin(metric: i32, measure: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
+export function begin(metric: i32, distanceKind: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
   resetVisited()
   if (hidden != NONE) visit(hidden)
   emptyPool()
-  beginRerank(metric, measure, rerank)
-  setQuery(query, queryNorm, measure)
+  beginRerank(metric, distanceKind, rerank)
+  setQuery(query, queryNorm, distanceKind)
 }
 
 /** Fills the pool by a walk from the entry point; false where the graph is empty. */

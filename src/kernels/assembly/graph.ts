@@ -26,7 +26,7 @@ import {
   uppers,
   visit,
 } from './graph-memory'
-import { areCopies, setQuerySlot, encodeSlot, ROWS, score1, scoreFrom } from './measure'
+import { areCopies, setQuerySlot, encodeSlot, ROWS, score1, scoreFrom } from './distance-kinds'
 
 /**
  * A hierarchical navigable small world graph over the slots of one segment (Malkov and Yashunin,
@@ -56,7 +56,7 @@ import { areCopies, setQuerySlot, encodeSlot, ROWS, score1, scoreFrom } from './
  *     each of which is a slot with codes and lists.
  *   - A node's codes and lists are written before anything links to it.
  *
- * graph-memory.ts has the layout, columns.ts the vectors, measure.ts the distances, beam.ts the walk; graph-search.ts,
+ * graph-memory.ts has the layout, columns.ts the vectors, distance-kinds.ts the distances, beam.ts the walk; graph-search.ts,
  * rerank.ts and graph-repair.ts are built on them.
  */
 
@@ -77,7 +77,7 @@ export function selectNeighbours(
   count: i32,
   limit: i32,
   into: usize,
-  measure: i32,
+  distanceKind: i32,
   self: u32,
   kept: i32 = 0,
 ): i32 {
@@ -91,7 +91,7 @@ export function selectNeighbours(
     if (slot == self || !isLive(slot)) continue
     const distance = distanceOf(key)
     store<u32>(into + (<usize>kept << 2), slot)
-    if (isApart(slot, distance, into, kept, measure)) kept++
+    if (isApart(slot, distance, into, kept, distanceKind)) kept++
   }
   return copies == 0 ? kept : keepCopies(candidates, copies, min(limit, kept + COPIES_MAX), into, self, kept)
 }
@@ -123,9 +123,9 @@ function keepCopies(candidates: usize, copies: i32, limit: i32, into: usize, sel
 /** Whether no kept slot is nearer to a slot than `distance`; `into` has room for three more. */
 // @ts-ignore: decorator
 @inline
-function isApart(slot: u32, distance: f32, into: usize, kept: i32, measure: i32): bool {
+function isApart(slot: u32, distance: f32, into: usize, kept: i32, distanceKind: i32): bool {
   if (kept == 0) return true
-  setQuerySlot(slot, measure)
+  setQuerySlot(slot, distanceKind)
   for (let i = 0; i < kept; i += 4) {
     scoreFrom(into, i, kept)
     const scores = v128.load(scratch + SCORES)
@@ -145,7 +145,7 @@ export function writeList(list: usize, length: i32, from: usize, count: i32): vo
  * Adds `slot` to the list of `to`, which is reselected when it is full; returns whether the list then contains `slot`.
  * A copy joins the chain of copies behind `to`.
  */
-export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
+export function linkBack(to: u32, slot: u32, level: i32, distanceKind: i32): bool {
   if (areCopies(to, slot) && joinCopies(to, slot, level)) return true
   const length = lengthAt(level)
   const list = listOf(to, level)
@@ -153,7 +153,7 @@ export function linkBack(to: u32, slot: u32, level: i32, measure: i32): bool {
   const at = placeIn(list, length, slot)
   let named = true
   if (at < length) atomic.store<u32>(list + (<usize>at << 2), slot)
-  else named = chooseAnew(to, slot, list, length, measure)
+  else named = chooseAnew(to, slot, list, length, distanceKind)
   unlock(to)
   return named
 }
@@ -236,22 +236,22 @@ function addEntry(slot: u32, entry: u32, level: i32): void {
   unlock(slot)
 }
 
-function chooseAnew(to: u32, slot: u32, list: usize, length: i32, measure: i32): bool {
+function chooseAnew(to: u32, slot: u32, list: usize, length: i32, distanceKind: i32): bool {
   const fresh = scratch + FRESH
   memory.copy(fresh, list, <usize>length << 2)
   store<u32>(fresh + (<usize>length << 2), slot)
-  sortByDistance(to, fresh, length + 1, measure)
+  sortByDistance(to, fresh, length + 1, distanceKind)
   const into = scratch + KEPT_FOR_OTHER
-  const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, measure, to)
+  const kept = selectNeighbours(scratch + CANDIDATES, length + 1, length, into, distanceKind, to)
   writeList(list, length, into, kept)
   for (let i = 0; i < kept; i++) if (slotAt(into, i) == slot) return true
   return false
 }
 
 /** Writes the keys of slots to CANDIDATES, ascending by their distance from `from`. */
-function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void {
+function sortByDistance(from: u32, slots: usize, count: i32, distanceKind: i32): void {
   const keys = scratch + CANDIDATES
-  setQuerySlot(from, measure)
+  setQuerySlot(from, distanceKind)
   for (let i = 0; i < count; i += 4) {
     scoreFrom(slots, i, count)
     const end = min(count - i, 4)
@@ -273,9 +273,9 @@ function sortByDistance(from: u32, slots: usize, count: i32, measure: i32): void
  *
  * @returns 0, or 1 if there was no room for upper lists and the slot was linked at level 0 alone
  */
-export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
+export function insertSlot(slot: u32, level: i32, distanceKind: i32): i32 {
   // With rows on disk, the slot was encoded when it was filled.
-  if (measure < ROWS && rows != 0) encodeSlot(slot)
+  if (distanceKind < ROWS && rows != 0) encodeSlot(slot)
   let full = 0
   if (level > 0 && !reserveUpper(slot, level)) {
     level = 0
@@ -293,7 +293,7 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
       return full
     }
   }
-  linkInto(slot, level, entry, measure)
+  linkInto(slot, level, entry, distanceKind)
   atomic.store<u8>(states + <usize>slot, LINKED)
   while (<i32>(entry >> 32) < level) {
     const seen = atomic.cmpxchg<i64>(header + words.ENTRY, entry, mine)
@@ -303,20 +303,20 @@ export function insertSlot(slot: u32, level: i32, measure: i32): i32 {
   return full
 }
 
-function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
-  setQuerySlot(slot, measure)
+function linkInto(slot: u32, level: i32, entry: i64, distanceKind: i32): void {
+  setQuerySlot(slot, distanceKind)
   let at = descendTo(level, entry)
   for (let each = min(<i32>(entry >> 32), level); each >= 0; each--) {
     resetVisited()
-    setQuerySlot(slot, measure)
+    setQuerySlot(slot, distanceKind)
     startPool(at)
     visit(slot)
     beam(each, efConstruction)
     at = slotOf(load<u64>(pool))
-    if (level == 0 && linkToCopy(slot, measure)) return
+    if (level == 0 && linkToCopy(slot, distanceKind)) return
     let named = false
     const own = scratch + KEPT_FOR_SELF
-    const kept = selectNeighbours(pool, poolCount, m, own, measure, slot)
+    const kept = selectNeighbours(pool, poolCount, m, own, distanceKind, slot)
     const list = listOf(slot, each)
     const length = lengthAt(each)
     lock(slot)
@@ -324,7 +324,7 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
     writeList(list, length, own, kept)
     unlock(slot)
     for (let i = 0; i < kept; i++) {
-      if (linkBack(slotAt(own, i), slot, each, measure)) named = true
+      if (linkBack(slotAt(own, i), slot, each, distanceKind)) named = true
     }
     if (each == 0 && !named) linkFromPool(slot)
   }
@@ -337,7 +337,7 @@ function linkInto(slot: u32, level: i32, entry: i64, measure: i32): void {
  *
  * @returns whether there was a copy
  */
-export function linkToCopy(slot: u32, measure: i32): bool {
+export function linkToCopy(slot: u32, distanceKind: i32): bool {
   const alike = score1(slot)
   for (let i = 0; i < poolCount; i++) {
     const key = load<u64>(pool + (<usize>i << 3))
@@ -345,7 +345,7 @@ export function linkToCopy(slot: u32, measure: i32): bool {
     const copy = slotOf(key)
     if (copy == slot || !isLive(copy) || !areCopies(copy, slot)) continue
     addEntry(slot, copy, 0)
-    linkBack(copy, slot, 0, measure)
+    linkBack(copy, slot, 0, distanceKind)
     return true
   }
   return false

@@ -1,6 +1,6 @@
 import { distanceOf, isCopyOf, poolCount, slotOf } from './beam'
 import { NONE, pool } from './graph-memory'
-import { estimatesMetric } from './measure'
+import { estimatesMetric } from './distance-kinds'
 import { clearLastDistance, lastDistance } from './scan'
 import { isWanted } from './slot-filter'
 
@@ -34,12 +34,12 @@ let first: f64 = 0
  *
  * @param rerank the most entries to rerank; copies count as one
  */
-export function beginRerank(metric: i32, measure: i32, rerank: i32): void {
+export function beginRerank(metric: i32, distanceKind: i32, rerank: i32): void {
   nextPlace = 0
   remaining = rerank
   excluded = NONE
   lastKey = u64.MAX_VALUE
-  isEstimated = estimatesMetric(measure, metric)
+  isEstimated = estimatesMetric(distanceKind, metric)
   estimate = NaN
   reranked = 0
   compared = 0

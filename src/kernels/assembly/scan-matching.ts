@@ -1,12 +1,12 @@
 import { live, norms, rowLength, sequenceOf, sequences } from './columns'
-import { CACHE_LINE } from './measure'
+import { CACHE_LINE } from './distance-kinds'
 import { offerRow } from './scan'
 import { isWanted, wordOf } from './slot-filter'
 
 /**
  * The exact scan of those slots of [from, to) that match the instance's filter; parameters and result as of `scan`.
  *
- * Matching rows are at any addresses, so the rows of 64 slots are prefetched together, as measure.ts does with codes: the
+ * Matching rows are at any addresses, so the rows of 64 slots are prefetched together, as distance-kinds.ts does with codes: the
  * processor fetches several at once, and the rest of each by itself.
  */
 export function scanMatching(

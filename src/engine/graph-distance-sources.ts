@@ -1,10 +1,10 @@
-import { graphMetrics, type MeasuredOn, measureOf } from '../index/graph.ts'
-import type { MeasureRecall } from '../index/measure-check.ts'
+import type { SourceRecall } from '../index/distance-source-check.ts'
+import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/graph.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 
-/** The slots for a check of a graph's measures. */
-export interface MeasureSample {
+/** The slots for a check of a graph's distance kinds. */
+export interface SourceSample {
   readonly ordinal: number
   /** Local slots. */
   readonly queries: readonly number[]
@@ -12,25 +12,25 @@ export interface MeasureSample {
 }
 
 /** What a graph's distances are computed from, or why there is no graph. */
-export type GraphMeasure = MeasuredOn | 'nothing' | undefined
+export type GraphDistanceSource = DistanceSource | 'nothing' | undefined
 
 /**
  * What each graph's distances are computed from: codes if they tell the points apart, float32 rows if only these do, and
- * nothing, which means no graph, if neither does. Decided by a check (measure-check.ts) when a graph is begun, and again
+ * nothing, which means no graph, if neither does. Decided by a check (distance-source-check.ts) when a graph is begun, and again
  * when the collection has grown to four times its size.
  */
-export class GraphMeasures {
-  readonly #chosen: GraphMeasure[] = Array.from({ length: graphsPerSegment }, () => undefined)
+export class GraphDistanceSources {
+  readonly #chosen: GraphDistanceSource[] = Array.from({ length: graphsPerSegment }, () => undefined)
   /** Points at the last check of each graph; 0 where it was not worth one. */
   readonly #checkedAt: number[] = Array.from({ length: graphsPerSegment }, () => 0)
 
   /** What each graph's distances are computed from; undefined for graphs that do not exist. */
-  get active(): readonly (MeasuredOn | undefined)[] {
+  get active(): readonly (DistanceSource | undefined)[] {
     return this.#chosen.map((on) => (on === 'nothing' ? undefined : on))
   }
 
   /** The decision for each graph; undefined if there is none yet. */
-  get chosen(): readonly GraphMeasure[] {
+  get chosen(): readonly GraphDistanceSource[] {
     return this.#chosen
   }
 
@@ -38,25 +38,25 @@ export class GraphMeasures {
     return this.#chosen[graph] !== undefined && this.#chosen[graph] !== 'nothing'
   }
 
-  /** The measure by which an existing graph selects its links, as the kernels number it. */
-  linkMeasure(graph: number, layout: SegmentLayout): number {
-    return measureOf(graphMetrics[graph]!, layout, this.active[graph])
+  /** The distance kind by which an existing graph selects its links, as the kernels number it. */
+  linkDistanceKind(graph: number, layout: SegmentLayout): number {
+    return distanceKindOf(graphDistanceMetrics[graph]!, layout, this.active[graph])
   }
 
-  /** Whether a graph's measure should be checked, now that there are so many points. */
+  /** Whether a graph's distance kind should be checked, now that there are so many points. */
   isCheckDue(graph: number, points: number, layout: SegmentLayout): boolean {
     if (layout.rows === 0 || points < checkedMin) return false
     return points >= this.#checkedAt[graph]! * checkedGrowth
   }
 
-  choose(graph: number, on: GraphMeasure, points: number): void {
+  choose(graph: number, on: GraphDistanceSource, points: number): void {
     this.#chosen[graph] = on
     this.#checkedAt[graph] = points
   }
 }
 
 /** Chooses by the recall of a check; codes if they are good enough, because they are faster to read. */
-export function bestMeasure({ codes = 0, rows = 0 }: MeasureRecall): MeasuredOn | 'nothing' {
+export function bestSource({ codes = 0, rows = 0 }: SourceRecall): DistanceSource | 'nothing' {
   if (codes >= recallMin) return 'codes'
   // If rows are no better, codes that find part of the nearest are still usable with a wider walk.
   if (rows < recallMin && rows <= codes && codes >= usableMin) return 'codes'
@@ -71,7 +71,7 @@ export function bestMeasure({ codes = 0, rows = 0 }: MeasureRecall): MeasuredOn 
 export function sampleForCheck(
   index: VectorIndex,
   segments: readonly SegmentHandle[],
-): MeasureSample | undefined {
+): SourceSample | undefined {
   const { capacity, paddedDimension } = index.layout
   const slotsOf = ({ firstSlot }: SegmentHandle): number => Math.min(capacity, index.slotCount - firstSlot)
   const [segment] = segments.toSorted((a, b) => slotsOf(b) - slotsOf(a))
@@ -95,7 +95,7 @@ const othersMin = 128
 const othersMax = 8192
 /** Components of all points to choose from: at most a few hundred milliseconds of computing distances. */
 const componentsMax = 4_194_304
-/** The share of the true nearest below which a measure is worth replacing by a slower one. */
+/** The share of the true nearest below which a distance kind is worth replacing by a slower one. */
 const recallMin = 0.95
 /** Below this share, a graph is no better than chance. */
 const usableMin = 0.5

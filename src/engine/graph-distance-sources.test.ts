@@ -3,8 +3,8 @@ import { it } from 'node:test'
 import { clusteredVectors, normal } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
 import { seededRandom } from '../../test/support/random.ts'
-import { metrics } from '../base/point.ts'
-import { bestMeasure, type GraphMeasure } from './graph-measures.ts'
+import { distanceMetrics } from '../base/point.ts'
+import { bestSource, type GraphDistanceSource } from './graph-distance-sources.ts'
 
 const seed = 20_261_122
 const count = 2000
@@ -17,22 +17,23 @@ function vectorsOf(component: (index: number, random: () => number) => number): 
   )
 }
 
-const sets: Readonly<Record<string, { readonly vectors: () => Float32Array[]; readonly on: GraphMeasure }>> =
-  {
-    'clusters that codes tell apart': {
-      vectors: () => clusteredVectors(seededRandom(seed), count, dimension),
-      on: 'codes',
-    },
-    'an offset ten thousand times as large as what differs': {
-      vectors: () => vectorsOf((_, random) => 1e4 + normal(random)),
-      on: 'rows',
-    },
-    'squares beyond what float32 can hold': {
-      vectors: () => vectorsOf((_, random) => normal(random) * 5e37),
-      on: 'nothing',
-    },
-    'equal vectors, of which any are as near': { vectors: () => vectorsOf(() => 1), on: 'codes' },
-  }
+const sets: Readonly<
+  Record<string, { readonly vectors: () => Float32Array[]; readonly on: GraphDistanceSource }>
+> = {
+  'clusters that codes tell apart': {
+    vectors: () => clusteredVectors(seededRandom(seed), count, dimension),
+    on: 'codes',
+  },
+  'an offset ten thousand times as large as what differs': {
+    vectors: () => vectorsOf((_, random) => 1e4 + normal(random)),
+    on: 'rows',
+  },
+  'squares beyond what float32 can hold': {
+    vectors: () => vectorsOf((_, random) => normal(random) * 5e37),
+    on: 'nothing',
+  },
+  'equal vectors, of which any are as near': { vectors: () => vectorsOf(() => 1), on: 'codes' },
+}
 
 for (const [name, { vectors, on }] of Object.entries(sets)) {
   it(`a graph is measured on ${on}: ${name}, seed ${seed}`, async () => {
@@ -41,8 +42,8 @@ for (const [name, { vectors, on }] of Object.entries(sets)) {
     await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1 })
     for (const vector of points) fixture.insert(vector)
     await fixture.settled()
-    assert.equal(fixture.indexer.measuredOn['Euclidean'], on)
-    for (const metric of metrics) {
+    assert.equal(fixture.indexer.distanceSources['Euclidean'], on)
+    for (const metric of distanceMetrics) {
       const recall = await fixture.recall(queries, metric)
       assert.ok(recall >= 0.98, `${metric}: ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`)
     }
@@ -54,15 +55,15 @@ it(`what a graph is measured on is found before any point is linked, and coded, 
   await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1, graphBytesMin })
   for (const vector of clusteredVectors(seededRandom(seed), count, dimension)) fixture.insert(vector)
   await fixture.settled()
-  assert.equal(fixture.indexer.measuredOn['Euclidean'], 'codes')
-  assert.equal(fixture.indexer.route('Euclidean')?.measure, 0, 'by codes')
+  assert.equal(fixture.indexer.distanceSources['Euclidean'], 'codes')
+  assert.equal(fixture.indexer.route('Euclidean')?.distanceKind, 0, 'by codes')
 })
 
 it('codes are used where they are good enough, rows where they are better, and nothing where neither is of use', () => {
-  assert.equal(bestMeasure({ codes: 0.99, rows: 1 }), 'codes')
-  assert.equal(bestMeasure({ codes: 0.9, rows: 1 }), 'rows')
-  assert.equal(bestMeasure({ codes: 0.7, rows: 0.6 }), 'codes')
-  assert.equal(bestMeasure({ codes: 0.1, rows: 0.6 }), 'rows')
-  assert.equal(bestMeasure({ codes: 0.1, rows: 0.2 }), 'nothing')
-  assert.equal(bestMeasure({ rows: 1 }), 'rows', 'no codes')
+  assert.equal(bestSource({ codes: 0.99, rows: 1 }), 'codes')
+  assert.equal(bestSource({ codes: 0.9, rows: 1 }), 'rows')
+  assert.equal(bestSource({ codes: 0.7, rows: 0.6 }), 'codes')
+  assert.equal(bestSource({ codes: 0.1, rows: 0.6 }), 'rows')
+  assert.equal(bestSource({ codes: 0.1, rows: 0.2 }), 'nothing')
+  assert.equal(bestSource({ rows: 1 }), 'rows', 'no codes')
 })

@@ -6,7 +6,7 @@ import { NotOffered, prepareContender } from '../run/build.ts'
 import { measure } from '../run/measure.ts'
 import type { Curve } from './curve.ts'
 
-const metrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
+const distanceMetrics: readonly Metric[] = ['Euclidean', 'Cosine', 'Manhattan', 'Hamming']
 const efs = [32, 64, 128, 256]
 
 /** Recall and speed of each metric; a contender without a metric has a row that says so. */
@@ -18,7 +18,7 @@ export const metricCurve: Curve = {
     for (const name of options.sets) {
       const set = await prepareSet(name, options)
       for (const contender of options.contenders) {
-        for (const metric of metrics) {
+        for (const metric of distanceMetrics) {
           const truth = await GroundTruth.of(set, metric)
           const built = { ...options, buildThreads: options.buildThreads.slice(-1), reuse: false }
           try {

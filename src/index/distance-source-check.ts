@@ -1,8 +1,8 @@
-import { type GraphAccess, graphMetrics, type MeasuredOn, measureOf } from './graph.ts'
+import { type DistanceSource, distanceKindOf, type GraphAccess, graphDistanceMetrics } from './graph.ts'
 import type { SegmentHandle } from './segment.ts'
 
-/** The share of the true nearest that each measure ranks among as many as a search would rerank. */
-export type MeasureRecall = Readonly<Partial<Record<MeasuredOn, number>>>
+/** The share of the true nearest that each distance kind ranks among as many as a search would rerank. */
+export type SourceRecall = Readonly<Partial<Record<DistanceSource, number>>>
 
 /**
  * Checks whether distances between codes, and between float32 rows, tell the points of a segment apart. Where one component,
@@ -10,35 +10,37 @@ export type MeasureRecall = Readonly<Partial<Record<MeasuredOn, number>>>
  * on them is no better than chance. Rows do not help where lengths are too large for float32 to square.
  *
  * For each query, the nearest of `others` are found by exact distance. The share of them that are among the `ranked` nearest
- * by a measure is the best recall that a graph with this measure can reach, however well it is linked.
+ * by a distance kind is the best recall that a graph with this distance kind can reach, however well it is linked.
  *
  * @param graph whose metric is checked
  * @param queries local slots whose rows are in memory, of `others`
  * @param others local slots to choose from
  */
-export function checkMeasures(
+export function checkSources(
   { layout }: SegmentHandle,
   access: GraphAccess,
   graph: number,
   queries: readonly number[],
   others: readonly number[],
-): MeasureRecall {
-  const metric = graphMetrics[graph]!
+): SourceRecall {
+  const metric = graphDistanceMetrics[graph]!
   // Slots are encoded when they are linked, and most of these are not linked yet.
   access.encode(others)
-  const recalls: Partial<Record<MeasuredOn, number>> = {}
+  const recalls: Partial<Record<DistanceSource, number>> = {}
   const exact = queries.map((slot) =>
     Float64Array.from(others, (other) => access.exactDistance(slot, other, metric)),
   )
   for (const on of layout.codeBytes > 0 ? (['codes', 'rows'] as const) : (['rows'] as const)) {
-    const measure = measureOf(metric, layout, on)
-    const shares = queries.map((slot, at) => shareOf(exact[at]!, access.distances(slot, others, measure)))
+    const distanceKind = distanceKindOf(metric, layout, on)
+    const shares = queries.map((slot, at) =>
+      shareOf(exact[at]!, access.distances(slot, others, distanceKind)),
+    )
     recalls[on] = shares.reduce((sum, share) => sum + share, 0) / shares.length
   }
   return recalls
 }
 
-/** The share of the `nearest` by exact distance that are among the `ranked` first by a measure; equal distances are interchangeable. */
+/** The share of the `nearest` by exact distance that are among the `ranked` first by a distance kind; equal distances are interchangeable. */
 function shareOf(exact: Float64Array, measured: Float32Array): number {
   const wanted = Math.min(nearest, exact.length)
   const farthest = exact.toSorted()[wanted - 1]!

@@ -18,23 +18,23 @@ import { dotNibbles4, encodeNibbles, NIBBLE_ERROR, NIBBLE_ZERO, unpackNibbles } 
 /**
  * Distances from one query vector, a caller's or that of a stored slot, to slots, four at a time.
  *
- * A measure is what these distances are computed from: the codes, or the float32 rows under a metric.
+ * A distance kind is what these distances are computed from: the codes, or the float32 rows under a metric.
  */
 
 /** Measures: codes, or rows under the metric whose number is added to `ROWS`. */
 export const CODES_EUCLIDEAN: i32 = format.CODES_EUCLIDEAN
 export const CODES_COSINE: i32 = format.CODES_COSINE
-export const ROWS: i32 = format.ROWS_MEASURE
+export const ROWS: i32 = format.ROWS_KIND
 
-/** Whether a measure's distances estimate the metric's; those of other measures only order slots similarly. */
-export function estimatesMetric(measure: i32, metric: i32): bool {
-  if (measure == CODES_EUCLIDEAN) return metric == EUCLIDEAN
-  if (measure == CODES_COSINE) return metric == COSINE
-  return measure - ROWS == metric
+/** Whether a distance kind's distances estimate the metric's; those of other distance kinds only order slots similarly. */
+export function estimatesMetric(distanceKind: i32, metric: i32): bool {
+  if (distanceKind == CODES_EUCLIDEAN) return metric == EUCLIDEAN
+  if (distanceKind == CODES_COSINE) return metric == COSINE
+  return distanceKind - ROWS == metric
 }
 
 /** `setQuery` and `setQuerySlot` set it and one of the two groups of variables below; only that group is read afterwards. */
-let currentMeasure: i32 = 0
+let currentKind: i32 = 0
 
 /** For rows: the row of the query vector and its norm. */
 let queryRow: usize = 0
@@ -48,9 +48,9 @@ let constant: i32 = 0
 let sumFactor: i32 = 0
 
 /** Makes a stored slot the query: later distances are from it. */
-export function setQuerySlot(slot: u32, measure: i32): void {
-  currentMeasure = measure
-  if (measure >= ROWS) {
+export function setQuerySlot(slot: u32, distanceKind: i32): void {
+  currentKind = distanceKind
+  if (distanceKind >= ROWS) {
     setQueryRow(rowOf(slot), normOf(slot))
     return
   }
@@ -65,13 +65,13 @@ export function setQuerySlot(slot: u32, measure: i32): void {
   // Similar vectors have similar errors, which makes some estimates negative, and clamping those would lose their order:
   // so all distances are raised by the most that such an error can be.
   const error = load<f32>(code + NIBBLE_ERROR)
-  base += currentMeasure == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
+  base += currentKind == CODES_EUCLIDEAN ? (error + error) * load<f32>(code + CODE_NORM) : error
 }
 
 /** Sets the query from a row, and encodes it: later distances are from it. */
-export function setQuery(row: usize, norm: f64, measure: i32): void {
-  currentMeasure = measure
-  if (measure >= ROWS) {
+export function setQuery(row: usize, norm: f64, distanceKind: i32): void {
+  currentKind = distanceKind
+  if (distanceKind >= ROWS) {
     setQueryRow(row, norm)
     return
   }
@@ -97,7 +97,7 @@ function setQueryCode(code: usize, ofSums: i32, ofCode: i32): void {
   queryCodes = code + CODE_HEADER
   constant = ofSums
   sumFactor = ofCode
-  if (currentMeasure == CODES_EUCLIDEAN) {
+  if (currentKind == CODES_EUCLIDEAN) {
     base = load<f32>(code + CODE_NORM)
     factor = 2 * load<f32>(code + CODE_SCALE)
   } else {
@@ -148,7 +148,7 @@ function rowDistance(metric: i32, slot: u32): f32 {
 function decodedDistance(code: usize, dot: i32): f32 {
   const signed = <f32>(dot + constant + sumFactor * load<i32>(code + CODE_SUM))
   const distance =
-    currentMeasure == CODES_EUCLIDEAN
+    currentKind == CODES_EUCLIDEAN
       ? base + load<f32>(code + CODE_NORM) - factor * load<f32>(code + CODE_SCALE) * signed
       : base - factor * load<f32>(code + CODE_COSINE_SCALE) * signed
   return distance
@@ -173,7 +173,7 @@ export const CACHE_LINE: usize = 64
 // @ts-ignore: decorator
 @inline
 export function prefetchCodes(slots: usize, count: i32): void {
-  if (currentMeasure >= ROWS) return
+  if (currentKind >= ROWS) return
   const bytes = min(codeStride, PREFETCH_BYTES_MAX)
   if (bytes > 4 * CACHE_LINE) {
     for (let i = 0; i < count; i++) {
@@ -197,8 +197,8 @@ export function prefetchCodes(slots: usize, count: i32): void {
 @inline
 export function score4(a: u32, b: u32, c: u32, d: u32): void {
   const out = scratch + SCORES
-  if (currentMeasure >= ROWS) {
-    const metric = currentMeasure - ROWS
+  if (currentKind >= ROWS) {
+    const metric = currentKind - ROWS
     store<f32>(out, clampDistance(rowDistance(metric, a)))
     store<f32>(out, clampDistance(rowDistance(metric, b)), 4)
     store<f32>(out, clampDistance(rowDistance(metric, c)), 8)
@@ -241,9 +241,9 @@ export function scoreFrom(list: usize, at: i32, count: i32): void {
   )
 }
 
-/** Writes to `out`, as float32, the distances of a stored slot to the `count` slots of a list, by a measure. */
-export function distancesFrom(slot: u32, measure: i32, list: usize, count: i32, out: usize): void {
-  setQuerySlot(slot, measure)
+/** Writes to `out`, as float32, the distances of a stored slot to the `count` slots of a list, by a distance kind. */
+export function distancesFrom(slot: u32, distanceKind: i32, list: usize, count: i32, out: usize): void {
+  setQuerySlot(slot, distanceKind)
   for (let at = 0; at < count; at += 4) {
     scoreFrom(list, at, count)
     const end = min(count - at, 4)
