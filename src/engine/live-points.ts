@@ -181,7 +181,9 @@ export class LivePoints implements ChangeTarget {
    * not refused for its paths: how many there are depends on how records are grouped, which is not the same on all replicas.
    */
   roomCheck(): { add(payload: Payload): void } {
-    return this.#options.options.replica === undefined ? this.strictRoomCheck() : this.#roomCheck(Number.POSITIVE_INFINITY)
+    return this.#options.options.replica === undefined
+      ? this.strictRoomCheck()
+      : this.#roomCheck(Number.POSITIVE_INFINITY)
   }
 
   /** The same, with the bound of different paths: of what is not in a log yet. */

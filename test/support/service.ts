@@ -36,6 +36,18 @@ export async function startTestService(
 const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 
 async function startInCluster(environment: Readonly<Record<string, string>>): Promise<TestService> {
+  const cluster = await startTestCluster(['first', 'second', 'third'], environment)
+  const [first] = cluster.services
+  const asyncDispose = { value: () => cluster[Symbol.asyncDispose]() }
+  const descriptors = Object.getOwnPropertyDescriptors(first!)
+  return Object.defineProperties({}, { ...descriptors, [Symbol.asyncDispose]: asyncDispose }) as TestService
+}
+
+/** Services that are the nodes of a cluster, over a log in memory. */
+export async function startTestCluster(
+  names: readonly string[],
+  environment: Readonly<Record<string, string>> = {},
+): Promise<AsyncDisposable & { readonly services: readonly TestService[] }> {
   const log = new SharedMemoryLog()
   const documents = new SharedMemoryDocuments()
   const openLog: OpenLog = async () => {
@@ -47,26 +59,14 @@ async function startInCluster(environment: Readonly<Record<string, string>>): Pr
     }
     return { log: connection, documents: shared, isConnected: true, close }
   }
-  const settings = (node: string): Readonly<Record<string, string>> => ({
-    ...environment,
-    ...{ CLUSTER_NATS_URL: 'nats://127.0.0.1:1', CLUSTER_NODE_NAME: node },
-  })
-  await using others = new AsyncDisposableStack()
-  for (const node of ['second', 'third']) others.use(await startAlone(settings(node), openLog))
-  const first = await startAlone(settings('first'), openLog)
-  const stack = others.move()
-  return Object.defineProperties(
-    {},
-    {
-      ...Object.getOwnPropertyDescriptors(first),
-      [Symbol.asyncDispose]: {
-        async value() {
-          await first[Symbol.asyncDispose]()
-          await stack[Symbol.asyncDispose]()
-        },
-      },
-    },
-  ) as TestService
+  await using stack = new AsyncDisposableStack()
+  const services: TestService[] = []
+  for (const name of names) {
+    const node = { CLUSTER_NATS_URL: 'nats://127.0.0.1:1', CLUSTER_NODE_NAME: name }
+    services.push(stack.use(await startAlone({ ...environment, ...node }, openLog)))
+  }
+  const started = stack.move()
+  return { services, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
 }
 
 async function startAlone(

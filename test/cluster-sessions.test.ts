@@ -1,0 +1,53 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { startTestCluster, startTestService, type TestService } from './support/service.ts'
+
+const body = JSON.stringify({
+  vector: [1, 2, 3],
+  payload: { content: 'x', content_type: 'Text' },
+})
+
+async function insert({
+  httpUrl,
+}: TestService): Promise<{ readonly id: string; readonly position: string | null }> {
+  const headers = { 'content-type': 'application/json' }
+  const response = await fetch(`${httpUrl}/points`, { method: 'POST', headers, body })
+  assert.ok(response.ok, await response.clone().text())
+  const { point_id: id } = (await response.json()) as { readonly point_id: string }
+  return { id, position: response.headers.get('vicinal-position') }
+}
+
+describe('sessions over HTTP', () => {
+  it('see at any node what they have written at another one', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services
+    for (let round = 0; round < 20; round += 1) {
+      const { id, position } = await insert(a!)
+      const read = await fetch(`${b!.httpUrl}/points/${id}`, { headers: { 'vicinal-position': position! } })
+      assert.equal(read.status, 200, `${position}: ${await read.clone().text()}`)
+      assert.ok(Number(read.headers.get('vicinal-position')) >= Number(position))
+    }
+    const { id } = await insert(a!)
+    const latest = await fetch(`${b!.httpUrl}/points/${id}`, { headers: { 'vicinal-consistency': 'latest' } })
+    assert.equal(latest.status, 200)
+  })
+
+  it('are told what is wrong with their headers', async () => {
+    await using cluster = await startTestCluster(['a'])
+    const url = `${cluster.services[0]!.httpUrl}/collections`
+    for (const headers of [{ 'vicinal-position': '-1' }, { 'vicinal-consistency': 'newest' }]) {
+      const response = await fetch(url, { headers: headers as Record<string, string> })
+      assert.equal(response.status, 400)
+      assert.match(await response.text(), /^vicinal-(position is -1|consistency is newest): it is/)
+    }
+  })
+
+  it('do not exist at a service by itself', async () => {
+    await using service = await startTestService()
+    const { position } = await insert(service)
+    if (service.config.clusterNatsUrl.length === 0) assert.equal(position, null)
+    const headers = { 'vicinal-position': 'nonsense', 'vicinal-consistency': 'nonsense' }
+    const response = await fetch(`${service.httpUrl}/collections`, { headers })
+    assert.equal(response.status, service.config.clusterNatsUrl.length === 0 ? 200 : 400)
+  })
+})
