@@ -106,6 +106,7 @@ export class ClusterNode {
   #audited = 0
   #stall: Error | undefined
   #chores: Promise<unknown> | undefined
+  #ticking: Promise<void> | undefined
 
   constructor(options: ClusterNodeOptions) {
     this.#options = options
@@ -239,9 +240,15 @@ export class ClusterNode {
   }
 
   async tick(): Promise<void> {
-    const applied = this.#barriers.next().then((position) => this.#waitFor(position, undefined))
-    // Without the log, points stay that would have expired: a read does not wait for that.
-    await Promise.race([applied.catch(() => {}), delay(tickMs, undefined, { ref: false })])
+    this.#ticking ??= this.#barriers
+      .next()
+      .then((position) => this.#waitFor(position, undefined))
+      // Without the log, points stay that would have expired.
+      .catch(() => {})
+      .finally(() => {
+        this.#ticking = undefined
+      })
+    await Promise.race([this.#ticking, delay(tickMs, undefined, { ref: false })])
   }
 
   async write<Request extends LoggedRequest>(

@@ -41,7 +41,8 @@ export interface PublishOptions {
  */
 export class Publisher {
   readonly #options: PublisherOptions
-  readonly #stop = new AbortController()
+  /** End what is under way. */
+  readonly #ends = new Set<() => void>()
   #bytes = 0
 
   constructor(options: PublisherOptions) {
@@ -71,9 +72,13 @@ export class Publisher {
     const { request: number, outcome } = outcomes.expect()
     this.#bytes += payload.length
     const started = performance.now()
+    using deadline = this.#deadline(signal)
     try {
       // Its record can be read, and applied, before the log's own answer has come.
-      const ended = await Promise.race([outcome, this.#appended(payload, number, options, outcome)])
+      const ended = await Promise.race([
+        outcome,
+        this.#appended(payload, number, options, { outcome, deadline: deadline.signal }),
+      ])
       if ('error' in ended) throw ended.error
       this.#options.onAcknowledge?.((performance.now() - started) / 1000)
       return ended
@@ -93,12 +98,13 @@ export class Publisher {
     const { request } = outcomes.expect()
     outcomes.forget(request)
     const payload = encodeRequest({ request: { kind: 'barrier' }, timeUs: this.#options.nowUs() })
-    return await this.#append(payload, request, { collection: '' }, this.#deadline())
+    using deadline = this.#deadline(undefined)
+    return await this.#append(payload, request, { collection: '' }, deadline.signal)
   }
 
   /** Ends the attempts. */
   close(): void {
-    this.#stop.abort()
+    for (const end of this.#ends) end()
   }
 
   #checkBytes(bytes: number): void {
@@ -110,20 +116,32 @@ export class Publisher {
     )
   }
 
-  #deadline(): AbortSignal {
-    return AbortSignal.any([this.#stop.signal, AbortSignal.timeout(this.#options.timeoutMs)])
+  /** Ends with the time, with this publisher, or with the caller; and when it is disposed, so that nothing is left behind. */
+  #deadline(caller: AbortSignal | undefined): Disposable & { readonly signal: AbortSignal } {
+    const controller = new AbortController()
+    const end = (): void => controller.abort()
+    const timer = setTimeout(end, this.#options.timeoutMs).unref()
+    this.#ends.add(end)
+    caller?.addEventListener('abort', end)
+    return {
+      signal: controller.signal,
+      [Symbol.dispose]: () => {
+        clearTimeout(timer)
+        this.#ends.delete(end)
+        caller?.removeEventListener('abort', end)
+        end()
+      },
+    }
   }
 
   async #appended(
     payload: Uint8Array,
     request: number,
     options: PublishOptions,
-    outcome: Promise<Outcome>,
+    { outcome, deadline }: { readonly outcome: Promise<Outcome>; readonly deadline: AbortSignal },
   ): Promise<Outcome> {
-    const deadline = this.#deadline()
     await this.#append(payload, request, options, deadline)
-    const signals = [deadline, ...(options.signal === undefined ? [] : [options.signal])]
-    return await Promise.race([outcome, uncertainAfter(AbortSignal.any(signals), options.signal)])
+    return await Promise.race([outcome, uncertainAfter(deadline, options.signal)])
   }
 
   async #append(
@@ -133,12 +151,11 @@ export class Publisher {
     deadline: AbortSignal,
   ): Promise<number> {
     const { log, origin, retryMs } = this.#options
-    const either = signal === undefined ? deadline : AbortSignal.any([deadline, signal])
     let isUncertain = false
     for (;;) {
       try {
         return await appendBatch(log, {
-          ...{ collection, origin, request, payload, partition, signal: either },
+          ...{ collection, origin, request, payload, partition, signal: deadline },
           intoReserve: intoReserve ?? false,
         })
       } catch (error) {
@@ -154,11 +171,11 @@ export class Publisher {
 }
 
 /** Rejects when the signal aborts. */
-function uncertainAfter(either: AbortSignal, caller: AbortSignal | undefined): Promise<never> {
+function uncertainAfter(deadline: AbortSignal, caller: AbortSignal | undefined): Promise<never> {
   return new Promise((_, reject) => {
-    const end = (): void => reject(caller?.aborted ? cancellation(caller) : uncertain(either.reason))
-    if (either.aborted) end()
-    else either.addEventListener('abort', end, { once: true })
+    const end = (): void => reject(caller?.aborted ? cancellation(caller) : uncertain(deadline.reason))
+    if (deadline.aborted) end()
+    else deadline.addEventListener('abort', end, { once: true })
   })
 }
 
