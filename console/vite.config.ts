@@ -12,6 +12,16 @@ const config: UserConfig = defineConfig({
     // The policy of the page allows data: for images only.
     assetsInlineLimit: 0,
   },
+  worker: {
+    // Readers of formats are files of their own, loaded when they are needed.
+    format: 'es',
+    rolldownOptions: {
+      treeshake: {
+        // Its index also loads a decoder in WebAssembly, which nothing here uses and the policy of the page forbids.
+        moduleSideEffects: (id) => !id.includes('/hyparquet-compressors/') && !id.includes('/hysnappy/'),
+      },
+    },
+  },
 })
 
 export default config

@@ -7,7 +7,7 @@ import { findNatsServer } from '../scripts/get-nats.ts'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { stopSignal } from '../src/cli/stop-signal.ts'
 import type { VectorClient } from '../src/client/client.ts'
-import { createHttpClient } from '../src/client/http-client.ts'
+import { createHttpClient, type HttpClient } from '../src/client/http-client.ts'
 import { ClusterProcesses, type NodeProcess } from '../test/cluster/cluster-processes.ts'
 import { glosses, questions, say, shortened, vectorOf } from './glosses.ts'
 import { Searches } from './searches.ts'
@@ -34,7 +34,7 @@ process.exit()
 
 async function tour({ nodes, servers }: ClusterProcesses): Promise<void> {
   const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
-  const [first, second, third] = clients as [VectorClient, VectorClient, VectorClient]
+  const [first, second, third] = clients as [HttpClient, HttpClient, HttpClient]
   for (const node of nodes) await ready(node)
   await showStatus(nodes[0]!)
 

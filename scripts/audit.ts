@@ -1,16 +1,38 @@
+/**
+ * Asks npm for known vulnerabilities of everything that reaches users: `npm run audit`. Each lock file has packages of its
+ * own. Those of the service are the ones that it runs on. The console is built from development packages, and users of an
+ * integration bring its peers, which are development packages here: so all of those count.
+ */
 import { execFile } from 'node:child_process'
+import { globSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
+import { npmCommand } from './npm-command.ts'
 
-/** What an answer of `npm audit --json` comes to. */
+/** The answer of `npm audit --json`, judged. */
 export interface AuditVerdict {
   readonly outcome: 'sound' | 'vulnerable' | 'unknown'
   readonly text: string
 }
 
-/**
- * Known vulnerabilities of the packages that the service runs on. A registry that has no audit, as mirrors
- * often have not, tells nothing either way, and is said so.
- */
+/** A lock file, by its directory, and how npm is asked about it. */
+export interface AuditedLock {
+  readonly directory: string
+  readonly options: readonly string[]
+}
+
+const root = join(import.meta.dirname, '..')
+
+/** The locks that are audited. What only measures (bench) or tests (clients/typescript/runtimes) reaches nobody. */
+export function auditedLocks(): readonly AuditedLock[] {
+  const whole = globSync('{console,integrations/*}/package-lock.json', { cwd: root }).map(dirname)
+  return [
+    { directory: '.', options: ['--omit=dev'] },
+    ...whole.sort().map((directory) => ({ directory, options: [] })),
+  ]
+}
+
+/** A registry without audits, as many mirrors are, proves nothing either way: the verdict says so. */
 export function verdictOf(answer: string): AuditVerdict {
   if (!answer.trimStart().startsWith('{'))
     return { outcome: 'unknown', text: `no audit: npm said "${answer}"` }
@@ -30,11 +52,20 @@ interface AuditAnswer {
   readonly vulnerabilities?: Readonly<Record<string, { readonly severity: string }>>
 }
 
-if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
-  // npm ends with 1 when it finds something, and its answer is what counts.
-  execFile('npm', ['audit', '--json', '--omit=dev'], (_error, answer) => {
-    const { outcome, text } = verdictOf(answer)
-    console.log(text)
-    process.exitCode = outcome === 'vulnerable' ? 1 : 0
+/** Needs the lock file only: nothing has to be installed. */
+async function audit({ directory, options }: AuditedLock): Promise<AuditVerdict> {
+  const [command, args] = npmCommand(['audit', '--json', '--package-lock-only', ...options])
+  const answer = await new Promise<string>((resolve) => {
+    // npm ends with 1 when it finds something; its answer decides.
+    execFile(command, args, { cwd: join(root, directory) }, (_error, stdout) => resolve(stdout))
   })
+  return verdictOf(answer)
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) {
+  for (const lock of auditedLocks()) {
+    const { outcome, text } = await audit(lock)
+    console.log(`${lock.directory === '.' ? 'service' : lock.directory}: ${text}`)
+    if (outcome === 'vulnerable') process.exitCode = 1
+  }
 }

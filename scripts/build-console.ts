@@ -7,16 +7,15 @@ import { execFileSync } from 'node:child_process'
 import { existsSync, readdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { brotliCompressSync, gzipSync } from 'node:zlib'
+import { npmCommand } from './npm-command.ts'
 
 const root = join(import.meta.dirname, '..')
 const project = join(root, 'console')
 const vite = join(project, 'node_modules/vite/bin/vite.js')
 
 if (isOutdated()) {
-  execFileSync('npm', ['ci', '--no-audit', '--no-fund', '--ignore-scripts'], {
-    cwd: project,
-    stdio: 'inherit',
-  })
+  const [command, args] = npmCommand(['ci', '--no-audit', '--no-fund', '--ignore-scripts'])
+  execFileSync(command, args, { cwd: project, stdio: 'inherit' })
 }
 execFileSync(process.execPath, [vite, 'build', '--logLevel', 'warn'], { cwd: project, stdio: 'inherit' })
 compress(join(root, 'src/http/generated/console'))

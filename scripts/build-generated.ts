@@ -6,10 +6,12 @@ import { execFileSync } from 'node:child_process'
 import { mkdirSync } from 'node:fs'
 import { delimiter, join } from 'node:path'
 import { buildKernels } from './build-kernels.ts'
+import { provideExec } from './windows-exec.ts'
 
 const root = join(import.meta.dirname, '..')
 const binaries = join(root, 'node_modules', '.bin')
 
+provideExec(binaries)
 buildKernels(root)
 for (const part of ['client', 'grpc']) mkdirSync(join(root, 'src', part, 'generated'), { recursive: true })
 buf('generate')
@@ -22,7 +24,7 @@ buf(
 )
 
 function buf(...command: readonly string[]): void {
-  execFileSync(join(binaries, 'buf'), command, {
+  execFileSync(process.execPath, [join(root, 'node_modules/@bufbuild/buf/bin/buf'), ...command], {
     cwd: root,
     stdio: 'inherit',
     env: { ...process.env, PATH: `${binaries}${delimiter}${process.env.PATH}` },

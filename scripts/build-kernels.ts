@@ -11,9 +11,12 @@ const variants = {
 /** Text, numbers and what is read beyond their ends: see numbers.ts. */
 const numbersPages = 22
 
+/** A block of numbers, a byte for each ordinal, and the bitmap: see column-filters.ts. */
+const columnPages = 4
+
 /**
  * Compiles the AssemblyScript kernels to src/kernels/generated/: kernels-<variant>.wasm over memory that threads share,
- * numbers.wasm with its own.
+ * numbers.wasm and column-filters.wasm with their own.
  */
 export function buildKernels(root: string): void {
   mkdirSync(join(root, 'src/kernels/generated'), { recursive: true })
@@ -23,6 +26,8 @@ export function buildKernels(root: string): void {
     compile(root, 'index', `kernels-${variant}`, [...enabled, ...shared])
   }
   compile(root, 'numbers', 'numbers', ['--initialMemory', String(numbersPages)])
+  const simd = ['--enable', 'simd']
+  compile(root, 'column-filters', 'column-filters', [...simd, '--initialMemory', String(columnPages)])
 }
 
 function compile(root: string, source: string, name: string, options: readonly string[]): void {

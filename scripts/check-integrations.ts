@@ -7,6 +7,7 @@ import { execFile, execFileSync } from 'node:child_process'
 import { existsSync, globSync } from 'node:fs'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
+import { npmCommand } from './npm-command.ts'
 
 /** Far more than the report of all tests. */
 const outputBytesMax = 16 * 1024 * 1024
@@ -34,7 +35,8 @@ async function check(directory: string): Promise<string | undefined> {
 
 async function npm(directory: string, args: readonly string[]): Promise<string | undefined> {
   try {
-    await promisify(execFile)('npm', args, { cwd: directory, maxBuffer: outputBytesMax })
+    const [command, all] = npmCommand(args)
+    await promisify(execFile)(command, all, { cwd: directory, maxBuffer: outputBytesMax })
     return undefined
   } catch (error) {
     const { stdout, stderr, code } = error as { stdout?: string; stderr?: string; code?: unknown }

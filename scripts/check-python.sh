@@ -6,18 +6,12 @@
 set -euo pipefail
 package=$(realpath "$1")
 needed=${2:+$(realpath "$2")}
+scripts=$(realpath "$(dirname "$0")")
 cd "$package"
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_QUIET=1 PIP_ROOT_USER_ACTION=ignore
 python=${PYTHON:-python3}
 
-"$python" -c 'import sys; assert sys.version_info >= (3, 11), "Python 3.11 or later is needed: set PYTHON"'
-wanted=$(cat requirements-dev.txt <("$python" -c 'import sys; print(sys.prefix, sys.version)') | sha256sum)
-if [ "$(cat .venv/made-of 2>/dev/null || true)" != "$wanted" ]; then
-  rm -rf .venv
-  "$python" -m venv .venv
-  .venv/bin/pip install --no-deps -r requirements-dev.txt
-  echo "$wanted" > .venv/made-of
-fi
+"$scripts/make-venv.sh" . requirements-dev.txt
 
 .venv/bin/ruff check --quiet .
 .venv/bin/ruff format --quiet --check .

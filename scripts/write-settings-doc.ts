@@ -11,6 +11,7 @@ const titles: Readonly<Record<Setting<unknown>['group'], string>> = {
   search: 'Search',
   grpc: 'gRPC',
   http: 'HTTP',
+  embeddings: 'Embeddings',
   limits: 'Limits',
   cluster: 'Cluster',
   process: 'Process',

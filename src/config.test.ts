@@ -1,7 +1,14 @@
 import assert from 'node:assert/strict'
 import { availableParallelism, hostname } from 'node:os'
 import { describe, it } from 'node:test'
-import { ConfigError, defaultText, readConfig, type SettingName, settings } from './config.ts'
+import {
+  ConfigError,
+  defaultText,
+  embeddingEndpoint,
+  readConfig,
+  type SettingName,
+  settings,
+} from './config.ts'
 
 /** A row of the settings' table as it is meant: what each value becomes, and what is refused and why. */
 interface Expectation {
@@ -35,16 +42,11 @@ function sizes(fallback: number, least: number, most: number): Expectation {
     '4Gi',
     '9999T',
   ]
+  const units = { '64K': 65_536, '3m': 3 * mebibyte, '1GB': 1024 * mebibyte, '1GiB': 1024 * mebibyte }
+  const inRange = Object.entries(units).filter(([, bytes]) => bytes >= least && bytes <= most)
   return {
     default: fallback,
-    valid: {
-      [least]: least,
-      [most]: most,
-      '64K': 65_536,
-      '3m': 3 * mebibyte,
-      '1GB': 1024 * mebibyte,
-      '1GiB': 1024 * mebibyte,
-    },
+    valid: { [least]: least, [most]: most, ...Object.fromEntries(inRange) },
     invalid: Object.fromEntries(refused.map((each) => [each, limit])),
   }
 }
@@ -67,6 +69,18 @@ const isOff: Expectation = {
 const levels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent']
 const mebibyte = 1024 * 1024
 
+const origins: Expectation = {
+  default: [],
+  valid: {
+    'https://app.example.org': ['https://app.example.org'],
+    'http://localhost:5173, http://[::1]:1': ['http://localhost:5173', 'http://[::1]:1'],
+  },
+  invalid: Object.fromEntries(
+    ['*', 'null', 'app.example.org', 'https://a.example/', 'https://a.example:443', 'file://a', ','].map(
+      (each) => [each, 'is not a list of origins like https://app.example.org,http://localhost:5173'],
+    ),
+  ),
+}
 const expectations: Readonly<Record<SettingName, Expectation>> = {
   dataDir: { default: './data', valid: { '/var/lib/x': '/var/lib/x' }, ...text },
   dimension: numbers(undefined, 1, 65_535),
@@ -106,6 +120,34 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
       ]),
     ),
   },
+  corsOrigins: origins,
+  consoleImageOrigins: origins,
+  embeddingsUrl: {
+    default: undefined,
+    valid: Object.fromEntries(
+      ['http://127.0.0.1:8080/v1', 'https://api.example.org/v1/', 'http://[::1]:8080'].map((each) => [
+        each,
+        each,
+      ]),
+    ),
+    invalid: Object.fromEntries(
+      [
+        '127.0.0.1:8080',
+        'ftp://a.example',
+        'http://me:key@a.example',
+        'http://a.example?k=1',
+        'http://a.example#x',
+      ].map((each) => [each, 'is not a URL like http://127.0.0.1:8080/v1, without user, query and fragment']),
+    ),
+  },
+  embeddingsModel: { default: undefined, valid: { 'all-MiniLM-L6-v2': 'all-MiniLM-L6-v2' }, ...text },
+  embeddingsApiKey: { default: undefined, ...key },
+  embeddingsBatchSize: numbers(32, 1, 2048),
+  embeddingsMaxRequests: numbers(4, 1, 256),
+  embeddingsTimeoutMs: numbers(60_000, 100, 300_000),
+  embeddingsMaxTexts: numbers(10_000, 1, 1_000_000),
+  embeddingsMaxTextBytes: sizes(65_536, 1, 16 * mebibyte),
+  embeddingsCacheBytes: sizes(64 * mebibyte, 0, 64 * 1024 * mebibyte),
   maxLimit: numbers(16_384, 1, 1_000_000),
   maxRequestBytes: sizes(64 * mebibyte, 1024, 1024 * mebibyte),
   maxBufferedBytes: sizes(256 * mebibyte, 1, 64 * 1024 * mebibyte),
@@ -114,6 +156,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   maxQueuedResults: numbers(500_000, 1, 100_000_000),
   maxMemoryBytes: sizes(0, 0, Number.MAX_SAFE_INTEGER),
   maxIdempotencyKeys: numbers(1_000_000, 1, 1_000_000_000),
+  maxIdempotencyBytes: sizes(512 * mebibyte, 2 * mebibyte, Number.MAX_SAFE_INTEGER),
   clusterNatsUrl: {
     default: [],
     valid: {
@@ -155,6 +198,8 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   clusterAppendTimeoutMs: numbers(15_000, 1_000, 60_000),
   clusterMaxAppends: numbers(64, 1, 4_096),
   requestTimeoutMs: numbers(60_000, 100, 3_600_000),
+  slowQueryMs: numbers(100, 0, 3_600_000),
+  slowQueriesKept: numbers(50, 0, 1000),
   shutdownTimeoutMs: numbers(5000, 0, 600_000),
   logLevel: {
     default: 'info',
@@ -233,6 +278,26 @@ describe('settings', () => {
     assert.throws(() => {
       config.httpPort = 1
     }, TypeError)
+  })
+
+  it('of the embedding endpoint only work together', () => {
+    const url = 'http://127.0.0.1:8080/v1'
+    const endpointOf = (environment: Record<string, string>): unknown =>
+      embeddingEndpoint(readConfig(environment))
+    assert.equal(endpointOf({}), undefined)
+    assert.deepEqual(endpointOf({ EMBEDDINGS_URL: url, EMBEDDINGS_MODEL: 'm' }), {
+      url,
+      model: 'm',
+      apiKey: undefined,
+    })
+    assert.throws(
+      () => endpointOf({ EMBEDDINGS_URL: url }),
+      new ConfigError('EMBEDDINGS_MODEL is missing: EMBEDDINGS_URL needs it'),
+    )
+    assert.throws(
+      () => endpointOf({ EMBEDDINGS_API_KEY: 'k' }),
+      new ConfigError('EMBEDDINGS_API_KEY is set, but EMBEDDINGS_URL is not: no text can be embedded'),
+    )
   })
 
   it('say their default in words where the value would not tell', () => {

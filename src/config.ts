@@ -2,6 +2,7 @@ import { availableParallelism, hostname } from 'node:os'
 import { hnswBounds } from './base/collection.ts'
 import { type LogLevel, logLevels } from './base/log.ts'
 import { dimensionMax } from './base/point.ts'
+import type { SettingInfo, SettingSource } from './base/setting-info.ts'
 
 /**
  * Every setting of the server in one table. Start-up validation, `vicinal serve --help` and the settings
@@ -19,7 +20,7 @@ export interface Setting<Value> {
   /** What a value looks like in help: `<placeholder>`. */
   readonly placeholder: string
   readonly doc: string
-  readonly group: 'data' | 'search' | 'grpc' | 'http' | 'limits' | 'cluster' | 'process'
+  readonly group: 'data' | 'search' | 'grpc' | 'http' | 'embeddings' | 'limits' | 'cluster' | 'process'
   readonly secret?: boolean
   readonly parse: (text: string) => Value
 }
@@ -255,6 +256,124 @@ class Settings {
     parse: hostNames,
   }
 
+  readonly corsOrigins: Setting<readonly string[]> = {
+    env: 'CORS_ORIGINS',
+    flag: 'cors-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Origins of web pages, with commas between them, whose scripts may call HTTP from a browser. They can do whatever the service allows: everything, while it has no key.',
+    parse: origins,
+  }
+
+  readonly consoleImageOrigins: Setting<readonly string[]> = {
+    env: 'CONSOLE_IMAGE_ORIGINS',
+    flag: 'console-image-origins',
+    default: [],
+    defaultText: 'none',
+    placeholder: 'origins',
+    group: 'http',
+    doc: 'Origins, with commas between them, that the console may load images from, for points of type Image whose content is an address. Without it the console shows only images that are in the content itself (data:) and loads nothing from elsewhere. Those hosts learn which images are looked at.',
+    parse: origins,
+  }
+
+  readonly embeddingsUrl: Setting<string | undefined> = {
+    env: 'EMBEDDINGS_URL',
+    flag: 'embeddings-url',
+    default: undefined,
+    defaultText: 'none: texts are not embedded',
+    placeholder: 'url',
+    group: 'embeddings',
+    doc: 'Base URL of an endpoint that embeds texts as OpenAI does, like `http://127.0.0.1:8080/v1`: `/embeddings` is added. With it, inserts and searches may have a text in place of a vector. Needs EMBEDDINGS_MODEL.',
+    parse: endpointUrl,
+  }
+
+  readonly embeddingsModel: Setting<string | undefined> = {
+    env: 'EMBEDDINGS_MODEL',
+    flag: 'embeddings-model',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'name',
+    group: 'embeddings',
+    doc: 'Name of the model, as the endpoint knows it. The vectors of one collection have to come from one model: after a change, store them anew.',
+    parse: nonEmpty,
+  }
+
+  readonly embeddingsApiKey: Setting<string | undefined> = {
+    env: 'EMBEDDINGS_API_KEY',
+    flag: 'embeddings-api-key',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'key',
+    group: 'embeddings',
+    secret: true,
+    doc: 'Key that the endpoint demands, sent as `authorization: Bearer`. Prefer the environment: a flag shows in the process list.',
+    parse: headerValue,
+  }
+
+  readonly embeddingsBatchSize: Setting<number> = {
+    env: 'EMBEDDINGS_BATCH_SIZE',
+    flag: 'embeddings-batch-size',
+    default: 32,
+    placeholder: 'n',
+    group: 'embeddings',
+    doc: 'The most texts in one request to the endpoint.',
+    parse: integer(1, 2048),
+  }
+
+  readonly embeddingsMaxRequests: Setting<number> = {
+    env: 'EMBEDDINGS_MAX_REQUESTS',
+    flag: 'embeddings-max-requests',
+    default: 4,
+    placeholder: 'n',
+    group: 'embeddings',
+    doc: 'Requests to the endpoint at the same time; texts of further calls wait, and are sent together.',
+    parse: integer(1, 256),
+  }
+
+  readonly embeddingsTimeoutMs: Setting<number> = {
+    env: 'EMBEDDINGS_TIMEOUT_MS',
+    flag: 'embeddings-timeout-ms',
+    default: 60_000,
+    placeholder: 'ms',
+    group: 'embeddings',
+    doc: 'Time the endpoint has for the texts of one request, retries included.',
+    parse: integer(100, 300_000),
+  }
+
+  readonly embeddingsMaxTexts: Setting<number> = {
+    env: 'EMBEDDINGS_MAX_TEXTS',
+    flag: 'embeddings-max-texts',
+    default: 10_000,
+    placeholder: 'n',
+    group: 'embeddings',
+    doc: 'Texts that may wait or be embedded at once: a call with more is refused as too large, further calls as overload.',
+    parse: integer(1, 1_000_000),
+  }
+
+  readonly embeddingsMaxTextBytes: Setting<number> = {
+    env: 'EMBEDDINGS_MAX_TEXT_BYTES',
+    flag: 'embeddings-max-text-bytes',
+    default: 64 * 1024,
+    defaultText: '65536 (64 KiB)',
+    placeholder: 'size',
+    group: 'embeddings',
+    doc: 'The longest text that is embedded. Models have limits of their own, and some ignore what is beyond them.',
+    parse: bytes(1, 16 * mebibyte),
+  }
+
+  readonly embeddingsCacheBytes: Setting<number> = {
+    env: 'EMBEDDINGS_CACHE_BYTES',
+    flag: 'embeddings-cache-bytes',
+    default: 64 * mebibyte,
+    defaultText: '67108864 (64 MiB)',
+    placeholder: 'size',
+    group: 'embeddings',
+    doc: 'Memory for embeddings of the texts used last, which are not sent again. 0 keeps none.',
+    parse: bytes(0, 64 * 1024 * mebibyte),
+  }
+
   readonly maxLimit: Setting<number> = {
     env: 'MAX_LIMIT',
     flag: 'max-limit',
@@ -334,8 +453,19 @@ class Settings {
     default: 1_000_000,
     placeholder: 'n',
     group: 'limits',
-    doc: 'Idempotency keys that are kept, each for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones.',
+    doc: 'Idempotency keys that each collection keeps, for 24 hours: about 160 bytes on disk each, none of it in memory; the oldest are forgotten for new ones. Where points have ids of their own or are refused, a key takes more: 1 byte for a point with a new id, 17 for one with its own id, the text of its error for a refused one; above 2,000 bytes whole pages of 4 KiB, at most 1 MiB.',
     parse: integer(1, 1_000_000_000),
+  }
+
+  readonly maxIdempotencyBytes: Setting<number> = {
+    env: 'MAX_IDEMPOTENCY_BYTES',
+    flag: 'max-idempotency-bytes',
+    default: 512 * mebibyte,
+    defaultText: '536870912 (512 MiB)',
+    placeholder: 'size',
+    group: 'limits',
+    doc: 'Disk space that the idempotency keys of a collection may take together, as MAX_IDEMPOTENCY_KEYS counts it; beyond it, the oldest are forgotten for new ones.',
+    parse: bytes(2 * mebibyte, Number.MAX_SAFE_INTEGER),
   }
 
   readonly clusterNatsUrl: Setting<readonly string[]> = {
@@ -489,6 +619,26 @@ class Settings {
     parse: integer(100, 3_600_000),
   }
 
+  readonly slowQueryMs: Setting<number> = {
+    env: 'SLOW_QUERY_MS',
+    flag: 'slow-query-ms',
+    default: 100,
+    placeholder: 'ms',
+    group: 'limits',
+    doc: 'Searches, lists, counts, facets and changes by filter that take at least this long are kept for an hour, with their metric, limit, ef, filter and plan, and without vectors; `GET /slow-queries` lists them.',
+    parse: integer(0, 3_600_000),
+  }
+
+  readonly slowQueriesKept: Setting<number> = {
+    env: 'SLOW_QUERIES_KEPT',
+    flag: 'slow-queries-kept',
+    default: 50,
+    placeholder: 'n',
+    group: 'limits',
+    doc: 'Slow requests that are kept for each collection, the slowest ones; 0 keeps none.',
+    parse: integer(0, 1000),
+  }
+
   readonly shutdownTimeoutMs: Setting<number> = {
     env: 'SHUTDOWN_TIMEOUT_MS',
     flag: 'shutdown-timeout-ms',
@@ -567,6 +717,27 @@ export function readConfig(
   return Object.freeze(Object.fromEntries(entries) as Config)
 }
 
+/**
+ * Where texts are embedded; undefined if they are not.
+ *
+ * @throws ConfigError if the settings for it do not belong together
+ */
+export function embeddingEndpoint({
+  embeddingsUrl: url,
+  embeddingsModel: model,
+  embeddingsApiKey: apiKey,
+}: Config):
+  | { readonly url: string; readonly model: string; readonly apiKey: string | undefined }
+  | undefined {
+  if (url !== undefined) {
+    if (model !== undefined) return { url, model, apiKey }
+    throw new ConfigError('EMBEDDINGS_MODEL is missing: EMBEDDINGS_URL needs it')
+  }
+  if (model === undefined && apiKey === undefined) return undefined
+  const alone = model === undefined ? 'EMBEDDINGS_API_KEY' : 'EMBEDDINGS_MODEL'
+  throw new ConfigError(`${alone} is set, but EMBEDDINGS_URL is not: no text can be embedded`)
+}
+
 /** Whether HTTP asks for no key. */
 export function isHttpOpen({ httpApiKey, httpApiKeyNext, apiKeysFile }: Config): boolean {
   return httpApiKey === undefined && httpApiKeyNext === undefined && apiKeysFile === undefined
@@ -587,8 +758,61 @@ export function effectiveSettings(config: Config): Readonly<Record<string, unkno
   return Object.fromEntries(entries)
 }
 
+/** Where each value comes from. */
+export type SettingSources = Readonly<Record<SettingName, SettingSource>>
+
+/** Where `readConfig` takes each value from, by the same arguments. */
+export function settingSources(
+  environment: Readonly<Record<string, string | undefined>>,
+  flags: Readonly<Partial<Record<SettingName, string>>> = {},
+): SettingSources {
+  const entries = settingRows.map(([name, { env }]): [SettingName, SettingSource] => {
+    if (flags[name] !== undefined) return [name, 'flag']
+    return [name, environment[env] ? 'environment' : 'default']
+  })
+  return Object.fromEntries(entries) as SettingSources
+}
+
+/**
+ * The settings in force, for people; secrets are masked.
+ *
+ * @param sources undefined if they are not known; a value that is the default still counts as that
+ */
+export function describedSettings(config: Config, sources?: SettingSources): readonly SettingInfo[] {
+  return settingRows.map(([name, row]) => ({
+    name: row.env,
+    flag: row.flag,
+    group: row.group,
+    value: shownValue(config[name], row.secret === true),
+    source: sources === undefined ? (config[name] === row.default ? 'default' : undefined) : sources[name],
+    default: defaultText(row),
+    isSecret: row.secret === true,
+    doc: row.doc,
+  }))
+}
+
+/** @returns null for what is not set */
+function shownValue(value: Config[SettingName], isSecret: boolean): SettingInfo['value'] {
+  if (value === undefined) return null
+  if (isSecret) return maskedSecret
+  return typeof value === 'object' ? value.join(', ') : value
+}
+
+/** Tells not even how long it is. */
+const maskedSecret = '********'
+
 function nonEmpty(text: string): string {
   if (text.trim() === '') throw new Error('is empty')
+  return text
+}
+
+/** A URL is logged, so it must not have secrets in it. */
+function endpointUrl(text: string): string {
+  const url = URL.parse(text)
+  const isPlain = url !== null && url.username === '' && url.password === '' && url.search + url.hash === ''
+  if (!isPlain || !['http:', 'https:'].includes(url.protocol)) {
+    throw new Error('is not a URL like http://127.0.0.1:8080/v1, without user, query and fragment')
+  }
   return text
 }
 
@@ -643,6 +867,15 @@ function hostNames(text: string): readonly string[] {
   const names = text.split(',').map((name) => name.trim())
   if (!names.every((name) => /^[a-z0-9_-]+(\.[a-z0-9_-]+)*$/i.test(name))) {
     throw new Error('is not a list of host names like db.example.org,vectors.example.org')
+  }
+  return names
+}
+
+/** As browsers send them: no path, no default port. There is no wildcard, because an open service has nothing else to go by. */
+function origins(text: string): readonly string[] {
+  const names = text.split(',').map((name) => name.trim())
+  if (!names.every((name) => /^https?:/.test(name) && URL.canParse(name) && new URL(name).origin === name)) {
+    throw new Error('is not a list of origins like https://app.example.org,http://localhost:5173')
   }
   return names
 }

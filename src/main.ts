@@ -10,7 +10,16 @@ import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
 import type { ClusterService, OpenLog } from './cluster/cluster-service.ts'
-import { type Config, effectiveSettings, isHttpOpen } from './config.ts'
+import {
+  type Config,
+  effectiveSettings,
+  embeddingEndpoint,
+  isHttpOpen,
+  type SettingSources,
+} from './config.ts'
+import { Embedder } from './embeddings/embedder.ts'
+import { embeddingCounters, registerEmbeddings } from './embeddings/embedding-metrics.ts'
+import { outageLog } from './embeddings/outage-log.ts'
 import { CollectionSet } from './engine/collection-set.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
 import { type Collection, type Engine, startEngine } from './engine/engine.ts'
@@ -53,15 +62,20 @@ export interface Address {
 /**
  * The composition root: constructs the parts and joins them.
  *
- * @throws before anything listens: the data directory is in use, damaged or of another dimension or format;
- *   or when a port cannot be had
+ * @throws before anything listens: the data directory is in use, damaged or of another dimension or format; the
+ *   settings do not belong together; or when a port cannot be had
  */
 export async function startService(
   config: Config,
-  options: { readonly logger?: Logger; readonly openLog?: OpenLog | undefined } = {},
+  options: {
+    readonly logger?: Logger
+    readonly sources?: SettingSources
+    readonly openLog?: OpenLog | undefined
+  } = {},
 ): Promise<Service> {
   const logger = options.logger ?? loggerOf(config)
   const { node } = process.versions
+  embeddingEndpoint(config)
   logger.info({ version: version(), node, settings: effectiveSettings(config) }, 'vicinal starts')
   const closers: Closer[] = []
   const close = async (): Promise<void> => {
@@ -69,7 +83,7 @@ export async function startService(
     for (const closer of closers.splice(0).reverse()) await closer(deadlineMs)
   }
   try {
-    return await assemble(config, logger, closers, close, options.openLog)
+    return await assemble({ config, logger, sources: options.sources }, closers, close, options.openLog)
   } catch (error) {
     await close()
     throw error
@@ -153,8 +167,7 @@ function indexDirectory({ dataDir }: Config): string {
 }
 
 async function assemble(
-  config: Config,
-  logger: Logger,
+  { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
   closers: Closer[],
   close: () => Promise<void>,
   openLog: OpenLog | undefined,
@@ -169,6 +182,7 @@ async function assemble(
     dataDir: config.dataDir,
     ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
     maxIdempotencyKeys: config.maxIdempotencyKeys,
+    maxIdempotencyBytes: config.maxIdempotencyBytes,
     logger,
     onCommit: (seconds) => metrics?.commit(seconds),
     onWritesBlocked: (reason) => {
@@ -216,14 +230,17 @@ async function assemble(
   if (cluster !== undefined) timings = registerCluster(metrics, cluster)
   const parts = {
     config,
+    sources,
     collections,
     metrics,
     logger,
     keys,
     isReady,
     writesBlocked: () => writesBlocked,
+    embeddings: createEmbedder(config, metrics, logger),
     cluster,
   }
+  closers.push(async () => parts.embeddings?.close())
   registerSystem(parts, engine.kernelVariant)
   const transports = await openTransports(parts, closers)
   const { ports } = transports
@@ -264,6 +281,31 @@ async function assemble(
   }
 }
 
+/** Undefined unless EMBEDDINGS_URL is set. Asks the endpoint for nothing: it may be started later. */
+function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger): Embedder | undefined {
+  const endpoint = embeddingEndpoint(config)
+  if (endpoint === undefined) return undefined
+  const { host } = new URL(endpoint.url)
+  const counters = embeddingCounters(metrics)
+  const noteOutcome = outageLog(logger, host)
+  const embedder = new Embedder({
+    ...endpoint,
+    onTexts: counters.onTexts,
+    onRequest(outcome, seconds) {
+      counters.onRequest(outcome, seconds)
+      noteOutcome(outcome)
+    },
+    timeoutMs: config.embeddingsTimeoutMs,
+    batchSize: config.embeddingsBatchSize,
+    maxRequests: config.embeddingsMaxRequests,
+    maxTexts: config.embeddingsMaxTexts,
+    maxTextBytes: config.embeddingsMaxTextBytes,
+    cacheBytes: config.embeddingsCacheBytes,
+  })
+  registerEmbeddings(metrics, embedder, host)
+  return embedder
+}
+
 /** The parts that exist once the points of the default collection are in memory. */
 interface Loaded {
   readonly main: Collection
@@ -272,6 +314,7 @@ interface Loaded {
 
 interface TransportParts {
   readonly config: Config
+  readonly sources: SettingSources | undefined
   /** @throws DatabaseError `not_ready` */
   readonly collections: () => Loaded
   readonly metrics: ServiceMetrics
@@ -279,6 +322,7 @@ interface TransportParts {
   readonly keys: ServiceKeys
   readonly isReady: () => boolean
   readonly writesBlocked: () => WritesBlocked | undefined
+  readonly embeddings: Embedder | undefined
   readonly cluster: ClusterService | undefined
 }
 
@@ -322,7 +366,7 @@ async function openMain(
 
 /** Opens both transports, and registers one closer that drains them. */
 async function openTransports(parts: TransportParts, closers: Closer[]): Promise<Transports> {
-  const { config, collections, cluster } = parts
+  const { config, collections, embeddings, cluster } = parts
   const context: ApiContext = {
     get database() {
       const { main } = collections()
@@ -333,6 +377,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
       return cluster === undefined ? set : cluster.node.collections
     },
     limits: { maxLimit: config.maxLimit, hnswEf: config.hnswEf },
+    embeddings,
     cluster,
   }
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
@@ -472,10 +517,10 @@ function registerGauges(
     () => collection.stats.filteredRecalls.map(({ metric, bin, recall }) => [{ metric, bin }, recall]),
   )
   metrics.gauges(
-    'vicinal_index_widening',
+    'vicinal_index_ef_multiplier',
     'How many times the asked-for ef a search uses to reach the recall target; 0 for the exact scan.',
     'metric',
-    () => plans().map(([metric, { route }]) => [metric, route?.widening ?? 0]),
+    () => plans().map(([metric, { route }]) => [metric, route?.efMultiplier ?? 0]),
   )
   metrics.gauge('vicinal_queued_queries', 'Queries that wait or run.', () => engine.stats.queuedQueries)
   metrics.gauges(

@@ -1,5 +1,6 @@
 import type { ApiContext } from './api/call.ts'
 import type { RunningServer } from './api/server.ts'
+import { SlowRequests } from './api/slow-requests.ts'
 import { Keyring, type ServiceKeys } from './base/api-key.ts'
 import { type BodyBudgets, createBodyBudgets } from './base/byte-budget.ts'
 import type { Logger } from './base/log.ts'
@@ -7,13 +8,14 @@ import type { ServiceMetrics } from './base/metrics.ts'
 import { ReadScheduler } from './base/read-scheduler.ts'
 import { RefusedKeys } from './base/refused-keys.ts'
 import type { WritesBlocked } from './base/writes-blocked.ts'
-import type { Config } from './config.ts'
+import { type Config, describedSettings, type SettingSources } from './config.ts'
 import { startGrpcServer } from './grpc/server.ts'
 import type { ClusterPages } from './http/cluster.ts'
 import { startHttpServer } from './http/server.ts'
 
 export interface TransportsOptions {
   readonly config: Config
+  readonly sources?: SettingSources | undefined
   readonly context: ApiContext
   readonly metrics: ServiceMetrics
   readonly logger: Logger
@@ -59,7 +61,8 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
   const httpKeys = keys.http === undefined ? undefined : new Keyring(keys.http)
   registerKeys(metrics, grpcKeys, httpKeys)
   const bounds = { maxRequestBytes, requestTimeoutMs, budgets }
-  const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger }
+  const slowRequests = new SlowRequests(config)
+  const shared = { ...bounds, context, readScheduler, refusedKeys, metrics, logger, slowRequests }
   const grpc = await startGrpcServer({
     ...shared,
     keys: grpcKeys,
@@ -79,6 +82,9 @@ export async function startTransports(options: TransportsOptions): Promise<Trans
       ...shared,
       keys: httpKeys,
       allowedHosts: config.allowedHosts,
+      corsOrigins: config.corsOrigins,
+      console: { imageOrigins: config.consoleImageOrigins, grpcPort: grpc.port },
+      settings: describedSettings(config, options.sources),
       host: config.httpHost,
       port: ports.http,
       isReady,

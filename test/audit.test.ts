@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
+import { globSync } from 'node:fs'
+import { dirname, join } from 'node:path'
 import { describe, it } from 'node:test'
-import { verdictOf } from '../scripts/audit.ts'
+import { auditedLocks, verdictOf } from '../scripts/audit.ts'
 
 /** As npm 11 answers, but for what is not looked at. */
 function answerWith(vulnerabilities: Record<string, { severity: string }>): string {
@@ -30,5 +32,25 @@ describe('the audit of dependencies', () => {
       text: 'no audit: request failed, 405 Method Not Allowed',
     })
     assert.equal(verdictOf('').outcome, 'unknown')
+  })
+
+  it('covers every lock file whose packages reach users, each once', () => {
+    const root = join(import.meta.dirname, '..')
+    const locks = globSync('**/package-lock.json', { cwd: root, exclude: ['**/node_modules'] }).map(dirname)
+    const inner = ['bench', 'bench/service', 'clients/typescript/runtimes']
+    assert.deepEqual(
+      auditedLocks()
+        .map(({ directory }) => directory)
+        .sort(),
+      locks.filter((directory) => !inner.includes(directory)).sort(),
+    )
+  })
+
+  it('asks for development packages only where they end up in what users get', () => {
+    const omitting = auditedLocks().filter(({ options }) => options.includes('--omit=dev'))
+    assert.deepEqual(
+      omitting.map(({ directory }) => directory),
+      ['.'],
+    )
   })
 })

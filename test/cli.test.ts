@@ -102,6 +102,16 @@ describe('vicinal import', () => {
     assert.equal((await allPoints(desk.client, [-5, 0]))[0]?.payload.content, 'piped')
   })
 
+  it('counts attributes in the size of a request, over either transport', async () => {
+    await using desk = await Desk.open({ MAX_REQUEST_BYTES: '12M' })
+    const lines = linesOf(300).map((line) => ({ ...line, attributes: { text: 'x'.repeat(60_000) } }))
+    for (const [at, transport] of [desk.overGrpc, desk.overHttp].entries()) {
+      const file = desk.file(`${at}.jsonl`, jsonLines(lines))
+      assertEnded(await run(['import', file, '--batch-size', '1000', ...transport]), 0)
+      assert.equal(await desk.client.count(), 300 * (at + 1))
+    }
+  })
+
   it('takes \\n and \\r\\n for ends of lines and nothing else, and reads lines longer than what is read at once', async () => {
     await using desk = await Desk.open()
     const contents = [
@@ -616,7 +626,7 @@ describe('vicinal query, get and delete', () => {
     await using desk = await Desk.open()
     await desk.client.insert({ vector: [1, 2], payload: { contentType: 'Text', content: 'x' } })
     const cases: readonly (readonly [readonly string[], number, RegExp])[] = [
-      [['query'], 2, /give the query as one of --vector, --vector-file and --like/],
+      [['query'], 2, /give the query as one of --vector, --vector-file, --like and --text/],
       [['query', '--vector', '[1'], 2, /--vector is no vector like \[1, 2, 3\] or 1,2,3: /],
       [
         ['query', '--vector', '["1"]'],

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
-import { cpSync, mkdirSync, readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
+import { readdirSync, readFileSync, symlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { promisify } from 'node:util'
-import { temporaryDirectory } from './support/process.ts'
+import { clientProject } from './support/client-project.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -17,19 +17,8 @@ describe('the package vicinal-client', () => {
   let service: TestService
 
   before(async () => {
-    directory = await temporaryDirectory()
-    const source = join(directory.path, 'source')
-    project = join(directory.path, 'project')
-    mkdirSync(source)
-    mkdirSync(project)
-    for (const name of ['package.json', 'README.md']) {
-      cpSync(join(root, 'clients/typescript', name), join(source, name))
-    }
-    await execute(process.execPath, [join(root, 'clients/typescript/build.ts'), join(source, 'dist')])
-    await execute('npm', ['pack', '--ignore-scripts', '--pack-destination', project], { cwd: source })
-    const archive = readdirSync(project).find((name) => name.endsWith('.tgz'))!
-    writeFileSync(join(project, 'package.json'), JSON.stringify({ name: 'stranger', private: true }))
-    await execute('npm', ['install', '--offline', '--no-audit', '--no-fund', archive], { cwd: project })
+    directory = await clientProject()
+    project = directory.path
     service = await startTestService()
   })
   after(async () => {

@@ -219,6 +219,11 @@ describe('vicinal with collections', () => {
       ['ready', 'counted', 0, 3],
     )
     assert.deepEqual([figures.collection_hnsw_m, figures.collection_hnsw_ef_construction], [7, 70])
+    const ofIndex = ['linked', 'waiting', 'tombstones', 'settling', 'graph_Cosine', 'plan_Cosine']
+    assert.deepEqual(
+      [...ofIndex, 'recall_Hamming', 'recall_Hamming_0.1-0.3'].map((name) => figures[`collection_${name}`]),
+      [0, 0, 0, false, 'none yet', 'scan', 1, 1],
+    )
     assert.equal(JSON.parse((await overHttp('stats', '--json')).stdout).collection, undefined)
   })
 })

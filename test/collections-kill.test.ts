@@ -8,7 +8,7 @@ import { createLogger } from '../src/base/log.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import type { DataStore } from '../src/storage/store.ts'
 import { temporaryDirectory } from './support/process.ts'
-import { contentsOf, groupOf, insertionsOf } from './support/stored-points.ts'
+import { contentsOf, groupOf, insertionsOf, refusedRequest } from './support/stored-points.ts'
 
 /**
  * A process that changes the collections of a data directory is killed before each of its steps on the disk, one after
@@ -17,6 +17,8 @@ import { contentsOf, groupOf, insertionsOf } from './support/stored-points.ts'
  */
 
 const stride = process.env.ALL_STEPS === '1' ? 1 : 3
+
+const oldPoints = 2500
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -40,6 +42,19 @@ async function contents(dataDir: string): Promise<object> {
       points.push([name, (await contentsOf(await data.open(number))).size])
     }
     return { points: Object.fromEntries(points), aliases: Object.fromEntries([...data.aliases].sort()) }
+  })
+}
+
+/** The points of the collection that is changed, in full but for the ids of new ones, and what is kept under the key. */
+async function everything(dataDir: string): Promise<object> {
+  return await withData(dataDir, async (data) => {
+    const store = await data.open(data.collections.get('old')!.number)
+    const points = [...(await contentsOf(store))].map(([slot, { id, ...point }]) => {
+      return [slot, slot < oldPoints ? id : '', point, store.record(slot, id)]
+    })
+    const keyed = store.keyedRequest(refusedRequest.keyHash)
+    const { sequence, slotCount, keyedRequestCount } = store
+    return { points, outcomes: keyed?.outcome?.length, sequence, slotCount, keyedRequestCount }
   })
 }
 
@@ -82,7 +97,7 @@ async function makeOld(dataDir: string): Promise<void> {
     await data.create({ name: 'empty' })
     const { number } = await data.create({ name: 'old' })
     const store = await data.open(number)
-    await store.commit(groupOf(insertionsOf(2500)))
+    await store.commit(groupOf(insertionsOf(oldPoints)))
     mkdirSync(data.indexDirectory(number))
     writeFileSync(join(data.indexDirectory(number), 'graph-0-0.bin'), 'x')
     await data.setAliases(
@@ -182,6 +197,29 @@ describe('a process that is killed before any step', () => {
         break
       }
       assert.ok(hasChanged)
+    })
+  }
+
+  for (const what of ['changes', 'refusals']) {
+    it(`of a commit of ${what} leaves points and keys as they were, or with all of it`, async () => {
+      await using directory = await temporaryDirectory()
+      const [template, dataDir] = [join(directory.path, 'template'), join(directory.path, 'data')]
+      await makeOld(template)
+      const before = await everything(template)
+      cpSync(template, dataDir, { recursive: true })
+      const { isDone: isDoneAtLast, steps } = await change(dataDir, what, Number.POSITIVE_INFINITY)
+      assert.ok(isDoneAtLast && steps > 0)
+      const after = await everything(dataDir)
+      assert.notDeepEqual(after, before)
+      for (let step = 1; step <= steps; step += stride) {
+        rmSync(dataDir, { recursive: true })
+        cpSync(template, dataDir, { recursive: true })
+        const { isDone } = await change(dataDir, what, step)
+        const found = await everything(dataDir)
+        const isChanged = isEqual(found, after)
+        if (!isChanged) assert.deepEqual(found, before, `killed before step ${step}`)
+        assert.ok(isChanged || !isDone, `step ${step}`)
+      }
     })
   }
 

@@ -10,6 +10,7 @@ import { removedSettings } from '../src/cli/removed-settings.ts'
 import { settings } from '../src/config.ts'
 import { formatVersion } from '../src/storage/key-layout.ts'
 import { snapshotVersion } from '../src/storage/snapshot-format.ts'
+import { ModelServer, withoutModel } from './support/model-server.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')
@@ -103,8 +104,43 @@ describe('docs', () => {
     )
   })
 
+  it('show the program in Go that is run', () => {
+    const [, shown] = /^```go\n(.*?)^```$/ms.exec(text('docs/clients/grpc.md'))!
+    assert.equal(shown, text('docs/examples/go/main.go'))
+  })
+
+  it('can all be reached from their index', () => {
+    const reached = new Set(['docs/README.md'])
+    // A set that grows while it is walked is walked to its new end.
+    for (const page of reached) {
+      for (const { value } of found(linkPattern, [page])) {
+        const target = join(dirname(page), value.split('#')[0]!)
+        if (target.endsWith('.md') && existsSync(join(root, target))) reached.add(target)
+      }
+    }
+    assert.deepEqual(
+      pages.filter((page) => !reached.has(page)),
+      [],
+    )
+  })
+
+  it('translate filters of other databases into filters that the service takes', async () => {
+    const [, section] = /^## Filters side by side$(.*?)^## /ms.exec(text('docs/coming-from.md'))!
+    const filters = [...section!.matchAll(/`([^`]+)` *\|$/gm)].map(([, filter]) => JSON.parse(filter!))
+    assert.ok(filters.length > 10)
+    await using service = await startTestService()
+    for (const filter of filters) {
+      const response = await fetch(`${service.httpUrl}/points/count`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ filter }),
+      })
+      assert.equal(await response.text(), '{"count":0}', JSON.stringify(filter))
+    }
+  })
+
   it('link to what is there', () => {
-    const links = found(/\]\((?!https?:|mailto:)([^)\s]+)\)/g)
+    const links = found(linkPattern)
     assert.ok(links.length > 0)
     assert.deepEqual(
       links.filter(({ page, value }) => !resolves(page, value)),
@@ -113,15 +149,31 @@ describe('docs', () => {
   })
 })
 
-for (const page of ['README.md', 'docs/api.md']) {
-  describe(page, { skip: spawnSync('curl', ['--version']).error && 'curl is not installed' }, () => {
+const withoutCurl = spawnSync('curl', ['--version']).error !== undefined && 'curl is not installed'
+
+/** Their examples are run. Those in Python are run by the tests of clients/python. */
+const runPages = [
+  'README.md',
+  'docs/api.md',
+  'docs/coming-from.md',
+  'docs/embeddings.md',
+  ...globSync('docs/{clients,recipes}/*.md', { cwd: root }).filter((page) => !page.includes('python')),
+]
+for (const page of runPages) {
+  const skip = withoutCurl || (page === 'docs/embeddings.md' && withoutModel)
+  describe(page, { skip }, () => {
+    let model: ModelServer | undefined
     let service: TestService
     /** Ids as the page shows them, and as this run got them. */
     const ids = new Map<string, string>()
     before(async () => {
-      service = await startTestService({ GRPC_ROOT_PASSWORD: '' })
+      if (page === 'docs/embeddings.md') model = await ModelServer.start('sk-of-the-model')
+      service = await startTestService({ GRPC_ROOT_PASSWORD: '', ...model?.settings })
     })
-    after(() => service[Symbol.asyncDispose]())
+    after(async () => {
+      await service?.[Symbol.asyncDispose]()
+      await model?.[Symbol.asyncDispose]()
+    })
 
     const examples = examplesOf(text(page))
     it('has examples', () => assert.ok(examples.length > 0))
@@ -135,15 +187,29 @@ for (const page of ['README.md', 'docs/api.md']) {
   })
 }
 
-/** In capitals with an underscore, but neither a setting nor a gRPC code: a variable of the command line's own. */
+/** Links within the repository. */
+const linkPattern = /\]\((?!https?:|mailto:)([^)\s]+)\)/g
+
+/** In capitals with an underscore, but neither a setting nor a gRPC code: of the command line, the recipes and gRPC of Java. */
 const othersInCapitals = [
   'VICINAL_API_KEY',
   'VICINAL_COLLECTION',
   'VICINAL_USER',
   'VICINAL_PASSWORD',
   'NODE_EXTRA_CA_CERTS',
+  'OPENAI_BASE_URL',
+  'OPENAI_API_KEY',
+  'OPENAI_MODEL',
+  'ASCII_STRING_MARSHALLER',
   'REQUIRE_NATS',
 ]
+
+/** What examples import, as this checkout has it. */
+const modules: Readonly<Record<string, string>> = {
+  'vicinal/client': join(root, 'src/client/index.ts'),
+  'vicinal-client': join(root, 'src/client/http.ts'),
+  'vicinal-client/grpc': join(root, 'src/client/grpc-client.ts'),
+}
 
 interface Found {
   readonly page: string
@@ -207,7 +273,9 @@ async function run(
     .replaceAll('localhost:50051', grpcAddress)
     .replaceAll('/tmp/', `${dataDir}/`)
     .replaceAll('data/api-key', join(dataDir, 'api-key'))
-    .replace("'vicinal/client'", `'${join(root, 'src/client/index.ts')}'`)
+    .replace(/'(vicinal[\w/-]*)'/g, (name, module: string) =>
+      modules[module] ? `'${modules[module]}'` : name,
+    )
     .replace(uuid, (id) => ids.get(id) ?? id)
   const script = join(dataDir, 'example.mts')
   if (language === 'ts') writeFileSync(script, here)

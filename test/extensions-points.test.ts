@@ -34,6 +34,29 @@ describeBoth('points with attributes', (transport) => {
     assert.ok(version! > 0)
   })
 
+  it('may have any names, also those that JavaScript uses itself', async () => {
+    const { client } = transport
+    const names = JSON.parse(
+      '{"constructor":1,"toString":[{"__proto__":"a"}],"__proto__":{"__proto__":2,"kind":3}}',
+    )
+    const payload = { contentType: 'Text', content: '', attributes: names } as const
+    const [id] = await client.insertBatch([{ vector: [1, 2], payload }])
+    const found = (await client.get(id!)).payload.attributes
+    assert.deepEqual(Object.entries(found!).sort(), Object.entries(names).sort())
+    const inner = Object.getOwnPropertyDescriptor(found, '__proto__')!.value
+    assert.deepEqual(Object.entries(inner).sort(), [
+      ['__proto__', 2],
+      ['kind', 3],
+    ])
+    await client.patch(id!, { set: JSON.parse('{"__proto__":4}') })
+    const filter = JSON.parse('{"__proto__":4}')
+    const { hits } = await client.searchHits({
+      ...{ vector: [1, 2], metric: 'Euclidean', limit: 1, filter },
+      include: { attributes: ['__proto__'] },
+    })
+    assert.deepEqual(Object.entries(hits[0]!.payload!.attributes!), [['__proto__', 4]])
+  })
+
   it('have the ids that callers choose, in lower case', async () => {
     const { client } = transport
     const id = 'ABCDEF01-2345-1789-ABCD-EF0123456789'

@@ -1,7 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { createHttpClient } from '../src/client/http-client.ts'
+import { createGrpcClient, createHttpClient } from '../src/client/index.ts'
 import { ServerProcess, temporaryDirectory } from './support/process.ts'
+import { seededRandom } from './support/random.ts'
+import { apiKey, startTestService } from './support/service.ts'
 
 describe('answers that are far larger than their questions', () => {
   it('are refused or given, and neither end the process nor hold up the others', {
@@ -32,5 +34,46 @@ describe('answers that are far larger than their questions', () => {
     }
     assert.match(await outcome, /answered|invalid_argument|overloaded|request_too_large/)
     assert.equal(server.command.child.exitCode, null)
+  })
+
+  it('have details up to MAX_BUFFERED_BYTES, and are refused with more, over both transports', async () => {
+    const [points, dimension, contentChars] = [2048, 256, 4096]
+    await using service = await startTestService({
+      MAX_LIMIT: String(points),
+      MAX_BUFFERED_BYTES: '8M',
+      MAX_QUEUED_RESULTS: String(4 * points),
+    })
+    const clients = [
+      createHttpClient({ baseUrl: service.httpUrl, retries: 0 }),
+      createGrpcClient({ address: service.grpcAddress, apiKey, retries: 0 }),
+    ]
+    const random = seededRandom(20_261_123)
+    const vectors = Array.from({ length: points }, () => Float32Array.from({ length: dimension }, random))
+    const payload = { contentType: 'Text', content: 'x'.repeat(contentChars) } as const
+    const ids: string[] = []
+    for (let from = 0; from < points; from += 512) {
+      const batch = vectors.slice(from, from + 512).map((vector) => ({ vector, payload }))
+      ids.push(...(await clients[0]!.insertBatch(batch)))
+    }
+    const vectorOf = new Map(ids.map((id, index) => [id, vectors[index]!]))
+    const query = { vector: vectors[0]!, metric: 'Euclidean', limit: points, ef: points } as const
+    for (const client of clients) {
+      const { hits } = await client.searchHits({ ...query, include: { vector: true } })
+      assert.equal(hits.length, points)
+      const isWhole = ({ id, vector }: (typeof hits)[number]): boolean =>
+        vectorOf.get(id)!.every((value, index) => value === vector![index])
+      assert.ok(hits.every(isWhole))
+      const tooMuch = client.searchHits({ ...query, include: { vector: true, payload: true } })
+      await assert.rejects(tooMuch, {
+        reason: 'request_too_large',
+        message:
+          'what include asks for takes more than 8388608 bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each',
+      })
+      // All queries of a batch together.
+      const half = { ...query, limit: 700, include: { vector: true, payload: true } }
+      assert.equal((await client.searchHits(half)).hits.length, 700)
+      await assert.rejects(client.searchHitsBatch([half, half, half]), { reason: 'request_too_large' })
+      await client.close()
+    }
   })
 })

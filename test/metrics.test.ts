@@ -3,6 +3,7 @@ import { readFileSync, statfsSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse } from 'yaml'
+import { startEmbeddingServer } from './support/embedding-server.ts'
 import { startTestService } from './support/service.ts'
 
 /** docs/metrics.md says what /metrics has, no more and no less. */
@@ -12,8 +13,9 @@ const page = readFileSync(join(import.meta.dirname, '../docs/metrics.md'), 'utf8
 /** The type and the labels of each of our figures. */
 async function served(): Promise<Map<string, { readonly type: string; readonly labels: Set<string> }>> {
   const found = new Map<string, { readonly type: string; readonly labels: Set<string> }>()
-  await using service = await startTestService()
-  const point = { vector: [1, 2], payload: { content_type: 'Text', content: 'x' } }
+  await using endpoint = await startEmbeddingServer()
+  await using service = await startTestService({ EMBEDDINGS_URL: endpoint.url, EMBEDDINGS_MODEL: 'letters' })
+  const point = { payload: { content_type: 'Text', content: 'x' } }
   const headers = { 'content-type': 'application/json' }
   await fetch(`${service.httpUrl}/collections/docs`, { method: 'PUT' })
   for (const path of ['/points', '/collections/docs/points']) {
@@ -45,6 +47,11 @@ describe('the metrics', () => {
       named.filter((name) => !known.has(name)),
       [],
     )
+  })
+
+  it('say nothing of embeddings where there are none', async () => {
+    await using service = await startTestService()
+    assert.doesNotMatch(await (await fetch(`${service.httpUrl}/metrics`)).text(), /embedding/)
   })
 
   it('have alerts that are Prometheus rules', () => {

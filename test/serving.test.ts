@@ -48,7 +48,8 @@ describe('a service that many requests reach at once', () => {
     connect()
     const ids = await clients.grpc.insertBatch(vectors.map((vector) => ({ vector, payload })))
     for (const [at, id] of ids.entries()) idOf.set(String(vectors[at]), id)
-    while ((await metricsOf(/^vicinal_index_widening\{metric="Euclidean"\} (\d+)/gm))[0]! < 1) await sleep(20)
+    while ((await metricsOf(/^vicinal_index_ef_multiplier\{metric="Euclidean"\} (\d+)/gm))[0]! < 1)
+      await sleep(20)
   })
 
   after(async () => {

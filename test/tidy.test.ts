@@ -10,18 +10,19 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   base: [],
   kernels: ['base'],
   index: ['base', 'kernels'],
-  attributes: ['base'],
+  attributes: ['base', 'kernels'],
   storage: ['base'],
   engine: ['base', 'kernels', 'index', 'attributes', 'storage'],
   cluster: ['base', 'storage', 'engine'],
-  api: ['base', 'engine'],
+  embeddings: ['base'],
+  api: ['base', 'engine', 'embeddings'],
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
   'config.ts': ['base'],
   'config.test.ts': ['base', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'cluster', 'api', 'transports.ts'],
+  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings', 'api', 'transports.ts'],
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 
@@ -42,9 +43,10 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   ],
   'filter/report': ['shared', 'filter/ways.ts', 'filter/run'],
   'filter/evaluate': ['shared', 'filter/options.ts'],
+  'filter/start': ['shared', 'filter/evaluate', 'filter/options.ts'],
   'filter/main.ts': [
     ...['shared', 'index/contenders', 'filter/ways.ts', 'filter/options.ts'],
-    ...['filter/run', 'filter/report', 'filter/evaluate'],
+    ...['filter/run', 'filter/report', 'filter/evaluate', 'filter/start'],
   ],
   'service/load': ['shared'],
   'service/targets': ['shared', 'service/load'],
@@ -59,6 +61,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
 const typesOnly: readonly (readonly [string, string])[] = [
   ['client', 'api'],
   ['api', 'engine'],
+  ['api', 'embeddings'],
 ]
 
 const sources = globSync('src/**/*.ts', { cwd: root }).filter(
@@ -150,6 +153,24 @@ describe('sources', () => {
     for (const name of ['start', 'vicinal', 'demo']) assert.match(scripts[name]!, /^exec node /, name)
   })
 
+  it('are run by npm in words that cmd of Windows understands as sh does', () => {
+    const manifests = globSync(
+      '{package.json,{console,bench,bench/*,integrations/*,clients/*}/package.json}',
+      {
+        cwd: root,
+      },
+    )
+    assert.ok(manifests.length > 3)
+    const foreign = manifests.flatMap((file) => {
+      const { scripts = {} } = JSON.parse(text(file)) as { scripts?: Record<string, string> }
+      // `exec` is given to Windows by scripts/windows-exec.ts.
+      return Object.entries(scripts)
+        .filter(([, script]) => /\$|^'| '|;|\b(?:rm|cp|mv|mkdir)\b|(?:^|&& ?)(?:\w+=|\.)/.test(script))
+        .map(([name, script]) => `${file}: ${name}: ${script}`)
+    })
+    assert.deepEqual(foreign, [])
+  })
+
   it('leave no work behind in comments', () => {
     const faults = [...sources, ...benchSources].filter((file) =>
       /\b(TODO|FIXME|XXX|HACK)\b/.test(text(file)),
@@ -173,8 +194,10 @@ describe('the lock file', () => {
     assert.doesNotMatch(text('package-lock.json'), /"resolved"/)
   })
 
-  it('names no registry host in an integration either', () => {
-    const locks = globSync('integrations/*/package-lock.json', { cwd: root })
+  it('names no registry host in the lock of another package either', () => {
+    const locks = globSync('{integrations/*,clients/typescript/runtimes,console}/package-lock.json', {
+      cwd: root,
+    })
     assert.ok(locks.length > 0)
     for (const lock of locks) assert.doesNotMatch(text(lock), /"resolved": "http/, lock)
   })

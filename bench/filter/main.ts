@@ -15,6 +15,8 @@ import { type Options, readOptions, usage } from './options.ts'
 import { describe, reportOf } from './report/report.ts'
 import { verdictsOf } from './report/verdicts.ts'
 import { compareOn, type SetResult } from './run/compare.ts'
+import { measureStarts } from './start/measure-start.ts'
+import { startReport } from './start/start-report.ts'
 import { ways } from './ways.ts'
 
 const installNotice =
@@ -27,12 +29,17 @@ else await run(options)
 async function run(options: Options): Promise<void> {
   if (needsPackages(options)) installPackages(benchFolder, installNotice)
   const machine = describeMachine()
-  writeResult(options, machine, options.evaluate ? evaluateFilters(options) : await compareAll(options))
+  writeResult(options, machine, await measure(options))
+}
+
+function measure(options: Options): Promise<object> | object {
+  if (options.evaluate) return evaluateFilters(options)
+  return options.start ? startServices(options) : compareAll(options)
 }
 
 /** Libraries; and WordNet's own files, for the attributes of glosses that are not the demo's. */
-function needsPackages({ evaluate, ways: names, sets, wordnet }: Options): boolean {
-  if (evaluate) return false
+function needsPackages({ evaluate, start, ways: names, sets, wordnet }: Options): boolean {
+  if (evaluate || start) return false
   return (
     !names.every((way) => isVicinal(ways[way].contender)) ||
     (sets.includes('wordnet') && wordnet !== undefined)
@@ -56,4 +63,10 @@ function evaluateFilters(options: Options): object {
   const evaluation = evaluate(options)
   console.log(`\n${evaluationReport(evaluation)}\n`)
   return { evaluation }
+}
+
+async function startServices(options: Options): Promise<object> {
+  const starts = await measureStarts(options)
+  console.log(`\n${startReport(starts)}\n`)
+  return { starts }
 }

@@ -84,4 +84,16 @@ describe('the benchmark of filters', () => {
     assert.equal(evaluation.filters.length, 3)
     for (const { matching } of evaluation.filters) assert.ok(matching > 0 && matching < 3000)
   })
+
+  it('measures what a start takes', () => {
+    const { starts } = run('--start') as {
+      readonly starts: {
+        readonly points: number
+        readonly warm: readonly number[]
+        readonly withoutFile: readonly number[]
+      }
+    }
+    assert.equal(starts.points, 2000)
+    for (const seconds of [...starts.warm, ...starts.withoutFile]) assert.ok(seconds > 0)
+  })
 })

@@ -10,6 +10,7 @@ const here = import.meta.dirname
 const root = join(here, '../..')
 const target = process.argv[2] ?? join(here, 'dist')
 rmSync(target, { recursive: true, force: true })
-execFileSync(join(root, 'node_modules/.bin/tsc'), ['-p', here, '--outDir', target], { stdio: 'inherit' })
+const tsc = join(root, 'node_modules/typescript/bin/tsc')
+execFileSync(process.execPath, [tsc, '-p', here, '--outDir', target], { stdio: 'inherit' })
 cpSync(join(root, 'src/client/generated'), join(target, 'client/generated'), { recursive: true })
 copyFileSync(join(root, 'LICENSE'), join(here, 'LICENSE'))

@@ -1,13 +1,17 @@
 import { useSignal } from '@preact/signals'
 import type { ComponentType, JSX } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
+import { isUnreachable } from './api/client.ts'
+import { Button, Page } from './parts/basics.tsx'
+import { Icon } from './parts/icon.tsx'
 import { KeyForm } from './parts/key-form.tsx'
 import { Navigation } from './parts/navigation.tsx'
 import { Toasts } from './parts/toast.tsx'
 import { detectCapabilities } from './state/capabilities.ts'
-import { loadCollections } from './state/collections.ts'
+import { collections, currentCollection, loadCollections } from './state/collections.ts'
 import { watchMetrics } from './state/metrics.ts'
-import { collectionName, route, type ViewName } from './state/route.ts'
+import { collectionName, hrefOf, route, type ViewName } from './state/route.ts'
+import { loadServiceConfig } from './state/service-config.ts'
 import { key, keyNeeded } from './state/session.ts'
 
 /** Each view is a file of its own, loaded when it is opened: the first page stays small. */
@@ -23,6 +27,8 @@ const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
 }
 
 const collectionsPeriodMs = 10_000
+/** While the server does not answer: whoever restarts it waits for it. */
+const unreachablePeriodMs = 2000
 
 export function App(): JSX.Element {
   if (keyNeeded.value !== 'no') return <KeyForm />
@@ -37,13 +43,20 @@ function Console(): JSX.Element {
     detectCapabilities().then(() => {
       isReady.value = true
     })
+    loadServiceConfig()
     loadCollections()
-    const timer = setInterval(() => {
-      if (document.visibilityState === 'visible') loadCollections()
-    }, collectionsPeriodMs)
+    let timer = 0
+    const poll = (): void => {
+      const periodMs = isUnreachable.peek() ? unreachablePeriodMs : collectionsPeriodMs
+      timer = window.setTimeout(async () => {
+        if (document.visibilityState === 'visible') await loadCollections()
+        poll()
+      }, periodMs)
+    }
+    poll()
     const stop = watchMetrics()
     return () => {
-      clearInterval(timer)
+      clearTimeout(timer)
       stop()
     }
   }, [])
@@ -54,11 +67,48 @@ function Console(): JSX.Element {
       </button>
       <Navigation />
       <main id="main" tabIndex={-1}>
+        <Notices />
         {isReady.value && <View name={route.value.view} />}
       </main>
       <Toasts />
     </div>
   )
+}
+
+/** What concerns every view: no server, or no such collection. */
+function Notices(): JSX.Element {
+  const known = collections.value
+  const isMissing = known !== undefined && currentCollection.value === undefined
+  const isOfData = ['search', 'points', 'map', 'import'].includes(route.value.view)
+  return (
+    <div class="notices" role="status">
+      {isUnreachable.value && (
+        <p class="notice fault">
+          <Icon name="warning" /> The server does not answer. Trying again every two seconds.
+        </p>
+      )}
+      {isMissing && isOfData && (
+        <p class="notice">
+          <span>
+            There is no collection {collectionName.value}. See the{' '}
+            <a href={hrefOf('collections')}>collections</a>.
+          </span>
+        </p>
+      )}
+    </div>
+  )
+}
+
+/** Fetched while nothing else is to do, so that a view opens at once, and also while the server is away. */
+function fetchViews(): void {
+  const fetchAll = (): void => {
+    for (const [name, load] of Object.entries(views)) {
+      // The view that is shown then says what is wrong.
+      if (name !== 'map') load().catch(() => undefined)
+    }
+  }
+  if ('requestIdleCallback' in globalThis) requestIdleCallback(fetchAll)
+  else setTimeout(fetchAll, 2000)
 }
 
 function View({ name }: { readonly name: ViewName }): JSX.Element {
@@ -69,7 +119,9 @@ function View({ name }: { readonly name: ViewName }): JSX.Element {
     let isCurrent = true
     views[name]().then(
       (view) => {
-        if (isCurrent) loaded.value = { name, view }
+        if (!isCurrent) return
+        loaded.value = { name, view }
+        fault.value = false
       },
       () => {
         fault.value = true
@@ -85,12 +137,20 @@ function View({ name }: { readonly name: ViewName }): JSX.Element {
     document.title = `${heading?.textContent ?? 'Console'} - Vicinal`
     // Screen readers learn from the focus that there is another page; not when the first one opens.
     if (!isFirst.current) heading?.focus({ preventScroll: true })
+    if (isFirst.current) fetchViews()
     isFirst.current = false
     scrollTo(0, 0)
   }, [loaded.value])
   if (fault.value) {
     return (
-      <p class="notice fault">This page could not be loaded. The server may have been updated: reload.</p>
+      <Page title="Not loaded">
+        <p class="notice fault">This view could not be loaded: the server is away, or was updated.</p>
+        <div>
+          <Button kind="primary" onClick={() => location.reload()}>
+            Reload
+          </Button>
+        </div>
+      </Page>
     )
   }
   if (loaded.value === undefined) return <div class="page" aria-busy="true" />

@@ -27,6 +27,16 @@ const withFilters: readonly Opened[] = [
       await page.getByLabel('Filter as JSON').waitFor()
     },
   ],
+  [
+    '#/points?filter={"$content_type":"Text"}',
+    async (page) => {
+      await page.getByRole('button', { name: 'Update matching' }).click()
+      await page.getByRole('button', { name: 'Add attribute' }).click()
+      await page.getByLabel('Name').fill('seen')
+      await page.getByRole('button', { name: 'Count first' }).click()
+      await page.getByText('Change 40 points?').waitFor()
+    },
+  ],
   ['#/map', async (page) => page.getByRole('button', { name: 'Draw again' }).waitFor()],
 ]
 
@@ -36,7 +46,7 @@ describe('the pages of the console', { skip: missingChromium }, () => {
   let hasFilters: boolean
 
   before(async () => {
-    console = await startConsole()
+    console = await startConsole({ SLOW_QUERY_MS: '0' })
     id = (await storeGlosses(console.service, glosses(40)))[0]!
     const answer = await fetch(`${console.service.httpUrl}/points/count`, {
       method: 'POST',
@@ -53,16 +63,48 @@ describe('the pages of the console', { skip: missingChromium }, () => {
   for (const colorScheme of ['light', 'dark'] as const) {
     it(`have no fault that axe-core finds, in ${colorScheme} colours`, async () => {
       const opened: readonly Opened[] = [
-        ['#/', async (page) => page.getByText('Everything is in order.').waitFor()],
+        [
+          '#/',
+          async (page) => {
+            await page.getByText('Everything is in order.').waitFor()
+            await page.locator('.recall-table').waitFor()
+            await page.locator('.slow-table').waitFor()
+          },
+        ],
         [`#/search?id=${id}`, async (page) => page.locator('.result').first().waitFor()],
+        [
+          `#/search?id=${id}&as=cards&compare=1&filter={"$content_type":"Text"}`,
+          async (page) => {
+            await page.locator('.recall').waitFor()
+            await page.getByText('How it was answered').click()
+            await page.getByRole('button', { name: 'JSON', exact: true }).click()
+            await page.getByLabel('Filter as JSON').waitFor()
+          },
+        ],
         [`#/points?id=${id}`, async (page) => page.locator('.vector-strip').waitFor()],
+        [
+          `#/points?id=${id}`,
+          async (page) => {
+            await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click()
+            await page.getByRole('button', { name: 'Add attribute' }).click()
+          },
+        ],
         ['#/points', async (page) => page.getByRole('button', { name: 'Insert point' }).click()],
         ['#/import', async (page) => page.locator('.drop-zone').waitFor()],
+        [
+          '#/import?c=nowhere',
+          async (page) => {
+            const buffer = Buffer.from('name,vector,price\nlamp,1 2 3,5\ndesk,1 2 x,6\n')
+            const file = { name: 'shop.csv', mimeType: 'text/csv', buffer }
+            await page.locator('input[type=file]').setInputFiles(file)
+            await page.getByText('Left out:').last().waitFor()
+          },
+        ],
         ['#/collections', async (page) => page.getByRole('row', { name: /default/ }).waitFor()],
         ['#/collections', async (page) => page.getByRole('button', { name: 'Create collection' }).click()],
         ['#/snapshots', async (page) => page.locator('.snapshot-list').waitFor()],
         ...(hasFilters ? withFilters : []),
-        ['#/settings', async (page) => page.getByText('Running since').waitFor()],
+        ['#/settings', async (page) => page.locator('.settings').first().waitFor()],
       ]
       for (const [hash, ready] of opened) {
         const page = await console.open(hash, { colorScheme })

@@ -30,15 +30,13 @@ export interface OpenOptions {
   readonly width?: number
   readonly height?: number
   readonly colorScheme?: 'light' | 'dark'
+  /** Whether requests are looked at, which takes time. */
+  readonly isWatched?: boolean
 }
 
 export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
   const service = await startTestService(settings)
-  const browser = await chromium.launch({
-    executablePath: chromiumPath!,
-    // Chromium's sandbox needs privileges that containers do not have.
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-  })
+  const browser = await launchChromium()
   const faults: string[] = []
   return {
     service,
@@ -51,12 +49,20 @@ export async function startConsole(settings: Readonly<Record<string, string>> = 
   }
 }
 
+export function launchChromium(): Promise<Browser> {
+  return chromium.launch({
+    executablePath: chromiumPath!,
+    // Chromium's sandbox needs privileges that containers do not have.
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  })
+}
+
 async function openPage(
   browser: Browser,
   service: TestService,
   faults: string[],
   hash: string,
-  { width = 1280, height = 900, colorScheme = 'light' }: OpenOptions,
+  { width = 1280, height = 900, colorScheme = 'light', isWatched = true }: OpenOptions,
 ): Promise<Page> {
   const context = await browser.newContext({
     viewport: { width, height },
@@ -65,7 +71,7 @@ async function openPage(
   })
   // Only reached when something is wrong: waits end as soon as what they wait for is there.
   context.setDefaultTimeout(120_000)
-  await keepOffline(context, service.httpUrl, faults)
+  if (isWatched) await keepOffline(context, service.httpUrl, faults)
   const page = await context.newPage()
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message))
   page.on('console', (message) => {

@@ -48,7 +48,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
   it('filter a list by what is clicked, and the address keeps the filter', async (test) => {
     if (!needsAttributes(test)) return
     const page = await console.open('#/points')
-    await page.getByText('240 points match').waitFor()
+    await page.getByText('240 points', { exact: true }).waitFor()
     await page.locator('.facets').getByRole('button', { name: /^verb/ }).click()
     await page.getByText('80 points match').waitFor()
     await page.locator('.chip', { hasText: 'kind = "verb"' }).waitFor()
@@ -59,7 +59,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     const again = await console.open(new URL(page.url()).hash)
     await again.getByText('80 points match').waitFor()
     await page.getByRole('button', { name: 'Remove condition' }).click()
-    await page.getByText('240 points match').waitFor()
+    await page.getByText('240 points', { exact: true }).waitFor()
     await page.close()
     await again.close()
   })
@@ -108,11 +108,12 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     const page = await console.open(`#/points?id=${id}`)
     const edit = async (text: string): Promise<void> => {
       await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'JSON', exact: true }).click()
       await write(page, 'Attributes as JSON', text)
-      await page.getByRole('button', { name: 'Save attributes' }).click()
+      await page.getByRole('button', { name: 'Save', exact: true }).click()
     }
     await edit('{"kind": "noun", "note": "seen"}')
-    await page.getByText('Saved the attributes.').waitFor()
+    await page.getByText('Saved the changes.').waitFor()
     const point = (await (await fetch(`${console.service.httpUrl}/points/${id}`)).json()) as {
       readonly payload: { readonly attributes: Answer }
     }
@@ -131,19 +132,57 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.close()
   })
 
+  it('are edited as a table, where each value has a type', async (test) => {
+    if (!needsAttributes(test)) return
+    const id = crypto.randomUUID()
+    const payload = { content_type: 'Text', content: 'before', attributes: { kind: 'noun', length: 6 } }
+    await post(console, 'points', { id, vector: stored[0]!.vector, payload })
+    const page = await console.open(`#/points?id=${id}`)
+    const dialog = page.getByRole('dialog')
+    await dialog.getByRole('row', { name: 'length 6 number' }).waitFor()
+    await dialog.getByRole('button', { name: 'Edit' }).click()
+    await dialog.getByLabel('Content', { exact: true }).fill('after')
+    await dialog.getByLabel('Value of length').fill('five')
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click()
+    await dialog.getByText('length is no number: five').waitFor()
+    await dialog.getByLabel('Value of length').fill('5')
+    await dialog.getByRole('button', { name: 'Remove kind' }).click()
+    await dialog.getByRole('button', { name: 'Add attribute' }).click()
+    await dialog.getByLabel('Name').last().fill('since')
+    await dialog.getByLabel('Type of since').selectOption('moment')
+    await dialog.getByLabel('Value of since').fill('2026-01-31')
+    await dialog.getByRole('button', { name: 'Save', exact: true }).click()
+    await page.getByText('Saved the changes.').waitFor()
+    await dialog.getByRole('row', { name: 'length 5 number' }).waitFor()
+    await keepScreenshot(page, 'point')
+    const { payload: changed } = (await (await fetch(`${console.service.httpUrl}/points/${id}`)).json()) as {
+      readonly payload: unknown
+    }
+    assert.deepEqual(changed, {
+      content_type: 'Text',
+      content: 'after',
+      attributes: { length: 5, since: { $date: '2026-01-31T00:00:00Z' } },
+    })
+    await fetch(`${console.service.httpUrl}/points/${id}`, { method: 'DELETE' })
+    await page.close()
+  })
+
   it('are changed in bulk, and points deleted, after a count', async (test) => {
     if (!needsAttributes(test)) return
     const page = await console.open('#/points?filter={"kind":"adjective"}')
     await page.getByText('80 points match').waitFor()
-    await page.getByRole('button', { name: 'Update all' }).click()
-    await write(page, 'Attributes to set, as JSON', '{"checked": true}')
+    await page.getByRole('button', { name: 'Update matching' }).click()
+    await page.getByRole('button', { name: 'Add attribute' }).click()
+    await page.getByLabel('Name').fill('checked')
+    await page.getByLabel('Type of checked').selectOption('true or false')
+    await page.getByLabel('Value of checked').fill('true')
     await page.getByRole('button', { name: 'Count first' }).click()
     await page.getByText('Change 80 points?').waitFor()
     assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 0)
     await page.getByRole('button', { name: 'Change 80 points' }).click()
     await page.getByText('Changed 80 points.').waitFor()
     assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 80)
-    await page.getByRole('button', { name: 'Delete all' }).click()
+    await page.getByRole('button', { name: 'Delete matching' }).click()
     await page.getByRole('button', { name: 'Count first' }).click()
     await page.getByRole('button', { name: 'Delete 80 points' }).click()
     await page.getByText('Deleted 80 points.').waitFor()

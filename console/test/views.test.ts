@@ -162,6 +162,29 @@ describe('the console', { skip: missingChromium }, () => {
     await download.saveAs(path)
     assert.ok(statSync(path).size > 300 * 512 * 4)
     assert.equal(readFileSync(path).subarray(0, 8).toString('latin1'), 'VICNSNAP')
+    await page.getByText(/every byte of it is verified: \d+ points of 512 dimensions/).waitFor()
+    await page.close()
+  })
+
+  it('verifies a snapshot, and says where it is damaged', async () => {
+    const response = await fetch(`${console.service.httpUrl}/snapshots`, { method: 'POST' })
+    const bytes = Buffer.from(await response.arrayBuffer())
+    const verified = async (content: Buffer): Promise<string> => {
+      const name = `${content.length}-${content[content.length >> 1]}.snapshot`
+      writeFileSync(join(directory, name), content)
+      await page.locator('input[type=file]').setInputFiles(join(directory, name))
+      const text = page.locator('.verify [role=status], [role=alert]', { hasText: name })
+      return (await text.filter({ hasNotText: 'Reading' }).textContent()) ?? ''
+    }
+    const page = await console.open('#/snapshots')
+    assert.match(await verified(bytes), /is as it was written: \d+ points of 512 dimensions/)
+    const middle = bytes.length >> 1
+    const damaged = Buffer.from(bytes)
+    damaged[middle] = damaged[middle]! ^ 1
+    assert.match(await verified(damaged), /cannot be used\. Point \d+ of \d+, at byte \d+, does not match/)
+    assert.match(await verified(bytes.subarray(0, middle)), /It is cut off at byte/)
+    assert.match(await verified(Buffer.concat([bytes, Buffer.of(0)])), /bytes behind its end/)
+    await keepScreenshot(page, 'snapshots')
     await page.close()
   })
 
@@ -183,7 +206,7 @@ describe('the console', { skip: missingChromium }, () => {
     const left = await page.locator('.line-faults li').allTextContents()
     assert.deepEqual(
       left.map((text) => /line \d+/.exec(text)?.[0]),
-      ['line 10', 'line 5'],
+      ['line 5', 'line 10'],
     )
     const answer = await fetch(`${console.service.httpUrl}/collections/imported`)
     assert.equal(((await answer.json()) as { readonly points: number }).points, 18)

@@ -1,9 +1,10 @@
 import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
-import type { Database, Snapshot } from '../engine/database.ts'
+import type { CollectionStats, Database, Snapshot } from '../engine/database.ts'
 
-export type { Collections, Database, Lease, Snapshot }
+export type { CollectionStats, Collections, Database, Lease, Snapshot }
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
@@ -32,6 +33,8 @@ export interface ApiContext {
   readonly database: Database
   readonly collections: Collections
   readonly limits: Limits
+  /** Undefined unless EMBEDDINGS_URL is set. */
+  readonly embeddings?: Embeddings | undefined
   /** Undefined on a node by itself. */
   readonly cluster?: ClusterReads | undefined
 }

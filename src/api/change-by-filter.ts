@@ -28,8 +28,8 @@ export async function updatePoints(
 ): Promise<Changed> {
   const { database } = context
   const path = call.fields.patch
-  const { content, contentType, vector } = input.patch ?? {}
-  for (const [field, value] of Object.entries({ content, content_type: contentType, vector })) {
+  const { content, contentType, vector, text } = input.patch ?? {}
+  for (const [field, value] of Object.entries({ content, content_type: contentType, vector, text })) {
     if (value !== undefined) {
       throw invalid(`${path}${field} cannot be changed by filter: only set, unset and expires_at can`)
     }

@@ -33,16 +33,13 @@ export interface SetAliasesInput {
 }
 
 /** The collections with their aliases, in alphabetical order. */
-export async function listCollections({ collections }: ApiContext): Promise<readonly CollectionInfo[]> {
-  return collections.list()
+export async function listCollections(context: ApiContext): Promise<readonly CollectionInfo[]> {
+  return context.collections.list().map((info) => withModel(context, info))
 }
 
 /** One collection, by name or alias. Fails with `collection_not_found`. */
-export async function getCollection(
-  { collections }: ApiContext,
-  { name }: CollectionInput,
-): Promise<CollectionInfo> {
-  return collections.get(checkName(name, 'name'))
+export async function getCollection(context: ApiContext, { name }: CollectionInput): Promise<CollectionInfo> {
+  return withModel(context, context.collections.get(checkName(name, 'name')))
 }
 
 /**
@@ -50,7 +47,7 @@ export async function getCollection(
  * Fails with `already_exists` if it exists with others.
  */
 export async function putCollection(
-  { collections }: ApiContext,
+  context: ApiContext,
   { name, dimension, hnsw = {} }: PutCollectionInput,
 ): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
   const settings: CollectionSettings = {
@@ -58,7 +55,8 @@ export async function putCollection(
       dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
     hnsw: checkHnsw(hnsw),
   }
-  return await collections.put(checkName(name, 'name'), settings)
+  const { created, info } = await context.collections.put(checkName(name, 'name'), settings)
+  return { created, info: withModel(context, info) }
 }
 
 /** Deletes a collection with all its points. Fails with `collection_not_found`. */
@@ -94,6 +92,11 @@ export function checkName(name: string | undefined, field: string): string {
   if (collectionName.test(name)) return name
   const shown = JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)
   throw invalid(`${field} ${shown} cannot be the name of a collection: ${collectionNameRule}`)
+}
+
+/** All collections have the same: it belongs to the service. */
+function withModel({ embeddings }: ApiContext, info: CollectionInfo): CollectionInfo {
+  return embeddings === undefined ? info : { ...info, embeddingModel: embeddings.model }
 }
 
 function checkHnsw({ m, efConstruction }: HnswInput): HnswSettings {

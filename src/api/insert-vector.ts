@@ -2,18 +2,26 @@ import { DatabaseError } from '../base/errors.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { ApiContext, Call } from './call.ts'
 import { identityOf } from './request-identity.ts'
-import { checkPoint, type PointInput } from './validation.ts'
+import { embedText, pathOfText, textOfPoint } from './texts.ts'
+import { checkPoint, checkPointOfText, type PointInput } from './validation.ts'
 
 /**
- * Stores one point and resolves with its id, a new one unless the caller chose it, once it is durable and searchable.
+ * Stores one point, of a vector or of a text that is embedded first, and resolves with its id, a new one unless the caller chose it, once it is durable and searchable.
  * Fails with `invalid_argument` on a vector of another length than the database's, and on missing fields; with
  * `already_exists` for an id that exists, unless `on_conflict` says otherwise. A call with an idempotency key stores its
  * point once, however often it is repeated; `key_reused` when it brings another point.
  */
 export async function insertVector(context: ApiContext, input: PointInput, call: Call): Promise<string> {
   const identity = identityOf(call, 'InsertVector')
-  const point = checkPoint(input, context.database.dimension, '')
-  identity?.add(point, input.payload?.ttlSeconds)
+  const text = textOfPoint(input, context.embeddings, '')
+  const checked =
+    text === undefined ? checkPoint(input, context.database.dimension, '') : checkPointOfText(input, '')
+  // Of a text, what was sent is hashed: its embedding need not be the same to the last bit every time.
+  identity?.add(checked, input.payload?.ttlSeconds, input.text)
+  const point =
+    text === undefined
+      ? checked
+      : { ...checked, vector: await embedText(context, text, pathOfText(input, ''), call.signal) }
   call.decoded?.()
   try {
     const options = { signal: call.signal, identity: identity?.whole() }

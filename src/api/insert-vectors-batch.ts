@@ -7,7 +7,8 @@ import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkEnum, type EnumInput } from './checks.ts'
 import { nameConflict } from './insert-vector.ts'
 import { identityOf, type RequestIdentityBuilder } from './request-identity.ts'
-import { type BatchItems, checkPoint, type PointInput } from './validation.ts'
+import { embedTexts, type PlacedText, pathOfText, textOfPoint, unembedded, wrongEmbedding } from './texts.ts'
+import { type BatchItems, checkPoint, checkPointOfText, type PointInput } from './validation.ts'
 
 export type { ItemError }
 
@@ -48,12 +49,14 @@ export async function insertVectorsBatch(
   const identity = identityOf(call, 'InsertVectorsBatch')
   const items = new BatchChecker(context, identity, input.onError)
   await items.read(input.vectors, call.signal)
+  await items.embed(call.signal)
   items.recheckDimension()
   const continues = items.continues
   const { points, errors } = items
   call.decoded?.()
   if (points.length === 0) return answerOf(items, { ids: [], errors: [] })
-  if (continues) identity?.addContinue(errors.map(({ index }) => index))
+  if (continues)
+    identity?.addContinue(errors.map(({ index }) => index).filter((at) => !items.refused.has(at)))
   const inserted = await context.database.insert(points, {
     signal: call.signal,
     identity: identity?.whole(),
@@ -67,12 +70,16 @@ class BatchChecker {
   /** Those that can be stored. */
   points: NewPoint[] = []
   readonly errors: ItemError[] = []
+  /** The items whose texts could not be embedded. The same request may find them embedded the next time. */
+  readonly refused = new Set<number>()
   readonly #context: ApiContext
   readonly #identity: RequestIdentityBuilder | undefined
   readonly #onError: OnErrorInput | undefined
   readonly #dimensionBefore: number | undefined
   #dimension: number | undefined
   #items = 0
+  /** Of the points that have one in place of a vector; `at` is the point's place in `points`. */
+  readonly #texts: (PlacedText & { readonly at: number })[] = []
   /** Whether to go on after a bad item: undefined until there is one. */
   #continues: boolean | undefined
 
@@ -110,6 +117,36 @@ class BatchChecker {
     }
   }
 
+  /** Embeds the texts, once everything else has been checked. */
+  async embed(signal: AbortSignal | undefined): Promise<void> {
+    if (this.#texts.length === 0) return
+    const vectors = await embedTexts(this.#context, this.#texts, signal)
+    const indexes = this.indexes()
+    const bad = new Set<number>()
+    for (const [position, { at, path }] of this.#texts.entries()) {
+      const vector = this.#checkLength(vectors[position]!, path)
+      if (!(vector instanceof DatabaseError)) {
+        this.points[at] = { ...this.points[at]!, vector }
+        continue
+      }
+      if (!this.continues) throw vector
+      bad.add(at)
+      this.refused.add(indexes[at]!)
+      this.#addError({ index: indexes[at]!, error: vector })
+    }
+    if (bad.size === 0) return
+    this.points = this.points.filter((_, at) => !bad.has(at))
+    this.errors.sort((a, b) => a.index - b.index)
+  }
+
+  /** In an empty database, the first vector of the request fixes the dimension. */
+  #checkLength(vector: Float32Array | DatabaseError, path: string): Float32Array | DatabaseError {
+    if (vector instanceof DatabaseError) return vector
+    this.#dimension ??= vector.length
+    if (vector.length === this.#dimension) return vector
+    return wrongEmbedding(path, this.#context, vector, this.#dimension)
+  }
+
   /** While the batch yielded, another call can have stored the first point, of another dimension. */
   recheckDimension(): void {
     const { dimension } = this.#context.database
@@ -141,10 +178,14 @@ class BatchChecker {
     this.#items += 1
     if (item instanceof DatabaseError) return item
     try {
-      const point = checkPoint(item, this.#dimension, `vectors[${index}].`)
-      this.#dimension ??= point.vector.length
-      this.#identity?.add(point, item.payload?.ttlSeconds)
-      this.points.push(point)
+      const path = `vectors[${index}].`
+      const text = textOfPoint(item, this.#context.embeddings, path)
+      if (text === undefined) this.#add(item, checkPoint(item, this.#dimension, path))
+      else {
+        const at = this.points.length
+        this.#add(item, checkPointOfText(item, path))
+        this.#texts.push({ at, text, path: pathOfText(item, path) })
+      }
       return undefined
     } catch (error) {
       if (error instanceof DatabaseError) return error
@@ -152,13 +193,23 @@ class BatchChecker {
     }
   }
 
+  #add({ payload, text }: PointInput, point: NewPoint): void {
+    if (point.vector !== unembedded) this.#dimension ??= point.vector.length
+    this.#identity?.add(point, payload?.ttlSeconds, text)
+    this.points.push(point)
+  }
+
   async #note(error: DatabaseError, turn: Turn): Promise<void> {
     this.#continues ??= await this.#findContinues(turn)
     if (!this.#continues) throw error
+    this.#addError({ index: this.#items - 1, error })
+  }
+
+  #addError(bad: ItemError): void {
     if (this.errors.length === itemErrorsMax) {
-      throw invalid(`more than ${itemErrorsMax} of vectors are invalid; one of them: ${error.message}`)
+      throw invalid(`more than ${itemErrorsMax} of vectors are invalid; one of them: ${bad.error.message}`)
     }
-    this.errors.push({ index: this.#items - 1, error })
+    this.errors.push(bad)
   }
 
   async #findContinues(turn: Turn): Promise<boolean> {

@@ -3,6 +3,7 @@ import { checkId } from './checks.ts'
 import { checkPatch, type PatchInput } from './patch.ts'
 import { checkPrecondition, type PreconditionInput } from './precondition.ts'
 import type { WrittenPoint } from './put-point.ts'
+import { embedText, textBeside } from './texts.ts'
 
 export interface PatchPointInput {
   readonly id?: string | undefined
@@ -17,13 +18,20 @@ export interface PatchPointInput {
  * Fails with `not_found` when there is none with this id, and with `precondition_failed` if `when` is not met.
  */
 export async function patchPoint(
-  { database }: ApiContext,
+  context: ApiContext,
   input: PatchPointInput,
   call: Call,
 ): Promise<WrittenPoint> {
   const id = checkId(input.id, 'id')
-  const patch = checkPatch(input.patch ?? {}, database.dimension, call.fields.patch)
+  const { database, embeddings } = context
+  const path = call.fields.patch
+  const text = textBeside(input.patch?.text, input.patch?.vector, embeddings, path)
+  const checked = checkPatch(input.patch ?? {}, database.dimension, path)
   const when = checkPrecondition(input.when, input.ifMatch)
+  const patch =
+    text === undefined
+      ? checked
+      : { ...checked, vector: await embedText(context, text, `${path}text`, call.signal) }
   call.decoded?.()
   const { version } = await database.patch(id, patch, when, call.signal)
   return { id, version }

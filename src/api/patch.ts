@@ -4,6 +4,7 @@ import { type ContentType, contentTypes, type Patch } from '../base/point.ts'
 import { invalid } from './call.ts'
 import { checkEnum, type EnumInput } from './checks.ts'
 import { checkExpiry } from './payload-validation.ts'
+import { unembedded } from './texts.ts'
 import { checkVector } from './validation.ts'
 
 /** What a caller wants to change of points. */
@@ -17,14 +18,18 @@ export interface PatchInput {
   readonly expiresAtUs?: number | null | undefined
   readonly ttlSeconds?: number | undefined
   readonly vector?: Float32Array | undefined
+  /** To be embedded, in place of a vector. Without it the vector stays, also if the content changes. */
+  readonly text?: string | undefined
 }
 
 /**
+ * With a text, the vector is `unembedded`.
+ *
  * @param path where the patch stands, with a dot behind it or empty: in HTTP its fields are those of the body
  * @returns only with the fields that change something
  */
 export function checkPatch(input: PatchInput, dimension: number | undefined, path: string): Patch {
-  const { set, content, contentType, vector } = input
+  const { set, content, contentType, vector, text } = input
   const unset = input.unset?.filter((each) => each !== expiryPath)
   const removesExpiry = unset !== undefined && unset.length !== input.unset!.length
   checkPatchPaths({ set, unset }, path)
@@ -41,6 +46,7 @@ export function checkPatch(input: PatchInput, dimension: number | undefined, pat
       : { contentType: checkEnum<ContentType>(contentType, contentTypes, `${path}content_type`) }),
     ...(removesExpiry ? { expiresAtUs: null } : expiresAtUs === undefined ? {} : { expiresAtUs }),
     ...(vector === undefined ? {} : { vector: checkVector(vector, dimension, `${path}vector`) }),
+    ...(text === undefined ? {} : { vector: unembedded }),
   }
   if (Object.keys(patch).length === 0) throw invalid(`there is nothing to change: ${fieldsInWords(path)}`)
   return patch

@@ -19,9 +19,12 @@ export class RequestIdentityBuilder {
     this.#body = createHash('sha256').update(operation)
   }
 
-  /** @param ttlSeconds as it was sent: the expiry that follows from it is another one at each repetition */
-  add(point: NewPoint, ttlSeconds?: number): void {
-    hashPoint(this.#body, point, ttlSeconds)
+  /**
+   * @param ttlSeconds as it was sent: the expiry that follows from it is another one at each repetition
+   * @param text as it was sent in place of a vector
+   */
+  add(point: NewPoint, ttlSeconds?: number, text?: string): void {
+    hashPoint(this.#body, point, ttlSeconds, text)
   }
 
   /** For a request that goes on after bad items. @param bad the items that are not among the points */

@@ -5,6 +5,8 @@ import type { ApiContext, Call } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
 import { admit } from './read-position.ts'
+import { collectionNameOf, isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
+import type { SlowRequests } from './slow-requests.ts'
 
 /** What a transport hands to every call besides the input. */
 export interface OperationRunner {
@@ -12,6 +14,7 @@ export interface OperationRunner {
   readonly transport: Transport
   readonly metrics: ServiceMetrics
   readonly logger: Logger
+  readonly slowRequests: SlowRequests
 }
 
 /** Converts one call for a transport: its bytes to the input, and the output to its bytes. */
@@ -34,25 +37,56 @@ export async function runOperation<Name extends OperationName, Answer>(
   call: Call,
 ): Promise<Answer> {
   const started = performance.now()
+  const seen: Seen = { context: undefined, input: undefined, output: undefined }
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
     const { cluster } = runner.context
     if (cluster !== undefined) await admit(cluster, name, call)
-    const answer = await encode(
-      await inCollection(runner.context, call, (context) => {
-        const input = decode()
-        if (!(input instanceof Promise)) return operation(context, input, call)
-        return input.then((whole) => operation(context, whole, call))
-      }),
-    )
-    noteRequest(runner, name, 'ok', performance.now() - started)
+    seen.output = await inCollection(runner.context, call, (context) => {
+      seen.context = context
+      const input = decode()
+      const run = (whole: OperationTypes[Name]['input']): Promise<OperationTypes[Name]['output']> => {
+        if (isDescribedByInput(name)) seen.input = whole
+        return operation(context, whole, call)
+      }
+      return input instanceof Promise ? input.then(run) : run(input)
+    })
+    const answer = await encode(seen.output as OperationTypes[Name]['output'])
+    const ms = performance.now() - started
+    noteRequest(runner, name, 'ok', ms)
+    if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, 'ok')
     return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
-    noteRequest(runner, name, error.reason, performance.now() - started)
+    const ms = performance.now() - started
+    noteRequest(runner, name, error.reason, ms)
+    if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
     throw error
   }
+}
+
+/** What has been seen of a call so far. */
+interface Seen {
+  context: ApiContext | undefined
+  /** Only where a slow request is described by it: that of an insert is as large as its points. */
+  input: unknown
+  output: unknown
+}
+
+/** Those for which the collection was not found are not kept. */
+function noteSlow(
+  { slowRequests, transport }: OperationRunner,
+  operation: OperationName,
+  call: Call,
+  { context, input, output }: Seen,
+  tookMs: number,
+  outcome: string,
+): void {
+  if (context === undefined || !isKeptIfSlow(operation)) return
+  const collection = collectionNameOf(context, call)
+  const facts = requestFacts(context, input, output)
+  slowRequests.add({ collection, operation, transport, tookMs, outcome, ...facts })
 }
 
 /** Runs an operation on the collection that its call names, which stays open meanwhile. */
@@ -62,14 +96,14 @@ async function inCollection<Output>(
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   if (collection === undefined) return operation(context)
-  const { collections, limits } = context
+  const { collections, limits, embeddings } = context
   using lease = await collections.lease(checkName(collection, 'collection'))
-  return await operation({ collections, limits, database: lease.database })
+  return await operation({ collections, limits, embeddings, database: lease.database })
 }
 
 /** Counts a call of an operation, or of something else that a transport offers; never logs its contents. */
 export function noteRequest(
-  { metrics, logger, transport }: Omit<OperationRunner, 'context'>,
+  { metrics, logger, transport }: Omit<OperationRunner, 'context' | 'slowRequests'>,
   operation: string,
   outcome: string,
   ms: number,

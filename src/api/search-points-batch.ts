@@ -1,8 +1,10 @@
+import { DatabaseError } from '../base/errors.ts'
 import { IdLists } from '../base/id-lists.ts'
 import type { SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { ApiContext, Call } from './call.ts'
 import type { SearchAnswer } from './search-answer.ts'
+import { embedTexts, type PlacedText, textOfQuery } from './texts.ts'
 import { type BatchItems, checkBatch, checkQuery, recheckDimension, type SearchInput } from './validation.ts'
 
 export interface SearchPointsBatchInput {
@@ -18,15 +20,40 @@ export async function searchPointsBatch(
   input: SearchPointsBatchInput,
   call: Call,
 ): Promise<SearchAnswer> {
-  const { database, limits } = context
+  const { database, limits, embeddings } = context
   const { dimension } = database
   const { fields } = call
-  const check = (item: SearchInput, path: string): SearchQuery =>
-    checkQuery(item, dimension, limits, path, fields)
+  const texts: QueryText[] = []
+  let at = 0
+  const check = (item: SearchInput, path: string): SearchQuery => {
+    const text = textOfQuery(item, embeddings, path, fields)
+    if (text !== undefined) texts.push({ at, text, path: `${path}text` })
+    at += 1
+    return checkQuery(item, dimension, limits, path, fields)
+  }
   const queries = await checkBatch(input.queries, 'queries', check, call.signal)
+  await embedQueries(context, queries, texts, call)
   const pathOf = (index: number): string => `queries[${index}].${fields.queryVector}`
   recheckDimension(queries, dimension, database.dimension, pathOf)
   return { queries, results: queries.length === 0 ? nothing : await database.search(queries, call.signal) }
+}
+
+/** `at` is the query that the text is of. */
+type QueryText = PlacedText & { readonly at: number }
+
+/** Puts the vectors of texts into their queries. */
+async function embedQueries(
+  context: ApiContext,
+  queries: SearchQuery[],
+  texts: readonly QueryText[],
+  { signal }: Call,
+): Promise<void> {
+  const vectors = await embedTexts(context, texts, signal)
+  for (const [index, vector] of vectors.entries()) {
+    if (vector instanceof DatabaseError) throw vector
+    const { at } = texts[index]!
+    queries[at] = { ...queries[at]!, vector }
+  }
 }
 
 const nothing: SearchResults = {

@@ -1,5 +1,6 @@
 import type { ApiContext, Call } from './call.ts'
 import type { SearchAnswer } from './search-answer.ts'
+import { embedText, textOfQuery } from './texts.ts'
 import { checkQuery, type SearchInput } from './validation.ts'
 
 /**
@@ -11,7 +12,10 @@ export async function searchPoints(
   input: SearchInput,
   call: Call,
 ): Promise<SearchAnswer> {
-  const query = checkQuery(input, context.database.dimension, context.limits, '', call.fields)
-  const queries = [query]
-  return { queries, results: await context.database.search(queries, call.signal) }
+  const { database, limits, embeddings } = context
+  const text = textOfQuery(input, embeddings, '', call.fields)
+  const query = checkQuery(input, database.dimension, limits, '', call.fields)
+  const queries =
+    text === undefined ? [query] : [{ ...query, vector: await embedText(context, text, 'text', call.signal) }]
+  return { queries, results: await database.search(queries, call.signal) }
 }

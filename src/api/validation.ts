@@ -15,6 +15,7 @@ import { type FieldNames, invalid, type Limits } from './call.ts'
 import { checkEnum, checkId, checkWhole, type EnumInput, type IntegerInput, isWhole } from './checks.ts'
 import { checkInclude, type IncludeInput } from './include.ts'
 import { checkPayload, type PayloadInput } from './payload-validation.ts'
+import { unembedded } from './texts.ts'
 
 /**
  * The one place where what a caller sent becomes a checked domain value. Transports decode bytes into these
@@ -23,15 +24,18 @@ import { checkPayload, type PayloadInput } from './payload-validation.ts'
 
 export interface PointInput {
   readonly vector?: Float32Array | undefined
+  /** To be embedded, in place of a vector. */
+  readonly text?: string | undefined
   readonly payload?: PayloadInput | undefined
   /** Absent to have one assigned. */
   readonly id?: string | undefined
   readonly onConflict?: EnumInput | undefined
 }
 
-/** Near `vector`, or near the stored point `id`. */
+/** Near `vector`, near the stored point `id`, or near the embedding of `text`. */
 export interface SearchInput {
   readonly vector?: Float32Array | undefined
+  readonly text?: string | undefined
   readonly id?: string | undefined
   readonly similarity?: EnumInput | undefined
   readonly limit?: IntegerInput | undefined
@@ -46,7 +50,15 @@ export interface SearchInput {
 
 /** @param path of the point in the request: '' or like `vectors[3].` */
 export function checkPoint(input: PointInput, dimension: number | undefined, path: string): NewPoint {
-  const vector = checkVector(input.vector, dimension, `${path}vector`)
+  return checkPointWith(checkVector(input.vector, dimension, `${path}vector`), input, path)
+}
+
+/** For a point whose text is still to be embedded. */
+export function checkPointOfText(input: PointInput, path: string): NewPoint {
+  return checkPointWith(unembedded, input, path)
+}
+
+function checkPointWith(vector: Float32Array, input: PointInput, path: string): NewPoint {
   const payload = checkPayload(input.payload, `${path}payload`)
   const { id, onConflict } = input
   if (id === undefined && onConflict === undefined) return { vector, payload }
@@ -61,6 +73,8 @@ export function checkPoint(input: PointInput, dimension: number | undefined, pat
 }
 
 /**
+ * The query; with `unembedded` for its vector if it has a text, which `textOfQuery` has checked.
+ *
  * @param path of the query in the request: '' or like `queries[3].`
  * @param fields the transport's names
  */
@@ -71,15 +85,24 @@ export function checkQuery(
   path: string,
   fields: FieldNames,
 ): SearchQuery {
-  const vector =
-    input.id === undefined
-      ? checkVector(input.vector, dimension, `${path}${fields.queryVector}`)
-      : checkNear(input, path, fields)
+  const vector = checkTarget(input, dimension, path, fields)
   const metric = checkEnum<Metric>(input.similarity, metrics, `${path}similarity`)
   const limit = checkLimit(input.limit, limits.maxLimit, `${path}limit`)
   const ef = Math.max(checkEf(input.ef, `${path}ef`) || limits.hnswEf, limit)
   const query = { vector, metric, limit, ef }
   return asksForMore(input) ? { ...query, ...checkExtras(input, path) } : query
+}
+
+/** What to search near. */
+function checkTarget(
+  input: SearchInput,
+  dimension: number | undefined,
+  path: string,
+  fields: FieldNames,
+): Float32Array | string {
+  if (input.text !== undefined) return unembedded
+  if (input.id !== undefined) return checkNear(input, path, fields)
+  return checkVector(input.vector, dimension, `${path}${fields.queryVector}`)
 }
 
 /** The stored point to search near. */

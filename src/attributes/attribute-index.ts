@@ -16,7 +16,6 @@ import { RoomCheck } from './room-check.ts'
 import { Shapes } from './shapes.ts'
 import { SlotGroup } from './slot-group.ts'
 import { SlotSet } from './slot-set.ts'
-import { wordsFor } from './slot-words.ts'
 import { kindOf, pathIdOf, stageAttributes } from './stage-attributes.ts'
 
 export interface AttributeIndexOptions {
@@ -51,28 +50,40 @@ export interface IndexedPoint {
 export class AttributeIndex {
   readonly journal: ChangeJournal
   readonly #options: AttributeIndexOptions
-  readonly #memory = new MemoryCount()
-  readonly #tree: PathTree
-  readonly #shapes: Shapes
-  readonly #source: FilterSource
+  #memory = new MemoryCount()
+  #tree = new PathTree(this.#memory)
+  #shapes = new Shapes(this.#memory)
+  #source: FilterSource
   readonly #cache: FilterCache
   readonly #runs = new Set<FacetRun>()
-  readonly #prepared = new WeakMap<Filter, PreparedFilter>()
+  #prepared = new WeakMap<Filter, PreparedFilter>()
 
   constructor(options: AttributeIndexOptions) {
     this.#options = options
     this.journal = new ChangeJournal(options.journalLength ?? journalLength)
+    this.#cache = new FilterCache(options.cacheBytes ?? cacheBytes)
+    this.#source = this.#emptySource()
+  }
+
+  /** Empties the index, after a file that was read into it has turned out to be damaged. Nobody has used the index before. */
+  reset(): void {
+    this.#memory = new MemoryCount()
     this.#tree = new PathTree(this.#memory)
     this.#shapes = new Shapes(this.#memory)
-    this.#cache = new FilterCache(options.cacheBytes ?? cacheBytes)
-    this.#source = {
+    this.#source = this.#emptySource()
+    this.#prepared = new WeakMap()
+  }
+
+  #emptySource(): FilterSource {
+    const { findSlot, copyId } = this.#options
+    return {
       tree: this.#tree,
       live: new SlotGroup(this.#memory),
       images: new SlotGroup(this.#memory),
       expiries: new NumberField(this.#memory),
       versions: new NumberField(this.#memory),
-      findSlot: options.findSlot,
-      copyId: options.copyId,
+      findSlot,
+      copyId,
     }
   }
 
@@ -274,12 +285,13 @@ export class AttributeIndex {
   *#evaluate(prepared: PreparedFilter): Generator<void, CachedFilter> {
     for (let attempt = 1; ; attempt += 1) {
       const { position } = this.journal
-      const words = new Uint32Array(wordsFor(this.slotEnd))
-      const work = prepared.node.fill(words)
+      const set = new SlotSet(this.slotEnd)
+      const work = prepared.node.fill(set.words)
       // So many changes that the journal runs over again and again: then without a pause.
       if (attempt === attemptsMax) finish(work[Symbol.iterator]())
       else yield* work
-      const entry: CachedFilter = { prepared, set: SlotSet.from(words, this.slotEnd), position }
+      set.recount()
+      const entry: CachedFilter = { prepared, set, position }
       if (yield* this.#update(entry)) return entry
       assert(attempt < attemptsMax, 'the journal ran over without a pause')
     }

@@ -150,14 +150,19 @@ class RecordReader {
     return this.#bytes.subarray(this.#at - length, this.#at)
   }
 
+  // Loops: most lists have one entry, for which `Array.from` would take most of the time of a start.
   list(): number[] {
-    return Array.from({ length: this.u32() }, () => this.u32())
+    const list: number[] = []
+    for (let left = this.u32(); left > 0; left -= 1) list.push(this.u32())
+    return list
   }
 
   numbers(count: number): number[] {
-    return Array.from({ length: count }, () => {
+    const list: number[] = []
+    for (let left = count; left > 0; left -= 1) {
       this.#at += 8
-      return this.#bytes.readDoubleLE(this.#at - 8)
-    })
+      list.push(this.#bytes.readDoubleLE(this.#at - 8))
+    }
+    return list
   }
 }

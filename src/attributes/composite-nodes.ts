@@ -1,5 +1,5 @@
 import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
-import { andNotWords, andWords, clearBit, countWords, orWords, slotsOf } from './slot-words.ts'
+import { andNotWords, andWords, countWords, orWords } from './slot-words.ts'
 
 /** Matches if all of the nodes do. Those that negate are taken together: not a and not b is not (a or b). */
 export class AllNode implements FilterNode {
@@ -23,6 +23,11 @@ export class AllNode implements FilterNode {
   matches(slot: number): boolean {
     for (const node of this.#of) if (!node.matches(slot)) return false
     return true
+  }
+
+  tester(): (slot: number) => boolean {
+    const tests = this.#of.map((node) => node.tester())
+    return (slot) => tests.every((test) => test(slot))
   }
 
   estimate(): number {
@@ -86,6 +91,11 @@ export class AnyNode implements FilterNode {
     return false
   }
 
+  tester(): (slot: number) => boolean {
+    const tests = this.#of.map((node) => node.tester())
+    return (slot) => tests.some((test) => test(slot))
+  }
+
   estimate(): number {
     return Math.min(
       this.#source.live.count,
@@ -123,6 +133,11 @@ export class NotNode implements FilterNode {
     return !this.of.matches(slot)
   }
 
+  tester(): (slot: number) => boolean {
+    const test = this.of.tester()
+    return (slot) => !test(slot)
+  }
+
   estimate(): number {
     return this.#source.live.count - this.of.estimate()
   }
@@ -153,10 +168,19 @@ const estimatedMax = 256
 
 function* keepMatching(found: Uint32Array, node: FilterNode): Generator<void, void> {
   const perStep = testsPerStep(node)
+  let matches = node.tester()
   let tested = 0
-  for (const slot of slotsOf(found)) {
-    if (!node.matches(slot)) clearBit(found, slot)
-    tested += 1
-    if (tested % perStep === 0) yield
+  for (let index = 0; index < found.length; index += 1) {
+    let failed = 0
+    for (let rest = found[index]!; rest !== 0; rest &= rest - 1) {
+      const bit = rest & -rest
+      if (!matches(index * 32 + 31 - Math.clz32(bit))) failed |= bit
+      tested += 1
+    }
+    found[index]! &= ~failed
+    if (tested < perStep) continue
+    tested = 0
+    yield
+    matches = node.tester()
   }
 }

@@ -1,5 +1,5 @@
 import { idBytes } from '../base/ids.ts'
-import type { FilterNode, FilterSource } from './filter-node.ts'
+import { type FilterNode, type FilterSource, matchesNone } from './filter-node.ts'
 import type { FlagField } from './flag-field.ts'
 import type { GeoTest } from './geo.ts'
 import type { GeoField } from './geo-field.ts'
@@ -22,12 +22,18 @@ export class NumberNode implements FilterNode {
     return this.#field()?.some(slot, this.#test) ?? false
   }
 
+  tester(): (slot: number) => boolean {
+    const field = this.#field()
+    const test = this.#test
+    return field === undefined ? matchesNone : (slot) => field.some(slot, test)
+  }
+
   estimate(): number {
     return this.#field()?.count ?? 0
   }
 
   fillCost(): number {
-    return this.estimate() * (this.#test.isInterval ? 1 : 10)
+    return this.estimate() * (this.#test.isInterval ? 0.7 : 10)
   }
 
   *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
@@ -48,6 +54,11 @@ export class FlagNode implements FilterNode {
 
   matches(slot: number): boolean {
     return this.#groups().some((group) => group.has(slot))
+  }
+
+  tester(): (slot: number) => boolean {
+    const groups = this.#groups()
+    return (slot) => groups.some((group) => group.has(slot))
   }
 
   estimate(): number {
@@ -85,6 +96,12 @@ export class GeoNode implements FilterNode {
     return this.#field()?.some(slot, this.#test) ?? false
   }
 
+  tester(): (slot: number) => boolean {
+    const field = this.#field()
+    const test = this.#test
+    return field === undefined ? matchesNone : (slot) => field.some(slot, test)
+  }
+
   estimate(): number {
     return this.#field()?.count ?? 0
   }
@@ -109,6 +126,11 @@ export class GroupNode implements FilterNode {
 
   matches(slot: number): boolean {
     return this.#group()?.has(slot) ?? false
+  }
+
+  tester(): (slot: number) => boolean {
+    const group = this.#group()
+    return group === undefined ? matchesNone : (slot) => group.has(slot)
   }
 
   estimate(): number {
@@ -140,6 +162,10 @@ export class ContentTypeNode implements FilterNode {
 
   matches(slot: number): boolean {
     return this.#source.images.has(slot) ? this.#isImageWanted : this.#isTextWanted
+  }
+
+  tester(): (slot: number) => boolean {
+    return (slot) => this.matches(slot)
   }
 
   estimate(): number {
@@ -190,6 +216,10 @@ export class IdsNode implements FilterNode {
       else high = middle
     }
     return false
+  }
+
+  tester(): (slot: number) => boolean {
+    return (slot) => this.matches(slot)
   }
 
   estimate(): number {

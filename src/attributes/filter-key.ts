@@ -1,84 +1,95 @@
-import { createHash, type Hash } from 'node:crypto'
+import { createHash } from 'node:crypto'
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import type { Filter, Test } from '../base/filter.ts'
 
 /**
- * A short key of a filter, in steps. Filters that differ only in the order of conditions or values have the same key, except
- * that many values are taken in the order in which they are given.
+ * A short key of a filter, in steps. Filters that differ only in the order of conditions or of a few values have the same key;
+ * many values are taken in the order in which they are given. It is kept for as long as the `Filter` object is.
  */
 export function* filterKey(filter: Filter): Generator<void, string> {
-  const hash = createHash('sha256')
+  const known = keys.get(filter)
+  if (known !== undefined) return known
+  const key = shortened(yield* textOf(filter))
+  keys.set(filter, key)
+  return key
+}
+
+const keys = new WeakMap<Filter, string>()
+
+/** A text that no other filter has. It never begins with `#`, which a hash does. */
+function* textOf(filter: Filter): Generator<void, string> {
   switch (filter.kind) {
     case 'all':
     case 'any': {
-      const keys = new Set<string>()
+      const parts = new Set<string>()
       for (const each of filter.of) {
-        keys.add(yield* filterKey(each))
+        parts.add(shortened(yield* textOf(each)))
         yield
       }
-      hash.update(`${filter.kind}(${[...keys].sort().join(',')})`)
-      break
+      return `${filter.kind}(${[...parts].sort().join(';')})`
     }
     case 'not':
-      hash.update(`not(${yield* filterKey(filter.of)})`)
-      break
+      return `not(${shortened(yield* textOf(filter.of))})`
     case 'ids':
-      hash.update('ids').update(filter.ids)
-      break
+      return `ids ${hashed(filter.ids)}`
     case 'condition':
-      hash.update(`condition ${JSON.stringify(filter.path)} `)
-      yield* updateWithTest(hash, filter.test)
+      return `${JSON.stringify(filter.path)} ${yield* testText(filter.test)}`
   }
-  return hash.digest('base64')
 }
 
-function* updateWithTest(hash: Hash, test: Test): Generator<void, void> {
+function* testText(test: Test): Generator<void, string> {
   switch (test.op) {
     case 'in':
-    case 'contains': {
-      hash.update(`${test.op} `)
-      if (test.values.length <= sortedMax)
-        hash.update([...new Set(test.values.map(scalarKey))].sort().join(','))
-      else yield* updateWithMany(hash, test.values)
-      return
-    }
+    case 'contains':
+      return `${test.op} ${yield* valuesText(test.values)}`
     case 'range': {
       const { gt, gte, lt, lte } = test.bounds
-      const bounds = [gt, gte, lt, lte].map((bound) => (bound === undefined ? '-' : scalarKey(bound)))
-      hash.update(`range ${bounds.join(',')}`)
-      return
+      const bounds = [gt, gte, lt, lte].map((bound) => (bound === undefined ? '-' : scalarText(bound)))
+      return `range ${bounds.join(',')}`
     }
     case 'near':
-      hash.update(`near ${scalarKey(test.center)},${test.radiusM}`)
-      return
+      return `near ${scalarText(test.center)},${test.radiusM}`
     case 'box':
-      hash.update(`box ${scalarKey(test.southWest)},${scalarKey(test.northEast)}`)
-      return
+      return `box ${scalarText(test.southWest)},${scalarText(test.northEast)}`
     case 'prefix':
-      hash.update(`prefix ${scalarKey(test.prefix)}`)
-      return
+      return `prefix ${scalarText(test.prefix)}`
     case 'exists':
-      hash.update('exists')
+      return 'exists'
   }
 }
 
-function* updateWithMany(hash: Hash, values: readonly Scalar[]): Generator<void, void> {
+function* valuesText(values: readonly Scalar[]): Generator<void, string> {
+  if (values.length <= sortedMax) return [...new Set(values.map(scalarText))].sort().join(',')
+  if (values.length <= valuesPerStep) return listText(values)
+  const hash = createHash('sha256')
   for (let at = 0; at < values.length; at += valuesPerStep) {
-    hash.update(
-      `${values
-        .slice(at, at + valuesPerStep)
-        .map(scalarKey)
-        .join(',')},`,
-    )
+    hash.update(`${listText(values.slice(at, at + valuesPerStep))},`)
     yield
   }
+  return `#${hash.digest('base64')}`
 }
 
-function scalarKey(value: Scalar): string {
+/** Plain values as JSON, which takes a tenth of the time that one by one would take. */
+function listText(values: readonly Scalar[]): string {
+  const isPlain = values.every((value) => typeof value !== 'object')
+  return isPlain ? JSON.stringify(values).slice(1, -1) : values.map(scalarText).join(',')
+}
+
+function scalarText(value: Scalar): string {
   if (value instanceof DateTime) return `@${value.us}`
   if (value instanceof GeoPoint) return `(${value.lat + 0} ${value.lon + 0})`
   return typeof value === 'number' ? String(value + 0) : JSON.stringify(value)
 }
 
-const sortedMax = 1024
+/** What is longer than a hash becomes one. */
+function shortened(text: string): string {
+  return text.length <= hashLength ? text : hashed(text)
+}
+
+function hashed(data: string | Uint8Array): string {
+  return `#${createHash('sha256').update(data).digest('base64')}`
+}
+
+const hashLength = 45
+const sortedMax = 16
 const valuesPerStep = 1024

@@ -23,6 +23,8 @@ export interface FilterSource {
 export interface FilterNode {
   /** Whether a slot that holds a point matches. */
   matches(slot: number): boolean
+  /** A test of many slots, as `matches`, which looks up what it reads once: it is valid until something changes. */
+  tester(): (slot: number) => boolean
   /** How many slots match, roughly: to test the condition with the fewest first. */
   estimate(): number
   /** What `fill` costs, in nanoseconds, roughly. */
@@ -36,6 +38,11 @@ export interface FilterNode {
    * @param within whether bits of other slots are set does not matter
    */
   fill(words: Uint32Array, within?: Uint32Array): Iterable<void, void>
+}
+
+/** Of a condition on what no slot has. */
+export function matchesNone(): boolean {
+  return false
 }
 
 /** How many slots can be tested between two pauses. */

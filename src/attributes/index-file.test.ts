@@ -149,7 +149,10 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
       const damaged = Buffer.from(whole)
       damaged[byte]! ^= 1 << (byte % 8)
       writeFileSync(path, damaged)
-      await assert.rejects(loadIndex(emptyIndex(), path), `byte ${byte}`)
+      const index = emptyIndex()
+      const { memoryBytes } = index
+      await assert.rejects(loadIndex(index, path), `byte ${byte}`)
+      assert.deepEqual([index.count, index.pathCount, index.memoryBytes], [0, 0, memoryBytes], 'it is empty')
       writeFileSync(path, whole.subarray(0, byte))
       await assert.rejects(loadIndex(emptyIndex(), path), `the first ${byte} bytes`)
     }

@@ -1,6 +1,7 @@
 import { type FileHandle, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
+import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
 import { type Block, blockKinds } from './index-blocks.ts'
@@ -43,8 +44,7 @@ export async function saveIndex(index: AttributeIndex, path: string, sequence: n
   }
   await file.sync()
   await rename(temporary, path)
-  await using directory = await open(dirname(path), 'r')
-  await directory.sync()
+  await syncDirectoryAsync(dirname(path))
   return true
 }
 
@@ -55,13 +55,17 @@ export async function saveIndex(index: AttributeIndex, path: string, sequence: n
  * version is another one now, and deletes those that are gone.
  *
  * @returns the sequence number with which it was written; undefined if there is no file
- * @throws Error that says what is wrong with the file; then the index is of no use
+ * @throws Error that says what is wrong with the file; then the index is empty
  */
 export async function loadIndex(index: AttributeIndex, path: string): Promise<number | undefined> {
   const file = await openIfThere(path)
   if (file === undefined) return undefined
   try {
     return await readIndex(index, file)
+  } catch (error) {
+    // Each block was verified before it was entered, but the ones before a damaged block are in the index.
+    index.reset()
+    throw error
   } finally {
     await file.close()
   }
@@ -93,39 +97,10 @@ async function writeIndex(index: AttributeIndex, file: FileHandle, sequence: num
   return true
 }
 
-/** What is wrong with a file, in turns; undefined for one that can be read, or is not there. */
-export async function faultOfFile(path: string): Promise<string | undefined> {
-  const file = await openIfThere(path)
-  if (file === undefined) return undefined
-  try {
-    await readBlocks(file, () => () => {})
-    return undefined
-  } catch (error) {
-    return (error as Error).message
-  } finally {
-    await file.close()
-  }
-}
-
 async function readIndex(index: AttributeIndex, file: FileHandle): Promise<number> {
-  let finish: (() => void) | undefined
-  const { sequence } = await readBlocks(file, ({ touched }) => {
-    const loader = index.loader(new Set(touched))
-    finish = () => loader.finish()
-    return (block) => loader.add(block)
-  })
-  finish!()
-  return sequence
-}
-
-/** @param begin called with the header, returns what takes the blocks */
-async function readBlocks(
-  file: FileHandle,
-  begin: (header: Header) => (block: Block) => void,
-): Promise<Header> {
   const turn = new Turn()
   const { header, end } = await readHeader(file)
-  const take = begin(header)
+  const loader = index.loader(new Set(header.touched))
   let offset = headBytes
   let blocks = 0
   for (; offset < end; blocks += 1) {
@@ -133,12 +108,13 @@ async function readBlocks(
     const length = head.readUInt32LE(8)
     if (offset + blockHeadBytes + length > end) throw new Error(`its block ${blocks} is damaged`)
     const bytes = await readAt(file, length, offset + blockHeadBytes, 'blocks')
-    take(decodeBlock(head, bytes, blocks))
+    loader.add(decodeBlock(head, bytes, blocks))
     offset += blockHeadBytes + length
     if (turn.isOver) await turn.next()
   }
   if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks of ${header.blocks}`)
-  return header
+  loader.finish()
+  return header.sequence
 }
 
 async function readHeader(file: FileHandle): Promise<{ readonly header: Header; readonly end: number }> {

@@ -1,8 +1,9 @@
+import { columnFilter } from '../kernels/column-filter.ts'
 import { partLength, zoneBits, zoneLength } from './column-part.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-counts.ts'
 import { partBits, SlotColumn } from './slot-column.ts'
-import { countBits, setBit } from './slot-words.ts'
+import { hasMany, orBlock, setBit } from './slot-words.ts'
 
 /** A test of one number. None outside of [min, max] passes. */
 export interface NumberTest {
@@ -107,16 +108,11 @@ export class NumberField {
       if (part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min) continue
       const start = (zone << zoneBits) >>> 5
       const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
-      let found = 0
-      for (let word = start; word < end; word += 1) {
-        const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
-        if (wanted === 0) continue
-        const bits = test.isInterval
-          ? bitsWithin(values, word << 5, wanted, test.min, test.max)
-          : bitsAccepted(values, word << 5, wanted, test)
-        words[firstWord + word]! |= bits
-        found |= bits
-      }
+      const isDense = within === undefined || hasMany(within, firstWord + start, firstWord + end)
+      const found =
+        test.isInterval && isDense
+          ? fillZone(values.subarray(start << 5, end << 5), words, firstWord + start, test)
+          : fillWords({ values, words, firstWord, test, within }, start, end)
       if (found === 0 && within === undefined) part.tighten(zone, this.column.moreOf(index))
       // Other tests than for an interval can take a hundred times as long.
       if (!test.isInterval) yield
@@ -144,29 +140,41 @@ function fillFromTable(
   }
 }
 
-/** One bit for each of 32 numbers: NaN, which stands for none, is in no interval. */
-function bitsWithin(values: Float64Array, at: number, wanted: number, min: number, max: number): number {
-  let bits = 0
-  if (countBits(wanted) > 16) {
-    for (let index = 0; index < 32; index += 1) {
-      const value = values[at + index]!
-      if (value >= min && value <= max) bits |= 1 << index
-    }
-    return bits
-  }
-  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
-    const bit = rest & -rest
-    const value = values[at + 31 - Math.clz32(bit)]!
-    if (value >= min && value <= max) bits |= bit
-  }
-  return bits
+/** Returns how many bits were set. */
+function fillZone(values: Float64Array, words: Uint32Array, firstWord: number, test: NumberTest): number {
+  const found = columnFilter.within(values, test.min, test.max)
+  if (found > 0) orBlock(words, columnFilter.bits, firstWord, values.length >>> 5)
+  return found
 }
 
+interface Fill {
+  readonly values: Float64Array
+  readonly words: Uint32Array
+  readonly firstWord: number
+  readonly test: NumberTest
+  readonly within: Uint32Array | undefined
+}
+
+/** As `fillZone`, for words of a part, one slot after the other; returns 0 if no bit was set. */
+function fillWords({ values, words, firstWord, test, within }: Fill, start: number, end: number): number {
+  let found = 0
+  for (let word = start; word < end; word += 1) {
+    const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
+    if (wanted === 0) continue
+    const bits = bitsAccepted(values, word << 5, wanted, test)
+    words[firstWord + word]! |= bits
+    found |= bits
+  }
+  return found
+}
+
+/** One bit for each of 32 numbers: NaN, which stands for none, passes no test. */
 function bitsAccepted(values: Float64Array, at: number, wanted: number, test: NumberTest): number {
   let bits = 0
   for (let rest = wanted; rest !== 0; rest &= rest - 1) {
     const bit = rest & -rest
-    if (test.accepts(values[at + 31 - Math.clz32(bit)]!)) bits |= bit
+    const value = values[at + 31 - Math.clz32(bit)]!
+    if (value >= test.min && value <= test.max && (test.isInterval || test.accepts(value))) bits |= bit
   }
   return bits
 }

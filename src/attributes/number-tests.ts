@@ -11,8 +11,30 @@ export function numbersTest(values: NumberCounts): NumberTest {
   const { min, max } = values
   if (min === max) return numberRange(min, max)
   const accepts = (value: number): boolean => value >= min && value <= max && values.has(value)
-  return { min, max, isInterval: false, accepts }
+  return { min, max, isInterval: false, accepts: tableOf(values) ?? accepts }
 }
+
+/** A test by a table, a few times as fast: of whole numbers that are near to each other. */
+function tableOf(values: NumberCounts): ((value: number) => boolean) | undefined {
+  const { min, max } = values
+  if (!(max - min < tableMax && isInt32(min) && isInt32(max))) return undefined
+  const table = new Uint8Array(max - min + 1)
+  for (const { keys } of values.tables()) {
+    for (const value of keys) {
+      if (Number.isNaN(value)) continue
+      if (!isInt32(value)) return undefined
+      table[value - min] = 1
+    }
+  }
+  return (value) => isInt32(value) && table[value - min] === 1
+}
+
+function isInt32(value: number): boolean {
+  return (value | 0) === value
+}
+
+/** Bytes. */
+const tableMax = 65_536
 
 /** The numbers between bounds, of which each may be absent. */
 export function boundsTest(bounds: {

@@ -57,6 +57,18 @@ export class SlotColumn {
     return this.#parts[slot >>> partBits]?.get(slot & partMask) ?? this.#absent
   }
 
+  /**
+   * The ordinals of slots [from, to), a part of those of one array: fewer where it ends earlier. Undefined where they are in a table or
+   * too large for a kernel. Valid until the next change.
+   */
+  entriesOf(from: number, to: number): Uint8Array | Uint16Array | undefined {
+    const values = this.#parts[from >>> partBits]?.values
+    if (values === undefined || !(values instanceof Uint8Array || values instanceof Uint16Array))
+      return undefined
+    const first = from & partMask
+    return values.subarray(first, first + to - from)
+  }
+
   /** The other numbers of a slot; undefined for none. */
   further(slot: number): readonly number[] | undefined {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)

@@ -1,5 +1,5 @@
 import type { MemoryCount } from './memory-count.ts'
-import { countWords, orWords, setBit, slotsOf } from './slot-words.ts'
+import { countWords, orWords, setBit, setBits, slotsOf } from './slot-words.ts'
 
 /**
  * A set of slots that changes often and takes little memory, as in Roaring bitmaps: a sorted list while it is small, then a
@@ -47,8 +47,7 @@ export class SlotGroup {
 
   /** Sets the bits of all slots. */
   orInto(words: Uint32Array): void {
-    for (let rank = 0; this.#few !== undefined && rank < this.#count; rank += 1)
-      setBit(words, this.#few[rank]!)
+    if (this.#few !== undefined) setBits(words, this.#few, this.#count)
     for (let index = 0; index < this.#chunks.length; index += 1) {
       this.#chunks[index]?.orInto(words, index * (chunkLength / 32))
     }
@@ -155,10 +154,7 @@ class Chunk {
     if (this.#bitmap !== undefined) orWords(words, this.#bitmap, at)
     const list = this.#list
     if (list === undefined) return
-    for (let rank = 0; rank < this.count; rank += 1) {
-      const word = at + (list[rank]! >>> 5)
-      if (word < words.length) words[word]! |= 1 << (list[rank]! & 31)
-    }
+    setBits(words, list, this.count, at)
   }
 
   #addToList(local: number): void {

@@ -18,7 +18,7 @@ export class SlotSet {
   static from(words: Uint32Array, slots: number = words.length * 32): SlotSet {
     const set = new SlotSet(Math.max(slots, words.length * 32))
     set.words.set(words)
-    set.#recount()
+    set.recount()
     return set
   }
 
@@ -52,17 +52,17 @@ export class SlotSet {
 
   or(other: SlotSet): void {
     orWords(this.words, other.words)
-    this.#recount()
+    this.recount()
   }
 
   and(other: SlotSet): void {
     andWords(this.words, other.words)
-    this.#recount()
+    this.recount()
   }
 
   andNot(other: SlotSet): void {
     andNotWords(this.words, other.words)
-    this.#recount()
+    this.recount()
   }
 
   /** The slots of `all` that are not in this set. */
@@ -77,7 +77,8 @@ export class SlotSet {
     return slotsOf(this.words)
   }
 
-  #recount(): void {
+  /** Call when the words were changed. */
+  recount(): void {
     this.#count = countWords(this.words)
   }
 }

@@ -1,3 +1,5 @@
+import { columnFilter } from '../kernels/column-filter.ts'
+
 /** Bitmaps over slots as bare words: bit (slot & 31) of word slot >>> 5. Of two that differ in length, the rest counts as empty. */
 
 /** Words of a bitmap that has room for this many slots: a multiple of 32, so that growing is rare. */
@@ -14,19 +16,29 @@ export function countBits(word: number): number {
   return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
+/** Whether so many bits of the words [from, to), a block of 128, are set that to test all its slots costs less than to test those. */
+export function hasMany(words: Uint32Array, from: number, to: number): boolean {
+  let wanted = 0
+  for (let word = from; word < to && wanted < manyMin; word += 1) wanted += countBits(words[word] ?? 0)
+  return wanted >= manyMin
+}
+
+/** Testing 4,096 by a kernel takes about as long as testing so many by themselves. */
+const manyMin = 128
+
 export function countWords(words: Uint32Array): number {
-  let count = 0
-  for (let index = 0; index < words.length; index += 1) {
-    const word = words[index]!
-    if (word !== 0) count += countBits(word)
-  }
-  return count
+  return columnFilter.count(words)
 }
 
 /** target |= other, from word `at` of the target on. */
 export function orWords(target: Uint32Array, other: Uint32Array, at = 0): void {
   const end = Math.min(other.length, target.length - at)
   for (let index = 0; index < end; index += 1) target[at + index]! |= other[index]!
+}
+
+/** target |= the first `count` words of a block, from word `at` of the target on, where there is room for them. */
+export function orBlock(target: Uint32Array, block: Uint32Array, at: number, count: number): void {
+  for (let index = 0; index < count; index += 1) target[at + index]! |= block[index]!
 }
 
 /** target &= other */
@@ -60,6 +72,22 @@ export function hasBit(words: Uint32Array, slot: number): boolean {
 export function setBit(words: Uint32Array, slot: number): void {
   const at = slot >>> 5
   if (at < words.length) words[at]! |= 1 << (slot & 31)
+}
+
+/** Sets the bits of the first `count` slots of an ascending list, from word `at` on; ignores those for which there is no room. */
+export function setBits(
+  words: Uint32Array,
+  slots: Uint32Array | Uint16Array,
+  count: number,
+  at: number = 0,
+): void {
+  const room = words.length
+  for (let rank = 0; rank < count; rank += 1) {
+    const slot = slots[rank]!
+    const word = at + (slot >>> 5)
+    if (word >= room) return
+    words[word]! |= 1 << (slot & 31)
+  }
 }
 
 export function clearBit(words: Uint32Array, slot: number): void {

@@ -1,9 +1,10 @@
+import { columnBlock, columnFilter } from '../kernels/column-filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import type { ListArena } from './list-arena.ts'
 import type { MemoryCount } from './memory-count.ts'
 import { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
-import { setBit } from './slot-words.ts'
+import { hasMany, orBlock, setBit } from './slot-words.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /** A test of one text, which is in a dictionary. */
@@ -115,18 +116,49 @@ export class TextField {
     return false
   }
 
+  /** Whether to test the texts of all slots costs less than to set the bits of so many of them. */
+  isBetterTested(matching: number): boolean {
+    const slotsPerBit = this.dictionary.end < 2 ** 8 ? 8 : 2
+    return this.#column.end < matching * slotsPerBit
+  }
+
   /**
    * Sets the bits of those of some slots that have an accepted text.
    *
+   * @param slots undefined for all
    * @param accepted by ordinal, 1 or 0; the ordinals of slots that nobody touches keep their meaning between the steps
    */
-  *fillAccepted(words: Uint32Array, slots: Uint32Array, accepted: Uint8Array): Generator<void, void> {
-    for (let index = 0; index < slots.length; index += 1) {
-      for (let rest = slots[index]!; rest !== 0; rest &= rest - 1) {
+  *fillAccepted(
+    words: Uint32Array,
+    slots: Uint32Array | undefined,
+    accepted: Uint8Array,
+  ): Generator<void, void> {
+    const wordsEnd = Math.min(words.length, Math.ceil(this.#column.end / 32))
+    for (let first = 0; first < wordsEnd; first += wordsPerBlock) {
+      // Other work may have used the filter since the last block.
+      if (first % wordsPerStep === 0) columnFilter.accept(accepted)
+      const end = Math.min(first + wordsPerBlock, wordsEnd)
+      const entries = this.#column.entriesOf(first * 32, end * 32)
+      if (entries !== undefined && (slots === undefined || hasMany(slots, first, end))) {
+        columnFilter.ofOrdinals(entries)
+        orBlock(words, columnFilter.bits, first, entries.length >>> 5)
+      } else this.#fillSingly(words, slots, accepted, first, end)
+      if (first % wordsPerStep === wordsPerStep - wordsPerBlock) yield
+    }
+  }
+
+  #fillSingly(
+    words: Uint32Array,
+    slots: Uint32Array | undefined,
+    accepted: Uint8Array,
+    first: number,
+    end: number,
+  ): void {
+    for (let index = first; index < end; index += 1) {
+      for (let rest = slots === undefined ? allBits : slots[index]!; rest !== 0; rest &= rest - 1) {
         const bit = rest & -rest
         if (this.#isAccepted(index * 32 + 31 - Math.clz32(bit), accepted)) words[index]! |= bit
       }
-      if (index % wordsPerStep === wordsPerStep - 1) yield
     }
   }
 
@@ -241,5 +273,7 @@ const listMax = 63
 const isList = 2 ** 31
 /** Well under a millisecond of looking at slots. */
 const wordsPerStep = 1024
+const wordsPerBlock = columnBlock / 32
+const allBits = -1
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500

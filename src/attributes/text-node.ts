@@ -1,4 +1,4 @@
-import type { FilterNode } from './filter-node.ts'
+import { type FilterNode, matchesNone } from './filter-node.ts'
 import type { TextField, TextTest } from './text-field.ts'
 import { OneOfTexts, SameText } from './text-tests.ts'
 
@@ -16,6 +16,12 @@ export class TextNode implements FilterNode {
 
   matches(slot: number): boolean {
     return this.#field()?.some(slot, this.#test) ?? false
+  }
+
+  tester(): (slot: number) => boolean {
+    const field = this.#field()
+    const test = this.#test
+    return field === undefined ? matchesNone : (slot) => field.some(slot, test)
   }
 
   estimate(): number {
@@ -65,22 +71,45 @@ function countOf(field: TextField, bytes: Uint8Array, hash: number): number {
   return ordinal === -1 ? 0 : field.countOf(ordinal)
 }
 
-/** Returns how many slots have the text. */
-function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uint32Array): number {
+function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uint32Array): void {
   const ordinal = field.dictionary.find(bytes, hash)
-  if (ordinal === -1) return 0
-  field.orSlots(ordinal, words)
-  return field.countOf(ordinal)
+  if (ordinal !== -1) field.orSlots(ordinal, words)
 }
 
+/** Ordinals of slots that nobody touches keep their meaning between the steps. */
 function* fillValues(
   field: TextField,
   texts: OneOfTexts['texts'],
   words: Uint32Array,
 ): Generator<void, void> {
-  let work = 0
+  const { dictionary } = field
+  const ordinals: number[] = []
+  let matching = 0
   for (let wanted = 0; wanted < texts.end; wanted += 1) {
-    work += workPerValue + fillValue(field, texts.read(wanted), texts.hashOf(wanted), words)
+    const ordinal = dictionary.find(texts.read(wanted), texts.hashOf(wanted))
+    if (ordinal !== -1) {
+      ordinals.push(ordinal)
+      matching += field.countOf(ordinal)
+    }
+    if (wanted % valuesPerStep === valuesPerStep - 1) yield
+  }
+  if (dictionary.end <= acceptedMax && field.isBetterTested(matching)) {
+    const accepted = new Uint8Array(dictionary.end)
+    for (const ordinal of ordinals) accepted[ordinal] = 1
+    yield* field.fillAccepted(words, undefined, accepted)
+  } else yield* fillOrdinals(field, ordinals, words)
+}
+
+function* fillOrdinals(
+  field: TextField,
+  ordinals: readonly number[],
+  words: Uint32Array,
+): Generator<void, void> {
+  let work = 0
+  for (const ordinal of ordinals) {
+    if (!field.dictionary.isUsed(ordinal)) continue
+    work += workPerValue + field.countOf(ordinal)
+    field.orSlots(ordinal, words)
     if (work < workPerStep) continue
     work = 0
     yield
@@ -106,6 +135,8 @@ function* fillPassing(field: TextField, test: TextTest, words: Uint32Array): Gen
 /** Slots whose bits are set between two pauses: well under a millisecond. Looking at a value takes as long as some of them. */
 const workPerStep = 100_000
 const workPerValue = 64
+/** Texts that are looked up between two pauses. */
+const valuesPerStep = 1024
 /** Values that are tested at once: well under a millisecond. */
 const acceptedMax = 4096
 /** Values that are looked up for an estimate. */

@@ -34,4 +34,6 @@ export interface CollectionInfo {
   readonly hnsw: { readonly m: number; readonly efConstruction: number }
   /** In alphabetical order. */
   readonly aliases: readonly string[]
+  /** The model that embeds texts in place of vectors; absent if the service has no embeddings. */
+  readonly embeddingModel?: string | undefined
 }

@@ -17,6 +17,7 @@ export type Reason =
   | 'deadline_exceeded'
   | 'not_ready'
   | 'shutting_down'
+  | 'embeddings_unavailable'
   | 'disk_full'
   | 'memory_full'
   | 'internal'
@@ -45,6 +46,7 @@ export const reasons: Readonly<Record<Reason, { readonly grpc: number; readonly 
   deadline_exceeded: { grpc: 4, http: 504 },
   not_ready: { grpc: 14, http: 503 },
   shutting_down: { grpc: 14, http: 503 },
+  embeddings_unavailable: { grpc: 14, http: 503 },
   disk_full: { grpc: 8, http: 507 },
   memory_full: { grpc: 8, http: 507 },
   internal: { grpc: 13, http: 500 },

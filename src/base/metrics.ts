@@ -46,6 +46,22 @@ export class ServiceMetrics {
     this.#fsyncSeconds.observe(seconds)
   }
 
+  /** A counter with labels. Returns what adds to it. */
+  counter(
+    name: string,
+    help: string,
+    labelNames: readonly string[],
+  ): (labels: Readonly<Record<string, string>>, count: number) => void {
+    const counter = new Counter({ name, help, labelNames: [...labelNames], registers: [this.#registry] })
+    return (labels, count) => counter.inc(labels, count)
+  }
+
+  /** A histogram. Returns what adds a value to it. */
+  histogram(name: string, help: string, buckets: readonly number[]): (value: number) => void {
+    const histogram = new Histogram({ name, help, buckets: [...buckets], registers: [this.#registry] })
+    return (value) => histogram.observe(value)
+  }
+
   /** A gauge whose value is read whenever /metrics is requested. `name` has its unit last. */
   gauge(name: string, help: string, read: () => number): void {
     new Gauge({

@@ -4,13 +4,15 @@ import { contentTypes, type NewPoint } from './point.ts'
 
 /**
  * Adds the values of a point to a hash, so that no two different lists of points add the same bytes. A point with nothing
- * but vector, content and content type adds what it always added: hashes that are stored stay valid.
+ * but vector, content and content type adds what it always added: hashes that are stored stay valid. The vector of a point
+ * whose text is embedded is empty, which no other is.
  *
  * @param ttlSeconds what the expiry follows from, if the caller sent that instead: it takes the place of the expiry
+ * @param text what the vector follows from, if the caller sent that beside the payload
  */
-export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number): void {
+export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number, text?: string): void {
   const { vector, payload } = point
-  const extension = extensionOf(point, ttlSeconds)
+  const extension = extensionOf(point, ttlSeconds, text)
   head[0] = contentTypes.indexOf(payload.contentType) + (extension === undefined ? 0 : hasExtension)
   head[1] = vector.length
   head[2] = Buffer.byteLength(payload.content)
@@ -27,14 +29,17 @@ export function hashPoint(hash: Hash, point: NewPoint, ttlSeconds?: number): voi
 function extensionOf(
   { id, onConflict, payload }: NewPoint,
   ttlSeconds: number | undefined,
+  text: string | undefined,
 ): string | undefined {
   const { attributes, expiresAtUs } = payload
-  if (id === undefined && attributes === undefined && expiresAtUs === undefined) return undefined
+  const hasMore = id !== undefined || attributes !== undefined || expiresAtUs !== undefined
+  if (!hasMore && text === undefined) return undefined
   return JSON.stringify([
     id ?? null,
     id === undefined || onConflict === undefined ? 'error' : onConflict,
     attributes === undefined ? null : attributesToJson(attributes),
     ttlSeconds === undefined ? (expiresAtUs ?? null) : { ttlSeconds },
+    ...(text === undefined ? [] : [{ text }]),
   ])
 }
 

@@ -14,7 +14,12 @@ export interface SearchResults {
   readonly details: readonly (readonly HitDetails[] | undefined)[]
   /** By query: undefined for one that did not ask for it. */
   readonly profiles: readonly (Profile | undefined)[]
+  /** By query, how it was searched for, where that is known; absent if it is of none. */
+  readonly plans?: readonly (SearchPlan | undefined)[]
 }
+
+/** How a query was searched for, in words. */
+export type SearchPlan = Pick<Profile, 'plan' | 'reason'>
 
 /** What was asked for of one hit. `payload.attributes` are those that were selected. */
 export interface HitDetails {

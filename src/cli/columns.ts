@@ -2,13 +2,13 @@ import type { Attributes, AttributeValue } from '../base/attributes.ts'
 import { DateTime } from '../base/attributes.ts'
 import { isWellFormedId } from '../base/ids.ts'
 import type { ContentType } from '../base/point.ts'
-import { type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
+import { noVector, type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
 import { attributesIn, microsecondsIn } from './json-lines.ts'
 import { UsageError } from './usage.ts'
 
 /** Which column of a table means what; by name. */
 export interface ColumnPlan {
-  /** One column with the whole vector, or several with a component each. */
+  /** One column with the whole vector, or several with a component each; none where the service embeds contents. */
   readonly vector: readonly string[]
   readonly isSplit: boolean
   readonly content?: string
@@ -46,10 +46,15 @@ export function planColumns(file: string, names: readonly string[], options: Rea
       `${file} has no column ${missing}: --${flag} names it; there are ${names.join(', ')}`,
     )
   }
+  const usual = ['vector', 'embedding']
+  const hasNone =
+    options.embed && options.vectorColumn === undefined && !usual.some((each) => names.includes(each))
   const vector =
-    vectorPrefix === undefined
-      ? [find('vector-column', options.vectorColumn, ['vector', 'embedding'])]
-      : splitColumns(file, names, vectorPrefix)
+    vectorPrefix !== undefined
+      ? splitColumns(file, names, vectorPrefix)
+      : hasNone
+        ? []
+        : [find('vector-column', options.vectorColumn, usual)]
   const isSplit = vectorPrefix !== undefined
   if (vectorsOnly) return { vector, isSplit, others: [] }
   for (const name of [...(attributeColumns ?? []), ...textColumns]) find('attribute-columns', name, [])
@@ -104,7 +109,7 @@ export function outcomeOfRow(
   options: ReaderOptions,
 ): Outcome {
   try {
-    const vector = vectorOf(cell, plan, read)
+    const vector = vectorOf(cell, plan, read, options)
     const id = plan.id === undefined ? undefined : idOf(cell(plan.id), plan.id)
     const attributes = attributesOf(cell, plan, read)
     const expiresAt = plan.expiresAt === undefined ? undefined : cell(plan.expiresAt)
@@ -120,10 +125,16 @@ export function outcomeOfRow(
   }
 }
 
-function vectorOf(cell: (column: string) => unknown, plan: ColumnPlan, read: CellReader): ArrayLike<number> {
+function vectorOf(
+  cell: (column: string) => unknown,
+  plan: ColumnPlan,
+  read: CellReader,
+  { embed = false }: ReaderOptions,
+): ArrayLike<number> {
   const { vector, isSplit } = plan
   if (isSplit) return vector.map((column) => inColumn(column, () => read.number(cell(column))))
-  const [column] = vector as [string]
+  const [column] = vector
+  if (column === undefined || (embed && isAbsent(cell(column)))) return noVector
   return inColumn(column, () => read.vector(cell(column)))
 }
 

@@ -4,6 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { DateTime } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint } from '../base/point.ts'
 import { hashPoint } from '../base/point-hash.ts'
 import type { PointsClient, PointToInsert } from '../client/client.ts'
@@ -191,7 +192,7 @@ export class ImportRun {
     hashItem(batch.hash, item)
     if (point !== undefined) {
       batch.records.push({ where, point })
-      batch.bytes += point.vector.length * 4 + Buffer.byteLength(point.payload.content)
+      batch.bytes += point.vector.byteLength + payloadBytes(point.payload)
     } else this.#skip(`${where}: ${fault}`)
   }
 
@@ -306,9 +307,13 @@ function emptyBatch(after: number): Batch {
 
 /** The client has moments of its own. */
 function pointToSend(point: NewPoint): PointToInsert {
-  const { expiresAtUs } = point.payload
-  if (expiresAtUs === undefined) return point
-  return { ...point, payload: { ...point.payload, expiresAt: new DateTime(expiresAtUs) } }
+  const { payload, vector, ...others } = point
+  const { expiresAtUs } = payload
+  return {
+    ...others,
+    ...(vector.length === 0 ? {} : { vector }),
+    payload: expiresAtUs === undefined ? payload : { ...payload, expiresAt: new DateTime(expiresAtUs) },
+  }
 }
 
 function hashItem(hash: Hash, { point }: Item): void {

@@ -129,6 +129,7 @@ function flagsOf(options: Import): ImportSource['flags'] {
     'id-column': options.idColumn,
     'attribute-columns': options.attributeColumns?.join(','),
     'text-columns': options.textColumns?.join(','),
+    embed: options.embed,
   }
   return Object.fromEntries(
     Object.entries(given).filter(([, value]) => value !== undefined),

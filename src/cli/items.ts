@@ -22,6 +22,8 @@ export interface ReaderOptions {
   readonly textColumns?: readonly string[]
   /** Whether points keep the ids that they have in the file. */
   readonly keepIds?: boolean
+  /** Whether a record without a vector is a point whose content the service embeds. */
+  readonly embed?: boolean
   /** Whether columns other than those of the vector are left unread. */
   readonly vectorsOnly?: boolean
 }
@@ -37,6 +39,9 @@ export interface Item {
 
 /** What a record is, without its place. */
 export type Outcome = Pick<Item, 'point' | 'fault'>
+
+/** What takes the place of the vector of a point whose content the service embeds. */
+export const noVector: readonly number[] = []
 
 /** The point of a vector and its payload, scaled as the options say; a fault if a component is no finite float32. */
 export function outcomeOf(

@@ -2,7 +2,7 @@ import { attributesFromJson } from '../base/attribute-json.ts'
 import { dateTimeWords, parseDateTime } from '../base/datetime.ts'
 import { isWellFormedId } from '../base/ids.ts'
 import type { Payload } from '../base/point.ts'
-import { type Item, type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
+import { type Item, noVector, type Outcome, outcomeOf, type ReaderOptions } from './items.ts'
 import { linesOf } from './lines.ts'
 
 /** Points as lines of JSON; `-` is standard input. */
@@ -32,7 +32,7 @@ function parsed(line: string, options: ReaderOptions): Outcome {
   const { payload, ...fields } = (record ?? {}) as Record<string, unknown>
   const {
     id,
-    vector,
+    vector = options.embed ? noVector : undefined,
     content,
     content_type: contentType = 'Text',
     attributes,

@@ -48,7 +48,8 @@ function addReading(server: McpServer, client: VectorClient): void {
   server.registerTool(
     'describe',
     {
-      description: 'The collections, with the dimension and number of points of each.',
+      description:
+        'The collections, with the dimension and number of points of each; with embeddingModel if texts can be embedded.',
       annotations: readOnly,
     },
     () => answer(async () => JSON.stringify(await client.collections.list())),
@@ -57,10 +58,11 @@ function addReading(server: McpServer, client: VectorClient): void {
     'search',
     {
       description:
-        'The nearest points to a vector or to a stored point, closest first, with distance and payload.',
+        'The nearest points to a text (if describe shows an embeddingModel), to a vector or to a stored point, closest first, with distance and payload.',
       inputSchema: z.object({
         collection,
-        vector: z.array(z.number()).optional().describe('what to search near: as long as the dimension'),
+        text: z.string().optional().describe('what to search near: the service embeds it'),
+        vector: z.array(z.number()).optional().describe('or a vector, as long as the dimension'),
         id: z.uuid().optional().describe('or a stored point, which is left out of the results'),
         metric: z.enum(metrics).default('Cosine').describe('how distance is measured'),
         limit: z.number().int().min(1).max(1000).default(10),
@@ -69,10 +71,10 @@ function addReading(server: McpServer, client: VectorClient): void {
       }),
       annotations: readOnly,
     },
-    ({ collection, vector, id, metric, limit, filter, max_distance: maxDistance }) =>
+    ({ collection, text, vector, id, metric, limit, filter, max_distance: maxDistance }) =>
       answer(async () => {
         const include = { distance: true, payload: true }
-        const query = { vector, id, metric, limit, filter: filterOf(filter), maxDistance, include }
+        const query = { text, vector, id, metric, limit, filter: filterOf(filter), maxDistance, include }
         const { hits } = await pointsOf(client, collection).searchHits(query)
         return linesOf(hits.map(lineOf))
       }),
@@ -148,17 +150,22 @@ function addWriting(server: McpServer, client: VectorClient): void {
       inputSchema: z.object({
         collection,
         id: z.uuid().optional().describe('assigned when not given'),
-        vector: z.array(z.number()).min(1),
+        vector: z
+          .array(z.number())
+          .min(1)
+          .optional()
+          .describe('without it the service embeds text, or a content that is Text, if it has embeddings'),
+        text: z.string().optional().describe('embedded in place of the content; it is not stored'),
         content: z.string(),
         content_type: z.enum(['Text', 'Image']).default('Text'),
         attributes: z.record(z.string(), z.unknown()).optional(),
       }),
       annotations: { readOnlyHint: false, destructiveHint: true },
     },
-    ({ collection, id, vector, content, content_type: contentType, attributes }) =>
+    ({ collection, id, vector, text, content, content_type: contentType, attributes }) =>
       answer(async () => {
         const described = attributes && (attributeFromJson(attributes) as AttributesInput)
-        const point = { vector, payload: { contentType, content, attributes: described } }
+        const point = { vector, text, payload: { contentType, content, attributes: described } }
         return await pointsOf(client, collection).insert(
           id === undefined ? point : { ...point, id, onConflict: 'replace' },
         )

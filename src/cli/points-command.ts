@@ -24,7 +24,8 @@ export function addPoints(program: Command, environment: Environment): void {
     .option('--with-version', 'print its version, too')
     .action(async (id: string, options: GetOptions) => (await actions()).getPoint(id, options, environment))
   add('put <id>', 'store a point under its id, in place of the one that was there')
-    .requiredOption('--vector <numbers>', 'its vector as a JSON array, or as 1,2,3')
+    .addOption(new Option('--vector <numbers>', 'its vector as a JSON array, or as 1,2,3').conflicts('text'))
+    .option('--text <text>', textHelp)
     .requiredOption('--content <text>', 'its content')
     .addOption(new Option('--content-type <type>', 'what it is').choices(contentTypes).default('Text'))
     .option('--attributes <json>', 'its attributes, as a JSON object')
@@ -34,6 +35,7 @@ export function addPoints(program: Command, environment: Environment): void {
     .action(async (id: string, options: PutOptions) => (await actions()).putPoint(id, options, environment))
   addChange(add('set <id>', 'change attributes, content or expiry of a point'))
     .option('--content <text>', 'its new content')
+    .option('--text <text>', 'a text that the service embeds: its new vector')
     .option('--if-version <n>', 'only if this is its version', wholeOrNone)
     .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
   add('list', 'print points as JSON, in the order of their insertion')
@@ -83,4 +85,6 @@ function addSelection(command: Command): Command {
 }
 
 export const filterHelp = 'a filter, like {"price": {"$lt": 10}}'
+const textHelp =
+  'a text that the service embeds, in place of a vector (default: the content, if the service has embeddings)'
 const expiryHelp = 'when it expires, like 2026-12-01T00:00:00Z; `never` for no expiry'

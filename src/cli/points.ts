@@ -38,7 +38,8 @@ interface SelectionOptions extends FilterOptions {
 }
 
 export interface PutOptions extends ConnectionOptions {
-  readonly vector: string
+  readonly vector?: string
+  readonly text?: string
   readonly content: string
   readonly contentType: ContentType
   readonly attributes?: string
@@ -49,6 +50,7 @@ export interface PutOptions extends ConnectionOptions {
 
 export interface SetOptions extends ChangeOptions {
   readonly content?: string
+  readonly text?: string
   readonly ifVersion?: number
 }
 
@@ -85,16 +87,16 @@ export async function putPoint(id: string, options: PutOptions, environment: Env
     expiresAt: momentIn(expiresAt) ?? undefined,
   }
   const when: Precondition | undefined = ifAbsent ? { absent: true } : versionCondition(ifVersion)
-  const vector = vectorIn(options.vector, '--vector')
+  const vector = options.vector === undefined ? undefined : vectorIn(options.vector, '--vector')
   await withClient(options, environment, async (client) => {
-    const { version, created } = await client.put(id, { vector, payload }, { when })
+    const { version, created } = await client.put(id, { vector, text: options.text, payload }, { when })
     console.log(`${created ? 'created' : 'replaced'}, version ${version}`)
   })
 }
 
 export async function setPoint(id: string, options: SetOptions, environment: Environment): Promise<void> {
-  const { content, ifVersion } = options
-  const patch = { ...changeIn(options), content }
+  const { content, text, ifVersion } = options
+  const patch = { ...changeIn(options), content, text }
   await withClient(options, environment, async (client) => {
     const { version } = await client.patch(id, patch, { when: versionCondition(ifVersion) })
     console.log(`version ${version}`)

@@ -2,7 +2,15 @@ import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { metrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
-import { ConfigError, defaultText, readConfig, type Setting, settingRows, settings } from '../config.ts'
+import {
+  ConfigError,
+  defaultText,
+  readConfig,
+  type Setting,
+  settingRows,
+  settingSources,
+  settings,
+} from '../config.ts'
 import { finite, names, whole, wholeOrNone } from './arguments.ts'
 import { addCluster } from './cluster-command.ts'
 import { addCollections } from './collections-command.ts'
@@ -101,7 +109,8 @@ function addServe(program: Command, environment: Environment): void {
       }),
     )
     const config = readConfig(environment, flags)
-    await (await import('./serve.ts')).serve(config, environment)
+    const sources = settingSources(environment, flags)
+    await (await import('./serve.ts')).serve(config, sources, environment)
   })
 }
 
@@ -152,6 +161,10 @@ function addImport(program: Command, environment: Environment): void {
       'columns of a CSV file that are text, even if they look like numbers',
       names,
     )
+    .option(
+      '--embed',
+      'store records without a vector, too: the service embeds their contents, if it has embeddings',
+    )
     .option('--batch-size <n>', 'points a request', whole, 1000)
     .option('--concurrency <n>', 'requests under way at once', whole, 4)
     .option('--ids <file>', 'write the new ids there, in input order')
@@ -179,6 +192,7 @@ function addQuery(program: Command, environment: Environment): void {
     .option('--vector-file <file>', 'a file with such numbers, or with a JSON object that has a `vector`')
     .option('--row <n>', 'take row n, from 0, of a vector file such as `import` reads', wholeOrNone)
     .option('--like <id>', 'the vector of a stored point')
+    .option('--text <text>', 'a text that the service embeds, if it has embeddings')
   addRowOptions(command)
     .addOption(
       new Option('--metric <name>', 'how distance is measured').choices([...metrics]).default('Cosine'),
@@ -247,6 +261,8 @@ Examples:
   vicinal import articles.parquet --vector-column embedding --content-column body
   vicinal import base.i8 --dimension 512 --normalize --texts texts.jsonl
   vicinal query --like 3f2b8c1e-9d47-4a60-8b0e-5c1f0a7d2e94 --limit 5
+  vicinal import articles.csv --embed --content-column body
+  vicinal query --text 'how to mend a bicycle'
   vicinal count --filter '{"price": {"$lt": 10}}'
   vicinal update --filter '{"shop": "x"}' --set '{"open": false}' --dry-run
   vicinal collections create glosses --dimension 512
@@ -265,7 +281,7 @@ Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 
 const importBelow = `
 A line of JSON is {"vector": [0.1, ...], "content": "...", "content_type": "Text", "attributes": {...}, "expires_at": "..."};
-all but vector and content may be left out.
+all but vector and content may be left out, with --embed the vector too.
 CSV (.csv; .tsv with tabs) and Parquet files have a column for each of these; other columns become attributes. A CSV file
 names its columns in its first row, and has a vector as a JSON array, as numbers between spaces or commas, or in columns of
 their own (--vector-prefix dim_ for dim_0, dim_1, ...). Its fields become numbers, true or false, moments (RFC 3339) or

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 import type { Metric } from '../base/point.ts'
-import type { Hit } from '../client/client.ts'
+import type { Hit, PointsClient, Query } from '../client/client.ts'
 import { payloadJson } from '../client/http-bodies.ts'
 import { type ConnectionOptions, collectionOf, withClient } from './connection.ts'
 import { checkReadable } from './files.ts'
@@ -15,6 +15,7 @@ export interface QueryOptions extends ConnectionOptions, ReaderOptions {
   readonly vectorFile?: string
   readonly row?: number
   readonly like?: string
+  readonly text?: string
   readonly metric: Metric
   readonly limit: number
   readonly ef?: number
@@ -30,10 +31,10 @@ export async function query(options: QueryOptions, environment: Environment): Pr
   checkSources(options)
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
-    const { metric, limit, ef, like, exact, maxDistance, profile = false } = options
-    const vector = like === undefined ? await vectorOf(options) : (await client.get(like)).vector
+    const { metric, limit, ef, exact, maxDistance, profile = false } = options
+    const near = await nearOf(options, client)
     const include = { distance: true, payload: true }
-    const asked = { vector, metric, limit, ef, filter, exact, maxDistance, include, profile }
+    const asked = { ...near, metric, limit, ef, filter, exact, maxDistance, include, profile }
     const answer = await client.searchHits(asked)
     if (answer.hits.length === 0) console.error(nothingFound(options, environment))
     for (const [index, hit] of answer.hits.entries()) {
@@ -50,9 +51,16 @@ function nothingFound(options: QueryOptions, environment: Environment): string {
   return `nothing found: ${place} is empty`
 }
 
-function checkSources({ vector, vectorFile, like, row }: QueryOptions): void {
-  if ([vector, vectorFile, like].filter((each) => each !== undefined).length !== 1) {
-    throw new UsageError('give the query as one of --vector, --vector-file and --like')
+/** What to search near. */
+async function nearOf(options: QueryOptions, client: PointsClient): Promise<Pick<Query, 'vector' | 'text'>> {
+  const { text, like } = options
+  if (text !== undefined) return { text }
+  return { vector: like === undefined ? await vectorOf(options) : (await client.get(like)).vector }
+}
+
+function checkSources({ vector, vectorFile, like, text, row }: QueryOptions): void {
+  if ([vector, vectorFile, like, text].filter((each) => each !== undefined).length !== 1) {
+    throw new UsageError('give the query as one of --vector, --vector-file, --like and --text')
   }
   if (row !== undefined && vectorFile === undefined) throw new UsageError('--row needs --vector-file')
 }

@@ -1,5 +1,5 @@
 import type { Logger } from '../base/log.ts'
-import type { Config } from '../config.ts'
+import type { Config, SettingSources } from '../config.ts'
 import { loggerOf, startService } from '../main.ts'
 import { startWarnings } from './start-warnings.ts'
 import { stopSignal } from './stop-signal.ts'
@@ -11,11 +11,15 @@ import type { Environment } from './usage.ts'
  *
  * @throws what `startService` throws, and what makes the stored data unusable
  */
-export async function serve(config: Config, environment: Environment): Promise<void> {
+export async function serve(
+  config: Config,
+  sources: SettingSources,
+  environment: Environment,
+): Promise<void> {
   const stop = stopSignal()
   const logger = loggerOf(config)
   for (const warning of await startWarnings(config, environment)) warn(logger, warning)
-  const service = await startService(config, { logger })
+  const service = await startService(config, { logger, sources })
   try {
     await Promise.race([service.ready, stop])
     const signal = await stop

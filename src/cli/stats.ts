@@ -1,6 +1,7 @@
 import type { HttpService } from '../client/http-call.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { createHttpClient } from '../client/http-client.ts'
+import type { CollectionStats } from '../client/inspection.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import type { Environment } from './usage.ts'
 
@@ -28,15 +29,41 @@ export async function showStats(options: StatsOptions, environment: Environment)
 async function figuresOfCollection(
   service: HttpService,
   nameOrAlias: string,
-): Promise<Record<string, number | string>> {
-  const { name, points, dimension, hnsw } = await createHttpClient(service).collections.get(nameOrAlias)
+): Promise<Record<string, number | string | boolean>> {
+  const client = createHttpClient(service)
+  const { name, points, dimension, hnsw } = await client.collections.get(nameOrAlias)
+  const stats = await client.collection(nameOrAlias).stats()
   return {
     collection: name,
     collection_points: points,
     ...(dimension === undefined ? {} : { collection_dimension: dimension }),
     collection_hnsw_m: hnsw.m,
     collection_hnsw_ef_construction: hnsw.efConstruction,
+    ...figuresOfIndex(stats),
   }
+}
+
+/** By metric, how searches are answered and with what recall, also with a filter. */
+function figuresOfIndex(stats: CollectionStats): Record<string, number | string | boolean> {
+  const { linked, waiting, tombstones, isSettling, segments, memoryBytes, graphs, searches } = stats
+  const figures: Record<string, number | string | boolean> = {
+    collection_linked: linked,
+    collection_waiting: waiting,
+    collection_tombstones: tombstones,
+    collection_settling: isSettling,
+    collection_segments: segments,
+    collection_memory_bytes: memoryBytes.index + memoryBytes.ids + memoryBytes.attributes,
+  }
+  for (const { metric, measuredOn } of graphs)
+    figures[`collection_graph_${metric}`] = measuredOn ?? 'none yet'
+  for (const { metric, plan, recall, filtered } of searches) {
+    figures[`collection_plan_${metric}`] = plan
+    figures[`collection_recall_${metric}`] = recall ?? 'not measured yet'
+    for (const bin of filtered) {
+      figures[`collection_recall_${metric}_${bin.matchingShare}`] = bin.recall ?? 'not measured yet'
+    }
+  }
+  return figures
 }
 
 /** Our own gauges by their names without the prefix, those of the index for each metric, the process's memory, and requests summed. */

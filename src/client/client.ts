@@ -15,9 +15,14 @@ export interface PayloadToStore {
   readonly expiresAt?: Moment | undefined
 }
 
-/** What a caller stores: components that fit float32, and what they stand for. */
+/**
+ * What a caller stores: components that fit float32, and what they stand for. A service with embeddings needs no vector: it
+ * embeds `text`, or the content, if that is Text.
+ */
 export interface PointToStore {
-  readonly vector: ArrayLike<number>
+  readonly vector?: ArrayLike<number> | undefined
+  /** Embedded by the service, in place of a vector. */
+  readonly text?: string | undefined
   readonly payload: PayloadToStore
 }
 
@@ -55,9 +60,10 @@ export interface Include {
 
 /** A nearest-neighbour query; without `ef` the server's default applies. */
 export interface Query {
-  /** What to search near: a vector, or the id of a stored point, which is left out. */
+  /** What to search near: a vector; the id of a stored point, which is left out; or a text, if the service has embeddings. */
   readonly vector?: ArrayLike<number> | undefined
   readonly id?: string | undefined
+  readonly text?: string | undefined
   readonly metric: Metric
   readonly limit: number
   readonly ef?: number | undefined
@@ -112,6 +118,8 @@ export interface Patch {
   /** null: it does not expire any more. */
   readonly expiresAt?: Moment | null | undefined
   readonly vector?: ArrayLike<number> | undefined
+  /** Embedded by the service, in place of a vector. Without it the vector stays, also if the content changes. */
+  readonly text?: string | undefined
 }
 
 /** What became of a batch that went on after errors: null where a point was not stored. */

@@ -41,12 +41,14 @@ function putMessage(
   }
 }
 
-function infoOf({ name, dimension, points, hnsw, aliases }: Collection): CollectionInfo {
+function infoOf(collection: Collection): CollectionInfo {
+  const { name, dimension, points, hnsw, aliases, embeddingModel } = collection
   return {
     name,
     dimension,
     points: Number(points),
     hnsw: { m: hnsw?.m ?? 0, efConstruction: hnsw?.efConstruction ?? 0 },
     aliases,
+    ...(embeddingModel === undefined ? {} : { embeddingModel }),
   }
 }

@@ -52,11 +52,16 @@ export function pointMessage(point: PointToInsert): MessageInitShape<typeof Inse
   }
 }
 
-export function storedMessage({ vector, payload }: PointToStore): {
-  vector: { values: number[] }
+export function storedMessage({ vector, text, payload }: PointToStore): {
+  vector?: { values: number[] }
+  text?: string
   payload: MessageInitShape<typeof PayloadSchema>
 } {
-  return { vector: { values: numbersOf(vector) }, payload: payloadMessage(payload) }
+  return {
+    ...(vector === undefined ? {} : { vector: { values: numbersOf(vector) } }),
+    ...(text === undefined ? {} : { text }),
+    payload: payloadMessage(payload),
+  }
 }
 
 function payloadMessage(payload: PayloadToStore): MessageInitShape<typeof PayloadSchema> {
@@ -70,7 +75,7 @@ function payloadMessage(payload: PayloadToStore): MessageInitShape<typeof Payloa
 }
 
 export function patchMessage(patch: Patch): MessageInitShape<typeof PatchSchema> {
-  const { set, unset, content, contentType, expiresAt, vector } = patch
+  const { set, unset, content, contentType, expiresAt, vector, text } = patch
   const removed = [...(unset ?? []), ...(expiresAt === null ? ['$expires_at'] : [])]
   return {
     ...(set === undefined ? {} : { set: attributesMessage(set) }),
@@ -79,16 +84,18 @@ export function patchMessage(patch: Patch): MessageInitShape<typeof PatchSchema>
     ...(contentType === undefined ? {} : { contentType: contentTypes.indexOf(contentType) }),
     ...(expiresAt ? { expiresAtUs: int64Of(expiresAt) } : {}),
     ...(vector === undefined ? {} : { vector: { values: numbersOf(vector) } }),
+    ...(text === undefined ? {} : { text }),
   }
 }
 
 export function queryMessage(
   query: Query & Partial<DetailedQuery>,
 ): MessageInitShape<typeof SearchRequestSchema> {
-  const { vector, id, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
+  const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
   return {
     ...(vector === undefined ? {} : { queryVector: { values: numbersOf(vector) } }),
     ...(id === undefined ? {} : { nearId: idMessage(id) }),
+    ...(text === undefined ? {} : { text }),
     similarity: metrics.indexOf(metric),
     limit: unsigned(limit, 'limit'),
     ...(ef === undefined ? {} : { ef: unsigned(ef, 'ef') }),

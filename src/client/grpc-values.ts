@@ -1,4 +1,4 @@
-import type { MessageInitShape } from '@bufbuild/protobuf'
+import { create, type MessageInitShape } from '@bufbuild/protobuf'
 import { DateTime, GeoPoint } from '../base/attributes.ts'
 import { DatabaseError } from '../base/errors.ts'
 import {
@@ -13,26 +13,18 @@ import {
   momentOf,
   objectOf,
 } from './attributes.ts'
-import type { Attributes, AttributesSchema, Value, ValueSchema } from './generated/vectordb_pb.js'
+import { type Attributes, AttributesSchema, type Value, ValueSchema } from './generated/vectordb_pb.js'
 
 /** Attributes as protobuf has them. */
 
 export type ValueMessage = MessageInitShape<typeof ValueSchema>
-export type AttributesMessage = MessageInitShape<typeof AttributesSchema>
 
-export function attributesMessage(attributes: AttributesInput): AttributesMessage {
-  return { fields: fieldsOf(attributes) }
-}
-
-function fieldsOf(attributes: AttributesInput): Record<string, ValueMessage> {
+/** Complete, because the library would assign the entries of an incomplete one, and lose `__proto__`. */
+export function attributesMessage(attributes: AttributesInput): Attributes {
   const present = entriesOf(attributes).filter(([, value]) => value !== null && value !== undefined)
-  if (present.some(([name]) => name === '__proto__')) throw unnamable()
-  return objectOf(present, valueMessage)
-}
-
-/** The library of generated messages keeps maps in plain objects, where this name means something else. */
-function unnamable(): DatabaseError {
-  return new DatabaseError('invalid_argument', 'over gRPC, an attribute cannot be named __proto__: use HTTP')
+  const message = create(AttributesSchema)
+  message.fields = objectOf(present, (value) => create(ValueSchema, valueMessage(value)))
+  return message
 }
 
 export function valueMessage(value: AttributeInput): ValueMessage {
@@ -46,7 +38,7 @@ export function valueMessage(value: AttributeInput): ValueMessage {
   if (isList(value)) return { kind: { case: 'list', value: { items: value.map(valueMessage) } } }
   // The service names what is missing, as it does over HTTP.
   if (value === null || value === undefined) return {}
-  return { kind: { case: 'map', value: { fields: fieldsOf(value as AttributesInput) } } }
+  return { kind: { case: 'map', value: attributesMessage(value as AttributesInput) } }
 }
 
 /** @throws DatabaseError `invalid_argument` for a `Date` that is none */
@@ -57,7 +49,14 @@ export function int64Of(moment: Moment): bigint {
 }
 
 export function attributesFromMessage({ fields }: Attributes): AttributesOutput {
-  return objectOf(Object.entries(fields), valueFromMessage)
+  return objectOf(entriesOfMap(fields), valueFromMessage)
+}
+
+/** The library assigns each entry of a map to a plain object: the one named `__proto__` has become its prototype. */
+function entriesOfMap(fields: Attributes['fields']): [string, Value][] {
+  const prototype: unknown = Object.getPrototypeOf(fields)
+  const entries = Object.entries(fields)
+  return prototype === Object.prototype ? entries : [...entries, ['__proto__', prototype as Value]]
 }
 
 export function valueFromMessage({ kind }: Value): AttributeOutput {

@@ -19,12 +19,13 @@ export function pointBody(point: PointToInsert): string {
   return withVector(point.vector, {
     id: point.id,
     on_conflict: point.onConflict,
+    text: point.text,
     payload: payloadJson(point.payload),
   })
 }
 
-export function putBody({ vector, payload }: PointToStore, when: Precondition | undefined): string {
-  return withVector(vector, { payload: payloadJson(payload), when: preconditionJson(when) })
+export function putBody({ vector, text, payload }: PointToStore, when: Precondition | undefined): string {
+  return withVector(vector, { text, payload: payloadJson(payload), when: preconditionJson(when) })
 }
 
 export function patchBody(patch: Patch, when: Precondition | undefined): string {
@@ -32,6 +33,7 @@ export function patchBody(patch: Patch, when: Precondition | undefined): string 
     ...changeJson(patch),
     content: patch.content,
     content_type: patch.contentType,
+    text: patch.text,
     when: preconditionJson(when),
   })
 }
@@ -47,9 +49,10 @@ export function changeJson({ set, unset, expiresAt }: Patch): Readonly<Record<st
 }
 
 export function queryBody(query: Query & Partial<DetailedQuery>): string {
-  const { vector, id, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
+  const { vector, id, text, metric, limit, ef, filter, exact, maxDistance, include, profile } = query
   return withVector(vector, {
     id,
+    text,
     similarity: metric,
     limit,
     ef,

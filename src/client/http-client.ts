@@ -16,6 +16,8 @@ import {
 } from './http-bodies.ts'
 import { type HttpCaller, type HttpService, httpCaller, reasonOfStatus } from './http-call.ts'
 import { httpCollections, pathOfCollection } from './http-collections.ts'
+import { inspectionOf } from './http-inspection.ts'
+import type { InspectionClient } from './inspection.ts'
 import { pagesOf } from './pages.ts'
 import { type ProfileAnswer, profileOf } from './profile.ts'
 
@@ -24,12 +26,19 @@ export interface HttpClientOptions extends HttpService {
   readonly collection?: string | undefined
 }
 
+/** The client over HTTP has some operations that gRPC does not have. */
+export interface HttpClient extends VectorClient, InspectionClient {
+  collection(name: string): HttpClient
+}
+
 /** A client that speaks HTTP/JSON through the built-in fetch. */
-export function createHttpClient(options: HttpClientOptions): VectorClient {
+export function createHttpClient(options: HttpClientOptions): HttpClient {
   const { collection: chosen, ...service } = options
   const call = httpCaller(service)
+  const base = chosen === undefined ? '' : pathOfCollection(chosen)
   return {
-    ...pointsOf(call, chosen === undefined ? '' : pathOfCollection(chosen)),
+    ...pointsOf(call, base),
+    ...inspectionOf(call, base),
     collection: (name) => createHttpClient({ ...service, collection: name }),
     collections: httpCollections(call),
     async close() {},

@@ -40,18 +40,21 @@ export function pathOfCollection(name: string): string {
   return `${root}/${checkCollectionName(name)}`
 }
 
-interface CollectionAnswer extends Omit<CollectionInfo, 'dimension' | 'hnsw'> {
+interface CollectionAnswer extends Omit<CollectionInfo, 'dimension' | 'hnsw' | 'embeddingModel'> {
   readonly dimension?: number
   readonly hnsw: { readonly m: number; readonly ef_construction: number }
+  readonly embedding_model?: string
 }
 
-function infoOf({ name, dimension, points, hnsw, aliases }: CollectionAnswer): CollectionInfo {
+function infoOf(answer: CollectionAnswer): CollectionInfo {
+  const { name, dimension, points, hnsw, aliases, embedding_model: embeddingModel } = answer
   return {
     name,
     dimension,
     points,
     hnsw: { m: hnsw.m, efConstruction: hnsw.ef_construction },
     aliases,
+    ...(embeddingModel === undefined ? {} : { embeddingModel }),
   }
 }
 

@@ -5,12 +5,15 @@ import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
 import type {
   ChangeByFilter,
+  CollectionStats,
   Database,
   FacetCount,
   Inserted,
   InsertOptions,
   ListPage,
   ListQuery,
+  MapQuery,
+  PointMap,
   Snapshot,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
@@ -132,6 +135,15 @@ export class ClusterDatabase implements Database {
   async facets(...args: Parameters<Database['facets']>): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
     await this.#moveClock()
     return await this.#collection.facets(...args)
+  }
+
+  get stats(): CollectionStats {
+    return this.#collection.stats
+  }
+
+  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    await this.#moveClock()
+    return await this.#collection.map(query, signal)
   }
 
   snapshot(): Snapshot {

@@ -1,7 +1,7 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
-import { faultOfFile, loadIndex, saveIndex } from '../attributes/index-file.ts'
+import { loadIndex, saveIndex } from '../attributes/index-file.ts'
 import type { Logger } from '../base/log.ts'
 
 export interface AttributeCacheOptions {
@@ -33,14 +33,14 @@ export class AttributeCache {
   /** Reads the file into the empty index. A damaged file is removed: the index stays empty then. */
   async load(): Promise<void> {
     if (this.#path === undefined) return
-    const fault = await faultOfFile(this.#path)
-    if (fault !== undefined) {
+    try {
+      const sequence = await loadIndex(this.#attributes, this.#path)
+      if (sequence !== undefined) this.#savedAt = this.#attributes.journal.position
+    } catch (error) {
+      const fault = (error as Error).message
       this.#logger.warn({ path: this.#path, fault }, 'a file of attributes is unusable; rebuilding it')
       await rm(this.#path, { force: true })
-      return
     }
-    const sequence = await loadIndex(this.#attributes, this.#path)
-    if (sequence !== undefined) this.#savedAt = this.#attributes.journal.position
   }
 
   /** Resolves when nothing is being written. */

@@ -1,5 +1,6 @@
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
@@ -17,7 +18,6 @@ import {
   type FilterRequest,
   type PatchRequest,
   type PutRequest,
-  payloadBytes,
   type RemoveRequest,
   type WriteRequest,
 } from './write-request.ts'

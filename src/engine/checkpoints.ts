@@ -1,6 +1,7 @@
 import { existsSync, mkdirSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Logger } from '../base/log.ts'
+import type { FilteredRecall } from './filtered-recall.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace, LoadedGraph } from './index-messages.ts'
@@ -12,6 +13,7 @@ export interface CheckpointsOptions {
   readonly scheduler: GraphScheduler
   readonly reachability: Reachability
   readonly plans: RecallPlans
+  readonly filtered: FilteredRecall
   /** Where graphs are kept between starts; undefined to keep none. */
   readonly directory: string | undefined
   readonly logger: Logger
@@ -77,10 +79,10 @@ export class Checkpoints {
   }
 
   async #saveAll(): Promise<void> {
-    const { directory, logger, sequence, graphs, plans, scheduler } = this.#options
+    const { directory, logger, sequence, graphs, plans, filtered, scheduler } = this.#options
     const started = performance.now()
     this.#unsaved = 0
-    const meta = { sequence: sequence(), routes: plans.kept }
+    const meta = { sequence: sequence(), routes: plans.kept, filteredRoutes: filtered.kept }
     for (const place of graphs.activePlaces) {
       if (directory === undefined) continue
       const measuredOn = graphs.measures.active[place.graph]

@@ -3,7 +3,7 @@ import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idBytes } from '../base/ids.ts'
-import type { Metric, NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
+import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
@@ -11,6 +11,7 @@ import type { Snapshot, Store } from '../storage/store.ts'
 import { AttributeCache } from './attribute-cache.ts'
 import { countPoints, facetsOf } from './collection-reads.ts'
 import { CollectionSearch } from './collection-search.ts'
+import type { CollectionStats } from './collection-stats.ts'
 import type {
   ChangeByFilter,
   Database,
@@ -19,46 +20,23 @@ import type {
   InsertOptions,
   ListPage,
   ListQuery,
+  MapQuery,
+  PointMap,
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { planByFilter } from './filter-plan.ts'
-import type { BinRecall } from './filtered-recall.ts'
-import type { GraphMeasure } from './graph-measures.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { enterIds, enterRecords } from './load-points.ts'
+import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
-import type { MetricPlan } from './recall-plans.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import { ReplicaPath } from './replica-path.ts'
 import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
-
-/** Figures of a collection, for metrics and people. */
-export interface CollectionStats {
-  readonly points: number
-  readonly dimension: number
-  readonly segments: number
-  readonly indexBytes: number
-  readonly idTableBytes: number
-  readonly attributeBytes: number
-  readonly sequence: number
-  /** Points that are not in the graph yet. */
-  readonly unindexed: number
-  /** Slots whose points were removed and that are still in a graph. */
-  readonly tombstones: number
-  /** Whether a graph is being built or recall measured: the plans may change by that. */
-  readonly isSettling: boolean
-  /** By the metric of each graph: what its distances are measured on. */
-  readonly measuredOn: Readonly<Record<string, GraphMeasure>>
-  /** By metric: which way searches take, and with what measured recall. */
-  readonly plans: Readonly<Record<Metric, MetricPlan>>
-  /** The recall of searches with filters. */
-  readonly filteredRecalls: readonly BinRecall[]
-}
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -99,6 +77,7 @@ export class Collection implements Database, AsyncDisposable {
   readonly #attributeCache: AttributeCache
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
+  #hasMap = false
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -352,6 +331,28 @@ export class Collection implements Database, AsyncDisposable {
       const results = await this.#search.search(queries, signal)
       // So much has expired meanwhile that not all of it is hidden.
       if (!this.livePoints.isDue || attempt === searchesMax) return results
+    }
+  }
+
+  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    if (this.#hasMap) {
+      throw new DatabaseError('overloaded', 'another map is being made, one at a time: try again later')
+    }
+    this.#hasMap = true
+    const onClose = (): void => {
+      this.#hasMap = false
+    }
+    const options = {
+      points: this.livePoints,
+      reader: this.#reader,
+      run: <Result>(step: () => Promise<Result>) => this.#reads.run(step),
+      onClose,
+    }
+    try {
+      return await this.#reads.run(() => openPointMap(options, query, signal))
+    } catch (error) {
+      onClose()
+      throw error
     }
   }
 

@@ -1,11 +1,21 @@
 import type { Scalar } from '../base/attributes.ts'
 import type { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { Include, NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
+import type {
+  Include,
+  Metric,
+  NewPoint,
+  Patch,
+  Payload,
+  Point,
+  Precondition,
+  SearchQuery,
+} from '../base/point.ts'
 import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import type { Snapshot } from '../storage/store.ts'
+import type { CollectionStats } from './collection-stats.ts'
 
-export type { Snapshot }
+export type { CollectionStats, Snapshot }
 
 /** Identifies a request with an idempotency key, by hashes of 16 bytes. */
 export interface RequestIdentity {
@@ -53,6 +63,44 @@ export interface FacetCount {
   readonly count: number
 }
 
+/** Which points a map has, and what of each. */
+export interface MapQuery {
+  readonly filter?: Filter | undefined
+  readonly metric: Metric
+  /** Points at most: a random sample if more match. */
+  readonly limit: number
+  /** The same seed chooses the same points. */
+  readonly seed: number
+  /** Neighbours of each point. */
+  readonly k: number
+  readonly ef: number
+  /** Of each point; only its payload and attributes. */
+  readonly include?: Include | undefined
+}
+
+/** A point of a map. Points are known by their numbers: their places in the order in which they come. */
+export interface MapRow {
+  readonly id: string
+  /** Numbers of the nearest points of the map, closest first; none for a point that was removed meanwhile. */
+  readonly neighbours: readonly number[]
+  /** Of each neighbour, in the units of the metric. */
+  readonly distances: readonly number[]
+  /** If `include` asks for it and the point is still there. */
+  readonly payload?: Payload | undefined
+}
+
+/** Sampled points with their neighbours among each other. */
+export interface PointMap {
+  /** Points that match. */
+  readonly points: number
+  /** Points of the map. */
+  readonly sampled: number
+  /** The points, some at a time: they are searched for when they are asked for. To be read once. */
+  rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void>
+  /** Makes room for the next map. Idempotent. */
+  close(): void
+}
+
 /** Which points a request by filter changes, and how many. */
 export interface ChangeByFilter {
   readonly filter: Filter
@@ -70,6 +118,8 @@ export interface ChangeByFilter {
 export interface Database {
   /** Length of every vector; undefined until the first insert fixes it. */
   readonly dimension: number | undefined
+  /** How its index is now. */
+  readonly stats: CollectionStats
   /**
    * Stores all points or none, unless told to continue.
    *
@@ -129,6 +179,12 @@ export interface Database {
     },
     signal?: AbortSignal,
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>>
+  /**
+   * Samples points for a map. The caller closes it.
+   *
+   * @throws DatabaseError `overloaded` while another one is open
+   */
+  map(query: MapQuery, signal?: AbortSignal): Promise<PointMap>
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *

@@ -1,12 +1,12 @@
 import { attributesToJson } from '../base/attribute-json.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Patch, Payload } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { ChangeByFilter } from './database.ts'
 import type { CurrentPoints, MatchingPoints } from './decision.ts'
 import { changesPerRecord } from './logged-request.ts'
-import { payloadBytes } from './write-request.ts'
 
 /** What a request by filter changes. */
 export interface FilterPlan {

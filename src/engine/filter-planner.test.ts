@@ -9,15 +9,20 @@ import { type FilteredQuery, FilterPlanner } from './filter-planner.ts'
 const points = 1_000_000
 
 /** An index that says it holds so many points, and a planner for it. */
-function plannerOf(): { planner: FilterPlanner; route: Route } {
+function plannerOf(count = points): {
+  readonly planner: FilterPlanner
+  readonly route: Route
+  readonly layout: VectorIndex['layout']
+} {
   const index = new VectorIndex({
     ...{ kernels: loadKernels(), dimension: 512, maxThreads: 1, maxLimit: 100, m: 16, efConstruction: 100 },
   })
   index.reserve(1)
-  index.filled(points)
+  index.filled(count)
   return {
     planner: new FilterPlanner(index),
-    route: { graph: 0, measure: measureOf('Euclidean', index.layout), widening: 1 },
+    layout: index.layout,
+    route: { graph: 0, measure: measureOf('Euclidean', index.layout), efMultiplier: 1 },
   }
 }
 
@@ -30,7 +35,7 @@ function queryOf(share: number, given: Partial<FilteredQuery> = {}): FilteredQue
 describe('the plan of a search with a filter', () => {
   it('is a scan of few matching points and a walk where many match', () => {
     const { planner, route } = plannerOf()
-    for (const share of [0.000_001, 0.001, 0.01])
+    for (const share of [0.000_001, 0.000_1, 0.000_5])
       assert.equal(planner.plan(queryOf(share), route).route, undefined)
     for (const share of [0.2, 0.5, 0.9]) {
       const plan = planner.plan(queryOf(share), route)
@@ -39,18 +44,44 @@ describe('the plan of a search with a filter', () => {
     }
   })
 
-  it('is a scan where the walk would need a wider pool than there is', () => {
+  it('is at most a short walk where a long one would need a wider pool than there is', () => {
     const { planner, route } = plannerOf()
-    assert.equal(planner.plan(queryOf(0.02), route).route, undefined)
-    assert.equal(planner.plan(queryOf(0.5, { ef: 4000 }), route).route, undefined)
-    assert.equal(planner.plan(queryOf(0.3), { ...route, widening: 16 }).route, undefined)
+    const { route: tried, isTrial, comparedMax } = planner.plan(queryOf(0.02), route)
+    assert.deepEqual({ tried, isTrial }, { tried: route, isTrial: true })
+    assert.ok(
+      comparedMax < 2 * 0.02 * points,
+      'it costs a part of the scan: codes take a sixth of the time of rows',
+    )
+    assert.equal(planner.plan(queryOf(0.02, { ef: 5000 }), route).route, undefined)
+    assert.equal(planner.plan(queryOf(0.3, { ef: 300 }), { ...route, efMultiplier: 16 }).route, undefined)
+  })
+
+  it('is a scan by codes where these are cheaper than rows and find enough', () => {
+    const { planner, route, layout } = plannerOf()
+    const measured = { ...route, scanRecall: 0.99 }
+    const plan = planner.plan(queryOf(0.002), measured)
+    assert.equal(plan.codeScan, 'instead')
+    assert.equal(plan.scanRecall, 0.99)
+    assert.equal(planner.plan(queryOf(0.000_01), measured).route, undefined, 'rows, which are exact')
+    assert.equal(planner.plan(queryOf(0.5), measured).codeScan, 'after', 'a walk that is given up')
+    assert.equal(planner.plan(queryOf(0.5), { ...measured, isForScans: true }).codeScan, 'instead')
+    assert.equal(planner.plan(queryOf(0.002, { isExact: true }), measured).route, undefined)
+    assert.notEqual(planner.plan(queryOf(0.5, { ef: 4096 }), measured).codeScan, undefined)
+    assert.equal(planner.plan(queryOf(0.5, { ef: 4097 }), measured).route, undefined, 'so many do not fit')
+    const onRows = { ...measured, measure: measureOf('Manhattan', layout) }
+    assert.equal(planner.plan(queryOf(0.000_5), onRows).route, undefined, 'there are no codes of the metric')
   })
 
   it('is a scan for exact results, under Hamming, and without a graph', () => {
     const { planner, route } = plannerOf()
     assert.match(planner.plan(queryOf(0.5, { isExact: true }), route).reason, /exact/)
     assert.match(planner.plan(queryOf(0.5, { metric: 'Hamming' }), route).reason, /Hamming/)
-    assert.match(planner.plan(queryOf(0.5), undefined).reason, /no graph/)
+    assert.match(planner.plan(queryOf(0.5), undefined).reason, /no graph can be used/)
+  })
+
+  it('says that the points are few where that is why there is no graph', () => {
+    const { planner } = plannerOf(300)
+    assert.match(planner.plan(queryOf(0.000_1), undefined).reason, /so few that a graph would save no time/)
   })
 
   it('follows what rows and comparisons turn out to cost', () => {
@@ -86,5 +117,39 @@ describe('the plan of a search with a filter', () => {
     assert.equal(planner.plan(other, route).route, route, 'of that filter alone')
     planner.learn(query, walk, { ...givenUp, hasGivenUp: false })
     assert.equal(scansAfter(), 0)
+  })
+
+  it('tries short walks with new filters as long as some of them reach their end', () => {
+    const { planner, route } = plannerOf()
+    let id = 100
+    const next = (): FilteredQuery => {
+      id += 1
+      return queryOf(0.02, { matching: { ...queryOf(0.02).matching, id } })
+    }
+    const work = { compared: 1500, measured: 50, microseconds: 100 }
+    const tried = (hasGivenUp: boolean, count: number): number => {
+      let walks = 0
+      for (let search = 0; search < count; search += 1) {
+        const query = next()
+        const plan = planner.plan(query, route)
+        if (plan.route === undefined) continue
+        walks += 1
+        planner.learn(query, plan, { ...work, hasGivenUp })
+      }
+      return walks
+    }
+    assert.equal(tried(false, 50), 50)
+    assert.ok(tried(true, 100) < 30, 'walks that were given up again and again end the trials')
+    assert.ok(tried(true, 80) >= 8, 'but for one now and then')
+    tried(false, 80)
+    assert.equal(tried(false, 50), 50, 'which takes them up again')
+  })
+
+  it('lets a walk with a filter that is among its points take its time', () => {
+    const { planner, route } = plannerOf()
+    const query = queryOf(0.02)
+    const trial = planner.plan(query, route)
+    planner.learn(query, trial, { compared: 900, measured: 50, microseconds: 100, hasGivenUp: false })
+    assert.ok(planner.plan(query, route).comparedMax > 2 * trial.comparedMax)
   })
 })

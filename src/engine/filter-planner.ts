@@ -1,11 +1,12 @@
 import type { Metric } from '../base/point.ts'
-import type { Route } from '../index/graph.ts'
-import type { SearchWork } from '../index/searcher.ts'
+import { isOnCodes, type Route } from '../index/graph.ts'
+import type { CodeScanUse, SearchWork } from '../index/searcher.ts'
 import { efMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import { ROWS_MEASURE } from '../kernels/memory-format.ts'
 import type { RouteInForce } from './filtered-recall.ts'
+import { whyNoRoute } from './no-route.ts'
+import { WalkMemory } from './walk-memory.ts'
 
 /** What the planner knows of a query with a filter. */
 export interface FilteredQuery {
@@ -17,21 +18,37 @@ export interface FilteredQuery {
 
 /** How a query with a filter is searched for. */
 export interface FilterPlan {
-  /** Undefined to scan the matching slots. */
+  /** Undefined to scan the rows of the matching slots. */
   readonly route: Route | undefined
+  /** Whether the codes of the matching slots are scanned: in place of a walk, or after one that was given up. */
+  readonly codeScan?: CodeScanUse | undefined
   /** A walk that has compared more slots is given up for the scan. */
   readonly comparedMax: number
   /** For an operator. */
   readonly reason: string
   /** Of the walk, as last measured. */
   readonly recall?: number | undefined
-  /** Its cost tells nothing of walks among scattered points. */
+  /** Of the scan by codes, as last measured. */
+  readonly scanRecall?: number | undefined
+  /** A short walk: its cost tells nothing of walks among scattered points. */
   readonly isTrial?: boolean
 }
 
+/** Whether a plan is to scan the matching slots at once. */
+export function isScan({ route, codeScan }: FilterPlan): boolean {
+  return route === undefined || codeScan === 'instead'
+}
+
+/** The cheaper way to scan the matching slots. */
+interface Scan {
+  readonly isByCodes: boolean
+  /** Microseconds. */
+  readonly cost: number
+}
+
 /**
- * Decides how filtered queries are searched for: by a scan of the matching slots, or by a walk that passes through those that do not
- * match. It knows how many match, and learns what rows and comparisons cost here.
+ * Decides how filtered queries are searched for: by a scan of the matching slots, of their rows or their codes, or by a walk that
+ * passes through those that do not match. It knows how many match, and learns what rows, codes and comparisons cost here.
  *
  * A walk is never far from the better plan: it is given up once it has cost what the scan would. A filter whose walks were
  * given up, because its points are elsewhere than the queries, is scanned at once, with a walk now and then to see whether
@@ -40,8 +57,7 @@ export interface FilterPlan {
 export class FilterPlanner {
   readonly #index: VectorIndex
   readonly #costs = new Map<string, number>()
-  /** By filter whose last walk was given up: how many scans it gets before the next walk, and how many are left of them. */
-  readonly #givenUp = new Map<number, { readonly scans: number; left: number }>()
+  readonly #walks = new WalkMemory()
 
   constructor(index: VectorIndex) {
     this.#index = index
@@ -50,26 +66,23 @@ export class FilterPlanner {
   /** @param route of filtered searches of this metric and share of points; undefined if none is good enough */
   plan(query: FilteredQuery, route: RouteInForce | undefined): FilterPlan {
     const { metric, ef, isExact, matching } = query
-    const { count } = matching
-    if (isExact) return scan('the query asks for exact results')
-    if (metric === 'Hamming') return scan('under Hamming, walks with a filter find too little')
-    if (route === undefined) return scan('no graph serves this metric and share of points now')
-    const scanCost = count * this.#costOf(rowKey(metric), this.#usualRowCost)
+    const { count, id } = matching
+    if (isExact) return rowScan('the query asks for exact results')
+    if (metric === 'Hamming') return rowScan('under Hamming, walks with a filter find too little')
+    if (route === undefined) return rowScan(whyNoRoute(this.#index))
+    const scan = this.#cheaperScan(query, route)
+    if (route.isForScans) return scanBy(scan, route, 'walks find too little at this share of points')
+    if (ef * route.efMultiplier > efMax) return scanBy(scan, route, 'a walk with so large an ef does not fit')
     const comparison = this.#costOf(comparisonKey(route), this.#usualComparisonCost(route))
-    const places = this.#placesOf(query, route)
-    if (ef * route.widening > efMax || places > efMax)
-      return scan('too few points match for a walk through the graph')
-    const comparedPerPlace = this.#costOf(placeKey(route), usualComparedPerPlace)
-    const walkCost = places * comparedPerPlace * comparison * this.#index.segments.length
-    if (scanCost <= walkCost * (scanCost <= quickMicroseconds ? 2 : 1)) {
-      return this.#triedPlan(route, matching, scanCost, comparison)
+    const walkCost = this.#walkCost(query, route, comparison)
+    if (scan.cost <= walkCost * (!scan.isByCodes && scan.cost <= quickMicroseconds ? 2 : 1)) {
+      return this.#triedPlan(route, matching, scan, comparison)
     }
-    if (this.#isElsewhere(matching.id)) return scan('the matching points are far from where queries are')
-    const comparedMax = Math.max(comparedMin, Math.ceil(scanCost / comparison))
+    if (this.#walks.isElsewhere(id))
+      return scanBy(scan, route, 'the matching points are far from where queries are')
     return {
-      route,
-      comparedMax,
-      recall: route.recall,
+      ...walkBy(scan, route),
+      comparedMax: Math.max(comparedMin, Math.ceil(scan.cost / comparison)),
       reason: `a walk costs less than comparing ${count} matching points`,
     }
   }
@@ -78,57 +91,71 @@ export class FilterPlanner {
    * Among matching points a walk costs a small part of what it costs where they are scattered, and only walking tells: where the
    * scan takes long, a short walk is tried first.
    */
-  #triedPlan(
-    route: RouteInForce,
-    { id, count }: SlotFilter,
-    scanCost: number,
-    comparison: number,
-  ): FilterPlan {
-    if (scanCost <= trialMicroseconds || this.#isElsewhere(id)) {
-      return scan(`comparing ${count} matching points costs less than a walk through the graph`)
+  #triedPlan(route: RouteInForce, { id, count }: SlotFilter, scan: Scan, comparison: number): FilterPlan {
+    if (scan.cost <= trialMicroseconds || !this.#walks.isWorthTrying(id, count)) {
+      return scanBy(
+        scan,
+        route,
+        `comparing ${count} matching points costs less than a walk through the graph`,
+      )
     }
+    const share = this.#walks.hasEnded(id) ? 1 : trialShare
     return {
-      route,
-      comparedMax: Math.max(comparedMin, Math.ceil(scanCost / comparison / trialShare)),
-      recall: route.recall,
+      ...walkBy(scan, route),
+      comparedMax: Math.max(comparedMin, Math.ceil(scan.cost / comparison / share)),
       reason: `a short walk shows whether the query is among the ${count} matching points; if not, all of them are compared`,
       isTrial: true,
     }
   }
 
   /** Learns from a search that was planned. */
-  learn(query: FilteredQuery, { route, isTrial = false }: FilterPlan, work: SearchWork): void {
+  learn(query: FilteredQuery, plan: FilterPlan, work: SearchWork): void {
     const { metric, matching } = query
+    const { route, isTrial = false } = plan
     const { compared, measured, microseconds, hasGivenUp } = work
     if (route === undefined) {
       if (measured >= learnMin) this.#update(rowKey(metric), microseconds / measured)
       return
     }
-    this.#remember(matching.id, hasGivenUp)
+    if (isScan(plan)) {
+      if (compared < learnMin) return
+      const ofCodes = Math.max(microseconds / 4, microseconds - measured * this.#rowCost(metric))
+      this.#update(codeKey(route), ofCodes / compared)
+      return
+    }
+    if (isTrial) this.#walks.noteTrial(matching.id, matching.count, hasGivenUp)
+    else this.#walks.note(matching.id, hasGivenUp)
     if (hasGivenUp || compared < learnMin) return
     this.#update(comparisonKey(route), microseconds / compared)
     if (isTrial) return
     this.#update(placeKey(route), compared / this.#placesOf(query, route) / this.#index.segments.length)
   }
 
+  /** Rows give exact results, so codes have to be clearly cheaper. */
+  #cheaperScan({ metric, ef, matching: { count } }: FilteredQuery, route: RouteInForce): Scan {
+    const rowCost = this.#rowCost(metric)
+    const rows: Scan = { isByCodes: false, cost: count * rowCost }
+    // The pool of a scan by codes has no room for more results.
+    if (ef > efMax || route.scanRecall === undefined || !isOnCodes(route.measure)) return rows
+    const cost = count * this.#costOf(codeKey(route), codeMicroseconds) + Math.min(count, ef) * rowCost
+    return rows.cost <= exactnessFactor * cost ? rows : { isByCodes: true, cost }
+  }
+
+  /** Of a walk among matching points that are scattered; infinite where its pool would not have room for them. */
+  #walkCost(query: FilteredQuery, route: RouteInForce, comparison: number): number {
+    const places = this.#placesOf(query, route)
+    if (places > efMax) return Number.POSITIVE_INFINITY
+    const comparedPerPlace = this.#costOf(placeKey(route), usualComparedPerPlace)
+    return places * comparedPerPlace * comparison * this.#index.segments.length
+  }
+
   /** Places of the pool that hold as many matching slots as the beam is wide, if they are scattered among the others. */
-  #placesOf({ ef, matching }: FilteredQuery, { widening }: Route): number {
-    return (ef * widening * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
+  #placesOf({ ef, matching }: FilteredQuery, { efMultiplier }: Route): number {
+    return (ef * efMultiplier * Math.max(this.#index.liveCount, 1)) / Math.max(matching.count, 1)
   }
 
-  #isElsewhere(filter: number): boolean {
-    const known = this.#givenUp.get(filter)
-    if (known === undefined || known.left === 0) return false
-    known.left -= 1
-    return true
-  }
-
-  #remember(filter: number, hasGivenUp: boolean): void {
-    const scans = Math.min(scansMax, 2 * (this.#givenUp.get(filter)?.scans ?? 1))
-    this.#givenUp.delete(filter)
-    if (!hasGivenUp) return
-    this.#givenUp.set(filter, { scans, left: scans })
-    if (this.#givenUp.size > rememberedMax) this.#givenUp.delete(this.#givenUp.keys().next().value!)
+  #rowCost(metric: Metric): number {
+    return this.#costOf(rowKey(metric), this.#usualRowCost)
   }
 
   get #usualRowCost(): number {
@@ -137,7 +164,7 @@ export class FilterPlanner {
   }
 
   #usualComparisonCost({ measure }: Route): number {
-    return measure >= ROWS_MEASURE ? this.#usualRowCost : codeMicroseconds
+    return isOnCodes(measure) ? codeMicroseconds : this.#usualRowCost
   }
 
   #costOf(key: string, usual: number): number {
@@ -152,12 +179,30 @@ export class FilterPlanner {
   }
 }
 
-function scan(reason: string): FilterPlan {
+function rowScan(reason: string): FilterPlan {
   return { route: undefined, comparedMax: 0, reason }
+}
+
+function scanBy({ isByCodes }: Scan, route: RouteInForce, reason: string): FilterPlan {
+  if (!isByCodes) return rowScan(reason)
+  return { route, codeScan: 'instead', comparedMax: 0, reason, scanRecall: route.scanRecall }
+}
+
+/** A walk, and the scan that follows where it is given up. */
+function walkBy(
+  { isByCodes }: Scan,
+  route: RouteInForce,
+): Pick<FilterPlan, 'route' | 'codeScan' | 'recall' | 'scanRecall'> {
+  const { recall, scanRecall } = route
+  return isByCodes ? { route, recall, scanRecall, codeScan: 'after' } : { route, recall }
 }
 
 function rowKey(metric: Metric): string {
   return `row ${metric}`
+}
+
+function codeKey({ graph, measure }: Route): string {
+  return `code ${graph} ${measure}`
 }
 
 function comparisonKey({ graph, measure }: Route): string {
@@ -168,7 +213,7 @@ function placeKey({ graph, measure }: Route): string {
   return `place ${graph} ${measure}`
 }
 
-/** Microseconds for a comparison of codes of 512 components, until it is known. */
+/** Microseconds for a code of 512 components, until it is known. */
 const codeMicroseconds = 0.05
 /** Slots that a walk compares for a place of its pool, until it is known. */
 const usualComparedPerPlace = 12
@@ -176,11 +221,14 @@ const usualComparedPerPlace = 12
 const bytesPerMicrosecond = 8000
 const diskRowMicroseconds = 3
 
-/** A scan that takes no longer is preferred to a walk of half its cost: its results are exact. */
+/** A scan of rows may cost this many times as much as one of codes: its results are exact. */
+const exactnessFactor = 1.5
+
+/** A scan of rows that takes no longer is preferred to a walk of half its cost: its results are exact. */
 const quickMicroseconds = 1000
 
 /** A scan that takes no longer is not worth a trial. */
-const trialMicroseconds = 400
+const trialMicroseconds = 250
 
 /** The scan costs this many times as much as a trial may. */
 const trialShare = 3
@@ -190,8 +238,3 @@ const learnMin = 1000
 
 /** A walk is not given up before this. */
 const comparedMin = 2000
-
-/** With each walk that is given up, twice as many scans follow; at most so many. */
-const scansMax = 64
-
-const rememberedMax = 1024

@@ -24,17 +24,22 @@ export interface FilteredAudit {
  * Measures the searches of a metric with filters, bin by bin: on random sets of points, and on the last queries with their own
  * filters where there are enough of them.
  *
- * @returns false if it was aborted
+ * @returns whether a route has changed; undefined if it was aborted
  */
-export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean> {
+export async function auditFilteredMetric(audit: FilteredAudit): Promise<boolean | undefined> {
   const { filtered, metric, plain, search } = audit
+  let hasChanged = false
+  const ofScans: number[] = []
   for (const bin of selectivityBins) {
     const groups = [await randomGroup(audit, bin), ...recentGroups(audit, bin)]
-    const tried = await auditFiltered(groups, filtered.routes(plain), filtered.target, search)
-    if (tried === undefined) return false
-    filtered.decide(metric, bin, tried)
+    const found = await auditFiltered(groups, filtered.routes(plain), filtered.target, search)
+    if (found === undefined) return undefined
+    if (filtered.decide(metric, bin, found.tried)) hasChanged = true
+    if (found.scanRecall !== undefined) ofScans.push(found.scanRecall)
   }
-  return true
+  // Without one for each bin, there are no scans by codes.
+  if (ofScans.length === selectivityBins.length) filtered.decideScans(metric, Math.min(...ofScans))
+  return hasChanged
 }
 
 async function randomGroup(

@@ -3,14 +3,17 @@ import { describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { IndexFixture } from '../../test/support/index-fixture.ts'
+import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { noWork } from '../index/searcher.ts'
 import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
 import { type BinRecall, type FilteredAsk, FilteredRecall, selectivityBins } from './filtered-recall.ts'
+import type { RouteRecall } from './index-messages.ts'
 import type { SlotQuery } from './search-pieces.ts'
 
 const seed = 20_261_124
-const plain = { graph: 0, measure: 0, widening: 2 }
+const plain = { graph: 0, measure: 0, efMultiplier: 2 }
+const options = { recallTarget: 0.98, hnswEf: 64 }
 const filter: SlotFilter = { id: 1, version: 0, words: new Uint32Array(new SharedArrayBuffer(4)), count: 1 }
 
 function ask(share: number): FilteredAsk {
@@ -19,14 +22,15 @@ function ask(share: number): FilteredAsk {
 
 describe('the route of searches with filters', () => {
   it('is wider than without one until it was measured, and then what was measured of such filters', () => {
-    const recall = new FilteredRecall(0.98)
+    const recall = new FilteredRecall(options)
     assert.deepEqual(recall.due, [])
-    for (const share of [0.01, 0.2, 0.9]) assert.equal(recall.route('Cosine', ask(share), plain)!.widening, 4)
+    for (const share of [0.01, 0.2, 0.9])
+      assert.equal(recall.route('Cosine', ask(share), plain)!.efMultiplier, 4)
     assert.deepEqual(recall.due, ['Cosine'])
     const [few, some, many] = selectivityBins
     const routes = recall.routes(plain)
     assert.deepEqual(
-      routes.map(({ widening }) => widening),
+      routes.map(({ efMultiplier }) => efMultiplier),
       [2, 4, 8, 16],
     )
     recall.decide(
@@ -41,9 +45,23 @@ describe('the route of searches with filters', () => {
     recall.decide('Cosine', many!, [{ route: routes[0]!, recall: 1 }])
     recall.done('Cosine')
     assert.equal(recall.route('Cosine', ask(0.01), plain), undefined, 'no route was good enough')
-    assert.deepEqual(recall.route('Cosine', ask(0.2), plain), { ...plain, widening: 4, recall: 0.99 })
-    assert.deepEqual(recall.route('Cosine', ask(0.9), plain), { ...plain, widening: 2, recall: 1 })
-    assert.equal(recall.route('Cosine', ask(0.9), { ...plain, widening: 8 })!.widening, 8, 'never narrower')
+    assert.deepEqual(recall.route('Cosine', ask(0.2), plain), {
+      ...plain,
+      efMultiplier: 4,
+      recall: 0.99,
+      scanRecall: undefined,
+    })
+    assert.deepEqual(recall.route('Cosine', ask(0.9), plain), {
+      ...plain,
+      efMultiplier: 2,
+      recall: 1,
+      scanRecall: undefined,
+    })
+    assert.equal(
+      recall.route('Cosine', ask(0.9), { ...plain, efMultiplier: 8 })!.efMultiplier,
+      8,
+      'never narrower',
+    )
     assert.deepEqual(
       selectivityBins.map((bin) => recall.recallOf('Cosine', bin)),
       [1, 0.99, 1],
@@ -51,8 +69,26 @@ describe('the route of searches with filters', () => {
     assert.equal(recall.recallOf('Euclidean', few!), undefined)
   })
 
+  it('is for scans by codes where these find enough, also where walks do not', () => {
+    const recall = new FilteredRecall(options)
+    const [few] = selectivityBins
+    recall.decide('Cosine', few!, [{ route: plain, recall: 0.9 }])
+    recall.decideScans('Cosine', 0.97)
+    assert.equal(recall.route('Cosine', ask(0.01), plain), undefined, 'neither finds enough')
+    assert.equal(recall.route('Cosine', ask(0.9), plain)!.scanRecall, undefined)
+    recall.decideScans('Cosine', 0.99)
+    assert.deepEqual(recall.route('Cosine', ask(0.01), plain), {
+      ...plain,
+      scanRecall: 0.99,
+      isForScans: true,
+    })
+    assert.equal(recall.route('Cosine', ask(0.9), plain)!.scanRecall, 0.99)
+    assert.equal(recall.route('Euclidean', ask(0.9), plain)!.scanRecall, undefined, 'of that metric alone')
+    assert.equal(recall.recallOf('Cosine', few!), 0.99, 'what its searches have')
+  })
+
   it('is measured again when the graph has changed, and only if somebody asks', () => {
-    const recall = new FilteredRecall(0.98)
+    const recall = new FilteredRecall(options)
     recall.route('Cosine', ask(0.5), plain)
     recall.decide('Cosine', selectivityBins[2]!, [{ route: plain, recall: 1 }])
     recall.done('Cosine')
@@ -67,8 +103,40 @@ describe('the route of searches with filters', () => {
     assert.deepEqual(recall.due, [])
   })
 
+  it('is what an earlier run measured, and measured again where that was done otherwise', () => {
+    const earlier = new FilteredRecall(options)
+    const [few, some, many] = selectivityBins
+    const tried = (efMultiplier: number, recall: number): RouteRecall[] => [
+      { route: { ...plain, efMultiplier }, recall },
+    ]
+    assert.equal(earlier.decide('Cosine', few!, tried(16, 0.9)), true)
+    assert.equal(earlier.decide('Cosine', some!, tried(4, 0.99)), true)
+    assert.equal(earlier.decide('Cosine', some!, tried(4, 0.98)), false, 'the same route')
+    assert.equal(earlier.decide('Hamming', many!, tried(2, 1)), true)
+    earlier.decideScans('Cosine', 0.985)
+    const restored = (by = options): FilteredRecall => {
+      const recall = new FilteredRecall(by)
+      recall.restore(JSON.parse(JSON.stringify(earlier.kept)))
+      const scanRecall = by.recallTarget > 0.985 ? undefined : 0.985
+      assert.equal(recall.route('Cosine', ask(0.01), plain)?.isForScans, scanRecall && true)
+      assert.deepEqual(recall.route('Cosine', ask(0.2), plain), {
+        ...plain,
+        ...{ efMultiplier: 4, recall: 0.98, scanRecall },
+      })
+      assert.equal(recall.route('Cosine', ask(0.9), plain)!.efMultiplier, 4, 'never measured')
+      assert.equal(recall.recallOf('Hamming', many!), 1)
+      return recall
+    }
+    assert.deepEqual(restored().due, [])
+    assert.deepEqual(restored().kept, earlier.kept)
+    assert.deepEqual(restored({ ...options, hnswEf: 65 }).due, ['Cosine'])
+    assert.deepEqual(restored({ ...options, recallTarget: 0.99 }).due, ['Cosine'])
+    earlier.expire('Cosine')
+    assert.deepEqual(restored().due, ['Cosine'], 'was to be measured again')
+  })
+
   it('is measured on some of the last queries, a bounded number of them', () => {
-    const recall = new FilteredRecall(0.98)
+    const recall = new FilteredRecall(options)
     for (let query = 0; query < 1000; query += 1) recall.route('Cosine', ask(0.3 + query / 2000), plain)
     const recent = recall.recent('Cosine', selectivityBins[2]!, 64)
     assert.equal(recent.length, 16)
@@ -80,10 +148,12 @@ describe('the route of searches with filters', () => {
 describe(`searches with filters over a graph, seed ${seed}`, () => {
   for (const segmentSlots of [undefined, 1700]) {
     it(`are measured and find what they should, ${segmentSlots === undefined ? 'one segment' : 'several'}`, async () => {
+      await using directory = await temporaryDirectory()
       const random = seededRandom(seed)
       const vectors = clusteredVectors(random, 5040, 64)
       const queries = vectors.splice(5000)
       await using fixture = new IndexFixture(64, {
+        directory: directory.path,
         quietMs: 40,
         ...(segmentSlots !== undefined && { segmentSlots }),
       })
@@ -128,6 +198,13 @@ describe(`searches with filters over a graph, seed ${seed}`, () => {
         }
         assert.ok(near >= 0.96 * 10 * batch.length, `${near / 10 / batch.length} at ${share}`)
       }
+      if (segmentSlots !== undefined) return
+      const before = measured()
+      const { kept } = fixture
+      await fixture[Symbol.asyncDispose]()
+      await using again = await IndexFixture.restarted(directory.path, kept)
+      const restored = again.indexer.filteredRecalls.filter(({ metric }) => metric === 'Euclidean')
+      assert.deepEqual(restored, before)
     })
   }
 })

@@ -1,5 +1,6 @@
 import type { Metric } from '../base/point.ts'
-import { type Route, wideningMax } from '../index/graph.ts'
+import { efMultiplierMax, type Route } from '../index/graph.ts'
+import type { KeptFilteredRoute } from '../index/graph-file.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { RouteRecall } from './index-messages.ts'
@@ -7,6 +8,10 @@ import type { RouteRecall } from './index-messages.ts'
 /** A route, and its recall as last measured. */
 export interface RouteInForce extends Route {
   readonly recall?: number | undefined
+  /** Of searches with filters: the recall of scans by codes; undefined where those are not good enough, or not measured yet. */
+  readonly scanRecall?: number | undefined
+  /** Walks are not good enough: the route is for scans by codes alone. */
+  readonly isForScans?: boolean | undefined
 }
 
 /** A query with a filter, when it asks for its route. */
@@ -42,8 +47,10 @@ export interface BinRecall {
 }
 
 interface Measured {
+  readonly metric: Metric
+  readonly bin: string
   /** Undefined where no route was good enough: searches scan. */
-  readonly widening: number | undefined
+  readonly efMultiplier: number | undefined
   readonly recall: number
 }
 
@@ -53,7 +60,10 @@ interface Measured {
  */
 export class FilteredRecall {
   readonly #target: number
+  readonly #hnswEf: number
   readonly #measured = new Map<string, Measured>()
+  /** By metric, of scans by codes. */
+  readonly #scans = new Map<Metric, number>()
   /** Metrics that were searched with filters since they were measured. */
   readonly #asked = new Set<Metric>()
   /** Metrics that are to be measured again. */
@@ -62,8 +72,29 @@ export class FilteredRecall {
   readonly #recent = new Map<string, FilteredAsk[]>()
   #asks = 0
 
-  constructor(recallTarget: number) {
+  /** @param options.hnswEf the ef at which recall is measured */
+  constructor({ recallTarget, hnswEf }: { readonly recallTarget: number; readonly hnswEf: number }) {
     this.#target = recallTarget
+    this.#hnswEf = hnswEf
+  }
+
+  /** The measurements, for a later run to restore. */
+  get kept(): KeptFilteredRoute[] {
+    return [...this.#measured.values()].map((measured) => {
+      const by = { ef: this.#hnswEf, target: this.#target }
+      const { metric } = measured
+      const scanRecall = this.#scans.get(metric)
+      return { ...measured, scanRecall, by: this.#expired.has(metric) ? undefined : by }
+    })
+  }
+
+  /** Restores the measurements of an earlier run; those with other settings are repeated when somebody asks. */
+  restore(kept: readonly KeptFilteredRoute[]): void {
+    for (const { metric, bin, efMultiplier, recall, scanRecall, by } of kept) {
+      this.#measured.set(keyOf(metric, bin), { metric, bin, efMultiplier, recall })
+      if (scanRecall !== undefined) this.#scans.set(metric, scanRecall)
+      if (by?.ef !== this.#hnswEf || by.target !== this.#target) this.#expired.add(metric)
+    }
   }
 
   /** @param plain the route of searches without a filter */
@@ -71,10 +102,25 @@ export class FilteredRecall {
     if (plain === undefined) return undefined
     const bin = binOf(ask.share)
     this.#note(metric, bin, ask)
-    const measured = this.#measured.get(keyOf(metric, bin))
-    if (measured === undefined) return { ...plain, widening: Math.min(wideningMax, 2 * plain.widening) }
-    if (measured.widening === undefined) return undefined
-    return { ...plain, widening: Math.max(plain.widening, measured.widening), recall: measured.recall }
+    const measured = this.#measured.get(keyOf(metric, bin.name))
+    const scanRecall = this.scanRecallOf(metric)
+    if (measured === undefined)
+      return { ...plain, efMultiplier: Math.min(efMultiplierMax, 2 * plain.efMultiplier), scanRecall }
+    if (measured.efMultiplier === undefined)
+      return scanRecall === undefined ? undefined : { ...plain, scanRecall, isForScans: true }
+    const efMultiplier = Math.max(plain.efMultiplier, measured.efMultiplier)
+    return { ...plain, efMultiplier, recall: measured.recall, scanRecall }
+  }
+
+  /** What was measured of scans by codes at the default ef; undefined where it is below the target, or unknown. */
+  scanRecallOf(metric: Metric): number | undefined {
+    const recall = this.#scans.get(metric)
+    return recall !== undefined && recall >= this.#target ? recall : undefined
+  }
+
+  /** Of scans of the matching points by their codes, with filters of all bins. */
+  decideScans(metric: Metric, recall: number): void {
+    this.#scans.set(metric, recall)
   }
 
   /** Metrics to be measured, of recent searches with filters. */
@@ -84,7 +130,7 @@ export class FilteredRecall {
 
   /** The last queries of a bin, with their own filters; without routes. */
   recent(metric: Metric, bin: SelectivityBin, ef: number): IndexQuery[] {
-    const asks = this.#recent.get(keyOf(metric, bin)) ?? []
+    const asks = this.#recent.get(keyOf(metric, bin.name)) ?? []
     return asks.map(({ vector, k, matching }) => {
       return { vector, metric, k, ef: Math.max(ef, k), route: undefined, matching }
     })
@@ -93,8 +139,8 @@ export class FilteredRecall {
   /** The routes to try for a bin, the cheapest first. */
   routes(plain: Route): Route[] {
     const routes: Route[] = []
-    for (let widening = plain.widening; widening <= wideningMax; widening *= 2)
-      routes.push({ ...plain, widening })
+    for (let efMultiplier = plain.efMultiplier; efMultiplier <= efMultiplierMax; efMultiplier *= 2)
+      routes.push({ ...plain, efMultiplier })
     return routes
   }
 
@@ -102,14 +148,25 @@ export class FilteredRecall {
     return this.#target
   }
 
-  /** Decides by the measured recall: the last route tried is the first that was good enough. */
-  decide(metric: Metric, bin: SelectivityBin, tried: readonly RouteRecall[]): void {
+  /**
+   * Decides by the measured recall: the last route tried is the first that was good enough.
+   *
+   * @returns whether the route of the bin has changed
+   */
+  decide(metric: Metric, { name: bin }: SelectivityBin, tried: readonly RouteRecall[]): boolean {
     const last = tried.at(-1)
-    if (last === undefined) return
+    if (last === undefined) return false
     const isEnough = last.recall >= this.#target
     const best = Math.max(...tried.map(({ recall }) => recall))
-    const widening = isEnough ? last.route.widening : undefined
-    this.#measured.set(keyOf(metric, bin), { widening, recall: isEnough ? last.recall : best })
+    const efMultiplier = isEnough ? last.route.efMultiplier : undefined
+    const before = this.#measured.get(keyOf(metric, bin))
+    this.#measured.set(keyOf(metric, bin), {
+      metric,
+      bin,
+      efMultiplier,
+      recall: isEnough ? last.recall : best,
+    })
+    return before === undefined || before.efMultiplier !== efMultiplier
   }
 
   /** All bins of a metric have been measured, or cannot be now. */
@@ -123,21 +180,23 @@ export class FilteredRecall {
     this.#expired.add(metric)
   }
 
-  /** Of searches of a bin at the default ef: 1 where they are exact; undefined where it was not measured. */
+  /** Of searches of a bin at the default ef, the less of walks and scans: 1 where they are exact; undefined where it was not measured. */
   recallOf(metric: Metric, bin: SelectivityBin): number | undefined {
-    const measured = this.#measured.get(keyOf(metric, bin))
-    return measured && (measured.widening === undefined ? 1 : measured.recall)
+    const measured = this.#measured.get(keyOf(metric, bin.name))
+    if (measured === undefined) return undefined
+    const ofWalks = measured.efMultiplier === undefined ? 1 : measured.recall
+    return Math.min(ofWalks, this.scanRecallOf(metric) ?? 1)
   }
 
   #isMeasured(metric: Metric): boolean {
-    return selectivityBins.some((bin) => this.#measured.has(keyOf(metric, bin)))
+    return selectivityBins.some(({ name }) => this.#measured.has(keyOf(metric, name)))
   }
 
   /** Keeps one query in some: their filters are kept with them. */
   #note(metric: Metric, bin: SelectivityBin, ask: FilteredAsk): void {
     this.#asked.add(metric)
     this.#asks += 1
-    const key = keyOf(metric, bin)
+    const key = keyOf(metric, bin.name)
     const recent = this.#recent.get(key) ?? []
     if (recent.length >= recentMax && this.#asks % notedEvery !== 0) return
     // The caller's vector can be part of the bytes of a whole request.
@@ -151,8 +210,8 @@ function binOf(share: number): SelectivityBin {
   return selectivityBins.find(({ below }) => share < below)!
 }
 
-function keyOf(metric: Metric, { name }: SelectivityBin): string {
-  return `${metric} ${name}`
+function keyOf(metric: Metric, bin: string): string {
+  return `${metric} ${bin}`
 }
 
 /** Queries that are kept for a bin of a metric: with filters of ten million slots, 20 MB at most. */

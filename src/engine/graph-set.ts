@@ -12,10 +12,10 @@ export class GraphSet {
   #index: VectorIndex | undefined
   #isStale = false
 
-  /** @param graphBytesMin rows of fewer bytes are always scanned; for tests of small graphs, 0 */
-  constructor(maxUnindexedBytes: number, graphBytesMin: number = defaultGraphBytesMin) {
+  /** @param bytesMin rows of fewer bytes are always scanned; for tests of small graphs, 0 */
+  constructor(maxUnindexedBytes: number, bytesMin: number = graphBytesMin) {
     this.#maxUnindexedBytes = maxUnindexedBytes
-    this.#graphBytesMin = graphBytesMin
+    this.#graphBytesMin = bytesMin
   }
 
   /** Once, before anything else is asked but `isAttached`, `hasGraph` and `unindexed`. */
@@ -110,6 +110,6 @@ export class GraphSet {
 }
 
 /** Below, an exact scan takes no longer than a walk through a graph. */
-const defaultGraphBytesMin = 4 * 1024 * 1024
+export const graphBytesMin: number = 4 * 1024 * 1024
 /** More waits than this while a graph is being built: more than groups that were let in together come to. */
 export const buildingBytes: number = 32 * 1024 * 1024

@@ -1,6 +1,5 @@
-import { isList, isMap } from '../base/attribute-json.ts'
 import { selectAttributes } from '../base/attribute-selection.ts'
-import type { AttributeValue } from '../base/attributes.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Include, Payload } from '../base/point.ts'
 import type { HitDetails } from '../base/search-results.ts'
 
@@ -38,19 +37,9 @@ function selected(payload: Payload | undefined, paths: Include['attributes']): P
 
 /** About how many bytes details take until they are sent. */
 export function detailBytes({ payload, vector }: HitDetails): number {
-  const contentBytes = payload === undefined ? 0 : payload.content.length * 2
-  const attributeBytes = payload?.attributes === undefined ? 0 : valueBytes(payload.attributes)
-  return detailOverheadBytes + contentBytes + attributeBytes + (vector?.byteLength ?? 0)
-}
-
-function valueBytes(value: AttributeValue): number {
-  let bytes = valueOverheadBytes
-  if (typeof value === 'string') bytes += value.length * 2
-  else if (isMap(value)) for (const [name, each] of value) bytes += name.length * 2 + valueBytes(each)
-  else if (isList(value)) for (const each of value) bytes += valueBytes(each)
-  return bytes
+  const ofPayload = payload === undefined ? 0 : payloadBytes(payload)
+  return detailOverheadBytes + ofPayload + (vector?.byteLength ?? 0)
 }
 
 /** Of objects, as V8 allocates them. */
 const detailOverheadBytes = 128
-const valueOverheadBytes = 32

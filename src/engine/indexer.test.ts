@@ -137,7 +137,7 @@ describe(`the graph, seed ${seed}`, () => {
       for (const vector of vectors.slice(0, 100)) fixture.insert(vector)
     await fixture.settled()
     const { route, recall } = fixture.indexer.plans.Euclidean
-    assert.equal(route?.widening, 1, `recall ${recall}`)
+    assert.equal(route?.efMultiplier, 1, `recall ${recall}`)
   })
 
   it('leads to every copy of a vector that is stored thousands of times, as copies go and come', async () => {

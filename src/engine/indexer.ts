@@ -81,7 +81,7 @@ export class Indexer {
   constructor(options: IndexerOptions) {
     this.#options = options
     this.#plans = new RecallPlans(options)
-    this.#filtered = new FilteredRecall(options.recallTarget)
+    this.#filtered = new FilteredRecall(options)
     this.#graphs = new GraphSet(options.maxUnindexedBytes, options.graphBytesMin)
     this.#links = new LinkBatches(this.#graphs, {
       onLinked: ({ graph }, count) => {
@@ -155,7 +155,10 @@ export class Indexer {
     const loaded = await this.#checkpoints.load()
     for (const place of this.#graphs.activePlaces) this.#links.enqueueUnlinked(place)
     const linked = this.#graphs.index.liveCount - this.#graphs.waiting
-    for (const { meta } of loaded) this.#plans.restore(meta.routes, linked)
+    for (const { meta } of loaded) {
+      this.#plans.restore(meta.routes, linked)
+      this.#filtered.restore(meta.filteredRoutes ?? [])
+    }
     // Only now: what this sets going looks at all graphs, and measures those that are there.
     if (loaded.some(({ leaving }) => leaving > 0)) {
       this.#graphs.markStale()

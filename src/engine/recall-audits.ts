@@ -92,16 +92,19 @@ export class RecallAudits {
 
   /** Measures searches with filters; false where it was broken off, as writers had to wait. */
   async #measureFiltered(metric: Metric, ready: readonly boolean[], waiting: number): Promise<boolean> {
-    const { plans, graphs, routes, filtered } = this.#options
+    const { plans, graphs, routes, filtered, checkpoints } = this.#options
     const plain = routes.plans[metric].route
     // Searches are exact, with filters too.
     if (plain === undefined) return true
     this.#canWait = true
     const { index } = graphs
     const { slots, ef } = plans.request(index, metric, ready, waiting, graphs.measures.active)
-    return this.#searching((search) =>
+    const hasChanged = await this.#searching((search) =>
       auditFilteredMetric({ index, filtered, metric, plain, slots, ef, search }),
     )
+    // As a plan that has changed: the next start should find it.
+    if (hasChanged) checkpoints.changed(1)
+    return hasChanged !== undefined
   }
 
   /** Runs an audit, whose searches `stop` ends. */

@@ -10,7 +10,7 @@ import { type MeasuredPoints, plansInWords, RecallPlans, recallInForce } from '.
 const options = { recallTarget: 0.98, hnswEf: 128 }
 
 const euclidean = { graph: 0, measure: 0 }
-const good: RouteRecall = { route: { ...euclidean, widening: 1 }, recall: 1 }
+const good: RouteRecall = { route: { ...euclidean, efMultiplier: 1 }, recall: 1 }
 
 it('recall is measured when most points are linked, and again when the rest of them are', () => {
   const plans = new RecallPlans(options)
@@ -21,17 +21,17 @@ it('recall is measured when most points are linked, and again when the rest of t
 
   const tried = [
     { ...good, recall: 0.97 },
-    { ...good, route: { ...euclidean, widening: 2 }, recall: 0.99 },
+    { ...good, route: { ...euclidean, efMultiplier: 2 }, recall: 0.99 },
   ]
   plans.decide('Euclidean', tried, plans.now(3000))
-  assert.equal(plans.of('Euclidean').route?.widening, 2)
+  assert.equal(plans.of('Euclidean').route?.efMultiplier, 2)
   plans.linked(100)
   assert.deepEqual(plans.due(6000, 2900), [], 'the graph is nearly what was measured')
   plans.linked(2900)
   assert.deepEqual(plans.due(6000, 0), metrics, 'half a graph does not speak for the whole')
 
   decideAll(plans, { Euclidean: [good] }, plans.now(6000))
-  assert.equal(plans.of('Euclidean').route?.widening, 1)
+  assert.equal(plans.of('Euclidean').route?.efMultiplier, 1)
   assert.deepEqual(plans.due(6000, 0), [], 'it is as it was measured')
   plans.linked(1500)
   assert.deepEqual(plans.due(6000, 0), metrics, 'a quarter of the points are others')
@@ -43,7 +43,7 @@ it('recall is told as searches get it, and plans are told in words', () => {
   const graph = { points: 6000, linkedBefore: 6000, removedBefore: 0 }
   plans.decide('Euclidean', [{ ...good, recall: 0.991 }], graph)
   plans.decide('Hamming', [{ ...good, recall: 0.51 }], graph)
-  plans.decide('Cosine', [{ route: { graph: 1, measure: 1, widening: 2 }, recall: 0.985 }], graph)
+  plans.decide('Cosine', [{ route: { graph: 1, measure: 1, efMultiplier: 2 }, recall: 0.985 }], graph)
   const recalls = metrics.map((metric) => [metric, recallInForce(plans.of(metric))])
   assert.deepEqual(Object.fromEntries(recalls), { Euclidean: 0.991, Manhattan: 1, Hamming: 1, Cosine: 0.985 })
   assert.deepEqual(plansInWords(plans.all), {
@@ -79,15 +79,15 @@ it('a plan is trusted until a third of its points have changed, and less from th
     plans.removed(removed)
     const kept = new RecallPlans(options)
     kept.restore(plans.kept, 6000)
-    const widening = plans.routeFor('Cosine')?.widening
-    assert.equal(kept.routeFor('Cosine')?.widening, widening, 'as much after a restart')
-    return widening
+    const efMultiplier = plans.routeFor('Cosine')?.efMultiplier
+    assert.equal(kept.routeFor('Cosine')?.efMultiplier, efMultiplier, 'as much after a restart')
+    return efMultiplier
   }
   assert.equal(changed(2000, 0), 1)
   assert.equal(changed(1000, 1000), 1)
   assert.equal(changed(2001, 0), 2, 'twice as wide')
   assert.equal(changed(3000, 2000), 2)
-  assert.equal(changed(2001, 0, { ...good.route, widening: 16 }), undefined, 'no wider way than that')
+  assert.equal(changed(2001, 0, { ...good.route, efMultiplier: 16 }), undefined, 'no wider way than that')
   assert.equal(changed(6001, 0), undefined, 'exactly, where as many have come as there were')
   assert.equal(changed(0, 2001), undefined, 'exactly, where a third has gone')
 })

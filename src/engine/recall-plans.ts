@@ -1,7 +1,7 @@
 import { isDeepStrictEqual } from 'node:util'
 import { type Metric, metrics } from '../base/point.ts'
 import { type AuditRequest, isLinked } from '../index/audit.ts'
-import { isCheaperThanScan, type MeasuredOn, type Route, routesFor, wideningMax } from '../index/graph.ts'
+import { efMultiplierMax, isCheaperThanScan, type MeasuredOn, type Route, routesFor } from '../index/graph.ts'
 import type { KeptRoute } from '../index/graph-file.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
@@ -82,9 +82,9 @@ export class RecallPlans {
     if (measured?.route === undefined) return undefined
     const { linked, removed } = this.#since(measured)
     if (linked + removed <= measured.points * trustedShare) return measured.route
-    const widening = measured.route.widening * 2
+    const efMultiplier = measured.route.efMultiplier * 2
     const isDoubtful = removed > measured.points * trustedShare || linked + removed > measured.points
-    return isDoubtful || widening > wideningMax ? undefined : { ...measured.route, widening }
+    return isDoubtful || efMultiplier > efMultiplierMax ? undefined : { ...measured.route, efMultiplier }
   }
 
   #since({ linkedBefore, removedBefore }: Measured): { readonly linked: number; readonly removed: number } {
@@ -213,7 +213,7 @@ export class RecallPlans {
    */
   #worthwhile(routes: readonly Route[], points: number): Route[] {
     return routes.filter(
-      ({ widening }) => widening === 1 || isCheaperThanScan(widening * this.#hnswEf, points),
+      ({ efMultiplier }) => efMultiplier === 1 || isCheaperThanScan(efMultiplier * this.#hnswEf, points),
     )
   }
 
@@ -241,7 +241,7 @@ export class RecallPlans {
    */
   get isCosineGraphWanted(): boolean {
     const measured = this.#measured.get('Cosine')
-    const isPoor = measured !== undefined && (measured.route === undefined || measured.route.widening > 2)
+    const isPoor = measured !== undefined && (measured.route === undefined || measured.route.efMultiplier > 2)
     return isPoor && this.#lengthSpread > alikeSpread
   }
 }
@@ -261,7 +261,7 @@ function inWords({ route, recall }: MetricPlan): string {
     return recall === undefined ? 'exact scan' : `exact scan: the graph finds only ${recall.toFixed(3)}`
   }
   const graph = route.graph === 0 ? 'graph' : 'graph of its own'
-  const width = route.widening === 1 ? '' : `, searched ${route.widening} times as wide`
+  const width = route.efMultiplier === 1 ? '' : `, searched ${route.efMultiplier} times as wide`
   return `${graph}${width}, finds ${recall?.toFixed(3)}`
 }
 

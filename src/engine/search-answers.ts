@@ -3,11 +3,11 @@ import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
-import type { HitDetails, SearchResults } from '../base/search-results.ts'
+import type { HitDetails, SearchPlan, SearchResults } from '../base/search-results.ts'
 import type { Hit } from '../index/hit.ts'
 import { inUnits } from './found-ids.ts'
 import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
-import { profileOf } from './search-profile.ts'
+import { planOf, profileOf } from './search-profile.ts'
 import type { Run } from './search-runs.ts'
 import type { SearchedPoints } from './searched-points.ts'
 import { settledHits } from './settled-hits.ts'
@@ -18,6 +18,7 @@ export interface Answer {
   readonly distances: readonly number[]
   readonly details: readonly HitDetails[] | undefined
   readonly profile: Profile | undefined
+  readonly plan: SearchPlan | undefined
 }
 
 /** What an answer may still hold. */
@@ -98,6 +99,7 @@ export class SearchAnswers {
       distances: hits.map(({ distance }) => inUnits(query.metric, distance)),
       details: yield* this.#details(query, hits, bytes, room),
       profile: query.profile === true ? profileOf({ query, slots, points, filterUs }) : undefined,
+      plan: slots.report && planOf(slots.report, slots.matching?.count ?? points, query.filter !== undefined),
     }
   }
 
@@ -165,6 +167,7 @@ export function packed(answers: readonly Answer[]): SearchResults {
     distances,
     details: answers.map(({ details }) => details),
     profiles: answers.map(({ profile }) => profile),
+    plans: answers.map(({ plan }) => plan),
   }
 }
 

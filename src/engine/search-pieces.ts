@@ -6,6 +6,7 @@ import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.
 import type { VectorIndex } from '../index/vector-index.ts'
 import { type FilterPlan, FilterPlanner } from './filter-planner.ts'
 import type { FilteredAsk, RouteInForce } from './filtered-recall.ts'
+import { whyNoRoute } from './no-route.ts'
 import type { Piece } from './search-request.ts'
 
 /** The current route of a metric's searches, or of one with a filter; undefined for the exact scan. */
@@ -58,7 +59,7 @@ export class SearchPieces {
     const { vector, metric, limit, ef, exact, matching, report } = query
     if (matching !== undefined) return this.#filteredQuery(query, matching)
     const route = exact === true ? undefined : this.#routeOf(metric, Math.max(ef, limit))
-    if (report !== undefined) report.plan = plainPlan(exact === true, route)
+    if (report !== undefined) report.plan = plainPlan(this.#index, exact === true, route)
     const k = Math.min(limit, Math.max(1, this.#index.liveCount))
     return { vector, metric, ef, route, k, work: report?.work }
   }
@@ -70,8 +71,8 @@ export class SearchPieces {
     const usable = this.#options.routeOf(metric, { vector, k, matching, share })
     const plan = this.#planner.plan(query, usable)
     if (report !== undefined) report.plan = plan
-    const { route, comparedMax } = plan
-    return { vector, metric, ef, route, k, matching, comparedMax, work: report?.work }
+    const { route, comparedMax, codeScan } = plan
+    return { vector, metric, ef, route, k, matching, comparedMax, codeScan, work: report?.work }
   }
 
   /** Learns from searches that have ended. */
@@ -86,7 +87,7 @@ export class SearchPieces {
   #routeOf(metric: Metric, ef: number): RouteInForce | undefined {
     const route = this.#options.routeOf(metric)
     if (route === undefined || ef > efMax) return undefined
-    return isCheaperThanScan(ef * route.widening, this.#index.liveCount) ? route : undefined
+    return isCheaperThanScan(ef * route.efMultiplier, this.#index.liveCount) ? route : undefined
   }
 
   /**
@@ -100,6 +101,10 @@ export class SearchPieces {
       const query = this.indexQuery(queries[at]!)
       if (query.route === undefined) {
         scanning.push({ at, query })
+        continue
+      }
+      if (query.codeScan === 'instead') {
+        yield this.#codeScan({ at, query }, queries[at]!.matching!.count)
         continue
       }
       walking.push({ at, query })
@@ -130,8 +135,13 @@ export class SearchPieces {
 
   #walk(placed: readonly Placed[]): Piece {
     let cost = 0
-    for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.widening
+    for (const { query } of placed) cost += walkMicroseconds * query.ef * query.route!.efMultiplier
     return { ...this.#partsOf(placed), ranges: [], cost }
+  }
+
+  #codeScan(placed: Placed, count: number): Piece {
+    const cost = codeMicroseconds * count + walkMicroseconds * placed.query.ef
+    return { ...this.#partsOf([placed]), ranges: [], cost }
   }
 
   #scan(placed: readonly Placed[], ranges: readonly SlotRange[]): Piece {
@@ -240,6 +250,9 @@ export const walksPerPiece = 4
 /** For each place of the beam, over 512 dimensions. */
 const walkMicroseconds = 0.8
 
+/** For each code that a thread scans. */
+const codeMicroseconds = 0.05
+
 /** Of rows that a thread scans. */
 const bytesPerMicrosecond = 10_000
 
@@ -247,9 +260,9 @@ const bytesPerMicrosecond = 10_000
 const pieceBytes = 1024 * 1024 * 1024
 
 /** Why a query without a filter is searched for as it is, for an operator. */
-function plainPlan(isExact: boolean, route: RouteInForce | undefined): FilterPlan {
+function plainPlan(index: VectorIndex, isExact: boolean, route: RouteInForce | undefined): FilterPlan {
   const plan = { route, comparedMax: 0, recall: route?.recall }
   if (isExact) return { ...plan, reason: 'the query asks for exact results' }
   if (route !== undefined) return { ...plan, reason: 'the graph reaches the recall target' }
-  return { ...plan, reason: 'a scan costs less, or no graph serves this metric now' }
+  return { ...plan, reason: `${whyNoRoute(index)}, or a scan costs less than so wide a walk` }
 }

@@ -18,9 +18,10 @@ function query(index: number, dimension: number): IndexQuery {
     metric: metrics[index % metrics.length]!,
     k: 1 + index,
     ef: 100 + index,
-    route: index % 2 === 0 ? undefined : { graph: index % 3, measure: index, widening: 8 },
+    route: index % 2 === 0 ? undefined : { graph: index % 3, measure: index, efMultiplier: 8 },
     matching: index % 3 === 0 ? { id: 12, version: 100 + index, words } : undefined,
     comparedMax: 1000 + index,
+    codeScan: ([undefined, 'instead', 'after'] as const)[index % 3],
     work: index % 3 === 1 ? undefined : noWork(),
   }
 }

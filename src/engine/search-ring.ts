@@ -29,9 +29,9 @@ export interface SearchWork {
  *
  *   record: cancelled, failed, queries, ranges, dimension, cost, index                7 x i32
  *   range:  ordinal, from, to                                                         3 x i32
- *   query:  metric, k, ef, graph (-1: exact scan), measure, widening, hits found,
+ *   query:  metric, k, ef, graph (-1: exact scan), measure, efMultiplier, hits found,
  *           filter (0: none), its version, compared at most, whether work is counted,
- *           compared, measured, microseconds, whether a walk gave up, 0               16 x i32
+ *           compared, measured, microseconds, whether a walk gave up, use of codes   16 x i32
  *           vector                                                                    f32 x dimension
  *           hits: slot, sequence, distance                                            3 x f64 x k
  *
@@ -218,7 +218,8 @@ export class SearchRing {
     }
   }
 
-  #writeQuery(at: number, { vector, metric, k, ef, route, matching, comparedMax, work }: IndexQuery): void {
+  #writeQuery(at: number, query: IndexQuery): void {
+    const { vector, metric, k, ef, route, matching, comparedMax, codeScan, work } = query
     const word = at / 4
     const i32 = this.#i32
     i32[word + field.metric] = metrics.indexOf(metric)
@@ -227,13 +228,14 @@ export class SearchRing {
     i32[word + field.ef] = Math.min(ef, 0x7fff_ffff)
     i32[word + field.graph] = route?.graph ?? -1
     i32[word + field.measure] = route?.measure ?? 0
-    i32[word + field.widening] = route?.widening ?? 0
+    i32[word + field.efMultiplier] = route?.efMultiplier ?? 0
     i32[word + field.found] = 0
     i32[word + field.filter] = matching?.id ?? 0
     i32[word + field.version] = matching?.version ?? 0
     i32[word + field.comparedMax] = Math.min(comparedMax ?? i32Max, i32Max)
     i32[word + field.isCounted] = Number(work !== undefined)
-    i32.fill(0, word + field.compared, word + queryWords)
+    i32.fill(0, word + field.compared, word + field.codeScan)
+    i32[word + field.codeScan] = codeScanUses.indexOf(codeScan)
     this.#f32.set(vector, word + queryWords)
   }
 
@@ -250,13 +252,14 @@ export class SearchRing {
       route:
         graph === -1
           ? undefined
-          : { graph, measure: i32[word + field.measure]!, widening: i32[word + field.widening]! },
+          : { graph, measure: i32[word + field.measure]!, efMultiplier: i32[word + field.efMultiplier]! },
       // A filter is dropped before its records are done only together with its index.
       matching:
         id === 0
           ? undefined
           : { id, version: i32[word + field.version]!, words: filters.get(id) ?? noFilterWords },
       comparedMax: i32[word + field.comparedMax]!,
+      codeScan: codeScanUses[i32[word + field.codeScan]!],
       work: i32[word + field.isCounted] === 1 ? noWork() : undefined,
     }
   }
@@ -342,7 +345,7 @@ const field = {
   ef: 2,
   graph: 3,
   measure: 4,
-  widening: 5,
+  efMultiplier: 5,
   found: 6,
   filter: 7,
   version: 8,
@@ -352,8 +355,10 @@ const field = {
   measured: 12,
   microseconds: 13,
   hasGivenUp: 14,
+  codeScan: 15,
 } as const
 const queryWords = 16
+const codeScanUses: readonly IndexQuery['codeScan'][] = [undefined, 'instead', 'after']
 const hitBytes = 3 * 8
 
 function firstQueryAt(record: number, ranges: number): number {

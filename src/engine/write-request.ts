@@ -1,5 +1,5 @@
-import type { Attributes, AttributeValue } from '../base/attributes.ts'
-import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
+import { payloadBytes } from '../base/payload-bytes.ts'
+import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
 import type { LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
 
@@ -124,11 +124,6 @@ export function pointBytes({ vector, payload }: Pick<NewPoint, 'vector' | 'paylo
   return vector.byteLength + payloadBytes(payload) + requestOverheadBytes
 }
 
-/** What a payload that is kept for a while costs. */
-export function payloadBytes({ content, attributes }: Pick<Payload, 'content' | 'attributes'>): number {
-  return content.length * 2 + (attributes === undefined ? 0 : attributeBytes(attributes))
-}
-
 /** What a waiting patch costs. */
 export function patchBytes({ set, unset = [], content = '', vector }: Patch): number {
   const unsetBytes = unset.reduce((sum, path) => sum + path.length * 2, 0)
@@ -155,24 +150,8 @@ export function loggedBytes(request: LoggedRequest): number {
   }
 }
 
-function attributeBytes(attributes: Attributes): number {
-  let bytes = valueOverheadBytes
-  for (const [name, value] of attributes) bytes += name.length * 2 + valueBytes(value)
-  return bytes
-}
-
-function valueBytes(value: AttributeValue): number {
-  if (typeof value === 'string') return value.length * 2 + valueOverheadBytes
-  if (value instanceof Map) return attributeBytes(value)
-  if (!Array.isArray(value)) return valueOverheadBytes
-  return value.reduce((sum: number, each: AttributeValue) => sum + valueBytes(each), valueOverheadBytes)
-}
-
 /** What a waiting request costs besides its vectors and contents. */
 export const requestOverheadBytes = 256
 
 /** An id as text. */
 const idCost = 64
-
-/** An entry of a map, or the head of a string or an object. */
-const valueOverheadBytes = 40

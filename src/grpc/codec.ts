@@ -70,19 +70,26 @@ function readPoint(message: WireReader, vectorOf: VectorOf, index: number): Poin
   let payload: PayloadParts | undefined
   let id: string | undefined
   let onConflict = 0
+  let text: string | undefined
   while (message.next()) {
     if (message.is(1, wireLength)) vector = readValues(message.message(), vector ?? new FloatList(vectorOf))
     else if (message.is(2, wireLength)) payload = readPayload(message.message(), payload)
     else if (message.is(3, wireLength)) id = readNestedId(message.message(), id)
     else if (message.is(4, wireVarint)) onConflict = message.int32()
+    else if (message.is(5, wireLength)) text = message.string()
     else message.skip()
   }
   const point: PointInput = {
     vector: vector?.toVector(),
     payload: payload && wholePayload(payload, () => pathOf('vectors', index)),
   }
-  if (id === undefined && onConflict === 0) return point
-  return { ...point, ...(id === undefined ? {} : { id }), ...(onConflict === 0 ? {} : { onConflict }) }
+  if (id === undefined && onConflict === 0 && text === undefined) return point
+  return {
+    ...point,
+    ...(id === undefined ? {} : { id }),
+    ...(onConflict === 0 ? {} : { onConflict }),
+    ...(text === undefined ? {} : { text }),
+  }
 }
 
 /** A filter is read in turns. */
@@ -114,7 +121,13 @@ function readQuery(message: WireReader, vectorOf: VectorOf, index: number): Item
 class QueryExtras {
   readonly #filter = new MergedMessage()
   readonly #include = new MergedMessage()
-  readonly #scalars: { exact?: boolean; maxDistance?: number; id?: string; profile?: boolean } = {}
+  readonly #scalars: {
+    exact?: boolean
+    maxDistance?: number
+    id?: string
+    profile?: boolean
+    text?: string
+  } = {}
 
   /** Reads the field whose tag was read; false if it is unknown. */
   read(message: WireReader): boolean {
@@ -125,6 +138,7 @@ class QueryExtras {
     else if (message.is(9, wireLength)) {
       this.#scalars.id = readNestedId(message.message(), this.#scalars.id)
     } else if (message.is(10, wireVarint)) this.#scalars.profile = message.bool()
+    else if (message.is(11, wireLength)) this.#scalars.text = message.string()
     else return false
     return true
   }

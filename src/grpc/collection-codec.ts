@@ -98,13 +98,15 @@ function encodeEntry([alias, collection]: readonly [string, string]): Buffer {
   return Buffer.concat([field(1, Buffer.from(alias)), field(2, Buffer.from(collection))])
 }
 
-function encodeCollection({ name, dimension, points, hnsw, aliases }: CollectionInfo): Buffer {
+function encodeCollection(collection: CollectionInfo): Buffer {
+  const { name, dimension, points, hnsw, aliases, embeddingModel } = collection
   return Buffer.concat([
     field(1, Buffer.from(name)),
     dimension === undefined ? nothing : number(2, dimension),
     number(3, points),
     field(4, encodeHnsw(hnsw)),
     ...aliases.map((alias) => field(5, Buffer.from(alias))),
+    embeddingModel === undefined ? nothing : field(6, Buffer.from(embeddingModel)),
   ])
 }
 

@@ -20,6 +20,7 @@ import { type ApiContext, type Call, grpcFields } from '../api/call.ts'
 import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
+import type { SlowRequests } from '../api/slow-requests.ts'
 import type { ApiKey, Keyring } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
@@ -46,6 +47,7 @@ export interface GrpcServerOptions {
   readonly budgets: BodyBudgets
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
+  readonly slowRequests: SlowRequests
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }

@@ -34,17 +34,20 @@ function* readPut(bytes: Buffer): Generator<undefined, PutPointInput, void> {
   let id: string | undefined
   let vector: FloatList | undefined
   let payload: PayloadParts | undefined
+  let text: string | undefined
   while (message.next()) {
     if (message.is(1, wireLength)) id = readNestedId(message.message(), id)
     else if (message.is(2, wireLength)) {
       vector = readValues(message.message(), vector ?? new FloatList(copiesOf(bytes)))
     } else if (message.is(3, wireLength)) payload = readPayload(message.message(), payload)
     else if (message.is(4, wireLength)) when.add(message.view())
+    else if (message.is(5, wireLength)) text = message.string()
     else message.skip()
   }
   return {
     id,
     vector: vector?.toVector(),
+    ...(text === undefined ? {} : { text }),
     payload: payload && wholePayload(payload, () => ''),
     ...(yield* whenField(when)),
   }
@@ -96,7 +99,7 @@ function readPatch(message: WireReader, vectorOf: VectorOf): PatchInput {
   const set = new MergedMessage()
   const unset: string[] = []
   let vector: FloatList | undefined
-  const scalars: { content?: string; contentType?: number; expiresAtUs?: number } = {}
+  const scalars: { content?: string; contentType?: number; expiresAtUs?: number; text?: string } = {}
   while (message.next()) {
     if (message.is(1, wireLength)) set.add(message.view())
     else if (message.is(2, wireLength)) addPath(unset, message, 'patch.unset')
@@ -106,7 +109,8 @@ function readPatch(message: WireReader, vectorOf: VectorOf): PatchInput {
       scalars.expiresAtUs = checkDateTime(message.int64(), 'patch.expires_at_us').us
     } else if (message.is(6, wireLength)) {
       vector = readValues(message.message(), vector ?? new FloatList(vectorOf))
-    } else message.skip()
+    } else if (message.is(7, wireLength)) scalars.text = message.string()
+    else message.skip()
   }
   return {
     ...scalars,

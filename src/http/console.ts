@@ -15,24 +15,33 @@ export function isConsole(route: string): boolean {
   return route === consolePath || route.startsWith(`${consolePath}/`)
 }
 
+export interface ConsoleOptions {
+  /** Where images may come from, besides the service and the payloads themselves. */
+  readonly imageOrigins: readonly string[]
+  /** For the queries that it shows. */
+  readonly grpcPort: number
+}
+
 /**
  * Only files of this origin; no inline script, no eval, no frame, no form that posts. Images may also be in the
- * payload itself (`data:`) or made by the page (`blob:`).
+ * payload itself (`data:`), made by the page (`blob:`), or come from the origins that the operator allows.
  */
-const contentSecurityPolicy = [
-  "default-src 'none'",
-  "script-src 'self'",
-  "style-src 'self'",
-  "img-src 'self' data: blob:",
-  "connect-src 'self'",
-  "worker-src 'self'",
-  "base-uri 'none'",
-  "form-action 'none'",
-  "frame-ancestors 'none'",
-].join('; ')
+function contentSecurityPolicy(imageOrigins: readonly string[]): string {
+  return [
+    "default-src 'none'",
+    "script-src 'self'",
+    "style-src 'self'",
+    ["img-src 'self' data: blob:", ...imageOrigins].join(' '),
+    "connect-src 'self'",
+    "worker-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
+    "frame-ancestors 'none'",
+  ].join('; ')
+}
 
 /** Serves the console. Its own requests use the same API, with the same keys, as any other client. */
-export async function addConsole(app: FastifyInstance): Promise<void> {
+export async function addConsole(app: FastifyInstance, options: ConsoleOptions): Promise<void> {
   if (!existsSync(join(assetsPath, 'index.html'))) {
     const text = 'The console is not built. In a checkout, run: npm run build:console\n'
     app.get(consolePath, (_request, reply) => reply.code(404).type(plainText).send(text))
@@ -40,19 +49,25 @@ export async function addConsole(app: FastifyInstance): Promise<void> {
   }
   // Relative, so that it also works behind a proxy that serves the API below a path of its own.
   app.get(consolePath, (_request, reply) => reply.redirect('console/', 308))
+  const { imageOrigins, grpcPort } = options
+  // What the pages have to know of the settings, without a key: the policy has the origins, a scan would find the port.
+  app.get(`${consolePath}/config.json`, (_request, reply) =>
+    reply.header('cache-control', 'no-cache').send({ image_origins: imageOrigins, grpc_port: grpcPort }),
+  )
+  const policy = contentSecurityPolicy(imageOrigins)
   await app.register(fastifyStatic, {
     root: assetsPath,
     prefix: `${consolePath}/`,
     decorateReply: false,
     preCompressed: true,
     cacheControl: false,
-    setHeaders: addHeaders,
+    setHeaders: (reply, path) => addHeaders(reply, path, policy),
   })
 }
 
-function addHeaders(reply: FastifyReply, path: string): void {
+function addHeaders(reply: FastifyReply, path: string, policy: string): void {
   reply
-    .header('content-security-policy', contentSecurityPolicy)
+    .header('content-security-policy', policy)
     .header('x-frame-options', 'DENY')
     .header('referrer-policy', 'no-referrer')
     .header('cross-origin-opener-policy', 'same-origin')

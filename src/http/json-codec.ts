@@ -54,6 +54,7 @@ function readPoint(json: JsonScanner, path: string, notes: FieldNotes): PointInp
   const point: Writable<PointInput> = {}
   for (const key of membersAt(json, path)) {
     if (key === 'vector') point.vector = readVector(json, `${path}vector`)
+    else if (key === 'text') point.text = readText(json, `${path}text`)
     else if (key === 'payload') point.payload = readPayload(json, `${path}payload`, notes)
     else if (key === 'id') point.id = readString(json, `${path}id`)
     else if (key === 'on_conflict') point.onConflict = readString(json, `${path}on_conflict`)
@@ -91,6 +92,7 @@ function* readQuery(
   const query: Writable<SearchInput> = {}
   for (const key of membersAt(json, path)) {
     if (key === 'vector') query.vector = readVector(json, `${path}vector`)
+    else if (key === 'text') query.text = readText(json, `${path}text`)
     else if (key === 'similarity') query.similarity = readString(json, `${path}similarity`)
     else if (key === 'limit') query.limit = readNumber(json, `${path}limit`)
     else if (key === 'ef') query.ef = readNumber(json, `${path}ef`)

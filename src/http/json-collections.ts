@@ -65,12 +65,13 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
 }
 
 /** Leaves out undefined fields. */
-function inJson({ name, dimension, points, hnsw, aliases }: CollectionInfo): object {
+function inJson({ name, dimension, points, hnsw, aliases, embeddingModel }: CollectionInfo): object {
   return {
     name,
     dimension,
     points,
     hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction },
     aliases,
+    embedding_model: embeddingModel,
   }
 }

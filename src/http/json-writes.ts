@@ -36,6 +36,7 @@ function* readPut(json: JsonScanner, notes: FieldNotes): Generator<undefined, Pu
   const input: Writable<PutPointInput> = {}
   for (const key of membersAt(json, '')) {
     if (key === 'vector') input.vector = readVector(json, 'vector')
+    else if (key === 'text') input.text = readText(json, 'text')
     else if (key === 'payload') input.payload = readPayload(json, 'payload', notes)
     else if (key === 'when') input.when = yield* readPrecondition(json, 'when')
     else skipUnknown(json, '', key, notes)
@@ -118,6 +119,7 @@ class PatchReader {
     else if (key === 'expires_at') patch.expiresAtUs = readExpiry(json, 'expires_at')
     else if (key === 'ttl_seconds') patch.ttlSeconds = readNumber(json, 'ttl_seconds')
     else if (key === 'vector') patch.vector = readVector(json, 'vector')
+    else if (key === 'text') patch.text = readText(json, 'text')
     else return false
     return true
   }

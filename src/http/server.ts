@@ -22,6 +22,7 @@ import {
 } from '../api/operations.ts'
 import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { RunningServer } from '../api/server.ts'
+import type { SlowRequests } from '../api/slow-requests.ts'
 import type { Keyring, Role } from '../base/api-key.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
@@ -31,15 +32,19 @@ import type { ServiceMetrics } from '../base/metrics.ts'
 import { isLoopback } from '../base/ports.ts'
 import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
+import type { SettingInfo } from '../base/setting-info.ts'
 import { type WritesBlocked, writesBlockedTexts } from '../base/writes-blocked.ts'
 import { cutSlowReader, holdAnswer, RequestBody, readBody, refuseAndClose } from './bodies.ts'
 import { addCluster, type ClusterPages, clusterPaths } from './cluster.ts'
 import { Connections } from './connections.ts'
-import { addConsole, consolePath, isConsole } from './console.ts'
+import { addConsole, type ConsoleOptions, consolePath, isConsole } from './console.ts'
+import { allowOrigins } from './cors.ts'
 import { errorOfFramework, headOf, plainText, sendError } from './errors.ts'
 import { createHostCheck } from './host-check.ts'
 import type { FieldNotes } from './ignored-fields.ts'
+import { addInspection, inspectionPaths } from './inspection.ts'
 import type { JsonAnswer } from './json-answers.ts'
+import { addMap, mapPaths } from './map.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
 import { addSnapshots, snapshotPaths } from './snapshots.ts'
 import { answerBelowFramework, refuseMalformed, socketOptions } from './sockets.ts'
@@ -52,12 +57,18 @@ export interface HttpServerOptions {
   readonly keys: Keyring | undefined
   /** Further host names by which an open server on loopback may be called. */
   readonly allowedHosts: readonly string[]
+  /** Origins of web pages that may call this server from a browser. */
+  readonly corsOrigins: readonly string[]
+  readonly console: ConsoleOptions
   readonly maxRequestBytes: number
   /** Time a client has to send a whole request, and to receive a whole answer. */
   readonly requestTimeoutMs: number
   readonly budgets: BodyBudgets
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
+  readonly slowRequests: SlowRequests
+  /** The settings in force, for people. */
+  readonly settings: readonly SettingInfo[]
   readonly metrics: ServiceMetrics
   readonly logger: Logger
   readonly isReady: () => boolean
@@ -117,13 +128,16 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   nameIgnoredFields(app)
   const closing = new AbortController()
   const isLocal = await isLocalHost(options.host)
+  await allowOrigins(app, options.corsOrigins)
   refuseRequests(app, { ...options, isLocal, connections }, closing.signal)
   addOperations(app, options)
   addSnapshots(app, options)
+  addMap(app, options)
+  addInspection(app, options)
   addPages(app, options)
   if (options.cluster !== undefined) addCluster(app, options.cluster)
   await addDocs(app)
-  await addConsole(app)
+  await addConsole(app, options.console)
   await listen(app, options)
   const { port } = app.server.address() as AddressInfo
   return {
@@ -296,8 +310,10 @@ function methodsOf(path: string, paths: MorePaths): string[] {
   const found = matching.filter((route) => names(route) === fewest)
   if (found.length > 0) return found.flatMap(({ method }) => (method === 'GET' ? ['GET', 'HEAD'] : [method]))
   if (snapshotPaths.some((each) => pattern(each).test(path))) return ['POST']
+  if (mapPaths.some((each) => pattern(each).test(path))) return ['GET']
   for (const [each, methods] of Object.entries(paths)) if (pattern(each).test(path)) return [...methods]
-  return openPages.includes(path) || path === '/metrics' ? ['GET', 'HEAD'] : []
+  const isPage = openPages.includes(path) || path === '/metrics'
+  return isPage || inspectionPaths.some((each) => pattern(each).test(path)) ? ['GET', 'HEAD'] : []
 }
 
 function pattern(path: string): RegExp {

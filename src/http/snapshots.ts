@@ -1,12 +1,12 @@
-import { Readable } from 'node:stream'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext, Lease, Snapshot } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
 import { noteRequest } from '../api/run-operation.ts'
-import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
+import { toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
+import { streamAnswer } from './streamed-answer.ts'
 
 export interface SnapshotOptions {
   readonly context: ApiContext
@@ -58,50 +58,22 @@ function sendSnapshot(
   { requestTimeoutMs, logger }: SnapshotOptions,
   ended: (outcome: string) => void,
 ): FastifyReply {
-  let fault: DatabaseError | undefined
-  const { raw } = reply
-  // The answer can be ended by the client, by a fault or by a stop of the server: all of them come here.
-  const end = (): void => {
-    snapshot.close()
-    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, 'a snapshot broke off')
-    ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
-  }
-  // The client may have gone before its request came this far.
-  if (raw.closed) end()
-  else raw.once('close', end)
-  const stream = Readable.from(
-    watched(snapshot.chunks(), requestTimeoutMs, () => raw.destroy()),
-    {
-      objectMode: false,
-    },
-  )
-  stream.once('error', (error) => {
-    fault = toDatabaseError(error)
+  reply.headers({
+    'content-type': 'application/octet-stream',
+    'content-disposition': `attachment; filename="vicinal-${snapshot.databaseId}-${snapshot.sequence}.snapshot"`,
+    'cache-control': 'no-store',
+    'vicinal-database-id': snapshot.databaseId,
+    'vicinal-sequence': snapshot.sequence,
+    'vicinal-points': snapshot.points,
   })
-  return reply
-    .headers({
-      'content-type': 'application/octet-stream',
-      'content-disposition': `attachment; filename="vicinal-${snapshot.databaseId}-${snapshot.sequence}.snapshot"`,
-      'cache-control': 'no-store',
-      'vicinal-database-id': snapshot.databaseId,
-      'vicinal-sequence': snapshot.sequence,
-      'vicinal-points': snapshot.points,
-    })
-    .send(stream)
-}
-
-/** Passes chunks on; calls `giveUp` if one is not read in time. */
-async function* watched(
-  chunks: AsyncIterable<Buffer>,
-  timeoutMs: number,
-  giveUp: () => void,
-): AsyncGenerator<Buffer> {
-  for await (const chunk of chunks) {
-    const timer = setTimeout(giveUp, timeoutMs)
-    try {
-      yield chunk
-    } finally {
-      clearTimeout(timer)
-    }
-  }
+  return streamAnswer(reply, {
+    chunks: snapshot.chunks(),
+    requestTimeoutMs,
+    logger,
+    what: 'a snapshot',
+    ended: (outcome) => {
+      snapshot.close()
+      ended(outcome)
+    },
+  })
 }

@@ -6,6 +6,7 @@ import { after, describe, it } from 'node:test'
 import { clusteredVectors } from '../../test/support/clusters.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { type Metric, metrics } from '../base/point.ts'
+import { ROWS_MEASURE } from '../kernels/memory-format.ts'
 import { scalarDistance } from '../kernels/scalar.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { GraphAccess, measureOf, type Route } from './graph.ts'
@@ -113,7 +114,7 @@ function expected(
 }
 
 function routeOf(index: VectorIndex, metric: Metric): Route {
-  return { graph: 0, measure: measureOf(metric, index.layout), widening: 1 }
+  return { graph: 0, measure: measureOf(metric, index.layout), efMultiplier: 1 }
 }
 
 /** Each share of slots, wherever they are: `near` those in the half of the space that the queries' side is, `far` the others. */
@@ -198,6 +199,60 @@ describe(`a search with a filter, seed ${seed}`, () => {
           }
         }
       }
+    })
+
+    it(`that scans by codes finds nearly all of the nearest, and never too few, ${kind.name}`, () => {
+      for (const metric of metrics) {
+        const route = routeOf(index, metric)
+        if (route.measure >= ROWS_MEASURE) continue
+        let wanted = 0
+        let recalled = 0
+        for (const share of [0, 0.001, ...shares, 1]) {
+          const filter = filterOf(index, (slot) => lots[slot]! < share)
+          for (const vector of queries.slice(0, 8)) {
+            const work = noWork()
+            const truth = expected(filter, vector, metric, k)
+            const found = search({ vector, metric, k, matching: filter, route, codeScan: 'instead', work })
+            assert.equal(found.length, truth.length, `${metric}, ${share}: never too few`)
+            for (const { slot } of found) assert.ok(isSet(filter, slot))
+            assert.ok(work.compared <= filter.count && !work.hasGivenUp)
+            assert.ok(filter.count < 1000 || work.measured < filter.count / 4, 'few are measured exactly')
+            const last = (truth.at(-1)?.[1] ?? 0) * (1 + 1e-9)
+            wanted += truth.length
+            recalled += found.filter(({ distance }) => distance <= last).length
+          }
+        }
+        assert.ok(recalled / wanted >= 0.97, `${metric}: ${recalled / wanted}`)
+      }
+    })
+
+    it(`is cancelled in the middle of a scan by codes, ${kind.name}`, () => {
+      const filter = filterOf(index, () => true)
+      const query = { vector: queries[0]!, metric: 'Euclidean', k, ef, matching: filter } as const
+      const route = routeOf(index, 'Euclidean')
+      let checks = 0
+      const isCancelled = (): boolean => {
+        checks += 1
+        return checks > 2
+      }
+      const scan = { ...query, route, codeScan: 'instead' } as const
+      const [found] = searcher.search([scan], rangesOf(index.segments, count), isCancelled)
+      assert.ok(
+        found!.every(({ slot }) => slot < segmentSlots),
+        'of the first segment alone',
+      )
+      assert.ok(search({ ...query, route, codeScan: 'instead' }).length === k, 'and leaves nothing behind')
+    })
+
+    it(`scans by codes where it gives up a walk, if it may, ${kind.name}`, () => {
+      const filter = filterOf(index, (slot) => lots[slot]! < 0.3)
+      const work = noWork()
+      const query = { vector: queries[0]!, metric: 'Euclidean', k, matching: filter, work } as const
+      const route = routeOf(index, 'Euclidean')
+      const found = search({ ...query, route, comparedMax: 300, codeScan: 'after' })
+      assert.ok(work.hasGivenUp)
+      assert.equal(found.length, k)
+      assert.ok(work.compared >= filter.count - 300 && work.measured < filter.count / 4)
     })
 
     it(`gives up a walk that costs more than a scan, and is exact then, ${kind.name}`, () => {

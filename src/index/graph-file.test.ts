@@ -63,6 +63,16 @@ describe(`the file of a graph, seed ${seed}`, () => {
     assert.deepEqual(links(segment), links(saved))
   })
 
+  it('keeps routes as programs of all versions read them', () => {
+    const other = join(directory, 'routes.bin')
+    const by = { ef: 100, target: 0.95 }
+    const route = { graph: 0, measure: 0, efMultiplier: 4 }
+    const routes = [{ metric: 'Euclidean', route, recall: 0.99, points: count, by }] as const
+    saveGraph(saved, 0, other, { sequence: count, routes })
+    assert.ok(readFileSync(other).includes('"widening":4'))
+    assert.deepEqual(loadGraph(filledSegment(), 0, other)!.routes, routes)
+  })
+
   for (const { name, bytes, at } of columns) {
     it(`is refused whole, and leaves no graph, where its ${name} are damaged or end early`, () => {
       const damages: readonly (readonly [string, Buffer])[] = [

@@ -2,6 +2,7 @@ import { closeSync, fsyncSync, openSync, readSync, renameSync, writeSync } from 
 import { dirname } from 'node:path'
 import { crc32 } from 'node:zlib'
 import type { Metric } from '../base/point.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
 import type { MeasuredOn, Route } from './graph.ts'
 import { GraphState, slotStates } from './graph-state.ts'
 import type { CodeBits, SegmentHandle } from './segment.ts'
@@ -25,6 +26,8 @@ export interface CheckpointMeta {
   /** Sequence number of the last change when the file was written. */
   readonly sequence: number
   readonly routes: readonly KeptRoute[]
+  /** Undefined in files of earlier versions. */
+  readonly filteredRoutes?: readonly KeptFilteredRoute[] | undefined
   /** What the graph's distances were computed from; undefined in files of earlier versions, which used codes if there were any. */
   readonly measuredOn?: MeasuredOn | undefined
 }
@@ -41,6 +44,20 @@ export interface KeptRoute {
   readonly linkedSince?: number | undefined
   readonly removedSince?: number | undefined
   /** The ef of the measurement, and the recall that it had to reach; undefined when recall was to be measured again. */
+  readonly by: { readonly ef: number; readonly target: number } | undefined
+}
+
+/** The route of a metric's searches with filters that match a share of the points, as it was measured. */
+export interface KeptFilteredRoute {
+  readonly metric: Metric
+  /** Name of the range of shares. */
+  readonly bin: string
+  /** Undefined for the exact scan. */
+  readonly efMultiplier?: number | undefined
+  readonly recall: number
+  /** Of scans by codes, with filters of all bins; undefined where it was not measured. */
+  readonly scanRecall?: number | undefined
+  /** As that of a `KeptRoute`. */
   readonly by: { readonly ef: number; readonly target: number } | undefined
 }
 
@@ -154,7 +171,7 @@ function readGraph(segment: SegmentHandle, graph: number, file: number): Checkpo
   state.upperNext = header.upperNext
   state.entry = header.entry ?? undefined
   const isMeasuredAlike = header.codeBits === layout.codeBits && header.rowsOnDisk === (layout.rows === 0)
-  return isMeasuredAlike ? header.meta : { ...header.meta, routes: [] }
+  return isMeasuredAlike ? header.meta : { ...header.meta, routes: [], filteredRoutes: [] }
 }
 
 /** The `m` that a graph file was written with. */
@@ -186,7 +203,7 @@ function columnsOf(
 }
 
 function encodeHeader(header: Header): Uint8Array {
-  const text = Buffer.from(JSON.stringify(header))
+  const text = Buffer.from(JSON.stringify(header).replaceAll('"efMultiplier":', keptName))
   const head = Buffer.alloc(16)
   head.write(magic, 'latin1')
   head.writeUInt32LE(text.length, 8)
@@ -203,13 +220,16 @@ function readHeader(file: number): Header {
   const text = Buffer.alloc(bytes)
   readAll(file, text, 'header')
   if (crc32(text) !== head.readUInt32LE(12)) throw new Error('its header does not match its checksum')
-  const header = JSON.parse(text.toString()) as Header
+  const header = JSON.parse(text.toString().replaceAll(keptName, '"efMultiplier":')) as Header
   if (header.version !== formatVersion)
     throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
   return header
 }
 
 const headerBytesMax = 1024 * 1024
+
+/** What files call the multiplier of ef, from the first version on: so earlier programs can read them, too. */
+const keptName = '"widening":'
 
 function writeAll(file: number, bytes: Uint8Array): void {
   for (let at = 0; at < bytes.length; ) at += writeSync(file, bytes, at, bytes.length - at)
@@ -229,12 +249,3 @@ function readAll(file: number, bytes: Uint8Array, name: string): number {
 
 /** Small enough to be still in the processor's cache when its checksum is computed. */
 const chunkBytes = 256 * 1024
-
-function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
-  }
-}

@@ -17,7 +17,7 @@ export interface Route {
   /** What the walk computes distances from, as `measureOf` numbers it. */
   readonly measure: number
   /** The beam is this many times ef. */
-  readonly widening: number
+  readonly efMultiplier: number
 }
 
 /** What a graph's distances are computed from: integer codes of the vectors, or the vectors themselves. */
@@ -42,7 +42,7 @@ export function measureOf(
 }
 
 /** Whether a measure computes distances from codes. */
-function isOnCodes(measure: number): boolean {
+export function isOnCodes(measure: number): boolean {
   return measure < ROWS_MEASURE
 }
 
@@ -66,15 +66,15 @@ export function routesFor(
   const onRows = measureOf(metric, layout, 'rows')
   const usual = measureOf(metric, layout, measuredOn[graph])
   const routes = [usual, onRows].flatMap((measure) =>
-    widenings.map((widening) => ({
+    efMultipliers.map((efMultiplier) => ({
       graph,
       measure,
-      widening,
-      cost: widening * (isOnCodes(measure) ? 1 : 4),
+      efMultiplier,
+      cost: efMultiplier * (isOnCodes(measure) ? 1 : 4),
     })),
   )
   return routes
-    .slice(0, usual === onRows ? widenings.length : routes.length)
+    .slice(0, usual === onRows ? efMultipliers.length : routes.length)
     .toSorted((a, b) => a.cost - b.cost)
     .map(({ cost, ...route }) => route)
 }
@@ -89,8 +89,8 @@ export function isCheaperThanScan(breadth: number, points: number): boolean {
 
 const scanFactor = 4
 
-export const wideningMax = 16
-const widenings = [1, 2, 4, 8, wideningMax]
+export const efMultiplierMax = 16
+const efMultipliers = [1, 2, 4, 8, efMultiplierMax]
 
 /**
  * One thread's access to one graph of one segment. Searches may run at any time; `link` beside links and repairs of other
@@ -176,6 +176,41 @@ export class GraphAccess {
     return this.#lane.hitsOf(pool, k, count)
   }
 
+  /**
+   * The nearest by the codes of the slots of [from, to) that a filter wants: the `breadth` nearest of them are candidates for exact
+   * measurement. Ascending by (distance, sequence).
+   *
+   * @param measure of codes
+   * @param isCancelled called every few milliseconds; once it returns true, what was found so far is returned
+   */
+  scanCodes(
+    { vector, metric, k }: ScanQuery,
+    { breadth, measure, bitmap, to }: CodeScan,
+    isCancelled: () => boolean,
+  ): Hit[] {
+    const { layout } = this.#segment
+    const { address } = this.#lane
+    this.#lane.placeQuery(address, vector)
+    const norm = this.#kernels.dot64(address, address, layout.paddedDimension)
+    const pool = address + layout.lane.pool
+    const metricNumber = metrics.indexOf(metric)
+    let count = 0
+    this.#kernels.setFilter(bitmap, comparedLimit)
+    try {
+      this.#kernels.beginCodeScan(metricNumber, measure, address, norm, breadth)
+      for (let at = 0; at < to && !isCancelled(); at += slotsPerScan) {
+        const end = Math.min(to, at + slotsPerScan)
+        count = this.#kernels.scanCodes(metricNumber, address, norm, at, end, breadth, pool, k, count)
+      }
+      if (layout.rows === 0) count = this.#rerankFromDisk({ metric: metricNumber, norm, pool, k }, count)
+      else count = this.#kernels.finishCodeScan(metricNumber, address, norm, pool, k, count)
+    } finally {
+      this.#kernels.setFilter(0, comparedLimit)
+    }
+    this.#kernels.sortPool(pool, k, count)
+    return this.#lane.hitsOf(pool, k, count)
+  }
+
   #localOf(slot: number | undefined): number {
     const { firstSlot, layout } = this.#segment
     return slot !== undefined && slot >= firstSlot && slot < firstSlot + layout.capacity
@@ -188,17 +223,26 @@ export class GraphAccess {
     return this.#kernels.searchGraph(metric, measure, address, norm, ef, reach, rerank, pool, k, hidden)
   }
 
-  /** Walks on codes, then reads the rows of the nearest from disk; reads a sequence before its row, as `scan` of the kernels does. */
-  #searchOnDisk({ metric, measure, norm, ef, wanted, reach, rerank, pool, k, hidden }: GraphQuery): number {
+  /** Walks on codes, then reads the rows of the nearest from disk. */
+  #searchOnDisk(query: GraphQuery): number {
+    const { metric, measure, norm, ef, wanted, reach, rerank, hidden } = query
+    this.#kernels.walkGraph(metric, measure, this.#lane.address, norm, ef, reach, rerank, wanted, hidden)
+    return this.#rerankFromDisk(query, 0)
+  }
+
+  /** Reads a sequence before its row, as `scan` of the kernels does. */
+  #rerankFromDisk(
+    { metric, norm, pool, k }: Pick<GraphQuery, 'metric' | 'norm' | 'pool' | 'k'>,
+    found: number,
+  ): number {
     const { memory, layout, firstSlot } = this.#segment
-    const { walkGraph, nextToRerank, offerRow } = this.#kernels
+    const { nextToRerank, offerRow } = this.#kernels
     const { address } = this.#lane
-    walkGraph(metric, measure, address, norm, ef, reach, rerank, wanted, hidden)
     const { sequences } = this.#columns
     const n = layout.paddedDimension
     const at = address + layout.lane.block
     const row = new Float32Array(memory.buffer, at, n)
-    let count = 0
+    let count = found
     for (let slot = nextToRerank(pool, k, count); slot >= 0; slot = nextToRerank(pool, k, count)) {
       const sequence = sequences[slot]!
       this.#reader!.read(firstSlot + slot, 1, row, n)
@@ -312,6 +356,19 @@ export interface WalkFilter {
   /** It gives up when it has compared more slots. */
   readonly comparedMax: number
 }
+
+/** A scan by codes of a segment. */
+export interface CodeScan {
+  readonly breadth: number
+  readonly measure: number
+  /** As of `WalkFilter`. */
+  readonly bitmap: number
+  /** Above all slots to scan. */
+  readonly to: number
+}
+
+/** A few milliseconds of scanning by codes, where all slots match. */
+const slotsPerScan = 32_768
 
 /** An i32. */
 const comparedLimit = 0x7fff_ffff

@@ -24,9 +24,14 @@ export interface IndexQuery extends ScanQuery {
   readonly matching?: SlotBits | undefined
   /** For a query with a route and a filter: a walk that has compared more slots gives way to a scan of the matching ones. */
   readonly comparedMax?: number | undefined
+  /** For a query with a filter and a route of codes: whether the matching slots may be scanned by their codes. */
+  readonly codeScan?: CodeScanUse | undefined
   /** What was done for the query is added to it. */
   readonly work?: SearchWork | undefined
 }
+
+/** The matching slots are scanned by their codes in place of a walk, or after one that was given up. */
+export type CodeScanUse = 'instead' | 'after'
 
 /** What was done for a query, by all threads that had a part in it. */
 export interface SearchWork {
@@ -99,9 +104,36 @@ export class Searcher {
     const exact = scanned.length > 0 ? this.#scan(scanned, ranges, isCancelled) : []
     let next = 0
     return queries.map((query) => {
-      if (query.route === undefined) return exact[next++]!
-      return isCancelled() ? [] : this.#timed([query], () => this.#walk(query, query.route!, isCancelled))
+      const { route } = query
+      if (route === undefined) return exact[next++]!
+      return isCancelled() ? [] : this.#timed([query], () => this.#searchBy(route, query, isCancelled))
     })
+  }
+
+  #searchBy(route: Route, query: IndexQuery, isCancelled: () => boolean): readonly Hit[] {
+    const { codeScan, matching } = query
+    return codeScan === 'instead' && matching !== undefined
+      ? this.#scanCodes(query, matching, route, isCancelled)
+      : this.#walk(query, route, isCancelled)
+  }
+
+  /** Scans the matching slots by their codes; measures the nearest of them exactly. */
+  #scanCodes(
+    query: IndexQuery,
+    matching: SlotBits,
+    { graph, measure }: Route,
+    isCancelled: () => boolean,
+  ): readonly Hit[] {
+    const breadth = Math.min(efMax, Math.max(query.ef, query.k + beyondMin))
+    const lists = this.#graphs.map((graphs, ordinal) => {
+      const each = graphs[graph]!
+      const bitmap = this.#filters[ordinal]!.place(matching)
+      const { slotCount: to } = new GraphState(this.#segments[ordinal]!, 0)
+      const hits = each.scanCodes(query, { breadth, measure, bitmap, to }, isCancelled)
+      countWork(query.work, each.work)
+      return hits
+    })
+    return mergeHits(lists, query.k)
   }
 
   /**
@@ -109,8 +141,9 @@ export class Searcher {
    * repaired, or among points that are all alike. `k` never exceeds the number of points that are wanted, so a scan finds
    * the rest. A walk with a filter also gives way to a scan that is the better plan.
    */
-  #walk(query: IndexQuery, { graph, measure, widening }: Route, isCancelled: () => boolean): readonly Hit[] {
-    const ef = Math.min(efMax, query.ef * widening)
+  #walk(query: IndexQuery, route: Route, isCancelled: () => boolean): readonly Hit[] {
+    const { graph, measure, efMultiplier } = route
+    const ef = Math.min(efMax, query.ef * efMultiplier)
     const { matching, work, comparedMax = Number.MAX_SAFE_INTEGER } = query
     let left = comparedMax
     let hasGivenUp = false
@@ -127,6 +160,8 @@ export class Searcher {
     const hits = hasGivenUp ? [] : mergeHits(lists, query.k)
     if (hits.length === query.k) return hits
     if (work !== undefined) work.hasGivenUp = true
+    if (query.codeScan !== undefined && matching !== undefined)
+      return this.#scanCodes(query, matching, route, isCancelled)
     return this.#scanSlots([query], this.#allSlots(), isCancelled)[0]!
   }
 
@@ -231,6 +266,9 @@ export function mergeHits(lists: readonly (readonly Hit[])[], k: number): readon
     .sort((a, b) => a.distance - b.distance || a.sequence - b.sequence)
     .slice(0, k)
 }
+
+/** Beyond k, a scan by codes has at least this many candidates for exact measurement: more than a walk has. */
+const beyondMin = 64
 
 /** A few milliseconds of scanning: soon enough to notice that the caller has gone. */
 const rowsBetweenChecks = 4096

@@ -93,7 +93,28 @@ export interface KernelExports {
     k: number,
     hidden: number,
   ): void
-  /** Slots that the last walk has compared. */
+  /** Begins a scan by codes of the slots that match the filter; see code-scan.ts of the kernels. */
+  beginCodeScan(metric: number, measure: number, query: number, queryNorm: number, breadth: number): void
+  scanCodes(
+    metric: number,
+    query: number,
+    queryNorm: number,
+    from: number,
+    to: number,
+    breadth: number,
+    nearest: number,
+    k: number,
+    count: number,
+  ): number
+  finishCodeScan(
+    metric: number,
+    query: number,
+    queryNorm: number,
+    nearest: number,
+    k: number,
+    count: number,
+  ): number
+  /** Slots that the last walk or scan by codes has compared. */
   comparedCount(): number
   /** Slots that the last search has measured exactly, those that waited to be linked not counted. */
   measuredCount(): number

@@ -1,5 +1,6 @@
 import { chmod, open, readFile, rename } from 'node:fs/promises'
 import { apiKeyPath, newApiKey, unusedApiKeyPath } from '../base/api-key.ts'
+import { syncDirectoryAsync } from '../base/sync-directory.ts'
 
 export interface ApiKeyFile {
   readonly key: string
@@ -63,8 +64,7 @@ async function takeBack(path: string, dataDir: string): Promise<string | undefin
 
 async function renameDurably(from: string, to: string, dataDir: string): Promise<void> {
   await rename(from, to)
-  await using directory = await open(dataDir, 'r')
-  await directory.sync()
+  await syncDirectoryAsync(dataDir)
 }
 
 async function readIfThere(path: string): Promise<string | undefined> {

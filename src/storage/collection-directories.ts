@@ -1,6 +1,7 @@
 import { existsSync, readdirSync, rmSync, statSync } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
+import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import type { Catalog } from './catalog.ts'
 import { beyondRepair, collectionDirectory, collectionsDirectory, collectionsPath } from './data-directory.ts'
 import { rowsHeaderBytes } from './key-layout.ts'
@@ -43,6 +44,5 @@ export function leftovers(dataDir: string, catalog: Catalog | undefined): readon
 /** Removes the files of a collection durably. */
 export async function removeDirectory(dataDir: string, number: number): Promise<void> {
   await rm(collectionDirectory(dataDir, number), { recursive: true, force: true })
-  await using parent = await open(collectionsDirectory(dataDir), 'r')
-  await parent.sync()
+  await syncDirectoryAsync(collectionsDirectory(dataDir))
 }

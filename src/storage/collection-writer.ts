@@ -1,6 +1,6 @@
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { assert } from '../base/assert.ts'
 import type { DatabaseError } from '../base/errors.ts'
+import { Turn } from '../base/turns.ts'
 import { partsOf } from './group-parts.ts'
 import type { WriteGroup } from './store.ts'
 import type { StoredState, ToWriter } from './writer-messages.ts'
@@ -55,10 +55,11 @@ export class CollectionWriter {
     this.#outcome = outcome
     // It can fail while later parts are still being packed; the await below reports that.
     outcome.promise.catch(() => {})
+    const turn = new Turn()
     try {
       for (const part of parts) {
         this.#all.post(part, [part.rows.buffer])
-        if (!part.isLast) await nextTurn()
+        if (!part.isLast && turn.isOver) await turn.next()
       }
     } catch (error) {
       // Half a group remains in the thread: the next one must not be added to it.

@@ -1,6 +1,7 @@
-import { accessSync, closeSync, constants, existsSync, fsyncSync, mkdirSync, openSync } from 'node:fs'
+import { accessSync, constants, existsSync, mkdirSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
 
 /** The files of a data directory: key-layout.ts describes their contents. */
 export const rowFilePath = (dataDir: string): string => join(dataDir, 'vectors.rows')
@@ -68,16 +69,6 @@ const faults: Readonly<Record<string, string>> = {
   EROFS: 'the file system is mounted read-only: set DATA_DIR to a directory on another',
   EEXIST: 'it is a file: set DATA_DIR to a directory',
   ENOTDIR: 'a part of its path is a file: set DATA_DIR to a directory',
-}
-
-/** Makes the names in a directory durable: a synced file whose name is not durable would be lost. */
-export function syncDirectory(path: string): void {
-  const directory = openSync(path, 'r')
-  try {
-    fsyncSync(directory)
-  } finally {
-    closeSync(directory)
-  }
 }
 
 /** An error that says which file is damaged, how, and what to do: damage that a repair can set aside. */

@@ -296,7 +296,8 @@ describe('the format of a data directory', () => {
 
   it('is told by its number, to programs that know fewer', () => {
     const state = { ...emptyMeta, dimension: 3, sequence: 7, slotCount: 2, pointCount: 1 }
-    const keyedRequests = { first: 5, count: 6 }
+    const keyedRequests = { first: 5, count: 6, outcomeBytes: 0 }
+    const withOutcomes = { ...keyedRequests, outcomeBytes: 2 ** 40 + 3 }
     const applied = {
       logId: '0f'.repeat(16),
       ...{ position: 2 ** 40, clockUs: 5, floor: 6, floorClockUs: 7, base: 8 },
@@ -308,8 +309,17 @@ describe('the format of a data directory', () => {
       { meta: { ...state, keyedRequests: undefined, hasCollections: true }, version: 4, bytes: 36 },
       { meta: { ...state, keyedRequests, hasCollections: true }, version: 4, bytes: 44 },
       { meta: { ...state, keyedRequests, hasExtendedRecords: true }, version: 5, bytes: 48 },
-      { meta: { ...state, keyedRequests, hasCollections: true, hasOutcomes: true }, version: 5, bytes: 48 },
-      { meta: { ...state, keyedRequests, hasOutcomes: true, applied }, version: 6, bytes: 3176 },
+      {
+        meta: { ...state, keyedRequests: withOutcomes, hasCollections: true, hasOutcomes: true },
+        version: 5,
+        bytes: 56,
+      },
+      { meta: { ...state, keyedRequests, applied }, version: 6, bytes: 3176 },
+      {
+        meta: { ...state, keyedRequests: withOutcomes, hasOutcomes: true, applied },
+        version: 6,
+        bytes: 3184,
+      },
     ]
     for (const { meta, version, bytes } of cases) {
       const value = encodeMeta(meta)

@@ -1,5 +1,6 @@
 import { closeSync, openSync } from 'node:fs'
 import { decodeBlock, decodeMeta, emptyBlock, isKeyOfRequest, metaKeys, slotsPerBlock } from './key-layout.ts'
+import { addSlot } from './live-bits.ts'
 import { LmdbCheck, type TreeReader } from './lmdb-check.ts'
 import { LmdbFault } from './lmdb-pages.ts'
 
@@ -43,7 +44,7 @@ type Visit = TreeReader['visit']
 
 /** What the tables of one collection hold, as they are gone through in whatever order. */
 export class TablesCheck {
-  readonly #slots = new SlotSet()
+  readonly #slots = new Map<number, Buffer>()
   readonly #live = new Map<number, Buffer>()
   #fault: string | undefined
   #keyedRequests = 0
@@ -65,14 +66,14 @@ export class TablesCheck {
     else if (meta.isOtherVersion) this.#keyedRequestsStated = undefined
   }
 
-  readonly payloads: Visit = (slot) => this.#slots.add(slot)
+  readonly payloads: Visit = (slot) => addSlot(this.#slots, slot)
 
   get fault(): string | undefined {
     const [found, stated] = [this.#keyedRequests, this.#keyedRequestsStated]
     if (this.#fault !== undefined) return this.#fault
     if (stated !== undefined && found !== stated)
       return `it should hold ${stated} keyed requests, but has ${found}`
-    return faultOfLive(this.#live, this.#slots.blocks)
+    return faultOfLive(this.#live, this.#slots)
   }
 }
 
@@ -90,21 +91,4 @@ function faultOfLive(
     return `of slots ${first} to ${first + slotsPerBlock - 1} not those have payloads that live`
   }
   return undefined
-}
-
-/** A set of slots as blocks of bits, like the table `live`: its memory depends on the slots it holds. */
-class SlotSet {
-  readonly blocks = new Map<number, Buffer>()
-  #block = -1
-  #bits: Buffer = emptyBlock
-
-  add(slot: number): void {
-    const block = Math.floor(slot / slotsPerBlock)
-    if (block !== this.#block) {
-      this.#block = block
-      this.#bits = this.blocks.get(block) ?? Buffer.alloc(emptyBlock.length)
-      this.blocks.set(block, this.#bits)
-    }
-    this.#bits[(slot % slotsPerBlock) >> 3]! |= 1 << (slot & 7)
-  }
 }

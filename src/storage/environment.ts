@@ -12,7 +12,8 @@ import {
 import { dirname } from 'node:path'
 import { open as openLmdb, type RootDatabase } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
-import { beyondRepair, syncDirectory } from './data-directory.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
+import { beyondRepair } from './data-directory.ts'
 
 /**
  * Opens the environment of an LMDB file and its tables. Within a process, lmdb shares one environment between all

@@ -4,12 +4,12 @@ import { idBytes, newId } from '../base/ids.ts'
 import { isDiskFull } from './disk-full.ts'
 import {
   emptyMeta,
+  emptyQueue,
   encodeBlock,
   encodeDatabaseId,
   encodeMeta,
   type Meta,
   metaKeys,
-  type RequestQueue,
 } from './key-layout.ts'
 import { addRequests, type RequestBounds } from './keyed-requests.ts'
 import { LiveDraft } from './live-draft.ts'
@@ -227,8 +227,6 @@ interface NextState {
   readonly meta: Meta
   readonly blocks: ReadonlyMap<number, Buffer>
 }
-
-const emptyQueue: RequestQueue = { first: 0, count: 0 }
 
 function bufferOf({ buffer, byteOffset, byteLength }: Uint8Array<ArrayBuffer>): Buffer {
   return Buffer.from(buffer, byteOffset, byteLength)

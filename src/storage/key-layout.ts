@@ -30,7 +30,7 @@ import { type Applied, appliedBytes, readApplied, writeApplied } from './applied
  *   meta       0             ->  format version u32 | dimension u32 (0: none yet) | sequence f64 | slots f64 | points f64 |
  *                               if there have been any: oldest keyed request u32 | keyed requests u32 |
  *                               from version 5 on: flags u32 (1: named collections, 2: extended records,
- *                               4: keyed requests with outcomes) |
+ *                               4: keyed requests with outcomes) | with the last flag: bytes of outcomes f64 |
  *                               in version 6: what is applied of a cluster's log, see applied.ts | crc of all before
  *              1             ->  database id 16 | crc; absent in a database that only earlier programs have opened
  *              2 + number    ->  a keyed request: see request-record.ts
@@ -211,7 +211,11 @@ export interface Meta {
 export interface RequestQueue {
   readonly first: number
   readonly count: number
+  /** What their outcomes take on disk: see `outcomeBytesOf`. */
+  readonly outcomeBytes: number
 }
+
+export const emptyQueue: RequestQueue = { first: 0, count: 0, outcomeBytes: 0 }
 
 export const emptyMeta: Meta = { dimension: undefined, sequence: 0, slotCount: 0, pointCount: 0 }
 
@@ -219,10 +223,8 @@ export function encodeMeta(meta: Meta): Buffer {
   const { dimension, sequence, slotCount, pointCount } = meta
   const version = versionOf(meta)
   const isExtended = version >= extendedFormatVersion
-  const keyedRequests = meta.keyedRequests ?? (isExtended ? { first: 0, count: 0 } : undefined)
-  const plainBytes = keyedRequests === undefined ? metaBytes : keyedMetaBytes
-  const bytes = isExtended ? extendedMetaBytes : plainBytes
-  const value = Buffer.alloc(bytes + (meta.applied === undefined ? 0 : appliedBytes))
+  const keyedRequests = meta.keyedRequests ?? (isExtended ? emptyQueue : undefined)
+  const value = Buffer.alloc(lengthOf(meta, version))
   value.writeUInt32LE(version, 0)
   value.writeUInt32LE(dimension ?? 0, 4)
   value.writeDoubleLE(sequence, 8)
@@ -233,7 +235,8 @@ export function encodeMeta(meta: Meta): Buffer {
     value.writeUInt32LE(keyedRequests.count, 36)
   }
   if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
-  if (meta.applied !== undefined) writeApplied(meta.applied, value, appliedAt)
+  if (meta.hasOutcomes === true) value.writeDoubleLE(keyedRequests!.outcomeBytes, outcomeBytesAt)
+  if (meta.applied !== undefined) writeApplied(meta.applied, value, appliedAt(value))
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
@@ -251,6 +254,17 @@ function versionOf({
   if (hasExtendedRecords === true || hasOutcomes === true) return extendedFormatVersion
   if (hasCollections === true) return collectionsFormatVersion
   return keyedRequests === undefined ? formatVersion : keyedFormatVersion
+}
+
+function lengthOf({ keyedRequests, hasOutcomes, applied }: Meta, version: number): number {
+  if (version < extendedFormatVersion) return keyedRequests === undefined ? metaBytes : keyedMetaBytes
+  const bytes = hasOutcomes === true ? outcomesMetaBytes : extendedMetaBytes
+  return bytes + (applied === undefined ? 0 : appliedBytes)
+}
+
+/** What is applied of a cluster's log comes last, before the checksum. */
+function appliedAt(value: Buffer): number {
+  return value.length - 4 - appliedBytes
 }
 
 const metaFlags = { hasCollections: 1, hasExtendedRecords: 2, hasOutcomes: 4 } as const
@@ -273,15 +287,16 @@ const metaBytes = 36
 const keyedMetaBytes: number = metaBytes + 8
 const flagsAt = 40
 const extendedMetaBytes: number = keyedMetaBytes + 4
-const appliedAt = 44
+const outcomeBytesAt = 44
+const outcomesMetaBytes: number = extendedMetaBytes + 8
 
 /** By format version: the lengths of a meta record, which tells whether it has keyed requests. */
 const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map([
   [formatVersion, [metaBytes]],
   [keyedFormatVersion, [keyedMetaBytes]],
   [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
-  [extendedFormatVersion, [extendedMetaBytes]],
-  [clusterFormatVersion, [extendedMetaBytes + appliedBytes]],
+  [extendedFormatVersion, [extendedMetaBytes, outcomesMetaBytes]],
+  [clusterFormatVersion, [extendedMetaBytes + appliedBytes, outcomesMetaBytes + appliedBytes]],
 ])
 
 /** Keys of the table `meta`. */
@@ -322,17 +337,22 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
     return { fault: 'its meta record does not match its checksum', isOtherVersion: false }
   }
   const isKeyed = value.length >= keyedMetaBytes
+  const isReplica = version === clusterFormatVersion
+  const ownBytes = value.length - (isReplica ? appliedBytes : 0)
+  const outcomeBytes = ownBytes >= outcomesMetaBytes ? value.readDoubleLE(outcomeBytesAt) : 0
   return {
     dimension: value.readUInt32LE(4) || undefined,
     sequence: value.readDoubleLE(8),
     slotCount: value.readDoubleLE(16),
     pointCount: value.readDoubleLE(24),
-    keyedRequests: isKeyed ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36) } : undefined,
+    keyedRequests: isKeyed
+      ? { first: value.readUInt32LE(32), count: value.readUInt32LE(36), outcomeBytes }
+      : undefined,
     ...(version === collectionsFormatVersion ? { hasCollections: true } : {}),
     ...(version !== undefined && version >= extendedFormatVersion
       ? fromFlags(value.readUInt32LE(flagsAt))
       : {}),
-    ...(version === clusterFormatVersion ? { applied: readApplied(value, appliedAt) } : {}),
+    ...(isReplica ? { applied: readApplied(value, appliedAt(value)) } : {}),
   }
 }
 

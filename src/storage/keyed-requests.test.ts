@@ -8,7 +8,7 @@ import { groupOf, type PlacedChange } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
 import { databasePath } from './data-directory.ts'
 import { faultOfDatabase } from './database-check.ts'
-import { keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
+import { emptyQueue, keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
 import { addRequests, faultsOfRequests, findRequest, type RequestBounds } from './keyed-requests.ts'
 import { openStore } from './lmdb-store.ts'
 import { checkOutcome, decodeKeyedRequest, encodeKeyedRequest } from './request-record.ts'
@@ -28,7 +28,7 @@ afterEach(async () => {
   rmSync(dataDir, { recursive: true })
 })
 
-const day: RequestBounds = { maxKeys: 1000, keyLifeMs: 86_400_000 }
+const day: RequestBounds = { maxKeys: 1000, maxBytes: 2 ** 30, keyLifeMs: 86_400_000 }
 
 /** @param key also the beginning of the key's hash, so that neighbours share the first 31 bits */
 function request(key: number, acceptedMs = Date.now()): KeyedRequest {
@@ -60,19 +60,19 @@ describe('keyed requests', () => {
   it('are found by their keys, those whose hashes begin alike too, and the newest of a key', () => {
     let queue = add(
       range(0, 100).map((key) => request(key)),
-      { first: 0, count: 0 },
+      emptyQueue,
     )
     assert.deepEqual(range(0, 101).map(found), [...range(0, 100), undefined])
     queue = add([{ ...request(40), points: 1234 }], queue)
     assert.deepEqual([found(40), found(41)], [1234, 41])
-    assert.deepEqual(queue, { first: 0, count: 101 })
+    assert.deepEqual(queue, { ...emptyQueue, count: 101 })
     assert.deepEqual([...faultsOfRequests(tables.meta)], [])
   })
 
   it('are at most so many: the oldest go, with everything that was kept of them', () => {
-    let queue: RequestQueue = { first: 0, count: 0 }
+    let queue = emptyQueue
     for (const key of range(0, 300)) queue = add([request(key)], queue, { ...day, maxKeys: 50 })
-    assert.deepEqual(queue, { first: 250, count: 50 })
+    assert.deepEqual(queue, { ...emptyQueue, first: 250, count: 50 })
     assert.deepEqual(range(0, 300).map(found), [...Array(250).fill(undefined), ...range(250, 300)])
     assert.equal(entries(), 50 + 25)
   })
@@ -80,10 +80,10 @@ describe('keyed requests', () => {
   it('go when they are too old, a few with each commit, one without keys too', () => {
     const now = Date.now()
     const old = range(0, 100).map((key) => request(key, now - day.keyLifeMs - 1000 + key))
-    let queue = add(old.slice(0, 50), { first: 0, count: 0 }, { ...day, keyLifeMs: 2 * day.keyLifeMs })
+    let queue = add(old.slice(0, 50), emptyQueue, { ...day, keyLifeMs: 2 * day.keyLifeMs })
     queue = add(old.slice(50), queue, { ...day, keyLifeMs: 2 * day.keyLifeMs })
     queue = add([request(200, now), request(201, now)], queue)
-    assert.deepEqual(queue, { first: 20, count: 82 })
+    assert.deepEqual(queue, { ...emptyQueue, first: 20, count: 82 })
     const counts: number[] = []
     while (queue.count > 2) {
       queue = add([], queue)
@@ -95,14 +95,14 @@ describe('keyed requests', () => {
   })
 
   it('begin their numbers anew behind the last one', () => {
-    let queue: RequestQueue = { first: requestNumbers - 3, count: 0 }
+    let queue: RequestQueue = { ...emptyQueue, first: requestNumbers - 3 }
     for (const key of range(0, 10)) queue = add([request(key)], queue, { ...day, maxKeys: 5 })
-    assert.deepEqual(queue, { first: 2, count: 5 })
+    assert.deepEqual(queue, { ...emptyQueue, first: 2, count: 5 })
     assert.deepEqual(range(0, 10).map(found), [...Array(5).fill(undefined), ...range(5, 10)])
   })
 
   it('that are damaged are refused one by one, and told of', () => {
-    let queue = add([request(1), request(2), request(300)], { first: 0, count: 0 })
+    let queue = add([request(1), request(2), request(300)], emptyQueue)
     const damage = (key: number): void => {
       const value = Buffer.from(tables.meta.getBinary(key)!)
       value[value.length >> 1]! ^= 1
@@ -120,7 +120,7 @@ describe('keyed requests', () => {
       queue,
       { ...day, maxKeys: 10 },
     )
-    assert.deepEqual(queue, { first: 3, count: 10 })
+    assert.deepEqual(queue, { ...emptyQueue, first: 3, count: 10 })
     assert.deepEqual(range(400, 410).map(found), range(400, 410))
   })
 })
@@ -142,7 +142,7 @@ describe('the outcome of a keyed request', () => {
     findRequest(tables.meta, request(key).keyHash)?.outcome
 
   it('is kept with it, and goes with it', () => {
-    let queue = add([request(0), mixed, request(2)], { first: 0, count: 0 })
+    let queue = add([request(0), mixed, request(2)], emptyQueue)
     assert.deepEqual(outcomeOf(1), mixed.outcome)
     assert.equal(outcomeOf(0), undefined)
     assert.deepEqual([0, 1, 2].map(found), [0, 5, 2])
@@ -150,6 +150,27 @@ describe('the outcome of a keyed request', () => {
     queue = add([request(3)], queue, { ...day, maxKeys: 2 })
     assert.deepEqual([0, 1, 2, 3].map(found), [undefined, undefined, 2, 3])
     assert.equal(entries(), queue.count + 1)
+  })
+
+  it('counts towards the bytes that all may take: the oldest keys go, with outcomes or without', () => {
+    const maxBytes = 4_000_000
+    const bytesOf = ({ count, outcomeBytes }: RequestQueue): number => 160 * count + outcomeBytes
+    const withOutcome = (key: number, points: number): KeyedRequest => {
+      return { ...request(key), points, outcome: Array<string>(points).fill(own) }
+    }
+    let queue = emptyQueue
+    for (const key of range(0, 20_000)) queue = add([request(key)], queue, { ...day, maxKeys: 1e6, maxBytes })
+    assert.deepEqual(queue, { ...emptyQueue, count: 20_000 })
+    for (let key = 20_000; key < 20_060; key += 1) {
+      queue = add([withOutcome(key, key % 2 === 0 ? 50_000 : 10)], queue, { ...day, maxKeys: 1e6, maxBytes })
+      assert.ok(bytesOf(queue) <= maxBytes, `${bytesOf(queue)} bytes after ${key}`)
+    }
+    assert.ok(bytesOf(queue) > maxBytes / 2)
+    assert.deepEqual([found(19_999), found(20_051), found(20_059)], [undefined, 10, 10])
+    assert.equal(entries(), queue.count + new Set(range(queue.first, 20_060).map((key) => key >> 1)).size)
+    // A limit that has become smaller is reached step by step.
+    for (const key of range(30_000, 30_010)) queue = add([request(key)], queue, { ...day, maxBytes: 1600 })
+    assert.deepEqual(queue, { first: 20_060, count: 10, outcomeBytes: 0 })
   })
 
   it('is what it was, however many points and of whichever kind', () => {
@@ -247,7 +268,7 @@ describe('the format of a database', () => {
       await store.commit(groupOf([{ kind: 'delete', slot: 1, id: insertion(1).id, sequence: 3 }]))
       tables.root.resetReadTxn()
       assert.equal(versionOf(), 3)
-      assert.deepEqual(readMeta(tables)?.keyedRequests, { first: 0, count: 1 })
+      assert.deepEqual(readMeta(tables)?.keyedRequests, { ...emptyQueue, count: 1 })
       // No table that an older program does not know: it would take it for damage before it read the version.
       assert.deepEqual([...tables.root.getKeys()], ['live', 'meta', 'payloads'])
     } finally {

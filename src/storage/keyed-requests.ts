@@ -8,7 +8,7 @@ import {
   type RequestQueue,
   requestNumbers,
 } from './key-layout.ts'
-import { decodeKeyedRequest } from './request-record.ts'
+import { decodeKeyedRequest, keyedRequestDiskBytes, outcomeBytesOf } from './request-record.ts'
 import type { KeyedRequest } from './store.ts'
 import type { Table } from './table.ts'
 
@@ -23,9 +23,11 @@ import type { Table } from './table.ts'
  * stores the points.
  */
 
-/** How many requests are kept, and how long. */
+/** How many requests are kept, how much they take on disk, and how long. */
 export interface RequestBounds {
   readonly maxKeys: number
+  /** Of `keyedRequestDiskBytes` each and their outcomes. */
+  readonly maxBytes: number
   readonly keyLifeMs: number
 }
 
@@ -47,8 +49,8 @@ export function findRequest(table: Table, keyHash: Uint8Array): KeyedRequest | u
 }
 
 /**
- * Adds records of requests to the queue, and removes those that are too old or too many: a few more than were added, so that
- * the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
+ * Adds records of requests to the queue, and removes those that are too old or too many: a few more than were added, or twice
+ * the bytes, so that the queue shrinks and no commit takes long. Call it within the transaction that stores their points.
  *
  * @param nowMs the time that ages count from: on a node of a cluster that of the log, so that all forget the same
  * @throws RequestFault if a record to be changed is damaged
@@ -57,30 +59,55 @@ export function addRequests(
   table: Table,
   records: readonly Buffer[],
   queue: RequestQueue,
-  { maxKeys, keyLifeMs }: RequestBounds,
+  bounds: RequestBounds,
   nowMs: number = Date.now(),
 ): RequestQueue {
-  let { first, count } = queue
+  const { first } = queue
+  let { count, outcomeBytes } = queue
   for (const value of records) {
     const number = (first + count) % requestNumbers
     const key = keyOfHash(value)
     table.putSync(keyOfRequest(number), value)
     table.putSync(key, encodeRequestNumbers(key, [...numbersUnder(table, key), number]))
     count += 1
+    outcomeBytes += outcomeBytesOf(value)
   }
-  const expiredBeforeMs = nowMs - keyLifeMs
-  for (let left = 2 * records.length + extraRemovals; left > 0 && count > 0; left -= 1) {
+  const added = { first, count: records.length, outcomeBytes: outcomeBytes - queue.outcomeBytes }
+  return removeOldest(table, { first, count, outcomeBytes }, added, bounds, nowMs - bounds.keyLifeMs)
+}
+
+/** @param added the requests of this commit, as a queue of their own */
+function removeOldest(
+  table: Table,
+  queue: RequestQueue,
+  added: RequestQueue,
+  { maxKeys, maxBytes }: RequestBounds,
+  expiredBeforeMs: number,
+): RequestQueue {
+  const countEnd = queue.count - 2 * added.count - extraRemovals
+  const bytesEnd = diskBytesOf(queue) - 2 * diskBytesOf(added)
+  let left = queue
+  while (left.count > 0 && (left.count > countEnd || diskBytesOf(left) > bytesEnd)) {
+    const { first, count, outcomeBytes } = left
     const value = table.getBinary(keyOfRequest(first))
     const oldest = value && decodeKeyedRequest(value)
     // The age of a damaged request is unknown: it stays until there are too many.
     const isOld = oldest !== undefined && oldest.acceptedMs <= expiredBeforeMs
-    if (!isOld && count <= maxKeys) break
+    if (!isOld && count <= maxKeys && diskBytesOf(left) <= maxBytes) break
     if (oldest !== undefined) removeNumber(table, keyOfHash(oldest.keyHash), first)
     table.removeSync(keyOfRequest(first))
-    first = (first + 1) % requestNumbers
-    count -= 1
+    left = {
+      first: (first + 1) % requestNumbers,
+      count: count - 1,
+      // Programs that did not count them have left some out.
+      outcomeBytes: Math.max(0, outcomeBytes - (value === undefined ? 0 : outcomeBytesOf(value))),
+    }
   }
-  return { first, count }
+  return left
+}
+
+function diskBytesOf({ count, outcomeBytes }: RequestQueue): number {
+  return count * keyedRequestDiskBytes + outcomeBytes
 }
 
 /** Removes all requests, damaged ones too. Call it within a transaction. */

@@ -1,4 +1,5 @@
-import { emptyBlock, slotsPerBlock } from './key-layout.ts'
+import { emptyBlock } from './key-layout.ts'
+import { blockOf, hasSlot, setBit } from './live-bits.ts'
 
 /** The bits of live slots as they will be after a group; the blocks that are committed stay as they are. */
 export class LiveDraft {
@@ -13,25 +14,13 @@ export class LiveDraft {
   }
 
   has(slot: number): boolean {
-    const block = Math.floor(slot / slotsPerBlock)
-    const bits = this.blocks.get(block) ?? this.#committed.get(block) ?? emptyBlock
-    return (bits[byteOf(slot)]! & bitOf(slot)) !== 0
+    return hasSlot(this.blocks.has(blockOf(slot)) ? this.blocks : this.#committed, slot)
   }
 
   set(slot: number, isLive: boolean): void {
-    const block = Math.floor(slot / slotsPerBlock)
+    const block = blockOf(slot)
     const bits = this.blocks.get(block) ?? Buffer.from(this.#committed.get(block) ?? emptyBlock)
     this.blocks.set(block, bits)
-    if (((bits[byteOf(slot)]! & bitOf(slot)) !== 0) === isLive) return
-    bits[byteOf(slot)]! ^= bitOf(slot)
-    this.added += isLive ? 1 : -1
+    if (setBit(bits, slot, isLive)) this.added += isLive ? 1 : -1
   }
-}
-
-function byteOf(slot: number): number {
-  return (slot % slotsPerBlock) >> 3
-}
-
-function bitOf(slot: number): number {
-  return 1 << (slot & 7)
 }

@@ -1,9 +1,10 @@
 import { resolve } from 'node:path'
 import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import type { Logger } from '../base/log.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
 import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { mainNumber } from './catalog-layout.ts'
-import { checkWritable, makeDirectory, syncDirectory } from './data-directory.ts'
+import { checkWritable, makeDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import { databaseBytes } from './environment.ts'
 import { HeldReads } from './held-reads.ts'
@@ -19,6 +20,7 @@ export interface StoreOptions {
   readonly dimension?: number
   /** How many keyed requests are kept. */
   readonly maxIdempotencyKeys?: number
+  readonly maxIdempotencyBytes?: number
   readonly logger: Logger
   /** Called with the seconds that each commit took. */
   readonly onCommit?: (seconds: number) => void
@@ -134,10 +136,11 @@ async function openOrClose(
   }
 }
 
-/** How many keyed requests a collection keeps, and how long. */
+/** How many keyed requests a collection keeps, how much they take on disk, and how long. */
 export function requestBoundsOf(options: StoreOptions): RequestBounds {
   return {
     maxKeys: options.maxIdempotencyKeys ?? 1_000_000,
+    maxBytes: options.maxIdempotencyBytes ?? 512 * 1024 * 1024,
     keyLifeMs: idempotencyKeyLifeMs,
   }
 }

@@ -10,6 +10,7 @@ import { makeDirectory, setAsidePath } from './data-directory.ts'
 import {
   decodeBlock,
   emptyBlock,
+  emptyQueue,
   encodeBlock,
   encodeDatabaseId,
   encodeMeta,
@@ -108,7 +109,7 @@ function commit({ meta, tables, requestFaults }: Survey, { damage, points, newes
     // All rather than some: any repetition that is not recognized would store its points twice.
     const isForgetting = requestFaults.length > 0
     if (isForgetting) removeRequests(tables.meta)
-    const keyedRequests = isForgetting ? { first: 0, count: 0 } : meta.keyedRequests
+    const keyedRequests = isForgetting ? emptyQueue : meta.keyedRequests
     // A replica that has lost points is none any more: it joins its cluster again.
     const repaired = { ...meta, sequence, pointCount: points, keyedRequests, applied: undefined }
     tables.meta.putSync(metaKeys.state, encodeMeta(repaired))

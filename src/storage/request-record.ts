@@ -27,6 +27,9 @@ const headBytes: number = 2 * requestHashBytes + idSeedBytes + 4 + 8
 /** Of a record without outcomes. */
 export const keyedRequestBytes: number = headBytes + 4
 
+/** Of a record without outcomes and the number under its key's hash, on disk: see docs/decisions/storage-layout.md. */
+export const keyedRequestDiskBytes = 160
+
 /** Of any record. */
 export const keyedRequestBytesMax: number = 1024 * 1024
 
@@ -99,6 +102,17 @@ export function unpackRequests({ buffer, byteOffset, byteLength }: Uint8Array<Ar
     at = end
   }
   return records
+}
+
+/**
+ * What the outcome of a record takes on disk, in addition to a record without one. LMDB stores a value of up to half a page in
+ * a page with others, and a larger one in pages of its own.
+ */
+export function outcomeBytesOf(record: Buffer): number {
+  const { length } = record
+  const onDisk =
+    length <= sharedPageBytesMax ? length : Math.ceil((length + pageHeadBytes) / pageBytes) * pageBytes
+  return onDisk - keyedRequestBytes
 }
 
 /** Whether a record has outcomes, which programs before format version 5 do not know. */
@@ -187,6 +201,10 @@ function isRefusal(outcome: ItemOutcome): outcome is Exclude<ItemOutcome, string
 function isReason(text: string): text is Reason {
   return Object.hasOwn(reasons, text)
 }
+
+const pageBytes = 4096
+const pageHeadBytes = 16
+const sharedPageBytesMax = 2000
 
 /** Its kind and two lengths. */
 const refusalHeadBytes = 1 + 1 + 4

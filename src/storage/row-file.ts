@@ -1,6 +1,7 @@
 import { closeSync, fdatasyncSync, fstatSync, fsyncSync, openSync, readSync, writeSync } from 'node:fs'
 import { dirname } from 'node:path'
-import { beyondRepair, damaged, syncDirectory } from './data-directory.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
+import { beyondRepair, damaged } from './data-directory.ts'
 import {
   faultOfRowsHeader,
   isRowsHeader,

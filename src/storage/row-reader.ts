@@ -1,6 +1,8 @@
-import { closeSync, openSync, readSync } from 'node:fs'
+import { closeSync, openSync } from 'node:fs'
 import { damaged } from './data-directory.ts'
 import { type RowView, rowBytesOf, rowsHeaderBytes, rowViews } from './key-layout.ts'
+import { hasBit } from './live-bits.ts'
+import { readFully } from './read-fully.ts'
 import type { StoredRow, StoredRows } from './store.ts'
 
 /**
@@ -21,7 +23,7 @@ export function readRows(rows: StoredRows, from: number, to: number, each: (row:
       const available = readFully(file, bytes, count * rowBytes, position)
       for (let index = 0; index < count; index += 1) {
         const slot = first + index
-        if (!isLive(rows, slot)) continue
+        if (!hasBit(rows.live, slot)) continue
         const offset = index * rowBytes
         const isWhole = offset + rowBytes <= available
         const view = views[index]!
@@ -36,21 +38,6 @@ export function readRows(rows: StoredRows, from: number, to: number, each: (row:
   } finally {
     closeSync(file)
   }
-}
-
-function isLive({ live }: StoredRows, slot: number): boolean {
-  return (live[slot >> 3]! & (1 << (slot & 7))) !== 0
-}
-
-/** Reads until `length` bytes or the end of the file; gives the number of bytes read. */
-function readFully(file: number, target: Buffer, length: number, position: number): number {
-  let read = 0
-  while (read < length) {
-    const bytesRead = readSync(file, target, read, length - read, position + read)
-    if (bytesRead === 0) break
-    read += bytesRead
-  }
-  return read
 }
 
 function damagedRow(path: string, slot: number, position: number, isWhole: boolean): Error {

@@ -1,19 +1,12 @@
 import { type FileHandle, open } from 'node:fs/promises'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
 import { contentTypes } from '../base/point.ts'
+import { Turn } from '../base/turns.ts'
 import { damaged } from './data-directory.ts'
 import { currentRead } from './held-reads.ts'
-import {
-  emptyMeta,
-  type Meta,
-  type RowView,
-  rowBytesOf,
-  rowsHeaderBytes,
-  rowViews,
-  slotsPerBlock,
-} from './key-layout.ts'
+import { emptyMeta, type Meta, type RowView, rowBytesOf, rowsHeaderBytes, rowViews } from './key-layout.ts'
+import { hasSlot } from './live-bits.ts'
 import { type RecordParts, splitRecord } from './payload-record.ts'
 import {
   encodeHeader,
@@ -77,7 +70,7 @@ export class StoreSnapshot implements Snapshot {
     if (dimension !== undefined && this.points > 0) {
       await using file = await open(this.#tables.files.rows, 'r')
       const chunk = new Chunk()
-      let turnEndMs = performance.now() + turnMs
+      const turn = new Turn()
       for await (const block of this.#blocks(file, dimension)) {
         for (const row of this.#rowsOf(block)) {
           const point = this.#pointOf(row)
@@ -85,9 +78,7 @@ export class StoreSnapshot implements Snapshot {
           if (!chunk.hasRoomFor(bytes)) yield chunk.take()
           chunk.append(bytes, (target, offset) => encodePoint(target, offset, point, isExtended, checksum))
           points += 1
-          if (performance.now() < turnEndMs) continue
-          await nextTurn()
-          turnEndMs = performance.now() + turnMs
+          if (turn.isOver) await turn.next()
         }
       }
       yield chunk.take()
@@ -112,7 +103,7 @@ export class StoreSnapshot implements Snapshot {
     for (let first = 0; first < this.#meta.slotCount; first += slotsPerRead) {
       const count = Math.min(slotsPerRead, this.#meta.slotCount - first)
       const slots = Array.from({ length: count }, (_, index) => first + index)
-      if (!slots.some((slot) => this.#isLive(slot))) continue
+      if (!slots.some((slot) => hasSlot(this.#live, slot))) continue
       const length = await readFully(
         file,
         bytes.subarray(0, count * rowBytes),
@@ -124,7 +115,7 @@ export class StoreSnapshot implements Snapshot {
 
   *#rowsOf({ slots, rows, wholeRows }: Block): Generator<Row> {
     for (const [index, slot] of slots.entries()) {
-      if (!this.#isLive(slot)) continue
+      if (!hasSlot(this.#live, slot)) continue
       const isWhole = index < wholeRows
       const row = rows[index]!
       const sequence = isWhole ? row.verify() : undefined
@@ -169,11 +160,6 @@ export class StoreSnapshot implements Snapshot {
   #damaged(file: 'database' | 'rows', fault: string): DatabaseError {
     const { files } = this.#tables
     return damaged(files[file], faultIn(files, fault))
-  }
-
-  #isLive(slot: number): boolean {
-    const bits = this.#live.get(Math.floor(slot / slotsPerBlock))
-    return bits !== undefined && (bits[(slot % slotsPerBlock) >> 3]! & (1 << (slot & 7))) !== 0
   }
 }
 
@@ -234,6 +220,3 @@ const noBytes: Buffer = Buffer.alloc(0)
 /** Long enough to be worth a read and a write, short enough that a slow reader holds little memory. */
 const blockBytes = 256 * 1024
 const chunkBytes = 256 * 1024
-
-/** How long reading, verifying and copying runs before other work has its turn. */
-const turnMs = 1

@@ -5,7 +5,6 @@ import { beyondRepair } from './data-directory.ts'
 import { damagedBlock } from './database-check.ts'
 import {
   decodeBlock,
-  emptyBlock,
   faultOfRowsHeader,
   firstRequestKey,
   isKeyOfRequest,
@@ -18,7 +17,9 @@ import {
   slotsPerBlock,
 } from './key-layout.ts'
 import { faultsOfRequests } from './keyed-requests.ts'
+import { addSlot, slotsIn } from './live-bits.ts'
 import { hasSoundAttributes, type RecordParts, splitRecord } from './payload-record.ts'
+import { readFully } from './read-fully.ts'
 import type { StoredRow } from './store.ts'
 import { readDatabaseId, readMeta, type Tables } from './tables.ts'
 
@@ -110,7 +111,7 @@ export class Survey implements Disposable {
         continue
       }
       ids.add(id!)
-      setBit(live, slot)
+      addSlot(live, slot)
       each({ slot, id: row!.id, sequence: sequence!, vector: row!.vector })
     }
     const faults = [...this.#faultsBeside(), ...[...damagedBlocks].map(damagedBlock)]
@@ -234,13 +235,12 @@ class RowWindow implements Disposable {
   }
 
   #moveTo(slot: number): void {
-    let read = 0
-    for (;;) {
-      const position = rowsHeaderBytes + slot * this.#rowBytes + read
-      const bytesRead = readSync(this.#file, this.#bytes, read, this.#bytes.length - read, position)
-      if (bytesRead === 0) break
-      read += bytesRead
-    }
+    const read = readFully(
+      this.#file,
+      this.#bytes,
+      this.#bytes.length,
+      rowsHeaderBytes + slot * this.#rowBytes,
+    )
     this.#first = slot
     this.#whole = Math.floor(read / this.#rowBytes)
   }
@@ -255,7 +255,7 @@ interface Place {
 
 /** In the order of slots. */
 function* placesOf({ payloads }: Tables, blocks: ReadonlyMap<number, Buffer>): Generator<Place> {
-  const liveSlots = liveSlotsOf(blocks)
+  const liveSlots = slotsIn(blocks)
   let live = liveSlots.next()
   for (const { key: slot, value: payload } of payloads.getRange()) {
     while (!live.done && live.value < slot) {
@@ -269,14 +269,6 @@ function* placesOf({ payloads }: Tables, blocks: ReadonlyMap<number, Buffer>): G
   for (; !live.done; live = liveSlots.next()) yield { slot: live.value, isLive: true, payload: undefined }
 }
 
-function* liveSlotsOf(blocks: ReadonlyMap<number, Buffer>): Generator<number, undefined> {
-  for (const [block, bits] of blocks) {
-    for (let slot = 0; slot < slotsPerBlock; slot += 1) {
-      if ((bits[slot >> 3]! & (1 << (slot & 7))) !== 0) yield block * slotsPerBlock + slot
-    }
-  }
-}
-
 /** The id of a point from whatever is undamaged; if nothing is, the id on which row and payload agree. */
 function idOf(
   row: RowView | undefined,
@@ -287,16 +279,6 @@ function idOf(
   const stated = payload?.subarray(0, idBytes)
   if (stated === undefined || stated.length < idBytes) return undefined
   return splitRecord(payload!) !== undefined || row?.id.equals(stated) ? idFromBytes(stated) : undefined
-}
-
-function setBit(blocks: Map<number, Buffer>, slot: number): void {
-  const block = Math.floor(slot / slotsPerBlock)
-  let bits = blocks.get(block)
-  if (bits === undefined) {
-    bits = Buffer.alloc(emptyBlock.length)
-    blocks.set(block, bits)
-  }
-  bits[(slot % slotsPerBlock) >> 3]! |= 1 << (slot & 7)
 }
 
 const windowBytes = 256 * 1024

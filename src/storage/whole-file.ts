@@ -2,7 +2,7 @@ import { existsSync } from 'node:fs'
 import { type FileHandle, link, open, rename, rm } from 'node:fs/promises'
 import { dirname } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
-import { syncDirectory } from './data-directory.ts'
+import { syncDirectory } from '../base/sync-directory.ts'
 
 /**
  * Writes a file atomically: under the name `partial`, and renames it when its content is durable. A process that is

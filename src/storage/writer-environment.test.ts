@@ -24,7 +24,7 @@ beforeEach(async () => {
   const data = await openDataStore({ dataDir, logger })
   for (const name of ['one', 'other', 'third']) await data.create({ name })
   await data.close()
-  const requestBounds = { maxKeys: 10, keyLifeMs: 1000 }
+  const requestBounds = { maxKeys: 10, maxBytes: 10_000, keyLifeMs: 1000 }
   environment = new WriterEnvironment({ dataDir, isNamed: true, requestBounds })
   for (const collection of [1, 2, 3]) environment.open({ kind: 'open', collection, name: String(collection) })
 })

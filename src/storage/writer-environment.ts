@@ -1,6 +1,7 @@
 import { mkdirSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { RootDatabase } from 'lmdb'
+import { syncDirectory } from '../base/sync-directory.ts'
 import { type CollectionTables, openCollectionTables } from './collection-tables.ts'
 import {
   collectionDirectory,
@@ -9,7 +10,6 @@ import {
   collectionsReservePath,
   databasePath,
   reservePath,
-  syncDirectory,
 } from './data-directory.ts'
 import { isDiskFull } from './disk-full.ts'
 import { GroupCommit } from './group-commit.ts'

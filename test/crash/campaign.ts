@@ -365,7 +365,7 @@ function vectorsOf(size: Size, random: () => number): () => Float32Array {
 
 async function isThroughIndex(httpUrl: string): Promise<boolean> {
   const metrics = await (await fetch(`${httpUrl}/metrics`)).text()
-  return /vicinal_index_widening\{metric="Euclidean"\} [1-9]/.test(metrics)
+  return /vicinal_index_ef_multiplier\{metric="Euclidean"\} [1-9]/.test(metrics)
 }
 
 /** Those of a checkpoint that commits make rarely or never. */

@@ -1,5 +1,7 @@
 import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
 import { contentTypes, type NewPoint } from '../../src/base/point.ts'
+import type { Database } from '../../src/engine/database.ts'
+import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
 import { contentOf } from './oracle.ts'
 
@@ -14,7 +16,7 @@ export type Note =
 
 export interface GroupChange {
   readonly number: number
-  readonly how: 'update' | 'delete' | 'expire' | 'move'
+  readonly how: 'update' | 'delete' | 'expire' | 'move' | 'put'
   readonly ids: readonly string[]
 }
 
@@ -25,6 +27,7 @@ export const recordedDimension = 35
 export function pointsOf({ number, count }: { readonly number: number; readonly count: number }): NewPoint[] {
   const random = seededRandom(number)
   return Array.from({ length: count }, (_, index) => ({
+    ...(hasOwnIds({ number }) ? { id: ownIdOf(number, index) } : {}),
     vector: Float32Array.from({ length: recordedDimension }, () => random() * 2 - 1),
     payload: {
       contentType: contentTypes[number % contentTypes.length]!,
@@ -36,6 +39,37 @@ export function pointsOf({ number, count }: { readonly number: number; readonly 
   }))
 }
 
+/** Every third insert has an idempotency key. */
+export function isKeyed({ number }: { readonly number: number }): boolean {
+  return number % 3 === 0
+}
+
+/** Every sixth: it also goes on after an error, and has one, so that its outcome is stored with its key. */
+function hasOwnIds({ number }: { readonly number: number }): boolean {
+  return number % 6 === 0
+}
+
+function ownIdOf(number: number, index: number): string {
+  return `00000000-0000-4000-8000-${(number * 1000 + index).toString(16).padStart(12, '0')}`
+}
+
+/** Stores the points of an insert, under its key if it has one; a repetition with a key stores nothing. */
+export async function insertNoted(
+  collection: Pick<Database, 'insert'>,
+  insert: { readonly number: number; readonly count: number },
+): Promise<readonly string[]> {
+  const points = pointsOf(insert)
+  const keyHash = Buffer.alloc(16)
+  keyHash.writeUInt32BE(insert.number)
+  const identity = isKeyed(insert) ? { keyHash, bodyHash: Buffer.alloc(16, insert.count) } : undefined
+  if (!hasOwnIds(insert)) return await insertIds(collection, points, { identity })
+  const { ids, errors } = await collection.insert([...points, points[0]!], { identity, onError: 'continue' })
+  const [error, ...others] = errors
+  if (error?.index !== points.length || error.error.reason !== 'invalid_argument' || others.length > 0)
+    throw new Error(`an id that comes twice has the errors ${JSON.stringify(errors)}`)
+  return ids.slice(0, -1).map(String)
+}
+
 function attributesOf(number: number, index: number): Attributes {
   return new Map<string, AttributeValue>([
     ['insert', number],
@@ -43,12 +77,17 @@ function attributesOf(number: number, index: number): Attributes {
   ])
 }
 
-/** The point after a change; undefined when it is gone. A moved one has another vector. */
+/** The point after a change; undefined when it is gone. A moved one has another vector, one that was put nothing of its own but its content. */
 export function afterChange(
   { vector, payload }: NewPoint,
   { number, how }: GroupChange,
 ): NewPoint | undefined {
   if (how === 'delete' || how === 'expire') return undefined
+  if (how === 'put') {
+    const { contentType, content } = payload
+    const attributes = new Map([['changed', number]])
+    return { vector: vector.map((value) => value / 2), payload: { contentType, content, attributes } }
+  }
   const attributes = new Map(payload.attributes).set('changed', number)
   return {
     vector: how === 'move' ? vector.map((value) => -value) : vector,
@@ -70,6 +109,15 @@ export interface Promised {
   readonly changing: ReadonlyMap<GroupChange, ReadonlyMap<string, NewPoint>>
   /** By number: asked for and not acknowledged. */
   readonly unanswered: ReadonlyMap<number, readonly NewPoint[]>
+  /** Inserts with a key, and what they were answered. */
+  readonly keyed: readonly KeyedInsert[]
+}
+
+export interface KeyedInsert {
+  readonly number: number
+  readonly count: number
+  /** Undefined if it was not acknowledged. */
+  readonly ids: readonly string[] | undefined
 }
 
 export function promisedBy(notes: readonly Note[]): Promised {
@@ -78,9 +126,16 @@ export function promisedBy(notes: readonly Note[]): Promised {
   const gone = new Set<string>()
   const unanswered = new Map<number, readonly NewPoint[]>()
   const changing = new Map<GroupChange, ReadonlyMap<string, NewPoint>>()
+  const keyed = new Map<number, KeyedInsert>()
   for (const note of notes) {
-    if (note.kind === 'inserting') unanswered.set(note.number, pointsOf(note))
+    if (note.kind === 'inserting') {
+      unanswered.set(note.number, pointsOf(note))
+      const { number, count } = note
+      if (isKeyed(note)) keyed.set(number, { number, count, ids: undefined })
+    }
     if (note.kind === 'inserted') {
+      const { number, ids } = note
+      if (isKeyed(note)) keyed.set(number, { number, count: ids.length, ids })
       const points = unanswered.get(note.number)!
       unanswered.delete(note.number)
       for (const [index, id] of note.ids.entries()) live.set(id, points[index]!)
@@ -107,5 +162,5 @@ export function promisedBy(notes: readonly Note[]): Promised {
       gone.add(note.id)
     }
   }
-  return { live, leaving, gone, changing, unanswered }
+  return { live, leaving, gone, changing, unanswered, keyed: [...keyed.values()] }
 }

@@ -1,10 +1,19 @@
-/** Power loss at any length: `npm run test:power-loss -- --images 2000`; `--seed` runs one again. */
+/** Power loss at any length: see `usage`. */
 import { parseArgs } from 'node:util'
 import { seededRandom } from '../support/random.ts'
 import { losses, PowerLoss } from './power-loss.ts'
 import { canTrace, noStrace } from './strace.ts'
 
-const { values } = parseArgs({ options: { images: { type: 'string' }, seed: { type: 'string' } } })
+const usage = `npm run test:power-loss [-- options]
+  --images <n>  disks to write and open; by default every moment with every kind of loss
+  --seed <n>    runs one again`
+const { values } = parseArgs({
+  options: { images: { type: 'string' }, seed: { type: 'string' }, help: { type: 'boolean' } },
+})
+if (values.help) {
+  console.log(usage)
+  process.exit()
+}
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 if (!canTrace()) throw new Error(`power loss cannot be simulated: ${noStrace}`)
 console.log(`seed ${seed}`)

@@ -18,7 +18,7 @@ describe('a machine that loses power', { skip: !canTrace() && noStrace }, () => 
   after(() => power[Symbol.asyncDispose]())
 
   it('has everything that was acknowledged, whatever became of what was not synced', async () => {
-    assert.equal(power.renames, 3)
+    assert.ok(power.renames >= 3, `${power.renames}`)
     const random = seededRandom(seed)
     for (let image = 0; image < images; image += 1) {
       const index = Math.floor(((image + random()) / images) * power.momentCount)

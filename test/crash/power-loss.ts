@@ -10,7 +10,15 @@ import { seededRandom } from '../support/random.ts'
 import { type DiskHistory, historyOf } from './disk-history.ts'
 import { type Loss, writeImage } from './disk-image.ts'
 import { type Recording, record } from './disk-record.ts'
-import { afterChange, type GroupChange, type Note, type Promised, pointsOf, promisedBy } from './notes.ts'
+import {
+  afterChange,
+  type GroupChange,
+  insertNoted,
+  type Note,
+  type Promised,
+  pointsOf,
+  promisedBy,
+} from './notes.ts'
 import { differenceOf, originOf } from './oracle.ts'
 import { openPoints } from './points.ts'
 
@@ -148,6 +156,7 @@ async function compare(dataDir: string, promised: Promised, isAgain: boolean): P
     await using points = await openPoints(dataDir, logger)
     before = await compareWith(points.collection, promised)
     if (!isAgain) return promised.live.size
+    before = await repeatInserts(points.collection, promised, before)
     id = (await insertIds(points.collection, added))[0]!
   }
   await using points = await openPoints(dataDir, logger)
@@ -197,6 +206,35 @@ async function compareWith(
     if (count !== whole) throw new Error(`of a batch of ${whole} points ${count} are there`)
   }
   return found
+}
+
+/**
+ * Repeats inserts under their keys: one that is stored gets the ids that it had, any other is stored now.
+ *
+ * @returns the ids of all points after that
+ */
+async function repeatInserts(
+  collection: Collection,
+  { keyed, unanswered }: Promised,
+  before: ReadonlySet<string>,
+): Promise<ReadonlySet<string>> {
+  const found = new Set(before)
+  for (const { number, count, ids } of keyed) {
+    const repeated = await insertNoted(collection, { number, count })
+    if (ids !== undefined && repeated.join() !== ids.join())
+      throw new Error(`the insert ${number} was repeated under its key and has other ids`)
+    if (ids !== undefined) continue
+    const [stored, lost] = [repeated.filter((id) => found.has(id)), repeated.filter((id) => !found.has(id))]
+    if (stored.length > 0 && lost.length > 0) throw new Error(`the insert ${number} was repeated in part`)
+    for (const [index, id] of repeated.entries()) {
+      await checkPoint(collection, id, unanswered.get(number)![index]!)
+      found.add(id)
+    }
+  }
+  const now = await everyId(collection)
+  if (now.size !== found.size)
+    throw new Error(`${now.size - found.size} points more after inserts were repeated`)
+  return now
 }
 
 /** A change of several points by filter has happened to all of them, or to none. @param unknown loses its points */

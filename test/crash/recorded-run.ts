@@ -10,9 +10,8 @@ import type { Filter } from '../../src/base/filter.ts'
 import { idToBytes } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import type { Collection } from '../../src/engine/engine.ts'
-import { insertIds } from '../support/insert-ids.ts'
 import { seededRandom } from '../support/random.ts'
-import { type GroupChange, type Note, pointsOf } from './notes.ts'
+import { afterChange, type GroupChange, insertNoted, type Note } from './notes.ts'
 import { openPoints } from './points.ts'
 
 const [dataDir, notesPath, seed] = process.argv.slice(2)
@@ -44,28 +43,34 @@ async function change(collection: Collection): Promise<void> {
   inserts += 1
   const insert = { number: inserts, count: random() < 0.7 ? 1 : 2 + Math.floor(random() * 40) }
   note({ kind: 'inserting', ...insert })
-  const ids = await insertIds(collection, pointsOf(insert))
+  const ids = await insertNoted(collection, insert)
   note({ kind: 'inserted', number: insert.number, ids })
   for (const id of ids) insertOf.set(id, insert.number)
   live.push(...ids)
 }
 
-/** All points that an insert stored, which nothing else may change meanwhile; a moved one alone. */
+/** All points that an insert stored, which nothing else may change meanwhile; one that is moved or put alone. */
 async function changeInsert(collection: Collection): Promise<void> {
   const insert = insertOf.get(live[Math.floor(random() * live.length)]!)!
-  const how = (['update', 'update', 'move', 'delete', 'expire'] as const)[Math.floor(random() * 5)]!
+  const how = (['update', 'move', 'put', 'delete', 'expire'] as const)[Math.floor(random() * 5)]!
   const all = live.filter((id) => insertOf.get(id) === insert)
-  const ids = how === 'move' ? all.slice(0, 1) : all
+  const ids = how === 'move' || how === 'put' ? all.slice(0, 1) : all
   for (const id of ids) live.splice(live.indexOf(id), 1)
   changes += 1
   const change: GroupChange = { number: changes, how, ids }
   note({ kind: 'changing', change })
   await apply(collection, change)
   note({ kind: 'changed', change })
-  if (how === 'update' || how === 'move') live.push(...ids)
+  if (how !== 'delete' && how !== 'expire') live.push(...ids)
 }
 
-async function apply(collection: Collection, { number, how, ids }: GroupChange): Promise<void> {
+async function apply(collection: Collection, groupChange: GroupChange): Promise<void> {
+  const { number, how, ids } = groupChange
+  if (how === 'put') {
+    const { vector, payload } = afterChange((await collection.get(ids[0]!))!, groupChange)!
+    await collection.put(ids[0]!, { vector, payload })
+    return
+  }
   const set = new Map([['changed', number]])
   if (how === 'move') {
     const { vector } = (await collection.get(ids[0]!))!

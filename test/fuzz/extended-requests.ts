@@ -225,10 +225,8 @@ function idMessage(value: string): object {
   return { id: { value } }
 }
 
-/** Without the one name that the gRPC client cannot write: what the service makes of it, its codec's test shows. */
 function fromJson(attributes: object): AttributesInput {
-  const writable = JSON.stringify(attributes).replaceAll('"__proto__":', '"proto":')
-  return attributeFromJson(JSON.parse(writable)) as AttributesInput
+  return attributeFromJson(attributes) as AttributesInput
 }
 
 export function attributesOf(dice: Dice, depth: number): Record<string, unknown> {

@@ -76,6 +76,7 @@ const wideQueryFields: readonly KnownField[] = [
   [8, fixed64],
   [9, delimited],
   [10, varint],
+  [11, delimited],
 ]
 
 function hasAny(fields: readonly Field[], known: readonly KnownField[]): boolean {
@@ -83,12 +84,12 @@ function hasAny(fields: readonly Field[], known: readonly KnownField[]): boolean
 }
 
 function isWidePoint(fields: readonly Field[]): boolean {
-  const ofPoint: readonly KnownField[] = [
+  const ofBoth: readonly KnownField[] = [
     [3, delimited],
     [4, varint],
   ]
-  // Attributes and expiry have the same numbers in the payload.
-  return hasAny(fields, ofPoint) || hasAny(merged(fields, 2) ?? [], ofPoint)
+  // Attributes and expiry have the same numbers in the payload as id and conflict rule in the point.
+  return hasAny(fields, [...ofBoth, [5, delimited]]) || hasAny(merged(fields, 2) ?? [], ofBoth)
 }
 
 class Invalid extends Error {}

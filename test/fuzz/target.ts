@@ -10,7 +10,7 @@ export const maxRequestBytes = 262_144
 export const apiKey = 'the-key-that-must-not-be-told'
 
 /** How long a client may take for a request: short here, so that slow ones meet their end. */
-export const requestTimeoutMs = 1500
+export const requestTimeoutMs = 6000
 
 /** A point as the service acknowledged it. */
 export interface StoredPoint {

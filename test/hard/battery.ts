@@ -38,7 +38,7 @@ export interface Row {
   /** Answers that are not in the order of (distance, insertion). */
   readonly disordered: number
   /** Times the asked-for ef that the graph was searched with; 0 for the exact scan. */
-  readonly widening: number
+  readonly efMultiplier: number
   /** What the service itself has measured; undefined when it has not. */
   readonly claimed: number | undefined
 }
@@ -154,7 +154,7 @@ class SetRun {
 
   async #measure(round: number, moment: Moment): Promise<void> {
     const { points, queries, isWhole } = this.#vectors
-    const before = (await this.#service.figures()).widening
+    const before = (await this.#service.figures()).efMultiplier
     const answers = new Map<Metric, readonly (readonly number[])[]>()
     for (const metric of metrics) {
       answers.set(metric, await this.#service.search(queries, metric, k, searchesInFlight))
@@ -163,11 +163,11 @@ class SetRun {
     const stored = { points, inserted: this.#service.stored, isWhole }
     for (const metric of metrics) {
       const { recall, disordered, short } = judge(stored, queries, metric, answers.get(metric)!)
-      const widening = Math.max(before[metric], after.widening[metric])
+      const efMultiplier = Math.max(before[metric], after.efMultiplier[metric])
       const claimed = after.recall[metric]
-      this.#rows.push({ round, moment, metric, recall, disordered, widening, claimed })
+      this.#rows.push({ round, moment, metric, recall, disordered, efMultiplier, claimed })
       const where = `round ${round}, ${moment}, ${metric}`
-      const floor = widening === 0 ? 1 : recallBar
+      const floor = efMultiplier === 0 ? 1 : recallBar
       if (recall < floor) this.#faults.push(`${where}: recall ${recall.toFixed(4)} of ${floor}`)
       if (disordered > 0) this.#faults.push(`${where}: ${disordered} answers out of order`)
       if (short > 0) this.#faults.push(`${where}: ${short} answers too short`)

@@ -35,7 +35,7 @@ function cell({ rows }: SetResult, metric: Metric, moment: Moment): string {
   if (found.length === 0) return ''
   const least = found.toSorted((a, b) => a.recall - b.recall)[0]!
   const disordered = Math.max(...found.map((row) => row.disordered))
-  const way = least.widening === 0 ? 'scan' : `x${least.widening}`
+  const way = least.efMultiplier === 0 ? 'scan' : `x${least.efMultiplier}`
   // Not rounded up: 0.9996 is not exact.
   const recall = (Math.floor(least.recall * 1000) / 1000).toFixed(3)
   return `${recall} ${way}${disordered > 0 ? ` !${disordered}` : ''}`

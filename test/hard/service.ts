@@ -28,7 +28,7 @@ export interface Figures {
   readonly isSettling: boolean
   readonly recall: Readonly<Record<Metric, number | undefined>>
   /** By metric: times the asked-for ef that the graph is searched with; 0 for the exact scan. */
-  readonly widening: Readonly<Record<Metric, number>>
+  readonly efMultiplier: Readonly<Record<Metric, number>>
 }
 
 export const shutdownTimeoutMs = 2_000
@@ -227,7 +227,7 @@ export class HardService implements AsyncDisposable {
       tombstones: figureIn(text, 'vicinal_index_tombstones') ?? 0,
       isSettling: figureIn(text, 'vicinal_index_settling') === 1,
       recall: byMetric((metric) => ofMetric('vicinal_index_recall', metric)),
-      widening: byMetric((metric) => ofMetric('vicinal_index_widening', metric) ?? 0),
+      efMultiplier: byMetric((metric) => ofMetric('vicinal_index_ef_multiplier', metric) ?? 0),
     }
   }
 

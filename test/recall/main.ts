@@ -93,7 +93,7 @@ async function stage(
     const recall = shareWithin(set, metric, found, nearest.get(metric)!)
     recalls.set(metric, recall)
     const { route } = plans[metric]
-    const way = route === undefined ? 'exact scan' : `graph ${route.graph}, ef x ${route.widening}`
+    const way = route === undefined ? 'exact scan' : `graph ${route.graph}, ef x ${route.efMultiplier}`
     console.log(
       `    ${metric.padEnd(10)} ${recall.toFixed(4)}  ${way.padEnd(16)} ${rate.toFixed(0).padStart(6)} queries/s`,
     )

@@ -13,14 +13,22 @@ const clients: Readonly<Record<string, (service: TestService) => VectorClient>> 
   HTTP: ({ httpUrl }) => createHttpClient({ baseUrl: httpUrl }),
 }
 
-/** The same suite over each transport, with a service of its own. */
-export function describeBoth(title: string, suite: (transport: Transport) => void): void {
+/**
+ * The same suite over each transport, with a service of its own.
+ *
+ * @param settings of the services, by their variable names; called before each is started
+ */
+export function describeBoth(
+  title: string,
+  suite: (transport: Transport) => void,
+  settings: () => Readonly<Record<string, string>> = () => ({}),
+): void {
   for (const [name, connect] of Object.entries(clients)) {
     describe(`${title}, over ${name}`, () => {
       let service: TestService
       let client: VectorClient
       before(async () => {
-        service = await startTestService()
+        service = await startTestService(settings())
         client = connect(service)
       })
       after(async () => {

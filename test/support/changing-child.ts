@@ -4,7 +4,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { createLogger } from '../../src/base/log.ts'
 import { openCollectionTables } from '../../src/storage/collection-tables.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
-import { groupOf, insertionsOf } from './stored-points.ts'
+import { groupOf, insertionsOf, refusedRequest, variedChanges } from './stored-points.ts'
 
 const [dataDir, what, countPath] = process.argv.slice(2) as [string, string, string]
 const data = await openDataStore({ dataDir, logger: createLogger({ level: 'silent', pretty: false }) })
@@ -20,6 +20,14 @@ const actions: Readonly<Record<string, () => Promise<void>>> = {
   'first insert': () => commitTo('empty'),
   'two inserts': async () => {
     await Promise.all([commitTo('empty'), commitTo('old')])
+  },
+  changes: async () => {
+    const store = await data.open(numberOf('old'))
+    await store.commit(await variedChanges(store))
+  },
+  refusals: async () => {
+    const store = await data.open(numberOf('old'))
+    await store.commit(groupOf([], [refusedRequest]))
   },
   aliases: () =>
     data.setAliases(

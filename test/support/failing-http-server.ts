@@ -9,6 +9,9 @@ export function startFailingHttpServer(error: Error): Promise<RunningServer> {
     host: '127.0.0.1',
     keys: undefined,
     allowedHosts: [],
+    corsOrigins: [],
+    console: { imageOrigins: [], grpcPort: 0 },
+    settings: [],
     isReady: () => false,
     writesBlocked: () => undefined,
   })

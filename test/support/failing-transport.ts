@@ -1,4 +1,5 @@
 import type { ApiContext } from '../../src/api/call.ts'
+import { SlowRequests } from '../../src/api/slow-requests.ts'
 import { type BodyBudgets, createBodyBudgets } from '../../src/base/byte-budget.ts'
 import { createLogger, type Logger } from '../../src/base/log.ts'
 import { ServiceMetrics } from '../../src/base/metrics.ts'
@@ -16,6 +17,7 @@ interface TransportOptions {
   readonly budgets: BodyBudgets
   readonly readScheduler: ReadScheduler
   readonly refusedKeys: RefusedKeys
+  readonly slowRequests: SlowRequests
   readonly metrics: ServiceMetrics
   readonly logger: Logger
 }
@@ -37,6 +39,7 @@ export function failingTransport(error: Error): TransportOptions {
     budgets: createBodyBudgets(readConfig({})),
     readScheduler: new ReadScheduler(),
     refusedKeys: new RefusedKeys(logger),
+    slowRequests: new SlowRequests(readConfig({})),
     metrics: new ServiceMetrics(),
     logger,
   }

@@ -1,5 +1,5 @@
 import { randomUUID } from 'node:crypto'
-import type { Attributes, AttributeValue } from '../../src/base/attributes.ts'
+import type { Attributes } from '../../src/base/attributes.ts'
 import { DateTime } from '../../src/base/attributes.ts'
 import type { Bounds, Filter, Test } from '../../src/base/filter.ts'
 import { type Metric, metrics, type Patch, type Payload, type Precondition } from '../../src/base/point.ts'
@@ -9,7 +9,7 @@ import type { Subject } from './model-subjects.ts'
 import { seededRandom } from './random.ts'
 import { RandomDocuments } from './random-documents.ts'
 
-type SubjectTraits = Pick<Subject, 'advance' | 'nowUs' | 'unnamable'>
+type SubjectTraits = Pick<Subject, 'advance' | 'nowUs'>
 
 /** What the check against the model sends, at random: right inputs mostly, about points that are there mostly. */
 export class ModelInputs {
@@ -25,7 +25,7 @@ export class ModelInputs {
     this.random = seededRandom(seed)
     this.#model = model
     this.#subject = subject
-    this.#documents = new Documents(this.random, subject.unnamable)
+    this.#documents = new Documents(this.random)
     this.#firstDimension = 1 + this.below(24)
   }
 
@@ -98,8 +98,8 @@ export class ModelInputs {
   }
 
   attributes(): Attributes | undefined {
-    const attributes = withoutName(this.#documents.payload().attributes ?? new Map(), this.#subject.unnamable)
-    return attributes.size === 0 ? undefined : attributes
+    const { attributes } = this.#documents.payload()
+    return attributes?.size === 0 ? undefined : attributes
   }
 
   /** Long ago or in the far future; soon only by a clock that stands still until the test sets it. */
@@ -215,27 +215,10 @@ export class ModelInputs {
 
 /** Their paths are the caller's own: what `$version` and the like may be compared with depends on the path. */
 class Documents extends RandomDocuments {
-  readonly #unnamable: string | undefined
-
-  constructor(random: () => number, unnamable: string | undefined) {
-    super(random)
-    this.#unnamable = unnamable
-  }
-
   override path(): string {
     const path = super.path()
-    const isOwn = !path.startsWith('$') && !path.split('.').includes(this.#unnamable ?? '')
-    return isOwn ? path : this.path()
+    return path.startsWith('$') ? this.path() : path
   }
-}
-
-function withoutName(attributes: Attributes, name: string | undefined): Attributes {
-  const kept = (value: AttributeValue): AttributeValue => {
-    if (Array.isArray(value)) return value.map(kept)
-    return value instanceof Map ? withoutName(value, name) : value
-  }
-  const others = [...attributes].filter(([each]) => each !== name)
-  return new Map(others.map(([each, value]) => [each, kept(value)]))
 }
 
 const texts = ['a', 'Z', ' ', '"', '\\', '\n', '\u0000', '\ufeff', 'é', '漢', '🦊', '\u2028', '</script>']

@@ -5,7 +5,8 @@ import type { Metric } from '../../src/base/point.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { readConfig } from '../../src/config.ts'
-import type { Collection, CollectionStats } from '../../src/engine/collection.ts'
+import type { Collection } from '../../src/engine/collection.ts'
+import type { CollectionStats } from '../../src/engine/collection-stats.ts'
 import { type CollectionSettings, openCollection } from './collection.ts'
 import { type ModelClient, overTransport } from './model-client.ts'
 import { directClient } from './model-direct-client.ts'
@@ -19,8 +20,6 @@ export interface Subject extends AsyncDisposable {
   readonly client: ModelClient
   /** Microseconds since 1970, by the clock of the subject. */
   readonly nowUs: number
-  /** A name that attributes cannot have on the way to it. */
-  readonly unnamable?: string
   /** Sets that clock forward, where it is not the machine's. */
   advance?(us: number): void
   /** Stops it and starts it again over the same data. */
@@ -32,10 +31,10 @@ export type SubjectName = 'engine' | 'gRPC' | 'HTTP' | 'both transports'
 
 export const subjects: Readonly<Record<SubjectName, () => Promise<Subject>>> = {
   engine: openEngineSubject,
-  gRPC: () => openServiceSubject(grpcClient, '__proto__'),
+  gRPC: () => openServiceSubject(grpcClient),
   HTTP: () => openServiceSubject(httpClient),
   'both transports': () =>
-    openServiceSubject((service) => alternating([grpcClient(service), httpClient(service)]), '__proto__'),
+    openServiceSubject((service) => alternating([grpcClient(service), httpClient(service)])),
 }
 
 export const subjectNames: readonly SubjectName[] = Object.keys(subjects) as SubjectName[]
@@ -76,11 +75,7 @@ function alternating(clients: readonly ModelClient[]): ModelClient {
   }
 }
 
-/** @param unnamable protobuf's library for JavaScript drops this name of a map */
-async function openServiceSubject(
-  connect: (service: TestService) => ModelClient,
-  unnamable?: string,
-): Promise<Subject> {
+async function openServiceSubject(connect: (service: TestService) => ModelClient): Promise<Subject> {
   const service = await startTestService({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
   let client = connect(service)
   return {
@@ -90,7 +85,6 @@ async function openServiceSubject(
     get nowUs() {
       return Date.now() * 1000
     },
-    ...(unnamable === undefined ? {} : { unnamable }),
     async restart() {
       await client.close()
       await service.restart()

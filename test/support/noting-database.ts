@@ -1,7 +1,15 @@
 import { IdLists } from '../../src/base/id-lists.ts'
 import type { Point, SearchQuery } from '../../src/base/point.ts'
 import type { SearchResults } from '../../src/base/search-results.ts'
-import type { Database, FacetCount, Inserted, ListPage, Snapshot } from '../../src/engine/database.ts'
+import type {
+  CollectionStats,
+  Database,
+  FacetCount,
+  Inserted,
+  ListPage,
+  PointMap,
+  Snapshot,
+} from '../../src/engine/database.ts'
 
 /** A database that notes what it is asked for, so that two ways to ask for the same can be compared. */
 export class NotingDatabase implements Database {
@@ -68,6 +76,14 @@ export class NotingDatabase implements Database {
   ): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
     this.calls.push(['facets', query])
     return new Map()
+  }
+
+  get stats(): CollectionStats {
+    throw new Error('there is no index')
+  }
+
+  async map(): Promise<PointMap> {
+    throw new Error('there is nothing to sample')
   }
 
   snapshot(): Snapshot {

@@ -45,6 +45,57 @@ export function insertionsOf(count: number, from = 0): PlacedChange<Insertion>[]
   return Array.from({ length: count }, (_, index) => insertion(from + index, from + index + 1))
 }
 
+/**
+ * A group of every kind of change, to a store with the points of `insertionsOf`: payloads, also with attributes and expiry, a
+ * vector, removals as by a filter or by expiry, and an insert under a key, one of whose points has an id of its own and one of
+ * which was refused.
+ */
+export async function variedChanges(store: Store): Promise<WriteGroup> {
+  const { slotCount } = store
+  let { sequence } = store
+  const records = await contentsOf(store)
+  const idOf = (slot: number): string => records.get(slot)!.id
+  const payload = {
+    contentType: 'Text',
+    content: 'changed',
+    attributes: new Map([['n', 1]]),
+    expiresAtUs: 4_102_444_800_000_000,
+  } as const
+  const update = (slot: number, to?: number): PlacedChange => {
+    sequence += 1
+    const moved = to === undefined ? { slot } : { slot: to, leaving: slot }
+    const vector = to === undefined ? undefined : new Float32Array(dimension).fill(sequence)
+    return { kind: 'update', id: idOf(slot), sequence, order: slot + 1, payload, vector, ...moved }
+  }
+  const remove = (slot: number): PlacedChange => {
+    sequence += 1
+    return { kind: 'delete', id: idOf(slot), sequence, slot }
+  }
+  const insert = (slot: number): PlacedChange => {
+    sequence += 1
+    return insertion(slot, sequence)
+  }
+  const changes = [
+    ...[0, 1, 2].map((slot) => update(slot)),
+    ...[3, 4].map((slot, index) => update(slot, slotCount + index)),
+    ...Array.from({ length: 100 }, (_, index) => remove(10 + index)),
+    ...[2, 3].map((index) => insert(slotCount + index)),
+  ]
+  return groupOf(changes, [
+    { ...refusedRequest, points: 3, outcome: [null, changes.at(-1)!.id, ...refusedRequest.outcome!] },
+  ])
+}
+
+/** A request with a key, of which nothing was stored. */
+export const refusedRequest: KeyedRequest = {
+  keyHash: Buffer.alloc(16, 1),
+  bodyHash: Buffer.alloc(16, 2),
+  idSeed: Buffer.alloc(16, 3),
+  points: 1,
+  acceptedMs: 4_102_444_800_000,
+  outcome: [{ reason: 'already_exists', message: 'there is a point with this id already' }],
+}
+
 /** Everything that a store holds, by slot. */
 export async function contentsOf(
   store: Store,

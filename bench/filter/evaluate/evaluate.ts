@@ -125,7 +125,7 @@ const tenConditions: Filter = {
   ],
 }
 
-const typicalFilters: readonly TypicalFilter[] = [
+export const typicalFilters: readonly TypicalFilter[] = [
   { name: 'equality of a text', filter: isIn('category', 'category-7'), goalMilliseconds: 0.2 },
   { name: 'range of a number', filter: within('price', { gte: 15, lt: 30 }), goalMilliseconds: 2 },
   { name: 'ten conditions', filter: tenConditions, goalMilliseconds: 5 },

@@ -34,6 +34,11 @@ describe('the figures of a cell', () => {
     )
   })
 
+  it('charge the walk what evaluating the filter took, which every plan has to do', () => {
+    const planned = result('planned', 100, { filterUs: 5000 })
+    assert.equal(timesBetterPlan(cell(planned, result('exact', 50), result('walk', 200, walked))), 1)
+  })
+
   it('leave out a walk that mostly gave way to a scan', () => {
     const walk = result('walk', 900, { plans: { 'walk, then scan': 50, walk: 50 } })
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), walk)), 0.5)

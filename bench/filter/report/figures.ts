@@ -22,14 +22,16 @@ export function hasWalked({ plans, queries }: WayResult): boolean {
 
 /**
  * How many times as long as the better plan the engine took: the scan of all matching points, or the walk, where it finds
- * enough, with its best ef.
+ * enough, with its best ef. Whatever the plan, the filter has to be evaluated: the walk, which gets its bitmap beforehand, is
+ * charged what evaluating took the engine.
  */
 export function timesBetterPlan(cell: Cell): number | undefined {
   const planned = resultOf(cell, 'planned')
   const scan = resultOf(cell, 'exact')
   const walk = resultOf(cell, 'walk')
   if (planned === undefined || scan === undefined || walk === undefined) return undefined
-  const walked = walk.hasReached && hasWalked(walk) ? walk.queriesPerSecond : 0
+  const walkUs = 1e6 / walk.queriesPerSecond + (planned.filterUs ?? 0)
+  const walked = walk.hasReached && hasWalked(walk) ? 1e6 / walkUs : 0
   return Math.max(scan.queriesPerSecond, walked) / planned.queriesPerSecond
 }
 

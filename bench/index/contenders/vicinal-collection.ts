@@ -89,7 +89,9 @@ class VicinalCollection implements Contender {
   async searchFiltered({ queries, filters, k, ef, mode }: FilteredRequest): Promise<FilteredAnswer> {
     const asked = rowsOf(queries, this.#dimension).map((vector, query): SearchQuery => {
       const exact = mode === 'exact'
-      return { vector, metric, limit: k, ef: Math.max(k, ef), filter: filters[query]!, exact, profile: true }
+      // As in the service, where each request brings a filter of its own: what is known of an object is of no use.
+      const filter = structuredClone(filters[query]!)
+      return { vector, metric, limit: k, ef: Math.max(k, ef), filter, exact, profile: true }
     })
     const profiles: NonNullable<SearchResults['profiles'][number]>[] = []
     const found = await timedQueries(

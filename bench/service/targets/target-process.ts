@@ -63,6 +63,10 @@ async function startEcho(): Promise<Ports> {
           profiles: queries.map(() => undefined),
         }
       },
+      map: neverAsked,
+      get stats(): never {
+        throw new Error('an echo has no index')
+      },
       snapshot: () => {
         throw new Error('an echo has nothing to keep')
       },

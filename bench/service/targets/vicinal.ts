@@ -79,7 +79,7 @@ async function linked(port: number): Promise<void> {
 /** Waits until the service has measured recall and chosen a route. Sets too small for a graph have none. */
 async function measured(port: number): Promise<void> {
   for (let round = 0; round < measuringRounds; round += 1) {
-    if (Number(await metricOf(port, 'vicinal_index_widening{metric="Euclidean"}')) > 0) return
+    if (Number(await metricOf(port, 'vicinal_index_ef_multiplier{metric="Euclidean"}')) > 0) return
     await sleep(100)
   }
   console.error('  searches scan all points')

@@ -1,7 +1,11 @@
+import { type Signal, signal } from '@preact/signals'
 import { key, keyRefused } from '../state/session.ts'
 
 /** The API is one level above the page, also behind a proxy that adds a path. */
 export const apiRoot: URL = new URL('../', document.baseURI)
+
+/** Whether the last request got no answer at all. */
+export const isUnreachable: Signal<boolean> = signal(false)
 
 /** An answer that is not a success. Its message is the server's own sentence. */
 export class ApiError extends Error {
@@ -70,8 +74,10 @@ export async function send(method: Method, path: string, options: CallOptions = 
     ...(options.signal === undefined ? {} : { signal: options.signal }),
   }).catch((error: unknown) => {
     if (options.signal?.aborted === true) throw error
+    isUnreachable.value = true
     throw new ApiError(0, 'The server does not answer. Is it running?')
   })
+  isUnreachable.value = false
   if (response.ok) return response
   if (response.status === 401) keyRefused(sent)
   const message = (await response.text()).trim()

@@ -6,11 +6,17 @@ export interface DownloadOptions {
   readonly onProgress: (receivedBytes: number) => void
 }
 
+export interface SavedFile {
+  readonly name: string
+  readonly content: Blob
+}
+
 /** Where a browser can write to a file as it comes, as the File System Access API has it. */
 interface FilePicker {
   showSaveFilePicker?(options: { readonly suggestedName: string }): Promise<{
     readonly name: string
     createWritable(): Promise<WritableStream<Uint8Array>>
+    getFile(): Promise<Blob>
   }>
 }
 
@@ -18,9 +24,9 @@ interface FilePicker {
  * Saves an answer to a file. A link cannot: it would send no key. Browsers that can write to a file do it while the
  * answer comes; others hold it as a Blob first, which they keep on disk if it is large.
  *
- * @returns the name of the file
+ * @returns what was saved
  */
-export async function download(path: string, options: DownloadOptions): Promise<string> {
+export async function download(path: string, options: DownloadOptions): Promise<SavedFile> {
   const picker = (globalThis as FilePicker).showSaveFilePicker
   // Asked first: a browser allows it only right after a click.
   const file = await picker?.call(globalThis, { suggestedName: options.suggestedName })
@@ -28,11 +34,12 @@ export async function download(path: string, options: DownloadOptions): Promise<
   const body = response.body!.pipeThrough(counting(options.onProgress))
   if (file !== undefined) {
     await body.pipeTo(await file.createWritable(), { signal: options.signal })
-    return file.name
+    return { name: file.name, content: await file.getFile() }
   }
   const name = nameIn(response) ?? options.suggestedName
-  save(await new Response(body).blob(), name)
-  return name
+  const content = await new Response(body).blob()
+  save(content, name)
+  return { name, content }
 }
 
 function counting(

@@ -5,7 +5,7 @@ import type { FacetCount, Hit, JsonObject, NewPoint, Point, Profile } from './ty
 
 export interface SearchInput {
   readonly collection: string
-  readonly near: { readonly id: string } | { readonly vector: readonly number[] }
+  readonly near: { readonly id: string } | { readonly vector: readonly number[] } | { readonly text: string }
   readonly metric: Metric
   readonly limit: number
   readonly ef: number | undefined
@@ -57,6 +57,8 @@ function searchPath({ collection }: SearchInput): string {
 /** Searches a server that returns ids: a point is fetched for its vector, and the hits for theirs. */
 export async function searchPlain(input: SearchInput): Promise<SearchOutput> {
   const { near, collection, signal } = input
+  // Whoever embeds texts has more than ids.
+  if ('text' in near) return await searchExtended(input)
   const isPoint = 'id' in near
   const vector = isPoint ? (await getPoint(collection, near.id, signal)).vector! : near.vector
   // The point itself is the nearest to its vector, and is left out.

@@ -6,6 +6,8 @@ export interface CollectionInfo {
   readonly points: number
   readonly hnsw: { readonly m: number; readonly ef_construction: number }
   readonly aliases: readonly string[]
+  /** Of a server that embeds texts. */
+  readonly embedding_model?: string
 }
 
 export type JsonValue =
@@ -29,7 +31,8 @@ export interface Payload {
 
 export interface NewPoint {
   readonly id?: string
-  readonly vector: readonly number[]
+  /** Left out where the server embeds the content. */
+  readonly vector?: readonly number[]
   readonly payload: Payload
 }
 
@@ -56,4 +59,65 @@ export interface Profile {
 export interface FacetCount {
   readonly value: JsonValue
   readonly count: number
+}
+
+/** How searches under a metric are answered now. */
+export interface SearchState {
+  readonly similarity: string
+  readonly plan: 'graph' | 'scan'
+  readonly ef_multiplier: number | null
+  readonly recall: number | null
+  readonly filtered: readonly { readonly matching_share: string; readonly recall: number | null }[]
+}
+
+/** The state of the index of a collection. */
+export interface CollectionStats {
+  readonly collection: string
+  readonly points: number
+  readonly dimension: number | null
+  readonly segments: number
+  readonly linked: number
+  readonly waiting: number
+  readonly tombstones: number
+  readonly settling: boolean
+  readonly memory_bytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  readonly graphs: readonly {
+    readonly similarity: string
+    readonly measured_on: 'codes' | 'vectors' | 'nothing' | null
+  }[]
+  readonly searches: readonly SearchState[]
+}
+
+export interface SlowQuery {
+  readonly time: string
+  readonly took_ms: number
+  readonly collection: string
+  readonly operation: string
+  readonly transport: 'grpc' | 'http'
+  readonly outcome: string
+  readonly queries?: number
+  readonly similarity?: string
+  readonly limit?: number
+  readonly ef?: number
+  readonly filter?: string
+  readonly plan?: string
+  readonly reason?: string
+  readonly hits?: number
+}
+
+export interface SlowQueries {
+  readonly threshold_ms: number
+  readonly queries: readonly SlowQuery[]
+}
+
+export interface Setting {
+  readonly name: string
+  readonly flag: string
+  readonly group: string
+  readonly value: string | number | boolean | null
+  readonly default: string
+  /** Null if the server does not know it. */
+  readonly source: 'default' | 'environment' | 'flag' | null
+  readonly secret: boolean
+  readonly doc: string
 }

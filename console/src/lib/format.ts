@@ -36,11 +36,11 @@ export function formatMs(ms: number): string {
   return `${(ms / 1000).toFixed(1)} s`
 }
 
-/** Four significant digits, without trailing zeros: enough to compare results by eye. */
+/** Four significant digits: enough to compare results by eye. */
 export function formatDistance(distance: number): string {
-  if (distance === 0) return '0'
+  if (Number.isInteger(distance) && distance < 1e6) return whole.format(distance)
   if (distance < 1e-4 || distance >= 1e6) return distance.toExponential(2)
-  return String(Number(distance.toPrecision(4)))
+  return distance.toPrecision(4)
 }
 
 export function plural(count: number, one: string, many = `${one}s`): string {

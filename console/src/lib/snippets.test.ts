@@ -4,6 +4,7 @@ import { type QueryToShow, snippet } from './snippets.ts'
 
 const query: QueryToShow = {
   url: 'http://127.0.0.1:3000',
+  grpcPort: 50_051,
   collection: 'default',
   needsKey: false,
   near: { vector: [0.1, 0.2, 0.3, 0.4, 0.5] },

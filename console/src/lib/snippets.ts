@@ -8,9 +8,10 @@ import { vectorPreview } from './vector-text.ts'
 
 export interface QueryToShow {
   readonly url: string
+  readonly grpcPort: number
   readonly collection: string
   readonly needsKey: boolean
-  readonly near: { readonly id: string } | { readonly vector: readonly number[] }
+  readonly near: { readonly id: string } | { readonly vector: readonly number[] } | { readonly text: string }
   readonly metric: Metric
   readonly limit: number
   readonly ef: number | undefined
@@ -54,6 +55,9 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       `})`,
       `if (!response.ok) throw new Error(await response.text())`,
       `const { ${query.withPayload ? 'hits' : 'results'} } = await response.json()`,
+      query.withPayload
+        ? 'for (const { id, distance, payload } of hits) console.log(id, distance, payload.content)'
+        : 'for (const id of results) console.log(id)',
     ].join('\n'),
   python: (query, text) =>
     [
@@ -65,7 +69,12 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       pythonLiterals(inner(fields(query, text), '        ')),
       `    })`,
       `response.raise_for_status()`,
-      `${query.withPayload ? 'hits' : 'ids'} = response.json()['${query.withPayload ? 'hits' : 'results'}']`,
+      ...(query.withPayload
+        ? [
+            `for hit in response.json()['hits']:`,
+            `    print(hit['id'], hit['distance'], hit['payload']['content'])`,
+          ]
+        : [`for id in response.json()['results']:`, `    print(id)`]),
     ].join('\n'),
   grpc: (query, text) =>
     [
@@ -73,7 +82,7 @@ const writers: Readonly<Record<Language, (query: QueryToShow, text: VectorText) 
       ...(query.collection === 'default' ? [] : [`  -H 'collection: ${query.collection}' \\`]),
       `  -d '{`,
       inner(grpcFields(query, text), '    ').replaceAll("'", "'\\''"),
-      `  }' ${new URL(query.url).hostname}:50051 vectordb.VectorDB/SearchPoints`,
+      `  }' ${new URL(query.url).hostname}:${query.grpcPort} vectordb.VectorDB/SearchPoints`,
     ].join('\n'),
 }
 
@@ -84,7 +93,7 @@ function path({ collection }: QueryToShow): string {
 function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
   return [
-    'id' in near ? ['id', JSON.stringify(near.id)] : ['vector', text(near.vector)],
+    'vector' in near ? ['vector', text(near.vector)] : nearField(near),
     ['similarity', JSON.stringify(query.metric)],
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),
@@ -93,13 +102,19 @@ function fields(query: QueryToShow, text: VectorText): readonly Field[] {
   ]
 }
 
+function nearField(near: { readonly id: string } | { readonly text: string }): Field {
+  return 'id' in near ? ['id', JSON.stringify(near.id)] : ['text', JSON.stringify(near.text)]
+}
+
 /** JSON of protobuf. */
 function grpcFields(query: QueryToShow, text: VectorText): readonly Field[] {
   const { near } = query
   return [
-    'id' in near
-      ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
-      : ['query_vector', `{"values": ${text(near.vector)}}`],
+    'vector' in near
+      ? ['query_vector', `{"values": ${text(near.vector)}}`]
+      : 'id' in near
+        ? ['near_id', `{"id": {"value": ${JSON.stringify(near.id)}}}`]
+        : nearField(near),
     ['similarity', JSON.stringify(query.metric)],
     ['limit', String(query.limit)],
     ...(query.ef === undefined ? [] : [['ef', String(query.ef)] as const]),

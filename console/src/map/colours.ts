@@ -29,6 +29,8 @@ export interface Colouring {
   /** Red, green, blue of each point. */
   readonly rgb: Uint8Array
   readonly legend: readonly LegendEntry[]
+  /** By point, the place in the legend of a value that is frequent; -1 for the others, and all of a scale. */
+  readonly groupOf: Int16Array
 }
 
 /** Numbers become a scale, a few values a colour each, and rare values the rest. */
@@ -52,7 +54,13 @@ function categoriesOf(values: readonly (JsonValue | undefined)[]): Colouring {
   return {
     rgb: bytesOf(texts, (text) => bytesOfHex(colourOf.get(text) ?? other)),
     legend: rest === 0 ? legend : [...legend, { colour: other, text: 'other', count: rest }],
+    groupOf: groupsOf(texts, legend),
   }
+}
+
+function groupsOf(texts: readonly (string | undefined)[], legend: readonly LegendEntry[]): Int16Array {
+  const numbers = new Map<string | undefined, number>(legend.map(({ text }, number) => [text, number]))
+  return Int16Array.from(texts, (text) => numbers.get(text) ?? -1)
 }
 
 function scaleOf(values: readonly (JsonValue | undefined)[], numbers: readonly number[]): Colouring {
@@ -65,6 +73,7 @@ function scaleOf(values: readonly (JsonValue | undefined)[], numbers: readonly n
     rgb: bytesOf(values, (value) =>
       typeof value === 'number' ? mix((value - least) / (most - least)) : bytesOfHex(other),
     ),
+    groupOf: new Int16Array(values.length).fill(-1),
     legend: [
       { colour: hex(0), text: String(least), count: 0 },
       { colour: hex(0.5), text: String(Number(((least + most) / 2).toPrecision(4))), count: 0 },

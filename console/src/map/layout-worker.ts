@@ -7,8 +7,10 @@ export interface LayoutMessage {
 }
 
 const seed = 4711
-/** Often enough for the eye. */
+/** Often enough for the eye; of many points, to draw one picture takes as long as a few epochs. */
 const reportMs = 80
+const reportMsOfMany = 300
+const many = 20_000
 
 // Ended by `terminate`, so it never has to look for messages while it computes.
 addEventListener('message', ({ data }: MessageEvent<Neighbours>) => {
@@ -17,8 +19,9 @@ addEventListener('message', ({ data }: MessageEvent<Neighbours>) => {
   const positions = startOf(data.count, pairs, random)
   report(positions, 0)
   let reportedMs = performance.now()
+  const pauseMs = data.count > many ? reportMsOfMany : reportMs
   for (const share of arrange(positions, pairs, random)) {
-    if (share < 1 && performance.now() - reportedMs < reportMs) continue
+    if (share < 1 && performance.now() - reportedMs < pauseMs) continue
     report(positions, share)
     reportedMs = performance.now()
   }

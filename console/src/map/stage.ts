@@ -1,5 +1,8 @@
+import { groupPlaces } from './group-places.ts'
 import { createScatter, fitCanvas, type Scatter } from './scatter.ts'
 import {
+  type Bounds,
+  boundsOf,
   fit,
   type Place,
   pointAt,
@@ -31,6 +34,15 @@ const zoomMost = 500
 /** Labels are shown once so few points are in view. */
 const labelledPointsMost = 400
 
+/** Groups of points by number. */
+export interface Groups {
+  /** By point; -1 for none. */
+  readonly groupOf: Int16Array
+  readonly names: readonly string[]
+}
+
+const noGroups: Groups = { groupOf: new Int16Array(), names: [] }
+
 /** The two canvases of the map: points below, labels and lines above; and what the pointer does there. */
 export class Stage {
   readonly #scatter: Scatter
@@ -40,7 +52,11 @@ export class Stage {
   readonly #stop = new AbortController()
   readonly #observer: ResizeObserver
   #positions = new Float32Array()
+  #bounds: Bounds = boundsOf(new Float32Array())
   #labels: (point: number) => string = () => ''
+  #groups: Groups = noGroups
+  /** By group, where its name is written. */
+  #groupPlaces: readonly (Place | undefined)[] = []
   #marked: readonly number[] = []
   #hovered = -1
   #view: View = { x: 0, y: 0, scale: 1 }
@@ -66,6 +82,8 @@ export class Stage {
 
   setPositions(positions: Float32Array<ArrayBuffer>): void {
     this.#positions = positions
+    this.#bounds = boundsOf(positions)
+    this.#placeGroups()
     this.#scatter.setPositions(positions)
     if (this.#isMoved) this.#redraw()
     else this.showAll()
@@ -78,6 +96,13 @@ export class Stage {
 
   setLabels(labels: (point: number) => string): void {
     this.#labels = labels
+    this.#redraw()
+  }
+
+  /** Groups of points whose names are shown while the points are too many for their own. */
+  setGroups(groups: Groups): void {
+    this.#groups = groups
+    this.#placeGroups()
     this.#redraw()
   }
 
@@ -94,7 +119,7 @@ export class Stage {
 
   showAll(): void {
     this.#isMoved = false
-    this.#view = fit(this.#positions, this.#size)
+    this.#view = fit(this.#bounds, this.#size)
     this.#redraw()
   }
 
@@ -115,7 +140,7 @@ export class Stage {
   }
 
   #move(view: View): void {
-    if (view.scale > fit(this.#positions, this.#size).scale * zoomMost) return
+    if (view.scale > fit(this.#bounds, this.#size).scale * zoomMost) return
     this.#isMoved = true
     this.#view = view
     this.#redraw()
@@ -130,7 +155,7 @@ export class Stage {
     const size = this.#size
     // Larger points where there is room for them, or where one has come near.
     const roomPx = Math.sqrt((size.width * size.height) / (this.#positions.length / 2 + 1))
-    const zoomed = this.#view.scale / fit(this.#positions, size).scale
+    const zoomed = this.#view.scale / fit(this.#bounds, size).scale
     const pointPx = Math.min(14, Math.max(2.5, roomPx * pointShare * zoomed ** 0.3))
     this.#scatter.draw(this.#view, size, pointPx)
     this.#drawOverlay(size, pointPx)
@@ -160,7 +185,9 @@ export class Stage {
     const taken: Place[] = []
     context.strokeStyle = ground
     context.lineWidth = 3
-    for (const point of this.#labelled(size)) {
+    const { points, hasAll } = this.#labelled(size)
+    if (!hasAll) this.#drawGroups(context, size)
+    for (const point of points) {
       const [x, y] = this.#screenOf(point, size)
       const isFree = taken.every(
         ([left, top]) => Math.abs(left - x) > labelWidthPx || Math.abs(top - y) > labelHeightPx,
@@ -174,8 +201,29 @@ export class Stage {
     }
   }
 
+  #drawGroups(context: CanvasRenderingContext2D, size: Size): void {
+    context.save()
+    context.font = `600 13px ${getComputedStyle(this.#overlay).fontFamily}`
+    context.textAlign = 'center'
+    context.lineWidth = 4
+    for (const [group, place] of this.#groupPlaces.entries()) {
+      if (place === undefined) continue
+      const [x, y] = toScreen(this.#view, size, ...place)
+      context.strokeText(this.#groups.names[group]!, x, y)
+      context.fillText(this.#groups.names[group]!, x, y)
+    }
+    context.restore()
+  }
+
+  #placeGroups(): void {
+    const { groupOf, names } = this.#groups
+    // Positions and groups are of the same points, but come one after the other.
+    const isOfThese = groupOf.length * 2 === this.#positions.length
+    this.#groupPlaces = isOfThese ? groupPlaces(this.#positions, groupOf, names.length) : []
+  }
+
   /** The marked points, and all in view once they are few. */
-  #labelled(size: Size): readonly number[] {
+  #labelled(size: Size): { readonly points: readonly number[]; readonly hasAll: boolean } {
     const [left, top] = toPlane(this.#view, size, [0, 0])
     const [right, bottom] = toPlane(this.#view, size, [size.width, size.height])
     const shown: number[] = []
@@ -185,9 +233,8 @@ export class Stage {
       if (x > left && x < right && y > top && y < bottom) shown.push(point)
     }
     const first = [...(this.#hovered < 0 ? [] : [this.#hovered]), ...this.#marked]
-    return shown.length > labelledPointsMost
-      ? first
-      : [...first, ...shown.filter((point) => !first.includes(point))]
+    const hasAll = shown.length <= labelledPointsMost
+    return { points: hasAll ? [...new Set([...first, ...shown])] : first, hasAll }
   }
 
   #drawLine(context: CanvasRenderingContext2D, size: Size): void {

@@ -1,23 +1,23 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { colouringOf } from './colours.ts'
-import { fit, pointAt, pointsInside, toPlane, toScreen, zoomAt } from './view.ts'
+import { boundsOf, fit, pointAt, pointsInside, toPlane, toScreen, zoomAt } from './view.ts'
 
 const size = { width: 400, height: 300 }
 const positions = Float32Array.of(0, 0, 10, 0, 10, 5, 0, 5)
 
 describe('a view', () => {
   it('shows all points inside of a margin', () => {
-    const view = fit(positions, size)
+    const view = fit(boundsOf(positions), size)
     for (let point = 0; point < 4; point++) {
       const [x, y] = toScreen(view, size, positions[point * 2]!, positions[point * 2 + 1]!)
       assert.ok(x >= 20 && x <= 380 && y >= 20 && y <= 280, `${x} ${y}`)
     }
-    assert.deepEqual(fit(new Float32Array(), size), { x: 0, y: 0, scale: 1 })
+    assert.deepEqual(fit(boundsOf(new Float32Array()), size), { x: 0, y: 0, scale: 1 })
   })
 
   it('keeps what is under the pointer when it zooms', () => {
-    const view = fit(positions, size)
+    const view = fit(boundsOf(positions), size)
     const pointer = [123, 45] as const
     const before = toPlane(view, size, pointer)
     const after = toPlane(zoomAt(view, size, pointer, 3), size, pointer)

@@ -17,9 +17,16 @@ export type Place = readonly [x: number, y: number]
 
 const marginPx = 28
 
-/** The view that shows all points. */
-export function fit(positions: Float32Array, { width, height }: Size): View {
-  let [left, right, bottom, top] = [
+/** The least box with all points; `left` is beyond `right` if there are none. */
+export interface Bounds {
+  readonly left: number
+  readonly right: number
+  readonly low: number
+  readonly high: number
+}
+
+export function boundsOf(positions: Float32Array): Bounds {
+  let [left, right, low, high] = [
     Number.POSITIVE_INFINITY,
     Number.NEGATIVE_INFINITY,
     Number.POSITIVE_INFINITY,
@@ -28,13 +35,18 @@ export function fit(positions: Float32Array, { width, height }: Size): View {
   for (let index = 0; index < positions.length; index += 2) {
     left = Math.min(left, positions[index]!)
     right = Math.max(right, positions[index]!)
-    bottom = Math.min(bottom, positions[index + 1]!)
-    top = Math.max(top, positions[index + 1]!)
+    low = Math.min(low, positions[index + 1]!)
+    high = Math.max(high, positions[index + 1]!)
   }
+  return { left, right, low, high }
+}
+
+/** The view that shows all points. */
+export function fit({ left, right, low, high }: Bounds, { width, height }: Size): View {
   if (left > right) return { x: 0, y: 0, scale: 1 }
   const scaleX = Math.max(1, width - 2 * marginPx) / Math.max(right - left, 1e-6)
-  const scaleY = Math.max(1, height - 2 * marginPx) / Math.max(top - bottom, 1e-6)
-  return { x: (left + right) / 2, y: (bottom + top) / 2, scale: Math.min(scaleX, scaleY) }
+  const scaleY = Math.max(1, height - 2 * marginPx) / Math.max(high - low, 1e-6)
+  return { x: (left + right) / 2, y: (low + high) / 2, scale: Math.min(scaleX, scaleY) }
 }
 
 export function toScreen(

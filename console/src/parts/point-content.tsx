@@ -1,9 +1,10 @@
+import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import type { JsonObject, Payload } from '../api/types.ts'
 import { pathsOf, valueText } from '../lib/filters.ts'
-
-/** Images that cannot run anything: the browser loads them as images only, and from nowhere else. */
-const imageUrl = /^data:image\/(?:png|jpeg|gif|webp|avif|svg\+xml)[;,]/
+import { imageSourceOf, webOriginOf } from '../lib/image-source.ts'
+import { serviceConfig } from '../state/service-config.ts'
+import { Icon } from './icon.tsx'
 
 /** More than this of a text is shown in the point's own page only. */
 const shownCharacters = 600
@@ -17,12 +18,47 @@ export function PointContent({
   readonly whole?: boolean
 }): JSX.Element {
   const { content, content_type } = payload
-  if (content_type === 'Image' && imageUrl.test(content)) {
-    return <img class="content-image" src={content} alt="The content of this point" loading="lazy" />
-  }
+  if (content_type === 'Image') return <ImageContent content={content} />
   if (content === '') return <p class="content muted">No content</p>
   const text = whole || content.length <= shownCharacters ? content : `${content.slice(0, shownCharacters)}…`
   return <p class={whole ? 'content whole' : 'content'}>{text}</p>
+}
+
+/** An image where one may be loaded; otherwise its address, and why it is not shown. */
+function ImageContent({ content }: { readonly content: string }): JSX.Element {
+  const failed = useSignal(false)
+  const source = imageSourceOf(content, serviceConfig.value.imageOrigins)
+  const isData = content.startsWith('data:')
+  if (source !== undefined && !failed.value) {
+    return (
+      <img
+        class="content-image"
+        src={source}
+        alt={isData ? 'The content of this point' : content}
+        loading="lazy"
+        decoding="async"
+        referrerpolicy="no-referrer"
+        onError={() => {
+          failed.value = true
+        }}
+      />
+    )
+  }
+  const origin = webOriginOf(content)
+  const shown = content.length > shownCharacters ? `${content.slice(0, 80)}…` : content
+  return (
+    <div class="image-address">
+      <Icon name="image" size={20} />
+      <p class="content">{shown === '' ? 'No content' : shown}</p>
+      <p class="hint">{reasonOf(failed.value, origin)}</p>
+    </div>
+  )
+}
+
+function reasonOf(hasFailed: boolean, origin: string | undefined): string {
+  if (hasFailed) return 'The image could not be loaded.'
+  if (origin === undefined) return 'No image that a browser can show.'
+  return `Not loaded from elsewhere: CONSOLE_IMAGE_ORIGINS does not have ${origin}.`
 }
 
 /** How many attributes a result shows; a point's own page has them all. */

@@ -1,18 +1,19 @@
-import { useSignal } from '@preact/signals'
+import { type Signal, useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { deletePoint, getPoint, patchPoint } from '../api/points.ts'
 import type { JsonObject, Point } from '../api/types.ts'
-import { parseFilter } from '../lib/filters.ts'
+import { textOf, typeOf } from '../lib/attribute-rows.ts'
+import { pathsOf } from '../lib/filters.ts'
 import { formatCount } from '../lib/format.ts'
 import { vectorText } from '../lib/vector-text.ts'
 import { isExtended } from '../state/capabilities.ts'
 import { hrefOf } from '../state/route.ts'
-import { Button, Code, CopyButton, Fault } from './basics.tsx'
+import { AttributeForm, attributesIn, useAttributeDraft } from './attribute-form.tsx'
+import { Button, CopyButton, Fault, Field } from './basics.tsx'
 import { Dialog, FormDialog } from './dialog.tsx'
-import { JsonEditor } from './json-editor.tsx'
-import { PointContent } from './point-content.tsx'
+import { PointContent, valueAt } from './point-content.tsx'
 import { report } from './toast.tsx'
 import { VectorStrip } from './vector-strip.tsx'
 
@@ -139,21 +140,20 @@ function AttributeEditor(props: {
 }): JSX.Element {
   const { collection, point } = props
   const before = point.payload.attributes ?? {}
-  const text = useSignal(JSON.stringify(before, null, 2))
   const fault = useSignal<string | undefined>(undefined)
   const editing = useSignal(false)
-  const save = async (): Promise<void> => {
-    const parsed = parseFilter(text.value)
-    if ('fault' in parsed) {
-      fault.value = parsed.fault
-      return
+  const save = async (attributes: JsonObject, content: string): Promise<void> => {
+    const changes = {
+      ...differenceOf(before, attributes),
+      ...(content === point.payload.content ? {} : { content }),
     }
     try {
-      await patchPoint(collection, point.id, {
-        ...differenceOf(before, parsed.filter),
-        ...(point.version === undefined ? {} : { when: { version: point.version } }),
-      })
-      report('Saved the attributes.')
+      if (Object.keys(changes).length > 0) {
+        const when = point.version === undefined ? {} : { when: { version: point.version } }
+        await patchPoint(collection, point.id, { ...changes, ...when })
+        report('Saved the changes.')
+      }
+      editing.value = false
       props.onSaved()
     } catch (error) {
       fault.value = messageOf(error)
@@ -164,48 +164,118 @@ function AttributeEditor(props: {
       <section>
         <div class="panel-head">
           <h3>Attributes</h3>
-          <Button
-            kind="quiet"
-            icon="edit"
-            onClick={() => {
-              editing.value = true
-            }}
-          >
-            Edit
-          </Button>
+          <div class="actions">
+            <CopyButton text={() => JSON.stringify(before, null, 2)} label="Copy attributes as JSON" />
+            <Button
+              kind="quiet"
+              icon="edit"
+              onClick={() => {
+                editing.value = true
+              }}
+            >
+              Edit
+            </Button>
+          </div>
         </div>
-        {Object.keys(before).length === 0 ? (
-          <p class="muted">None</p>
-        ) : (
-          <Code text={JSON.stringify(before, null, 2)} label="attributes" />
-        )}
+        <AttributeList attributes={before} />
       </section>
     )
   }
   return (
-    <section class="form">
-      <h3>Attributes</h3>
-      <JsonEditor
-        label="Attributes as JSON"
-        text={text.value}
-        onChange={(typed) => {
-          text.value = typed
-        }}
-      />
+    <EditForm
+      point={point}
+      fault={fault}
+      onSave={save}
+      onCancel={() => {
+        editing.value = false
+        fault.value = undefined
+      }}
+    />
+  )
+}
+
+function EditForm(props: {
+  readonly point: Point
+  readonly fault: Signal<string | undefined>
+  readonly onSave: (attributes: JsonObject, content: string) => Promise<void>
+  readonly onCancel: () => void
+}): JSX.Element {
+  const { point, fault } = props
+  const draft = useAttributeDraft(point.payload.attributes)
+  const content = useSignal(point.payload.content)
+  const busy = useSignal(false)
+  const save = async (): Promise<void> => {
+    busy.value = true
+    fault.value = undefined
+    try {
+      await props.onSave(attributesIn(draft), content.value)
+    } catch (error) {
+      fault.value = messageOf(error)
+    } finally {
+      busy.value = false
+    }
+  }
+  return (
+    <form
+      class="form"
+      onSubmit={(event) => {
+        event.preventDefault()
+        save()
+      }}
+    >
+      <Field label="Content" hint="The vector stays as it is.">
+        {({ id, describedBy }) => (
+          <textarea
+            id={id}
+            aria-describedby={describedBy}
+            value={content.value}
+            onInput={(event) => {
+              content.value = event.currentTarget.value
+            }}
+          />
+        )}
+      </Field>
+      <AttributeForm label="Attributes" draft={draft} />
       <Fault text={fault.value} />
       <div class="actions">
-        <Button kind="primary" onClick={save}>
-          Save attributes
+        <Button type="submit" kind="primary" disabled={busy.value}>
+          Save
         </Button>
-        <Button
-          onClick={() => {
-            editing.value = false
-          }}
-        >
-          Cancel
-        </Button>
+        <Button onClick={props.onCancel}>Cancel</Button>
       </div>
-    </section>
+    </form>
+  )
+}
+
+/** Every value with its path and type. */
+function AttributeList({ attributes }: { readonly attributes: JsonObject }): JSX.Element {
+  const paths = pathsOf(attributes)
+  if (paths.length === 0) return <p class="muted">None</p>
+  return (
+    <table class="attribute-list">
+      <thead class="visually-hidden">
+        <tr>
+          <th scope="col">Attribute</th>
+          <th scope="col">Value</th>
+          <th scope="col">Type</th>
+        </tr>
+      </thead>
+      <tbody>
+        {paths.map((path) => {
+          const value = valueAt(attributes, path)!
+          const type = typeOf(value)
+          return (
+            <tr key={path}>
+              <th scope="row" class="attribute-name">
+                {path}
+              </th>
+              <td class="attribute-value">{textOf(value, type)}</td>
+              <td class="attribute-value attribute-type muted">{type}</td>
+            </tr>
+          )
+        })}
+      </tbody>
+    </table>
   )
 }
 

@@ -14,6 +14,11 @@ export const currentCollection: ReadonlySignal<CollectionInfo | undefined> = com
   ),
 )
 
+/** The model that embeds texts; undefined if the server has no embeddings. */
+export const embeddingModel: ReadonlySignal<string | undefined> = computed(
+  () => collections.value?.[0]?.embedding_model,
+)
+
 export async function loadCollections(): Promise<void> {
   try {
     const answer = await call<{ readonly collections: readonly CollectionInfo[] }>('GET', 'collections')

@@ -1,153 +1,159 @@
 import { type Signal, signal } from '@preact/signals'
-import { ApiError, call, collectionPath, messageOf } from '../api/client.ts'
-import type { NewPoint } from '../api/types.ts'
-import { type Mapping, pointOf } from '../lib/import-mapping.ts'
-import { type Line, linesOf } from '../lib/json-lines.ts'
+import { apiRoot, collectionPath } from '../api/client.ts'
+import { journalName, readJournal, removeJournal, writeJournal } from '../import/journal.ts'
+import type { Mapping } from '../import/mapping.ts'
+import type { FromWorker, Inspection, Progress, RowFault, ToWorker } from '../import/messages.ts'
+import { key } from './session.ts'
 
-export type Phase = 'ready' | 'running' | 'paused' | 'done' | 'failed'
+export type Phase = 'reading' | 'ready' | 'refused' | 'running' | 'paused' | 'done' | 'stopped' | 'failed'
 
-export interface LineFault {
-  readonly line: number
-  readonly message: string
-}
-
-/** Lines that are sent together, as far as they are not long. */
-const batchPoints = 500
-const batchCharacters = 4 * 1024 * 1024
-/** Of more faults only the number is kept. */
-const keptFaults = 200
-const retries = 6
-const retryMs = 500
-
-interface Item {
-  readonly line: number
-  readonly point: NewPoint
-}
-
-/** Reads a file of JSON lines and stores its points, batch by batch. A bad line is noted and the others are stored. */
+/** The import of one file into a collection, by a worker of its own. */
 export class ImportRun {
-  readonly phase: Signal<Phase> = signal('ready')
+  readonly file: File
+  readonly collection: string
+  readonly phase: Signal<Phase> = signal('reading')
+  readonly inspection: Signal<Inspection | undefined> = signal(undefined)
   readonly stored: Signal<number> = signal(0)
   readonly readBytes: Signal<number> = signal(0)
-  readonly faults: Signal<readonly LineFault[]> = signal([])
+  readonly faults: Signal<readonly RowFault[]> = signal([])
   readonly faultCount: Signal<number> = signal(0)
+  readonly waiting: Signal<string | undefined> = signal(undefined)
   readonly message: Signal<string | undefined> = signal(undefined)
-  readonly #stop = new AbortController()
-  #resume: (() => void) | undefined
+  /** How far an earlier import of this file got. */
+  readonly interrupted: Signal<{ readonly place: number; readonly stored: number } | undefined>
+  readonly #journal: string
+  #worker: Worker
+  #importId = ''
+  #mapping: Mapping | undefined
+  #place = 0
+  /** By earlier runs of this import. */
+  #storedBefore = 0
+  #faultsBefore = 0
 
-  async start(file: File, collection: string, mapping: Mapping, extended: boolean): Promise<void> {
+  constructor(file: File, collection: string) {
+    this.file = file
+    this.collection = collection
+    this.#journal = journalName(file, collection)
+    this.interrupted = signal(readJournal(this.#journal))
+    this.#worker = this.#open()
+  }
+
+  /** Stores all rows, those of an earlier import once more. */
+  start(mapping: Mapping): void {
+    this.#importId = randomText()
+    this.#place = 0
+    this.#storedBefore = 0
+    this.#run(mapping)
+  }
+
+  /** Goes on with the earlier import of this file, as it was mapped then. */
+  goOn(): void {
+    const entry = readJournal(this.#journal)!
+    this.#importId = entry.importId
+    this.#place = entry.place
+    this.#storedBefore = entry.stored
+    this.#run(entry.mapping)
+  }
+
+  /** Goes on after a failure. A batch whose answer was lost is recognized by its key. */
+  tryAgain(): void {
+    this.#worker.terminate()
+    this.#storedBefore = this.stored.value
+    // Rows that were read and not yet stored are read again, and found at fault again.
+    const known = this.faults.value.filter(({ place }) => place <= this.#place)
+    this.#faultsBefore = this.faultCount.value - (this.faults.value.length - known.length)
+    this.faults.value = known
+    this.message.value = undefined
+    this.#worker = this.#open()
     this.phase.value = 'running'
-    try {
-      for await (const { items, endBytes } of this.#batches(file, mapping, extended)) {
-        await this.#whilePaused()
-        await this.#store(collection, items)
-        this.readBytes.value = endBytes
-      }
-      this.readBytes.value = file.size
-      this.phase.value = 'done'
-    } catch (error) {
-      this.message.value = this.#stop.signal.aborted ? 'Stopped. What was stored stays.' : messageOf(error)
-      this.phase.value = 'failed'
-    }
   }
 
   pause(): void {
-    if (this.phase.value === 'running') this.phase.value = 'paused'
+    if (this.phase.value !== 'running') return
+    this.phase.value = 'paused'
+    this.#tell({ kind: 'pause' })
   }
 
   resume(): void {
     if (this.phase.value !== 'paused') return
     this.phase.value = 'running'
-    this.#resume?.()
+    this.#tell({ kind: 'resume' })
   }
 
   stop(): void {
-    this.#stop.abort()
-    this.resume()
+    this.#tell({ kind: 'stop' })
   }
 
-  async #whilePaused(): Promise<void> {
-    while (this.phase.value === 'paused') {
-      await new Promise<void>((resolve) => {
-        this.#resume = resolve
-      })
-    }
-    this.#stop.signal.throwIfAborted()
+  close(): void {
+    this.#worker.terminate()
   }
 
-  async *#batches(
-    file: File,
-    mapping: Mapping,
-    extended: boolean,
-  ): AsyncGenerator<{ readonly items: Item[]; readonly endBytes: number }> {
-    let items: Item[] = []
-    let characters = 0
-    let endBytes = 0
-    for await (const line of linesOf(file)) {
-      endBytes = line.endBytes
-      const point = this.#pointOf(line, mapping, extended)
-      if (point === undefined) continue
-      items.push({ line: line.number, point })
-      characters += line.text.length
-      if (items.length < batchPoints && characters < batchCharacters) continue
-      yield { items, endBytes }
-      items = []
-      characters = 0
-    }
-    if (items.length > 0) yield { items, endBytes }
+  #open(): Worker {
+    const worker = new Worker(new URL('../import/worker.ts', import.meta.url), { type: 'module' })
+    worker.addEventListener('message', ({ data }: MessageEvent<FromWorker>) => this.#hear(data))
+    worker.addEventListener('error', () => {
+      this.phase.value = 'failed'
+      this.message.value =
+        'The part of the page that imports could not be loaded. The server may have been updated: reload.'
+    })
+    worker.postMessage({ kind: 'inspect', file: this.file } satisfies ToWorker)
+    return worker
   }
 
-  #pointOf(line: Line, mapping: Mapping, extended: boolean): NewPoint | undefined {
-    try {
-      return pointOf(line.text, mapping, extended)
-    } catch (error) {
-      this.#note(line.number, messageOf(error))
-      return undefined
-    }
+  #tell(message: ToWorker): void {
+    this.#worker.postMessage(message)
   }
 
-  /** Stores a batch. The server names the first bad item of it; it is left out, and the rest is sent again. */
-  async #store(collection: string, items: Item[]): Promise<void> {
-    while (items.length > 0) {
-      try {
-        await this.#send(collection, items)
-        this.stored.value += items.length
-        return
-      } catch (error) {
-        const match = error instanceof ApiError ? /^vectors\[(\d+)\]\.?(.*)/s.exec(error.message) : null
-        const bad = match === null ? undefined : items[Number(match[1])]
-        if (bad === undefined) throw error
-        this.#note(bad.line, match![2]!)
-        items.splice(Number(match![1]), 1)
-      }
+  #run(mapping: Mapping): void {
+    this.#mapping = mapping
+    this.phase.value = 'running'
+    this.stored.value = this.#storedBefore
+    this.#tell({
+      kind: 'start',
+      job: {
+        mapping,
+        url: new URL(`${collectionPath(this.collection)}/points/batch`, apiRoot).href,
+        key: key.peek(),
+        importId: this.#importId,
+        after: this.#place,
+      },
+    })
+  }
+
+  #hear(message: FromWorker): void {
+    if (message.kind === 'inspected') {
+      this.inspection.value = message.inspection
+      // A worker that is to go on after a failure has opened the file anew.
+      if (this.phase.value === 'running') this.#run(this.#mapping!)
+      else this.phase.value = 'ready'
+    } else if (message.kind === 'refused') {
+      this.phase.value = 'refused'
+      this.message.value = message.message
+    } else if (message.kind === 'progress') this.#note(message.progress)
+    else if (message.kind === 'done') {
+      this.phase.value = 'done'
+      this.readBytes.value = this.file.size
+      removeJournal(this.#journal)
+    } else {
+      this.phase.value = message.isStopped ? 'stopped' : 'failed'
+      this.message.value = message.isStopped ? undefined : message.message
     }
   }
 
-  /** With a key, so that a batch whose answer was lost is not stored twice. */
-  async #send(collection: string, items: readonly Item[]): Promise<void> {
-    const path = `${collectionPath(collection)}/points/batch`
-    const body = JSON.stringify({ vectors: items.map(({ point }) => point) })
-    const headers = { 'idempotency-key': `console-${randomText()}` }
-    for (let tried = 0; ; tried++) {
-      try {
-        await call('POST', path, { body, headers, signal: this.#stop.signal })
-        return
-      } catch (error) {
-        const canRetry = error instanceof ApiError && [0, 429, 503].includes(error.status)
-        if (!canRetry || tried === retries) throw error
-        await new Promise((resolve) => setTimeout(resolve, retryMs * 2 ** tried))
-        this.#stop.signal.throwIfAborted()
-      }
-    }
-  }
-
-  #note(line: number, message: string): void {
-    this.faultCount.value++
-    if (this.faults.value.length < keptFaults) this.faults.value = [...this.faults.value, { line, message }]
+  #note({ stored, readBytes, place, faults, faultCount, waiting }: Progress): void {
+    this.stored.value = this.#storedBefore + stored
+    this.readBytes.value = readBytes
+    this.faultCount.value = this.#faultsBefore + faultCount
+    if (faults.length > 0) this.faults.value = [...this.faults.value, ...faults]
+    this.waiting.value = waiting
+    if (place === this.#place) return
+    this.#place = place
+    const entry = { importId: this.#importId, mapping: this.#mapping!, place, stored: this.stored.value }
+    writeJournal(this.#journal, { ...entry, atMs: Date.now() })
   }
 }
 
 /** `crypto.randomUUID` does not exist on pages without https, other than localhost. */
 function randomText(): string {
-  return Array.from(crypto.getRandomValues(new Uint32Array(4)), (part) => part.toString(36)).join('-')
+  return Array.from(crypto.getRandomValues(new Uint32Array(3)), (part) => part.toString(36)).join('')
 }

@@ -25,12 +25,13 @@ export class MapRun {
   #loading: AbortController | undefined
   #worker: Worker | undefined
 
-  /** Shows a kept layout, or makes one. @param anew makes it in any case */
+  /** Shows a kept layout, or makes one. The paths of attributes only matter for what a kept one lacks. @param anew makes it in any case */
   async show(query: SampleQuery, anew = false): Promise<void> {
     this.stop()
     this.fault.value = undefined
-    const question = JSON.stringify(query)
-    const known = anew ? undefined : kept.find((each) => each.question === question)
+    const { path, ...rest } = query
+    const question = JSON.stringify(rest)
+    const known = anew ? undefined : kept.find((each) => each.question === question && hasPath(each, path))
     if (known !== undefined) {
       this.sample.value = known.sample
       this.positions.value = known.positions
@@ -84,6 +85,10 @@ export class MapRun {
     }
     worker.postMessage(sample.neighbours)
   }
+}
+
+function hasPath({ sample }: Layout, path: string): boolean {
+  return path === '' || sample.paths.includes(path)
 }
 
 function keep(layout: Layout): void {

@@ -7,9 +7,10 @@ import { route } from './route.ts'
 
 /** The query of the search view. It is in the address, so that a link to the page is a link to the query. */
 export interface SearchQuery {
-  readonly by: 'vector' | 'id'
+  readonly by: 'vector' | 'id' | 'text'
   readonly vectorText: string
   readonly id: string
+  readonly text: string
   readonly metric: Metric
   readonly limit: number
   /** Undefined for the server's default. */
@@ -17,24 +18,32 @@ export interface SearchQuery {
   readonly filter: JsonObject
   /** Compare with the exact answer. */
   readonly compare: boolean
+  /** How results are shown. */
+  readonly form: ResultForm
 }
+
+export type ResultForm = 'rows' | 'cards'
 
 export const defaultLimit = 10
 export const maxLimit = 200
+
+const ways = ['vector', 'id', 'text'] as const
 
 export const searchQuery: ReadonlySignal<SearchQuery> = computed(() => {
   const { params } = route.value
   const metric = params.get('metric')
   const filter = parseFilter(params.get('filter') ?? '')
   return {
-    by: params.get('by') === 'vector' ? 'vector' : 'id',
+    by: ways.find((each) => each === params.get('by')) ?? 'id',
     vectorText: params.get('vector') ?? '',
     id: params.get('id') ?? '',
+    text: params.get('text') ?? '',
     metric: isMetric(metric) ? metric : 'Cosine',
     limit: Math.min(maxLimit, positive(params.get('limit')) ?? defaultLimit),
     ef: positive(params.get('ef')),
     filter: 'filter' in filter ? filter.filter : {},
     compare: params.get('compare') === '1',
+    form: params.get('as') === 'cards' ? 'cards' : 'rows',
   }
 })
 
@@ -45,7 +54,10 @@ function positive(text: string | null): number | undefined {
 
 const uuid = /^[\da-f]{8}-[\da-f]{4}-[\da-f]{4}-[\da-f]{4}-[\da-f]{12}$/i
 
-export type Near = { readonly id: string } | { readonly vector: readonly number[] }
+export type Near =
+  | { readonly id: string }
+  | { readonly vector: readonly number[] }
+  | { readonly text: string }
 
 /** What the query is near to; or what is wrong with it; undefined while nothing was entered. */
 export function nearOf(
@@ -56,6 +68,7 @@ export function nearOf(
     if (query.id === '') return undefined
     return uuid.test(query.id) ? { id: query.id.toLowerCase() } : { fault: 'An id is a UUID.' }
   }
+  if (query.by === 'text') return query.text === '' ? undefined : { text: query.text }
   if (query.vectorText.trim() === '') return undefined
   const parsed = parseVector(query.vectorText)
   if ('fault' in parsed) return parsed

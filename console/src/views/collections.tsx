@@ -17,6 +17,7 @@ type Open =
 
 export function Collections(): JSX.Element {
   const open = useSignal<Open | undefined>(undefined)
+  const typed = useSignal('')
   const close = (): void => {
     open.value = undefined
   }
@@ -34,6 +35,19 @@ export function Collections(): JSX.Element {
   return (
     <Page title="Collections" lead="Each has its own points, dimension and graphs." actions={create}>
       <Fault text={collectionsFault.value} />
+      {(collections.value?.length ?? 0) > filteredFrom && (
+        <input
+          type="search"
+          class="list-filter"
+          aria-label="Find a collection"
+          placeholder="Find a collection or an alias"
+          spellcheck={false}
+          value={typed.value}
+          onInput={(event) => {
+            typed.value = event.currentTarget.value
+          }}
+        />
+      )}
       {collections.value !== undefined && (
         <Panel class="flush">
           <div class="table-wrap">
@@ -55,15 +69,17 @@ export function Collections(): JSX.Element {
                 </tr>
               </thead>
               <tbody>
-                {collections.value.map((each) => (
-                  <CollectionRow
-                    key={each.name}
-                    collection={each}
-                    onOpen={(chosen) => {
-                      open.value = chosen
-                    }}
-                  />
-                ))}
+                {collections.value
+                  .filter((each) => isNamed(each, typed.value))
+                  .map((each) => (
+                    <CollectionRow
+                      key={each.name}
+                      collection={each}
+                      onOpen={(chosen) => {
+                        open.value = chosen
+                      }}
+                    />
+                  ))}
               </tbody>
             </table>
           </div>
@@ -75,6 +91,13 @@ export function Collections(): JSX.Element {
       {open.value?.kind === 'drop' && <DropDialog collection={open.value.of} onClose={close} />}
     </Page>
   )
+}
+
+/** Fewer are found by eye. */
+const filteredFrom = 8
+
+function isNamed({ name, aliases }: CollectionInfo, text: string): boolean {
+  return [name, ...aliases].some((each) => each.includes(text.trim().toLowerCase()))
 }
 
 function CollectionRow(props: {
@@ -301,9 +324,14 @@ function DropDialog(props: {
       onClose={props.onClose}
     >
       <p>
-        This deletes {plural(points, 'point')}
-        {aliases.length > 0 && ` and ${plural(aliases.length, 'alias', 'aliases')}`}. It cannot be undone,
-        except from a snapshot.
+        This deletes the collection with {plural(points, 'point')}
+        {aliases.length > 0 &&
+          ` and ${aliases.length === 1 ? 'its alias' : 'its aliases'} ${aliases.join(', ')}`}
+        . Requests that name it will fail with 404. It cannot be undone, except from a{' '}
+        <a href={hrefOf('snapshots')} onClick={props.onClose}>
+          snapshot
+        </a>
+        .
       </p>
       <Field label={`Type ${name} to confirm`}>
         {({ id }) => (

@@ -1,88 +1,51 @@
-import { type Signal, useSignal } from '@preact/signals'
+import '../styles/import.css'
+import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
-import { messageOf } from '../api/client.ts'
-import type { JsonObject } from '../api/types.ts'
-import { valueText } from '../lib/filters.ts'
-import { formatBytes, formatCount, plural } from '../lib/format.ts'
-import {
-  fieldAt,
-  fieldPaths,
-  guessMapping,
-  isVector,
-  type Mapping,
-  parseObject,
-} from '../lib/import-mapping.ts'
-import { linesOf } from '../lib/json-lines.ts'
-import { vectorPreview } from '../lib/vector-text.ts'
-import { Button, Fault, Field, Page, Panel } from '../parts/basics.tsx'
+import { acceptedFiles } from '../import/formats.ts'
+import { guessMapping, type Mapping } from '../import/mapping.ts'
+import { formatBytes, formatCount } from '../lib/format.ts'
+import { Button, Fault, Page, Panel } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
-import { isExtended } from '../state/capabilities.ts'
-import { currentCollection, loadCollections } from '../state/collections.ts'
+import { loadCollections } from '../state/collections.ts'
 import { ImportRun } from '../state/import-run.ts'
 import { collectionName, hrefOf } from '../state/route.ts'
-
-const previewLines = 5
-
-interface Preview {
-  readonly file: File
-  readonly objects: readonly JsonObject[]
-}
+import { AttributesPanel, dimensionFault, RolesPanel } from './import-mapping.tsx'
+import { PreviewPanel } from './import-preview.tsx'
+import { ImportProgress } from './import-progress.tsx'
 
 export function Import(): JSX.Element {
-  const preview = useSignal<Preview | undefined>(undefined)
-  const mapping = useSignal<Mapping | undefined>(undefined)
   const run = useSignal<ImportRun | undefined>(undefined)
-  const fault = useSignal<string | undefined>(undefined)
-  useEffect(() => () => run.value?.stop(), [])
-  const open = async (file: File): Promise<void> => {
-    fault.value = undefined
-    run.value = undefined
-    try {
-      const objects = await firstObjects(file)
-      preview.value = { file, objects }
-      mapping.value = guessMapping(objects)
-    } catch (error) {
-      preview.value = undefined
-      fault.value = `${file.name}: ${messageOf(error)}`
-    }
+  useEffect(() => () => run.value?.close(), [])
+  const open = (file: File): void => {
+    run.value?.close()
+    run.value = new ImportRun(file, collectionName.value)
   }
-  const start = async (): Promise<void> => {
-    const started = new ImportRun()
-    run.value = started
-    await started.start(preview.value!.file, collectionName.value, mapping.value!, isExtended.value)
-    await loadCollections()
-  }
+  const phase = run.value?.phase.value
   return (
     <Page
       title="Import"
       lead={
         <>
-          JSON lines into <strong>{collectionName.value}</strong>: one object a line, with its vector
+          Points from a file into <strong>{collectionName.value}</strong>
         </>
       }
     >
-      {run.value === undefined && <DropZone onFile={open} />}
-      <Fault text={fault.value} />
-      {preview.value !== undefined && mapping.value !== undefined && run.value === undefined && (
+      {run.value === undefined || phase === 'refused' ? (
         <>
-          <MappingPanel preview={preview.value} mapping={mapping as Signal<Mapping>} />
-          <PreviewPanel preview={preview.value} mapping={mapping.value} />
-          <div class="actions">
-            <Button kind="primary" icon="import" disabled={mapping.value.vector === ''} onClick={start}>
-              Import {preview.value.file.name}
-            </Button>
-            <span class="muted">{formatBytes(preview.value.file.size)}</span>
-          </div>
+          <DropZone onFile={open} />
+          <Fault
+            text={phase === 'refused' ? `${run.value!.file.name}: ${run.value!.message.value}` : undefined}
+          />
+          <Formats />
         </>
-      )}
-      {run.value !== undefined && (
-        <Progress
+      ) : (
+        <Opened
+          key={run.value.file.name}
           run={run.value}
-          file={preview.value!.file}
-          onAgain={() => {
+          onOther={() => {
+            run.value?.close()
             run.value = undefined
-            preview.value = undefined
           }}
         />
       )}
@@ -90,18 +53,66 @@ export function Import(): JSX.Element {
   )
 }
 
-async function firstObjects(file: File): Promise<readonly JsonObject[]> {
-  const objects: JsonObject[] = []
-  for await (const { number, text } of linesOf(file)) {
-    try {
-      objects.push(parseObject(text))
-    } catch (error) {
-      throw new Error(`line ${number} is not a JSON object: ${messageOf(error)}`)
-    }
-    if (objects.length === previewLines) break
+function Opened({ run, onOther }: { readonly run: ImportRun; readonly onOther: () => void }): JSX.Element {
+  const phase = run.phase.value
+  useEffect(() => {
+    if (['done', 'stopped', 'failed'].includes(phase)) loadCollections()
+  }, [phase])
+  if (phase === 'reading') {
+    return (
+      <Panel>
+        <p role="status">Reading {run.file.name}…</p>
+      </Panel>
+    )
   }
-  if (objects.length === 0) throw new Error('the file has no lines')
-  return objects
+  if (phase === 'ready') return <Prepare run={run} onOther={onOther} />
+  return <ImportProgress run={run} onOther={onOther} />
+}
+
+/** What is decided before anything is stored. */
+function Prepare({ run, onOther }: { readonly run: ImportRun; readonly onOther: () => void }): JSX.Element {
+  const inspection = run.inspection.value!
+  const mapping = useSignal<Mapping>(guessMapping(inspection.records, inspection.isTyped))
+  const interrupted = run.interrupted.value
+  const isWrong = dimensionFault(inspection, mapping.value) !== undefined
+  return (
+    <>
+      {interrupted !== undefined && (
+        <div class="notice with-actions">
+          <p>
+            An import of this file was interrupted after {inspection.unit} {formatCount(interrupted.place)},
+            with {formatCount(interrupted.stored)} points stored.
+          </p>
+          <Button kind="primary" icon="play" onClick={() => run.goOn()}>
+            Go on from there
+          </Button>
+        </div>
+      )}
+      <RolesPanel inspection={inspection} mapping={mapping} />
+      <AttributesPanel inspection={inspection} mapping={mapping} />
+      <PreviewPanel inspection={inspection} mapping={mapping.value} />
+      {isWrong && (
+        <p class="notice">
+          No row fits {run.collection}. Choose another collection at the side, or{' '}
+          <a href={hrefOf('collections')}>create one</a> for these vectors.
+        </p>
+      )}
+      <div class="actions">
+        <Button
+          kind={interrupted === undefined ? 'primary' : 'plain'}
+          icon="import"
+          disabled={mapping.value.vector === '' || isWrong}
+          onClick={() => run.start(mapping.value)}
+        >
+          Import {run.file.name}
+        </Button>
+        <Button onClick={onOther}>Choose another file</Button>
+        <span class="muted">
+          {inspection.format}, {formatBytes(run.file.size)}
+        </span>
+      </div>
+    </>
+  )
 }
 
 function DropZone({ onFile }: { readonly onFile: (file: File) => void }): JSX.Element {
@@ -126,15 +137,17 @@ function DropZone({ onFile }: { readonly onFile: (file: File) => void }): JSX.El
       }}
     >
       <Icon name="import" size={28} />
-      <strong>Drop a .jsonl file here, or choose one</strong>
-      <span class="muted">Such as the output of vicinal export. Any size: it is read as it is sent.</span>
+      <strong>Drop a file here, or choose one</strong>
+      <span class="muted">JSON lines, CSV, Parquet or NumPy. Any size: it is read as it is sent.</span>
       <input
         id={id}
         type="file"
         class="visually-hidden"
-        accept=".jsonl,.ndjson,.json,application/x-ndjson"
+        accept={acceptedFiles}
         onChange={(event) => {
           const file = event.currentTarget.files?.[0]
+          // The same file can be chosen again.
+          event.currentTarget.value = ''
           if (file !== undefined) onFile(file)
         }}
       />
@@ -142,238 +155,34 @@ function DropZone({ onFile }: { readonly onFile: (file: File) => void }): JSX.El
   )
 }
 
-function MappingPanel({
-  preview,
-  mapping,
-}: {
-  readonly preview: Preview
-  readonly mapping: Signal<Mapping>
-}): JSX.Element {
-  const first = preview.objects[0]!
-  const names = fieldPaths(first)
-  const vectors = names.filter((name) => isVector(fieldAt(first, name)))
-  const texts = names.filter((name) => typeof fieldAt(first, name) === 'string')
-  const change = (changed: Partial<Mapping>): void => {
-    mapping.value = { ...mapping.value, ...changed }
-  }
-  const dimension = currentCollection.value?.dimension
-  const vector = fieldAt(first, mapping.value.vector)
-  const length = isVector(vector) ? vector.length : undefined
-  const isWrong = dimension !== undefined && length !== undefined && length !== dimension
+const formats = [
+  [
+    'JSON lines',
+    '.jsonl',
+    'One object a line with its vector, text and attributes, such as vicinal export writes it.',
+  ],
+  [
+    'CSV',
+    '.csv, .tsv',
+    'The first row names the columns. The vector is one column of lists, or a column for each number.',
+  ],
+  ['Parquet', '.parquet', 'A column of lists is the vector; the other columns keep their types.'],
+  ['NumPy', '.npy', 'An array of two dimensions: each row is a vector, and its number becomes an attribute.'],
+] as const
+
+function Formats(): JSX.Element {
   return (
-    <Panel title="What is what">
-      <div class="fields">
-        <Choice
-          label="Vector"
-          options={vectors}
-          value={mapping.value.vector}
-          none={vectors.length === 0 ? 'no field has numbers' : undefined}
-          fault={isWrong ? `It has ${length} numbers; the collection needs ${dimension}.` : undefined}
-          onChange={(chosen) => change({ vector: chosen })}
-        />
-        <Choice
-          label="Content"
-          options={texts}
-          value={mapping.value.content}
-          none="none"
-          onChange={(chosen) => change({ content: chosen })}
-        />
-        <Field label="Content type">
-          {({ id }) => (
-            <select
-              id={id}
-              value={mapping.value.contentType}
-              onChange={(event) =>
-                change({ contentType: event.currentTarget.value === 'Image' ? 'Image' : 'Text' })
-              }
-            >
-              <option value="Text">Text</option>
-              <option value="Image">Image</option>
-            </select>
-          )}
-        </Field>
-        {isExtended.value && (
-          <Choice
-            label="Id"
-            options={texts}
-            value={mapping.value.id}
-            none="chosen by the server"
-            onChange={(chosen) => change({ id: chosen })}
-          />
-        )}
-      </div>
-      {isExtended.value && (
-        <label class="check below">
-          <input
-            type="checkbox"
-            checked={mapping.value.attributes}
-            onChange={(event) => change({ attributes: event.currentTarget.checked })}
-          />
-          Keep the other fields as attributes
-        </label>
-      )}
-    </Panel>
-  )
-}
-
-function Choice(props: {
-  readonly label: string
-  readonly options: readonly string[]
-  readonly value: string
-  readonly none: string | undefined
-  readonly fault?: string | undefined
-  readonly onChange: (value: string) => void
-}): JSX.Element {
-  return (
-    <Field label={props.label} fault={props.fault}>
-      {({ id, describedBy }) => (
-        <select
-          id={id}
-          aria-describedby={describedBy}
-          value={props.value}
-          onChange={(event) => props.onChange(event.currentTarget.value)}
-        >
-          {props.none !== undefined && <option value="">{props.none}</option>}
-          {props.options.map((name) => (
-            <option key={name} value={name}>
-              {name}
-            </option>
-          ))}
-        </select>
-      )}
-    </Field>
-  )
-}
-
-const shownCharacters = 90
-
-function PreviewPanel({
-  preview,
-  mapping,
-}: {
-  readonly preview: Preview
-  readonly mapping: Mapping
-}): JSX.Element {
-  const names = fieldPaths(preview.objects[0]!)
-  const roleOf = (name: string): string => {
-    if (name === mapping.vector) return 'vector'
-    if (name === mapping.content) return 'content'
-    return name === mapping.id ? 'id' : ''
-  }
-  return (
-    <Panel title={`The first ${plural(preview.objects.length, 'line')}`} class="flush titled">
-      <section
-        class="table-wrap"
-        // biome-ignore lint/a11y/noNoninteractiveTabindex: what scrolls must be reachable by keyboard
-        tabIndex={0}
-        aria-label="Preview"
-      >
-        <table>
-          <thead>
-            <tr>
-              {names.map((name) => (
-                <th key={name} scope="col">
-                  {name} {roleOf(name) !== '' && <span class="tag matched">{roleOf(name)}</span>}
-                </th>
-              ))}
-            </tr>
-          </thead>
-          <tbody>
-            {preview.objects.map((object, row) => (
-              <tr key={row}>
-                {names.map((name) => (
-                  <td key={name} class="preview-cell">
-                    {previewText(object, name)}
-                  </td>
-                ))}
-              </tr>
-            ))}
-          </tbody>
-        </table>
-      </section>
-    </Panel>
-  )
-}
-
-function previewText(object: JsonObject, name: string): string {
-  const value = fieldAt(object, name)
-  if (value === undefined) return ''
-  if (isVector(value)) return vectorPreview(value, 3)
-  const text = valueText(value)
-  return text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text
-}
-
-const phaseTexts = {
-  ready: '',
-  running: 'Importing',
-  paused: 'Paused',
-  done: 'Imported',
-  failed: 'Stopped',
-} as const
-
-function Progress(props: {
-  readonly run: ImportRun
-  readonly file: File
-  readonly onAgain: () => void
-}): JSX.Element {
-  const { run, file } = props
-  const phase = run.phase.value
-  const share = file.size === 0 ? 1 : run.readBytes.value / file.size
-  const isOver = phase === 'done' || phase === 'failed'
-  return (
-    <>
-      <Panel
-        title={`${phaseTexts[phase]} ${file.name}`}
-        actions={
-          <>
-            {phase === 'running' && (
-              <Button icon="pause" onClick={() => run.pause()}>
-                Pause
-              </Button>
-            )}
-            {phase === 'paused' && (
-              <Button icon="play" onClick={() => run.resume()}>
-                Go on
-              </Button>
-            )}
-            {!isOver && (
-              <Button kind="danger" onClick={() => run.stop()}>
-                Stop
-              </Button>
-            )}
-          </>
-        }
-      >
-        <progress class="progress" max={1} value={share} aria-label="Progress" />
-        <p class="progress-text" role="status">
-          <strong class="number">{formatCount(run.stored.value)}</strong> points stored,{' '}
-          <span class="number">{formatBytes(run.readBytes.value)}</span> of {formatBytes(file.size)}
-          {run.faultCount.value > 0 && `, ${plural(run.faultCount.value, 'line')} left out`}
-        </p>
-        <Fault text={run.message.value} />
-        {isOver && (
-          <div class="actions below">
-            <a class="button primary" href={hrefOf('search')}>
-              Search {collectionName.value}
-            </a>
-            <Button onClick={props.onAgain}>Import another file</Button>
+    <Panel title="What a file looks like">
+      <dl class="format-list">
+        {formats.map(([name, ends, text]) => (
+          <div key={name}>
+            <dt>
+              {name} <span class="muted mono">{ends}</span>
+            </dt>
+            <dd class="muted">{text}</dd>
           </div>
-        )}
-      </Panel>
-      {run.faultCount.value > 0 && (
-        <Panel title="Lines that were left out">
-          <ul class="line-faults">
-            {run.faults.value.map(({ line, message }) => (
-              <li key={line}>
-                <span class="muted number">line {line}</span> {message}
-              </li>
-            ))}
-          </ul>
-          {run.faultCount.value > run.faults.value.length && (
-            <p class="muted">and {formatCount(run.faultCount.value - run.faults.value.length)} more</p>
-          )}
-        </Panel>
-      )}
-    </>
+        ))}
+      </dl>
+    </Panel>
   )
 }

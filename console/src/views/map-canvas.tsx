@@ -51,6 +51,11 @@ export function MapCanvas(props: {
     stage.current?.setColours(bytesOf(props))
   }, [props.colouring, props.isolated, props.found, props.selected])
   useEffect(() => {
+    const { groupOf, legend } = props.colouring
+    const names = legend.map(({ text }) => (text.length > 24 ? `${text.slice(0, 24)}…` : text))
+    stage.current?.setGroups({ groupOf, names })
+  }, [props.colouring, isDark.value])
+  useEffect(() => {
     // Of many, rings would hide what they mark: there the others are dimmed.
     stage.current?.setMarked(props.selected.length <= ringsMost ? props.selected : [])
   }, [props.selected])

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useMemo } from 'preact/hooks'
 import { isMetric, type Metric, metrics } from '../lib/distance.ts'
-import { parseFilter, pathsOf } from '../lib/filters.ts'
+import { parseFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
 import { colouringOf } from '../map/colours.ts'
 import type { MapSample, SampleQuery } from '../map/sample.ts'
@@ -16,8 +16,9 @@ import { collectionName, replaceParams, route } from '../state/route.ts'
 import { MapCanvas } from './map-canvas.tsx'
 import { Legend, Selection } from './map-side.tsx'
 
-const limits = [1000, 5000, 20_000, 100_000] as const
+const limits = [1000, 5000, 20_000, 50_000, 100_000] as const
 const defaultLimit = 5000
+const seedMost = 0xffff_ffff
 
 export function MapView(): JSX.Element {
   return isExtended.value ? (
@@ -35,11 +36,14 @@ function queryOf(params: URLSearchParams): SampleQuery {
   const metric = params.get('metric')
   const filter = parseFilter(params.get('filter') ?? '')
   const limit = Number(params.get('limit'))
+  const seed = Number(params.get('seed'))
   return {
     collection: collectionName.value,
     metric: isMetric(metric) ? metric : 'Cosine',
     filter: 'filter' in filter ? filter.filter : {},
     limit: limits.find((each) => each === limit) ?? defaultLimit,
+    seed: Number.isInteger(seed) && seed >= 0 && seed <= seedMost ? seed : 0,
+    path: params.get('colour') ?? '',
   }
 }
 
@@ -47,13 +51,15 @@ function Drawn(): JSX.Element {
   const run = useMemo(() => new MapRun(), [])
   const { params } = route.value
   const query = queryOf(params)
-  const question = JSON.stringify(query)
+  // A colour that the sample has needs no new one.
+  const isMissing = query.path !== '' && run.sample.peek()?.paths.includes(query.path) === false
+  const question = JSON.stringify({ ...query, path: isMissing ? query.path : '' })
   useEffect(() => {
     run.show(query)
   }, [question])
   useEffect(() => () => run.stop(), [])
   const sample = run.sample.value
-  const attributes = useMemo(() => pathsIn(sample), [sample])
+  const attributes = sample?.paths ?? []
   return (
     <Page
       title="Map"
@@ -81,13 +87,6 @@ function Drawn(): JSX.Element {
       )}
     </Page>
   )
-}
-
-function pathsIn(sample: MapSample | undefined): readonly string[] {
-  const paths = (sample?.points ?? [])
-    .slice(0, 500)
-    .flatMap(({ payload }) => pathsOf(payload.attributes ?? {}))
-  return [...new Set(paths)].sort()
 }
 
 function Controls(props: {
@@ -147,7 +146,12 @@ function Choice<T extends string>(props: {
   )
 }
 
-const phaseTexts = { idle: '', loading: 'Asking for neighbours', arranging: 'Arranging', done: '' } as const
+const phaseTexts = {
+  idle: '',
+  loading: 'Asking for neighbours',
+  arranging: 'Arranging',
+  done: '',
+} as const
 
 function Progress({ run, query }: { readonly run: MapRun; readonly query: SampleQuery }): JSX.Element {
   const phase = run.phase.value
@@ -155,7 +159,7 @@ function Progress({ run, query }: { readonly run: MapRun; readonly query: Sample
   return (
     <div class="map-progress">
       <p class="muted" role="status">
-        {isBusy ? phaseTexts[phase] : plural(run.sample.value?.points.length ?? 0, 'point')}
+        {isBusy ? phaseTexts[phase] : sampleText(run.sample.value)}
       </p>
       {isBusy ? (
         <>
@@ -165,12 +169,31 @@ function Progress({ run, query }: { readonly run: MapRun; readonly query: Sample
           </Button>
         </>
       ) : (
-        <Button kind="quiet" onClick={() => run.show(query, true)}>
-          Draw again
-        </Button>
+        <>
+          {isPart(run.sample.value) && (
+            <Button kind="quiet" onClick={() => replaceParams({ seed: String((query.seed + 1) % seedMost) })}>
+              Another sample
+            </Button>
+          )}
+          <Button kind="quiet" onClick={() => run.show(query, true)}>
+            Draw again
+          </Button>
+        </>
       )}
     </div>
   )
+}
+
+function isPart(sample: MapSample | undefined): boolean {
+  return sample !== undefined && sample.points.length < sample.matching
+}
+
+function sampleText(sample: MapSample | undefined): string {
+  if (sample === undefined) return ''
+  const { points, matching } = sample
+  return isPart(sample)
+    ? `${formatCount(points.length)} of ${plural(matching, 'point')}, at random`
+    : plural(points.length, 'point')
 }
 
 function Picture({ run, colour }: { readonly run: MapRun; readonly colour: string }): JSX.Element {

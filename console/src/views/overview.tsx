@@ -9,6 +9,8 @@ import { collections, collectionsFault } from '../state/collections.ts'
 import { type Activity, activity, growth, latest, metricsFault } from '../state/metrics.ts'
 import { hrefOf } from '../state/route.ts'
 import { FirstSteps } from './first-steps.tsx'
+import { IndexPanel } from './overview-index.tsx'
+import { SlowPanel } from './overview-slow.tsx'
 
 const spanS = 15 * 60
 
@@ -28,10 +30,9 @@ export function Overview(): JSX.Element {
           <Health samples={samples} />
           <Figures samples={samples} />
           <Charts activity={activity.value} />
-          <div class="two-columns">
-            <Index samples={samples} />
-            <CollectionList />
-          </div>
+          <IndexPanel />
+          <SlowPanel />
+          <CollectionList />
         </>
       )}
     </Page>
@@ -187,53 +188,6 @@ function Legend({ entries }: { readonly entries: readonly string[] }): JSX.Eleme
         </li>
       ))}
     </ul>
-  )
-}
-
-const measuredOn = ['none yet', 'codes', 'vectors', 'exact scans'] as const
-
-function Index({ samples }: { readonly samples: Samples }): JSX.Element {
-  const points = total(samples, 'vicinal_points')
-  const waiting = total(samples, 'vicinal_index_waiting_points')
-  return (
-    <Panel title="Index of default">
-      <dl class="facts">
-        <Fact name="Dimension" value={formatCount(total(samples, 'vicinal_dimension'))} />
-        <Fact name="Linked" value={formatCount(Math.max(0, points - waiting))} />
-        <Fact name="Waiting" value={formatCount(waiting)} />
-        <Fact name="Tombstones" value={formatCount(total(samples, 'vicinal_index_tombstones'))} />
-        <Fact name="Segments" value={formatCount(total(samples, 'vicinal_index_segments'))} />
-        {(samples.get('vicinal_index_measured_on') ?? []).map(({ labels, value }) => (
-          <Fact key={labels.graph} name={`Graph ${labels.graph}`} value={measuredOn[value] ?? ''} />
-        ))}
-      </dl>
-      <h3 class="sub-title">Recall of the ten nearest, as measured</h3>
-      <ul class="recalls">
-        {(samples.get('vicinal_index_recall') ?? []).map(({ labels, value }) => (
-          <li key={labels.metric}>
-            <span>{labels.metric}</span>
-            <span class="bar" aria-hidden="true">
-              <span style={{ width: `${value * 100}%` }} />
-            </span>
-            <span class="number">{recallText(samples, labels.metric, value)}</span>
-          </li>
-        ))}
-      </ul>
-    </Panel>
-  )
-}
-
-function recallText(samples: Samples, metric: string | undefined, recall: number): string {
-  const isExact = single(samples, 'vicinal_index_widening', { metric: metric ?? '' }) === 0
-  return isExact ? 'exact' : recall.toFixed(4)
-}
-
-function Fact({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
-  return (
-    <div>
-      <dt>{name}</dt>
-      <dd class="number">{value}</dd>
-    </div>
   )
 }
 

@@ -1,13 +1,13 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { messageOf } from '../api/client.ts'
-import { type BulkChange, type BulkResult, changeByFilter } from '../api/points.ts'
-import type { JsonObject } from '../api/types.ts'
-import { chipsOf, isEmptyFilter, parseFilter } from '../lib/filters.ts'
+import { type BulkChange, type BulkResult, changeByFilter, listPoints } from '../api/points.ts'
+import type { JsonObject, Point } from '../api/types.ts'
+import { chipsOf, isEmptyFilter } from '../lib/filters.ts'
 import { formatCount, plural } from '../lib/format.ts'
+import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribute-form.tsx'
 import { Button, Fault, Field } from '../parts/basics.tsx'
 import { Dialog } from '../parts/dialog.tsx'
-import { JsonEditor } from '../parts/json-editor.tsx'
 import { report } from '../parts/toast.tsx'
 import { collectionName } from '../state/route.ts'
 
@@ -19,11 +19,9 @@ export function BulkDialog(props: {
   readonly onClose: () => void
 }): JSX.Element {
   const { kind, filter } = props
-  const setText = useSignal('')
+  const draft = useAttributeDraft()
   const unsetText = useSignal('')
-  const planned = useSignal<{ readonly change: BulkChange; readonly result: BulkResult } | undefined>(
-    undefined,
-  )
+  const planned = useSignal<Plan | undefined>(undefined)
   const done = useSignal<number | undefined>(undefined)
   const busy = useSignal(false)
   const fault = useSignal<string | undefined>(undefined)
@@ -41,8 +39,16 @@ export function BulkDialog(props: {
   }
   const plan = (): Promise<void> =>
     attempt(async () => {
-      const change = changeOf(kind, filter, setText.value, unsetText.value)
-      planned.value = { change, result: await changeByFilter(collection, change, true) }
+      const change = changeOf(kind, filter, () => attributesIn(draft), unsetText.value)
+      const [result, page] = await Promise.all([
+        changeByFilter(collection, change, true),
+        listPoints(
+          collection,
+          { filter, limit: shownExamples, cursor: undefined },
+          new AbortController().signal,
+        ),
+      ])
+      planned.value = { change, result, examples: page.points }
     })
   const carryOut = (): Promise<void> =>
     attempt(async () => {
@@ -81,16 +87,7 @@ export function BulkDialog(props: {
         </div>
         {kind === 'update' && planned.value === undefined && (
           <>
-            <div>
-              <p class="field-label">Attributes to set</p>
-              <JsonEditor
-                label="Attributes to set, as JSON"
-                text={setText.value}
-                onChange={(text) => {
-                  setText.value = text
-                }}
-              />
-            </div>
+            <AttributeForm label="Attributes to set" draft={draft} />
             <Field label="Attributes to remove" hint="Names, with commas between them.">
               {({ id, describedBy }) => (
                 <input
@@ -106,6 +103,7 @@ export function BulkDialog(props: {
           </>
         )}
         <div role="status">
+          {planned.value !== undefined && <Examples plan={planned.value} />}
           {planned.value !== undefined && (
             <p class="notice">
               {verb} {plural(planned.value.result.changed, 'point')}
@@ -136,24 +134,61 @@ export function BulkDialog(props: {
   )
 }
 
+interface Plan {
+  readonly change: BulkChange
+  /** Of the dry run. */
+  readonly result: BulkResult
+  readonly examples: readonly Point[]
+}
+
+const shownExamples = 3
+
+/** What is about to happen, and the first points that it will happen to. */
+function Examples({ plan }: { readonly plan: Plan }): JSX.Element {
+  const { change, result, examples } = plan
+  const names = Object.keys(change.set ?? {})
+  const what = [
+    ...(names.length === 0 ? [] : [`sets ${names.join(', ')}`]),
+    ...(change.unset === undefined ? [] : [`removes ${change.unset.join(', ')}`]),
+  ]
+  return (
+    <>
+      {change.kind === 'update' && <p>The change {what.join(' and ')}.</p>}
+      {examples.length > 0 && (
+        <>
+          <p class="muted">
+            {result.changed > examples.length ? `The first ${examples.length} of them:` : 'Which are:'}
+          </p>
+          <ul class="bulk-examples">
+            {examples.map(({ id, payload }) => (
+              <li key={id}>
+                <p class="content">{payload.content === '' ? id : payload.content}</p>
+              </li>
+            ))}
+          </ul>
+        </>
+      )}
+    </>
+  )
+}
+
 function changeOf(
   kind: 'update' | 'delete',
   filter: JsonObject,
-  setText: string,
+  readSet: () => JsonObject,
   unsetText: string,
 ): BulkChange {
   if (kind === 'delete') return { kind, filter }
-  const parsed = parseFilter(setText)
-  if ('fault' in parsed) throw new Error(`The attributes to set are not JSON: ${parsed.fault}`)
+  const set = readSet()
   const unset = unsetText
     .split(',')
     .map((name) => name.trim())
     .filter((name) => name !== '')
-  if (isEmptyFilter(parsed.filter) && unset.length === 0) throw new Error('Say what to set or remove.')
+  if (isEmptyFilter(set) && unset.length === 0) throw new Error('Say what to set or remove.')
   return {
     kind,
     filter,
-    ...(isEmptyFilter(parsed.filter) ? {} : { set: parsed.filter }),
+    ...(isEmptyFilter(set) ? {} : { set }),
     ...(unset.length === 0 ? {} : { unset }),
   }
 }

@@ -3,7 +3,7 @@ import type { JSX } from 'preact'
 import { useEffect } from 'preact/hooks'
 import { isAbort, messageOf } from '../api/client.ts'
 import { type Facets, facetPoints } from '../api/points.ts'
-import type { JsonObject, JsonValue } from '../api/types.ts'
+import type { FacetCount, JsonObject, JsonValue } from '../api/types.ts'
 import { valueText } from '../lib/filters.ts'
 import { formatCompact } from '../lib/format.ts'
 import { Fault } from '../parts/basics.tsx'
@@ -39,13 +39,14 @@ export function FacetsPanel(props: {
     )
     return () => stop.abort()
   }, [question])
-  const shown = Object.entries(facets.value).filter(([, counts]) => counts.length > 0)
+  const shown = Object.entries(facets.value)
+    .filter(([, counts]) => counts.length > 0)
+    .sort(([, a], [, b]) => Number(isScattered(a)) - Number(isScattered(b)))
   if (shown.length === 0) return <Fault text={fault.value} />
   return (
     <aside class="facets" aria-label="Frequent values">
       {shown.map(([path, counts]) => (
-        <section key={path}>
-          <h2>{path}</h2>
+        <FacetSection key={path} path={path} isOpen={!isScattered(counts)}>
           <ul>
             {counts.map(({ value, count }) => (
               <li key={JSON.stringify(value)}>
@@ -59,8 +60,28 @@ export function FacetsPanel(props: {
               </li>
             ))}
           </ul>
-        </section>
+        </FacetSection>
       ))}
     </aside>
+  )
+}
+
+/** Whether nearly every point has a value of its own, as numbers often do: then a few values tell little. */
+function isScattered(counts: readonly FacetCount[]): boolean {
+  return counts.length === shownValues && counts[0]!.count < counts.at(-1)!.count * 1.5
+}
+
+function FacetSection(props: {
+  readonly path: string
+  readonly isOpen: boolean
+  readonly children: JSX.Element
+}): JSX.Element {
+  return (
+    <details class="facet-section" open={props.isOpen}>
+      <summary>
+        <h2>{props.path}</h2>
+      </summary>
+      {props.children}
+    </details>
   )
 }

@@ -2,14 +2,14 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { insertPoint } from '../api/points.ts'
 import type { ContentType } from '../api/types.ts'
-import { isEmptyFilter, parseFilter } from '../lib/filters.ts'
+import { isEmptyFilter } from '../lib/filters.ts'
 import { parseVector } from '../lib/vector-text.ts'
+import { AttributeForm, attributesIn, useAttributeDraft } from '../parts/attribute-form.tsx'
 import { Field, Segments } from '../parts/basics.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
-import { JsonEditor } from '../parts/json-editor.tsx'
 import { report } from '../parts/toast.tsx'
 import { isExtended } from '../state/capabilities.ts'
-import { currentCollection } from '../state/collections.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, replaceParams } from '../state/route.ts'
 
 export function InsertDialog(props: {
@@ -19,22 +19,23 @@ export function InsertDialog(props: {
   const vectorText = useSignal('')
   const contentType = useSignal<ContentType>('Text')
   const content = useSignal('')
-  const attributes = useSignal('')
+  const attributes = useAttributeDraft()
   const idText = useSignal('')
   const dimension = currentCollection.value?.dimension
   const parsed = parseVector(vectorText.value)
+  const isEmbedded =
+    embeddingModel.value !== undefined && contentType.value === 'Text' && vectorText.value.trim() === ''
   const fault = vectorText.value === '' || 'vector' in parsed ? undefined : parsed.fault
   const insert = async (): Promise<void> => {
-    if ('fault' in parsed) throw new Error(parsed.fault)
-    const given = parseFilter(attributes.value)
-    if ('fault' in given) throw new Error(`The attributes are not JSON: ${given.fault}`)
+    if (!isEmbedded && 'fault' in parsed) throw new Error(parsed.fault)
+    const given = attributesIn(attributes)
     const id = await insertPoint(collectionName.value, {
       ...(idText.value.trim() === '' ? {} : { id: idText.value.trim() }),
-      vector: parsed.vector,
+      ...('vector' in parsed && !isEmbedded ? { vector: parsed.vector } : {}),
       payload: {
         content_type: contentType.value,
         content: content.value,
-        ...(isEmptyFilter(given.filter) ? {} : { attributes: given.filter }),
+        ...(isEmptyFilter(given) ? {} : { attributes: given }),
       },
     })
     report('Stored the point.')
@@ -46,9 +47,11 @@ export function InsertDialog(props: {
       <Field
         label="Vector"
         hint={
-          dimension === undefined
-            ? 'Its length becomes the dimension of the collection.'
-            : `${dimension} numbers.`
+          isEmbedded
+            ? `Left empty: ${embeddingModel.value} embeds the content.`
+            : dimension === undefined
+              ? 'Its length becomes the dimension of the collection.'
+              : `${dimension} numbers.`
         }
         fault={fault}
       >
@@ -57,7 +60,7 @@ export function InsertDialog(props: {
             id={id}
             class="mono"
             aria-describedby={describedBy}
-            required
+            required={embeddingModel.value === undefined || contentType.value !== 'Text'}
             spellcheck={false}
             value={vectorText.value}
             onInput={(event) => {
@@ -92,16 +95,7 @@ export function InsertDialog(props: {
       </Field>
       {isExtended.value && (
         <>
-          <div>
-            <p class="field-label">Attributes</p>
-            <JsonEditor
-              label="Attributes as JSON"
-              text={attributes.value}
-              onChange={(text) => {
-                attributes.value = text
-              }}
-            />
-          </div>
+          <AttributeForm label="Attributes" draft={attributes} />
           <Field label="Id" hint="A UUID. Left out, the server chooses one.">
             {({ id, describedBy }) => (
               <input

@@ -120,11 +120,13 @@ function Listing(props: {
         <div class="points-main">
           <div class="results-head">
             <p role="status">
-              {list.count.value !== undefined && <strong>{plural(list.count.value, 'point')} match</strong>}
+              {list.count.value !== undefined && (
+                <strong>{countText(list.count.value, Object.keys(filter).length > 0)}</strong>
+              )}
             </p>
             <div class="actions">
               <Button icon="edit" disabled={list.count.value === 0} onClick={() => props.onBulk('update')}>
-                Update all
+                {Object.keys(filter).length === 0 ? 'Update all' : 'Update matching'}
               </Button>
               <Button
                 kind="danger"
@@ -132,7 +134,7 @@ function Listing(props: {
                 disabled={list.count.value === 0}
                 onClick={() => props.onBulk('delete')}
               >
-                Delete all
+                {Object.keys(filter).length === 0 ? 'Delete all' : 'Delete matching'}
               </Button>
             </div>
           </div>
@@ -165,6 +167,11 @@ function Listing(props: {
       </div>
     </>
   )
+}
+
+function countText(count: number, isFiltered: boolean): string {
+  const text = plural(count, 'point')
+  return isFiltered ? `${text} ${count === 1 ? 'matches' : 'match'}` : text
 }
 
 function PointRow(props: {

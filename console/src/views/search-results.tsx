@@ -1,18 +1,17 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import type { SearchOutput } from '../api/points.ts'
-import type { Hit, Profile } from '../api/types.ts'
+import type { Hit } from '../api/types.ts'
 import { testedPaths } from '../lib/filters.ts'
-import { formatCount, formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
+import { formatDistance, formatMs, plural, shortId } from '../lib/format.ts'
 import { CopyButton, Empty, Panel, Segments } from '../parts/basics.tsx'
 import { Icon } from '../parts/icon.tsx'
 import { AttributeTags, PointContent } from '../parts/point-content.tsx'
 import { PointDialog } from '../parts/point-dialog.tsx'
-import { collectionName, hrefOf } from '../state/route.ts'
+import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import type { SearchQuery } from '../state/search-query.ts'
 import type { SearchRun } from '../state/search-run.ts'
-
-type Form = 'rows' | 'cards'
+import { ProfilePanel } from './search-profile.tsx'
 
 export function Results(props: {
   readonly output: SearchOutput
@@ -20,7 +19,6 @@ export function Results(props: {
   readonly run: SearchRun
 }): JSX.Element {
   const { output, query, run } = props
-  const form = useSignal<Form>('rows')
   const open = useSignal<string | undefined>(undefined)
   const recall = run.tries.value.find(({ ef }) => ef === (query.ef ?? 0))?.recall
   const farthest = Math.max(0, ...output.hits.map(({ distance }) => distance ?? 0))
@@ -29,7 +27,7 @@ export function Results(props: {
       <div class={`results-head${run.busy.value ? ' busy' : ''}`}>
         <p role="status">
           <strong>{plural(output.hits.length, 'result')}</strong>
-          <span class="muted"> in {formatMs(output.tookMs)}</span>
+          <span class="muted"> {timeText(output)}</span>
           {query.compare && recall !== undefined && (
             <span class={recall < 1 ? 'recall low' : 'recall'}>recall {recall.toFixed(3)}</span>
           )}
@@ -40,10 +38,8 @@ export function Results(props: {
             ['rows', 'Rows'],
             ['cards', 'Cards'],
           ]}
-          value={form.value}
-          onChange={(chosen) => {
-            form.value = chosen
-          }}
+          value={query.form}
+          onChange={(chosen) => replaceParams({ as: chosen === 'rows' ? undefined : chosen })}
         />
       </div>
       {output.hits.length === 0 ? (
@@ -51,7 +47,7 @@ export function Results(props: {
           <Empty icon="search" title="No point matches." />
         </Panel>
       ) : (
-        <ol class={`results ${form.value}`}>
+        <ol class={`results ${query.form}`}>
           {output.hits.map((hit, index) => (
             <ResultItem
               key={hit.id}
@@ -66,7 +62,7 @@ export function Results(props: {
           ))}
         </ol>
       )}
-      {output.profile !== undefined && <ProfileText profile={output.profile} />}
+      {output.profile !== undefined && <ProfilePanel profile={output.profile} />}
       {open.value !== undefined && (
         <PointDialog
           collection={collectionName.value}
@@ -95,6 +91,7 @@ function ResultItem(props: {
     metric: query.metric,
     limit: String(query.limit),
     ...(query.ef === undefined ? {} : { ef: String(query.ef) }),
+    ...(query.form === 'rows' ? {} : { as: query.form }),
   })
   return (
     <li class="result">
@@ -132,29 +129,9 @@ function ResultItem(props: {
   )
 }
 
-/** What the server says about how it answered. */
-function ProfileText({ profile }: { readonly profile: Profile }): JSX.Element {
-  const { plan, reason, ...figures } = profile
-  return (
-    <details class="profile">
-      <summary>
-        How it was answered: {plan}
-        {reason !== undefined && <span class="muted">. {reason}</span>}
-      </summary>
-      <dl class="facts">
-        {Object.entries(figures).map(([name, value]) => (
-          <div key={name}>
-            <dt>{name.replace(/_us$/, '').replaceAll('_', ' ')}</dt>
-            <dd class="number">{figureText(name, value)}</dd>
-          </div>
-        ))}
-      </dl>
-    </details>
-  )
-}
-
-function figureText(name: string, value: string | number | undefined): string {
-  if (typeof value !== 'number') return value ?? ''
-  if (name.endsWith('_us')) return formatMs(value / 1000)
-  return Number.isInteger(value) ? formatCount(value) : String(Number(value.toPrecision(4)))
+/** The way to the server and back, and the search itself. */
+function timeText({ tookMs, profile }: SearchOutput): string {
+  const searchUs = profile?.search_us
+  const own = typeof searchUs === 'number' ? `, ${formatMs(searchUs / 1000)} of it the search` : ''
+  return `in ${formatMs(tookMs)}${own}`
 }

@@ -10,19 +10,23 @@ import { vectorPreview } from '../lib/vector-text.ts'
 import { Button, Code, Empty, Fault, Field, Page, Panel, Segments } from '../parts/basics.tsx'
 import { FilterBar } from '../parts/filter-bar.tsx'
 import { isExtended } from '../state/capabilities.ts'
-import { currentCollection } from '../state/collections.ts'
+import { currentCollection, embeddingModel } from '../state/collections.ts'
 import { collectionName, hrefOf, replaceParams } from '../state/route.ts'
 import { maxLimit, type Near, nearOf, type SearchQuery, searchQuery } from '../state/search-query.ts'
 import { SearchRun } from '../state/search-run.ts'
+import { serviceConfig } from '../state/service-config.ts'
 import { key } from '../state/session.ts'
 import { EfSlider, Tries } from './search-ef.tsx'
+import { NearPoint } from './search-near.tsx'
 import { Results } from './search-results.tsx'
+import { TextQuery } from './search-text.tsx'
 
-/** So that moving the slider does not send a search for every pixel. */
+/** Changes that follow each other faster wait for the last of them: moving the slider sends no search for every pixel. */
 const pauseMs = 120
 
 export function Search(): JSX.Element {
   const run = useMemo(() => new SearchRun(), [])
+  const changedMs = useRef(Number.NEGATIVE_INFINITY)
   const query = searchQuery.value
   const collection = currentCollection.value
   const near = nearOf(query, collection?.dimension)
@@ -31,7 +35,14 @@ export function Search(): JSX.Element {
     if (near === undefined || 'fault' in near) return
     const { metric, limit, ef, filter, compare } = query
     const input = { collection: collectionName.value, near, metric, limit, ef, filter }
-    const timer = setTimeout(() => run.run(input, compare && isExtended.value), pauseMs)
+    const search = (): unknown => run.run(input, compare && isExtended.value)
+    const isFirst = performance.now() - changedMs.current > pauseMs
+    changedMs.current = performance.now()
+    if (isFirst) {
+      search()
+      return
+    }
+    const timer = setTimeout(search, pauseMs)
     return () => clearTimeout(timer)
   }, [question])
   useEffect(() => () => run.stop(), [])
@@ -93,7 +104,12 @@ function Start(): JSX.Element {
   return (
     <Panel>
       <Empty icon="search" title="Choose what to search near to">
-        <p>Paste a vector or the id of a point. Or begin anywhere:</p>
+        <p>
+          {embeddingModel.value === undefined
+            ? 'Paste a vector or the id of a point.'
+            : 'Paste a vector or the id of a point, or write a text.'}{' '}
+          Or begin anywhere:
+        </p>
         <RandomPoint text="Random point" />
       </Empty>
     </Panel>
@@ -114,7 +130,7 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
   return (
     <>
       <Button
-        icon="dice"
+        icon="shuffle"
         {...(text === undefined ? { label: 'Random point' } : {})}
         disabled={collection?.dimension === undefined}
         onClick={choose}
@@ -128,15 +144,28 @@ function RandomPoint({ text }: { readonly text?: string }): JSX.Element {
 
 /** What stays when the point that one searches near to changes. */
 function shownParams(): Readonly<Record<string, string | undefined>> {
-  const { metric, limit, ef, filter, compare } = searchQuery.value
+  const { metric, limit, ef, filter, compare, form } = searchQuery.value
   return {
     metric,
     limit: String(limit),
     ef: ef === undefined ? undefined : String(ef),
     filter: isEmpty(filter) ? undefined : JSON.stringify(filter),
     compare: compare ? '1' : undefined,
+    as: form === 'rows' ? undefined : form,
   }
 }
+
+const waysToSearch: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'Near a point'],
+  ['vector', 'Near a vector'],
+]
+
+/** Shorter, to be in one row. */
+const waysWithText: readonly (readonly [SearchQuery['by'], string])[] = [
+  ['id', 'By point'],
+  ['vector', 'By vector'],
+  ['text', 'By text'],
+]
 
 function QueryPanel(props: {
   readonly query: SearchQuery
@@ -150,15 +179,17 @@ function QueryPanel(props: {
       <div class="near-head">
         <Segments
           label="Search near to"
-          options={[
-            ['id', 'Near a point'],
-            ['vector', 'Near a vector'],
-          ]}
+          options={embeddingModel.value === undefined ? waysToSearch : waysWithText}
           value={query.by}
           onChange={(by) => replaceParams({ by })}
         />
       </div>
-      {query.by === 'id' ? (
+      {query.by === 'id' && near !== undefined && 'id' in near && (
+        <NearPoint id={near.id} isAnswered={!props.run.busy.value} />
+      )}
+      {query.by === 'text' ? (
+        <TextQuery text={query.text} />
+      ) : query.by === 'id' ? (
         <Field label="Id of the point" fault={fault}>
           {({ id, describedBy }) => (
             <span class="with-button">
@@ -262,6 +293,7 @@ function AsCode({ query, near }: { readonly query: SearchQuery; readonly near: N
     ...query,
     near,
     url: apiRoot.href.replace(/\/$/, ''),
+    grpcPort: serviceConfig.value.grpcPort,
     collection: collectionName.value,
     needsKey: key.value !== undefined,
     withPayload: isExtended.value,

@@ -5,6 +5,7 @@ import { Button, Page, Panel, Segments } from '../parts/basics.tsx'
 import { latest } from '../state/metrics.ts'
 import { forgetKey, key } from '../state/session.ts'
 import { type Theme, theme } from '../state/theme.ts'
+import { SettingsPanel } from './settings-table.tsx'
 
 const themeOptions: readonly (readonly [Theme, string])[] = [
   ['system', 'As the system'],
@@ -42,6 +43,7 @@ export function Settings(): JSX.Element {
           </Row>
         </dl>
       </Panel>
+      <SettingsPanel />
     </Page>
   )
 }

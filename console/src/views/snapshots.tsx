@@ -1,12 +1,14 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import { useEffect, useRef } from 'preact/hooks'
+import { useEffect, useId, useRef } from 'preact/hooks'
 import { collectionPath, isAbort, messageOf } from '../api/client.ts'
 import { download } from '../api/download.ts'
 import type { CollectionInfo } from '../api/types.ts'
-import { formatBytes, formatCount } from '../lib/format.ts'
+import { formatBytes, formatCount, plural } from '../lib/format.ts'
 import { Button, Code, Fault, Page, Panel } from '../parts/basics.tsx'
-import { report } from '../parts/toast.tsx'
+import { Icon } from '../parts/icon.tsx'
+import type { SnapshotSummary } from '../snapshot/check.ts'
+import { verifySnapshot } from '../snapshot/verify.ts'
 import { collections, collectionsFault } from '../state/collections.ts'
 import { collectionName } from '../state/route.ts'
 
@@ -15,7 +17,7 @@ export function Snapshots(): JSX.Element {
     <Page title="Snapshots" lead="All points of a collection, as they are at one moment, in one file.">
       <Fault text={collectionsFault.value} />
       {collections.value !== undefined && (
-        <Panel class="flush">
+        <Panel title="Create" class="flush titled">
           <ul class="snapshot-list">
             {collections.value.map((each) => (
               <SnapshotRow key={each.name} collection={each} />
@@ -23,9 +25,11 @@ export function Snapshots(): JSX.Element {
           </ul>
         </Panel>
       )}
+      <VerifyPanel />
       <Panel title="On the command line">
         <p class="muted">
-          Checks every byte while it downloads. Use it for backups, and for large collections.
+          For backups that run by themselves, and to restore: into an empty directory, with the service
+          stopped.
         </p>
         <div class="below">
           <Code
@@ -40,9 +44,16 @@ vicinal snapshot restore /var/backups/vicinal-….snapshot --data-dir ./restored
   )
 }
 
+function summaryText({ points, dimension, bytes }: SnapshotSummary): string {
+  const vectors = dimension === 0 ? '' : ` of ${formatCount(dimension)} dimensions`
+  return `${plural(points, 'point')}${vectors}, ${formatBytes(bytes)}`
+}
+
+/** Downloads a snapshot, and reads what was saved to see that it is whole. */
 function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): JSX.Element {
   const { name, points } = collection
-  const bytes = useSignal<number | undefined>(undefined)
+  const busy = useSignal<string | undefined>(undefined)
+  const done = useSignal<string | undefined>(undefined)
   const fault = useSignal<string | undefined>(undefined)
   const running = useRef<AbortController | undefined>(undefined)
   useEffect(() => () => running.current?.abort(), [])
@@ -50,39 +61,118 @@ function SnapshotRow({ collection }: { readonly collection: CollectionInfo }): J
     const stop = new AbortController()
     running.current = stop
     fault.value = undefined
+    done.value = undefined
+    busy.value = 'Waiting'
     try {
-      bytes.value = 0
-      const file = await download(`${collectionPath(name)}/snapshots`, {
+      const saved = await download(`${collectionPath(name)}/snapshots`, {
         suggestedName: `vicinal-${name}.snapshot`,
         signal: stop.signal,
         onProgress: (received) => {
-          bytes.value = received
+          busy.value = formatBytes(received)
         },
       })
-      report(`Saved ${file}, ${formatBytes(bytes.value ?? 0)}.`)
+      const summary = await verifySnapshot(saved.content, {
+        signal: stop.signal,
+        onProgress: (bytes) => {
+          busy.value = `${formatBytes(bytes)} verified`
+        },
+      })
+      done.value = `Saved ${saved.name}, and every byte of it is verified: ${summaryText(summary)}.`
     } catch (error) {
       if (!isAbort(error)) fault.value = messageOf(error)
     } finally {
-      bytes.value = undefined
+      busy.value = undefined
     }
   }
   return (
     <li>
       <strong class="snapshot-name">{name}</strong>
-      <span class="muted number">{formatCount(points)} points</span>
+      <span class="muted number">{plural(points, 'point')}</span>
       <span class="actions">
-        {bytes.value === undefined ? (
+        {busy.value === undefined ? (
           <Button icon="download" label={`Download a snapshot of ${name}`} onClick={take}>
             Download
           </Button>
         ) : (
           <>
-            <span class="number">{formatBytes(bytes.value)}</span>
+            <span class="number">{busy.value}</span>
             <Button onClick={() => running.current?.abort()}>Cancel</Button>
           </>
         )}
       </span>
+      <p class="snapshot-done" role="status">
+        {done.value !== undefined && (
+          <>
+            <Icon name="check" size={16} /> {done.value}
+          </>
+        )}
+      </p>
       <Fault text={fault.value} />
     </li>
+  )
+}
+
+/** Verifies a file that was saved earlier. It is read here, and sent nowhere. */
+function VerifyPanel(): JSX.Element {
+  const id = useId()
+  const busy = useSignal<string | undefined>(undefined)
+  const done = useSignal<string | undefined>(undefined)
+  const fault = useSignal<string | undefined>(undefined)
+  const running = useRef<AbortController | undefined>(undefined)
+  useEffect(() => () => running.current?.abort(), [])
+  const verify = async (file: File): Promise<void> => {
+    running.current?.abort()
+    const stop = new AbortController()
+    running.current = stop
+    done.value = undefined
+    fault.value = undefined
+    busy.value = `Reading ${file.name}`
+    try {
+      const summary = await verifySnapshot(file, {
+        signal: stop.signal,
+        onProgress: (bytes) => {
+          busy.value = `${formatBytes(bytes)} of ${formatBytes(file.size)} verified`
+        },
+      })
+      done.value = `Every byte of ${file.name} is as it was written: ${summaryText(summary)}.`
+    } catch (error) {
+      if (!isAbort(error)) fault.value = `${file.name} cannot be used. ${messageOf(error)}`
+    } finally {
+      if (running.current === stop) busy.value = undefined
+    }
+  }
+  return (
+    <Panel title="Verify">
+      <div class="verify">
+        <label for={id} class="button file-button">
+          Choose a snapshot
+          <input
+            id={id}
+            type="file"
+            class="visually-hidden"
+            accept=".snapshot"
+            onChange={(event) => {
+              const file = event.currentTarget.files?.[0]
+              event.currentTarget.value = ''
+              if (file !== undefined) verify(file)
+            }}
+          />
+        </label>
+        <p role="status">
+          {busy.value}
+          {done.value !== undefined && (
+            <span class="snapshot-done">
+              <Icon name="check" size={16} /> {done.value}
+            </span>
+          )}
+          {busy.value === undefined && done.value === undefined && fault.value === undefined && (
+            <span class="muted">
+              Reads a saved file, and finds any byte that has changed. It is sent nowhere.
+            </span>
+          )}
+        </p>
+      </div>
+      <Fault text={fault.value} />
+    </Panel>
   )
 }

@@ -40,6 +40,11 @@ export function searchGraph(
     count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
   }
   if (!walk(ef, k, reach, rerank)) return count
+  return rerankAll(metric, query, queryNorm, nearest, k, count)
+}
+
+/** Offers the exact distances of what a walk has found, as far as it can be among the nearest; see `nextToRerank`. */
+export function rerankAll(metric: i32, query: usize, queryNorm: f64, nearest: usize, k: i32, count: i32): i32 {
   for (let slot = nextToRerank(nearest, k, count); slot != NONE; slot = nextToRerank(nearest, k, count)) {
     count = offerSlot(metric, query, queryNorm, slot, nearest, k, count)
   }
@@ -83,7 +88,7 @@ export function walkGraph(
 }
 
 /** Resets everything that a search depends on, so that it is independent of the one before it. */
-function begin(metric: i32, measure: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
+export function begin(metric: i32, measure: i32, query: usize, queryNorm: f64, rerank: i32, hidden: u32): void {
   resetVisited()
   if (hidden != NONE) visit(hidden)
   emptyPool()

@@ -37,6 +37,7 @@ from .errors import (
 from .exchange import NO_RETRY, Retry
 from .filters import F, Filter, FilterLike
 from .ids import uuid_of
+from .map_operations import MapPoint, PointMap
 from .point_operations import ItemError, PartlyInserted, PutResult
 from .points import (
     ContentType,
@@ -58,7 +59,7 @@ from .points import (
 from .search_operations import Changed, FacetCount, Page
 from .snapshots import SnapshotInfo
 from .values import Attributes, AttributeValue, GeoPoint, Scalar
-from .vectors import MatrixLike, Vector, VectorLike
+from .vectors import MatrixLike, Text, Vector, VectorLike
 from .version import VERSION as __version__  # noqa: N811
 
 __all__ = [
@@ -92,6 +93,7 @@ __all__ = [
     "InvalidArgumentError",
     "ItemError",
     "KeyReusedError",
+    "MapPoint",
     "MatrixLike",
     "Metric",
     "MisdirectedError",
@@ -104,6 +106,7 @@ __all__ = [
     "PartlyInserted",
     "PermissionDeniedError",
     "Point",
+    "PointMap",
     "PreconditionFailedError",
     "Profile",
     "PutCollectionResult",
@@ -116,6 +119,7 @@ __all__ = [
     "SnapshotInfo",
     "StorageFullError",
     "StoredPoint",
+    "Text",
     "UnauthenticatedError",
     "UnsupportedError",
     "Vector",

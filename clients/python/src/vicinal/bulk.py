@@ -11,6 +11,7 @@ import numpy as np
 
 from .columns import Columns
 from .points import NewPoint
+from .vectors import Text
 
 if TYPE_CHECKING:
     from tqdm import tqdm
@@ -126,4 +127,9 @@ def _bar_of(points: object) -> tqdm[Any]:
 
 def _bytes_of(point: NewPoint) -> int:
     attributes = len(repr(point.attributes)) if point.attributes else 0
-    return _BYTES_OF_POINT + _BYTES_OF_COMPONENT * np.size(point.vector) + len(point.content) + attributes
+    vector = point.vector
+    if isinstance(vector, Text):
+        target = len(vector.value)
+    else:
+        target = 0 if vector is None else _BYTES_OF_COMPONENT * np.size(vector)
+    return _BYTES_OF_POINT + target + len(point.content) + attributes

@@ -26,6 +26,8 @@ class CollectionInfo:
     points: int
     hnsw: Hnsw
     aliases: list[str]
+    embedding_model: str | None = None
+    """The model that embeds texts in place of vectors, if the service has embeddings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,4 +143,5 @@ def _info_of(json: Json) -> CollectionInfo:
         points=json["points"],
         hnsw=Hnsw(json["hnsw"]["m"], json["hnsw"]["ef_construction"]),
         aliases=json["aliases"],
+        embedding_model=json.get("embedding_model"),
     )

@@ -14,7 +14,7 @@ from .errors import VicinalError, error_of_status
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .points import ContentType, NewPoint, OnConflict, Point, When, json_of_when, point_of
 from .values import Attributes, Json, encode_moment, encode_value, to_json
-from .vectors import VectorLike, vector_of
+from .vectors import Text, VectorLike, json_of_vector
 
 Points = Columns | Iterable[NewPoint]
 
@@ -22,7 +22,8 @@ Points = Columns | Iterable[NewPoint]
 @dataclass(frozen=True, slots=True)
 class Insert(Operation[str]):
     """
-    Store a point and return its id, once it is durable and can be found.
+    Store a point and return its id, once it is durable and can be found. A service with embeddings embeds a `Text` in
+    place of the vector, and for None the content.
 
     The service assigns an id unless there is one here; `on_conflict` says what happens if it exists: "error" (the
     default), "replace" or "skip". A repeated insert with the same idempotency key stores nothing and returns the same
@@ -30,7 +31,7 @@ class Insert(Operation[str]):
     """
 
     place: Place
-    vector: VectorLike
+    vector: VectorLike | Text | None
     content: str
     _: KW_ONLY
     attributes: Attributes | None = None
@@ -164,7 +165,7 @@ class Put(Operation[PutResult]):
 
     place: Place
     id: str
-    vector: VectorLike
+    vector: VectorLike | Text | None
     content: str
     _: KW_ONLY
     attributes: Attributes | None = None
@@ -201,6 +202,7 @@ class Patch(Operation[int]):
     Change parts of a point and return its new version; only `when` the point is as described.
 
     `set` and `unset` take paths as `a.b`. `expires_at=None` lets the point stay for good; by default it is not changed.
+    A vector may be a `Text` for a service with embeddings; without one the vector stays, also if the content changes.
     """
 
     place: Place
@@ -210,7 +212,7 @@ class Patch(Operation[int]):
     unset: Sequence[str] | None = None
     content: str | None = None
     content_type: ContentType | None = None
-    vector: VectorLike | None = None
+    vector: VectorLike | Text | None = None
     expires_at: datetime | EllipsisType | None = ...
     ttl: timedelta | None = None
     when: When | None = None
@@ -226,8 +228,7 @@ class Patch(Operation[int]):
             body["content"] = self.content
         if self.content_type is not None:
             body["content_type"] = self.content_type
-        if self.vector is not None:
-            body["vector"] = vector_of(self.vector)
+        body.update(json_of_vector(self.vector))
         if self.when is not None:
             body["when"] = json_of_when(self.when)
         return HttpRequest("PATCH", _path_of(self.place, self.id), to_json(body))
@@ -259,8 +260,11 @@ def json_of_changes(
 
 
 def _batch(points: Points) -> dict[str, Json]:
-    rows = points.rows() if isinstance(points, Columns) else points
-    return {"vectors": [point.to_json() for point in rows]}
+    if not isinstance(points, Columns):
+        return {"vectors": [point.to_json() for point in points]}
+    # Their vectors were checked together, so each row is written as it is.
+    rows = zip(points.vectors, points.rows(), strict=True)
+    return {"vectors": [{"vector": vector, **point.beside_vector()} for vector, point in rows]}
 
 
 def _insert_request(place: Place, path: str, body: Json, key: str | None) -> HttpRequest:

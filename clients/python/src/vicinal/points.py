@@ -19,7 +19,7 @@ from .values import (
     encode_moment,
     encode_value,
 )
-from .vectors import MatrixLike, Vector, VectorLike, matrix_of, vector_of
+from .vectors import MatrixLike, Text, Vector, VectorLike, json_of_vector, matrix_of
 
 ContentType: TypeAlias = Literal["Text", "Image"]
 Metric: TypeAlias = Literal["Euclidean", "Manhattan", "Hamming", "Cosine"]
@@ -29,9 +29,13 @@ OnConflict: TypeAlias = Literal["error", "replace", "skip"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewPoint:
-    """A point to be stored. Without an id the service assigns one; with a `ttl` it counts from the service's clock."""
+    """
+    A point to be stored. Without an id the service assigns one; with a `ttl` it counts from the service's clock.
 
-    vector: VectorLike
+    A service with embeddings embeds a `Text` in place of the vector, and for None the content.
+    """
+
+    vector: VectorLike | Text | None = None
     content: str
     content_type: ContentType = "Text"
     attributes: Attributes | None = None
@@ -42,7 +46,11 @@ class NewPoint:
 
     def to_json(self) -> dict[str, Json]:
         """Return what the service reads."""
-        json: dict[str, Json] = {"vector": vector_of(self.vector), "payload": self._payload()}
+        return {**json_of_vector(self.vector), **self.beside_vector()}
+
+    def beside_vector(self) -> dict[str, Json]:
+        """Return what the service reads, but for the vector."""
+        json: dict[str, Json] = {"payload": self._payload()}
         if self.id is not None:
             json["id"] = str(self.id)
         if self.on_conflict is not None:
@@ -116,10 +124,13 @@ USUAL_LISTED = Include(payload=True)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Query:
-    """A search for what is near a vector, or near a stored point, by its id; the point itself is left out."""
+    """
+    A search for what is near a vector, or near a stored point, by its id; the point itself is left out. Near a `Text`
+    for a service with embeddings.
+    """
 
     metric: Metric
-    near: VectorLike | str | None = None
+    near: VectorLike | str | Text | None = None
     limit: int = 10
     ef: int | None = None
     filter: FilterLike | None = None
@@ -133,8 +144,8 @@ class Query:
         json: dict[str, Json] = {"similarity": self.metric, "limit": self.limit}
         if isinstance(self.near, str):
             json["id"] = self.near
-        elif self.near is not None:
-            json["vector"] = vector_of(self.near)
+        else:
+            json.update(json_of_vector(self.near))
         if self.ef is not None:
             json["ef"] = self.ef
         if self.filter is not None:

@@ -22,13 +22,14 @@ from .points import (
     result_of,
 )
 from .values import Attributes, AttributeValue, Json, decode_value, to_json
-from .vectors import VectorLike
+from .vectors import Text, VectorLike
 
 
 @dataclass(frozen=True, slots=True)
 class Search(Operation[SearchResult]):
     """
-    Find what is near a vector, or near a stored point, by its id; the point itself is left out.
+    Find what is near a vector, or near a stored point, by its id; the point itself is left out. Near a `Text`, for a
+    service with embeddings.
 
     With a `filter` only points that match are found: as many as there are, up to `limit`. `exact` compares with every
     point that matches; `max_distance` leaves out what is farther, in the units of the metric. Hits have distance and
@@ -36,7 +37,7 @@ class Search(Operation[SearchResult]):
     """
 
     place: Place
-    near: VectorLike | str
+    near: VectorLike | str | Text
     metric: Metric
     _: KW_ONLY
     limit: int = 10

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from .operation import HttpRequest, HttpResponse, Operation, Place
+from .values import Json
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,3 +49,48 @@ class Metrics(Operation[str]):
 
     def answer(self, response: HttpResponse) -> str:
         return response.body.decode()
+
+
+@dataclass(frozen=True, slots=True)
+class Stats(Operation[dict[str, Json]]):
+    """
+    Return the state of the collection's index, as `GET /stats` has it: linked and waiting points, tombstones, memory,
+    and for each metric how searches are answered, with the recall that was measured.
+    """
+
+    place: Place
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("GET", f"{self.place.path}/stats")
+
+    def answer(self, response: HttpResponse) -> dict[str, Json]:
+        return dict(response.json)
+
+
+@dataclass(frozen=True, slots=True)
+class SlowQueries(Operation[list[dict[str, Json]]]):
+    """
+    Return the slowest requests of the last hour, the slowest first, as `GET /slow-queries` has them: those to the
+    client's collection, or to all if the client has none.
+    """
+
+    place: Place
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("GET", f"{self.place.path}/slow-queries")
+
+    def answer(self, response: HttpResponse) -> list[dict[str, Json]]:
+        return list(response.json["queries"])
+
+
+@dataclass(frozen=True, slots=True)
+class Settings(Operation[list[dict[str, Json]]]):
+    """Return the settings of the service with their sources, as `GET /settings` has them; secrets are masked."""
+
+    place: Place
+
+    def request(self) -> HttpRequest:
+        return HttpRequest("GET", "/settings")
+
+    def answer(self, response: HttpResponse) -> list[dict[str, Json]]:
+        return list(response.json["settings"])

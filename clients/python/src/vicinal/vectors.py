@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .errors import InvalidArgumentError
+from .values import Json
 
 Vector: TypeAlias = NDArray[np.float32]
 """A stored vector: exactly the components that the service keeps."""
@@ -18,6 +20,20 @@ VectorLike: TypeAlias = NDArray[Any] | Sequence[float]
 
 MatrixLike: TypeAlias = NDArray[Any] | Sequence[VectorLike]
 """Vectors of one length, one a row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Text:
+    """A text in place of a vector, for a service with embeddings: it embeds the text."""
+
+    value: str
+
+
+def json_of_vector(vector: VectorLike | Text | None) -> dict[str, Json]:
+    """Return the field that the service reads as a vector, or as a text to embed; none for None."""
+    if vector is None:
+        return {}
+    return {"text": vector.value} if isinstance(vector, Text) else {"vector": vector_of(vector)}
 
 
 def vector_of(values: VectorLike, name: str = "vector") -> Vector:
@@ -32,9 +48,12 @@ def matrix_of(values: MatrixLike, name: str = "vectors") -> Vector:
 
 def _floats(values: VectorLike | MatrixLike, dimensions: int, name: str) -> Vector:
     try:
-        # A number beyond float32 becomes infinite, which is refused below: NumPy need not warn of it.
-        with np.errstate(over="ignore"):
-            floats = np.ascontiguousarray(values, dtype=np.float32)
+        if isinstance(values, np.ndarray) and values.dtype == np.float32:
+            floats = np.ascontiguousarray(values)
+        else:
+            # A number beyond float32 becomes infinite, which is refused below: NumPy need not warn of it.
+            with np.errstate(over="ignore"):
+                floats = np.ascontiguousarray(values, dtype=np.float32)
     except (TypeError, ValueError) as error:
         raise InvalidArgumentError(f"{name} cannot be read as float32 numbers: {error}") from error
     if floats.ndim != dimensions:

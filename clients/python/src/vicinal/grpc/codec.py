@@ -15,13 +15,13 @@ from .. import collection_operations as collections
 from .. import point_operations as points
 from .. import search_operations as searches
 from .. import service_operations as service
-from ..columns import Columns
 from ..errors import InvalidArgumentError, NotReadyError, UnsupportedError, error_of_code
 from ..filters import FilterLike
 from ..operation import Operation, Place, check_name
 from ..points import ContentType, Include, NewPoint, Point, SearchResult, StoredPoint
 from ..values import Attributes
-from ..vectors import VectorLike
+from ..vectors import Text, VectorLike
+from .batches import batch_message, read_ids
 from .messages import (
     collection_settings,
     include_message,
@@ -33,7 +33,7 @@ from .messages import (
     read_name_map,
     read_point,
     read_result,
-    vector,
+    vector_field,
     when_message,
 )
 from .values import attributes, filter_message, microseconds, point_id, read_point_id, read_value
@@ -94,10 +94,8 @@ def _insert(operation: points.Insert) -> GrpcCall[str]:
 
 @_call.register
 def _insert_batch(operation: points.InsertBatch) -> GrpcCall[list[str]]:
-    def read(data: memoryview) -> list[str]:
-        return [read_point_id(read_bytes(value)) for number, value in fields(data) if number == 1]
-
-    return _keyed("InsertVectorsBatch", operation.place, _batch(operation.points), read, operation.idempotency_key)
+    body = batch_message(operation.points)
+    return _keyed("InsertVectorsBatch", operation.place, body, read_ids, operation.idempotency_key)
 
 
 @_call.register
@@ -107,7 +105,7 @@ def _insert_valid(operation: points.InsertValid) -> GrpcCall[points.PartlyInsert
         errors = [_item_error(read_bytes(value)) for number, value in fields(data) if number == 2]
         return points.PartlyInserted(ids, errors)
 
-    body = _batch(operation.points) + flag(2, True)
+    body = batch_message(operation.points) + flag(2, True)
     return _keyed("InsertVectorsBatch", operation.place, body, read, operation.idempotency_key)
 
 
@@ -137,7 +135,8 @@ def _put(operation: points.Put) -> GrpcCall[points.PutResult]:
         operation.content, operation.content_type, operation.attributes, operation.expires_at, operation.ttl
     )
     when = b"" if operation.when is None else message(4, when_message(operation.when))
-    body = message(1, point_id(operation.id)) + message(2, vector(operation.vector)) + message(3, stored) + when
+    target = message(1, point_id(operation.id))
+    body = target + vector_field(2, 5, operation.vector) + message(3, stored) + when
     return _at("PutPoint", operation.place, body, read)
 
 
@@ -287,11 +286,6 @@ def _keyed(
     return _at(method, place, body, read, ("idempotency-key", str(uuid.uuid4()) if key is None else key))
 
 
-def _batch(items: points.Points) -> bytes:
-    rows = items.rows() if isinstance(items, Columns) else items
-    return b"".join(message(1, new_point(point)) for point in rows)
-
-
 def _filter(filter: FilterLike | None) -> bytes:
     return b"" if filter is None else message(1, filter_message(filter))
 
@@ -315,7 +309,7 @@ def _patch_message(
     *,
     content: str | None = None,
     content_type: ContentType | None = None,
-    vector_values: VectorLike | None = None,
+    vector_values: VectorLike | Text | None = None,
 ) -> bytes:
     # Protobuf has no null: what becomes absent is named.
     removed = [*(unset or ()), *(path for path, value in (set or {}).items() if value is None)]
@@ -330,7 +324,7 @@ def _patch_message(
             text(3, content) if content is not None else b"",
             unsigned(4, ["Image", "Text"].index(content_type)) if content_type is not None else b"",
             signed(5, microseconds(expires_at)) if isinstance(expires_at, datetime) else b"",
-            message(6, vector(vector_values)) if vector_values is not None else b"",
+            vector_field(6, 7, vector_values),
         )
     )
 

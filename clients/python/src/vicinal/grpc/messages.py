@@ -23,7 +23,7 @@ from ..points import (
     When,
 )
 from ..values import Attributes, Json
-from ..vectors import VectorLike, vector_of
+from ..vectors import Text, VectorLike, vector_of
 from .values import attributes, filter_message, microseconds, moment_of, point_id, read_attributes, read_point_id
 from .wire import (
     double,
@@ -48,9 +48,13 @@ _METRICS: list[Metric] = ["Euclidean", "Manhattan", "Hamming", "Cosine"]
 _CONFLICT_RULES: list[OnConflict] = ["error", "replace", "skip"]
 
 
-def vector(values: VectorLike) -> bytes:
-    """Return a DenseVector."""
-    return floats(1, vector_of(values))
+def vector_field(number: int, text_number: int, values: VectorLike | Text | None) -> bytes:
+    """Return the field with a DenseVector, or the one with a text to embed; none for None."""
+    if values is None:
+        return b""
+    if isinstance(values, Text):
+        return text(text_number, values.value)
+    return message(number, floats(1, vector_of(values)))
 
 
 def read_vector(data: memoryview) -> Any:
@@ -83,9 +87,13 @@ def payload(
 
 def new_point(point: NewPoint) -> bytes:
     """Return an InsertVectorRequest."""
+    return vector_field(1, 5, point.vector) + beside_vector(point)
+
+
+def beside_vector(point: NewPoint) -> bytes:
+    """Return the fields of an InsertVectorRequest that follow the vector."""
     return b"".join(
         (
-            message(1, vector(point.vector)),
             message(2, payload(point.content, point.content_type, point.attributes, point.expires_at, point.ttl)),
             message(3, point_id(point.id)) if point.id is not None else b"",
             unsigned(4, _CONFLICT_RULES.index(point.on_conflict)) if point.on_conflict is not None else b"",
@@ -111,7 +119,7 @@ def query_message(query: Query) -> bytes:
     near = query.near
     return b"".join(
         (
-            message(1, vector(near)) if near is not None and not isinstance(near, str) else b"",
+            vector_field(1, 11, near) if not isinstance(near, str) else b"",
             unsigned(2, _METRICS.index(query.metric)),
             unsigned(3, query.limit),
             unsigned(4, query.ef) if query.ef is not None else b"",
@@ -236,6 +244,7 @@ def read_collection(data: memoryview) -> CollectionInfo:
         points=read_unsigned(single.get(3, 0)),
         hnsw=Hnsw(read_unsigned(graph.get(1, 0)), read_unsigned(graph.get(2, 0))),
         aliases=[read_text(value) for number, value in fields(data) if number == 5],
+        embedding_model=read_text(single[6]) if 6 in single else None,
     )
 
 

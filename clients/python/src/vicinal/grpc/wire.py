@@ -13,13 +13,21 @@ from ..vectors import Vector
 
 _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
+_DIGITS = tuple(bytes([value]) for value in range(0x80))
+"""Nearly every key and most lengths are numbers of one digit: they are not computed again."""
+
 WireValue: TypeAlias = int | memoryview
 """A varint, or the bytes of anything else."""
 
 
 def message(number: int, content: bytes) -> bytes:
     """Return a field with a message, also if it is empty: it is present then."""
-    return _key(number, _LENGTH) + varint(len(content)) + content
+    return head(number, len(content)) + content
+
+
+def head(number: int, length: int) -> bytes:
+    """Return what a field with a message of this length begins with."""
+    return _key(number, _LENGTH) + varint(length)
 
 
 def text(number: int, value: str) -> bytes:
@@ -61,6 +69,8 @@ def floats(number: int, values: Vector) -> bytes:
 
 def varint(value: int) -> bytes:
     """Return a number in base 128, the lowest digit first."""
+    if value < 0x80:
+        return _DIGITS[value]
     digits = bytearray()
     while value > 0x7F:
         digits.append(value & 0x7F | 0x80)
@@ -133,6 +143,8 @@ def _key(number: int, kind: int) -> bytes:
 
 
 def _read_varint(data: memoryview, at: int) -> tuple[int, int]:
+    if at < len(data) and data[at] < 0x80:
+        return data[at], at + 1
     value = shift = 0
     while at < len(data) and shift < 70:
         digit = data[at]

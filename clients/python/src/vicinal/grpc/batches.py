@@ -1,0 +1,52 @@
+"""Batches of inserts. Bulk loads spend their time here, so vectors and ids are not taken apart one by one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from ..columns import Columns
+from ..point_operations import Points
+from .messages import beside_vector, new_point
+from .values import read_point_id
+from .wire import fields, head, message, read_bytes
+
+_ID_HEAD = np.frombuffer(head(1, 40) + head(1, 38) + head(1, 36), np.uint8)
+"""What precedes the 36 characters of an assigned id: the field of the answer, its PointID, the UUID in that."""
+_ID_CHARACTERS = 36
+
+
+def batch_message(points: Points) -> bytes:
+    """Return the points of an InsertVectorsBatchRequest."""
+    if isinstance(points, Columns):
+        return b"".join(_parts_of(points))
+    return b"".join(message(1, new_point(point)) for point in points)
+
+
+def _parts_of(columns: Columns) -> Iterator[bytes | memoryview]:
+    """Return the pieces of the message. Those of the vectors are the memory of the array itself."""
+    if len(columns) == 0:
+        return
+    vectors = columns.vectors.astype("<f4", copy=False).data.cast("B")
+    width = len(vectors) // len(columns)
+    packed = head(1, width)
+    before = head(1, len(packed) + width) + packed
+    for row, point in enumerate(columns.rows()):
+        after = beside_vector(point)
+        yield head(1, len(before) + width + len(after))
+        yield before
+        yield vectors[row * width : (row + 1) * width]
+        yield after
+
+
+def read_ids(answer: memoryview) -> list[str]:
+    """Return the ids of an InsertVectorsBatchResponse without errors."""
+    length = len(_ID_HEAD) + _ID_CHARACTERS
+    if len(answer) % length == 0:
+        rows = np.frombuffer(answer, np.uint8).reshape(-1, length)
+        if (rows[:, : len(_ID_HEAD)] == _ID_HEAD).all():
+            characters = rows[:, len(_ID_HEAD) :].tobytes().decode("ascii")
+            return [characters[at : at + _ID_CHARACTERS] for at in range(0, len(characters), _ID_CHARACTERS)]
+    # Another length of a field, as another version of the service may send it.
+    return [read_point_id(read_bytes(value)) for number, value in fields(answer) if number == 1]

@@ -1,0 +1,129 @@
+import { Crc32 } from './crc32.ts'
+
+/**
+ * Verifies every byte of a snapshot, as `vicinal snapshot verify` does. `src/storage/snapshot-format.ts` of the service
+ * documents the bytes.
+ */
+
+export interface SnapshotSummary {
+  readonly points: number
+  readonly dimension: number
+  readonly bytes: number
+}
+
+const headerBytesOf: Readonly<Record<number, number>> = { 1: 36, 2: 52, 3: 52 }
+const plainHeadBytes = 36
+const extendedHeadBytes = 64
+const trailerBytes = 20
+const checksumBytes = 4
+const reportBytes = 16 * 1024 * 1024
+
+/**
+ * @param onProgress called now and then with the bytes that were verified
+ * @throws Error that says where the file is damaged
+ */
+export async function checkSnapshot(
+  file: Blob,
+  onProgress: (bytes: number) => void,
+): Promise<SnapshotSummary> {
+  const source = new ByteSource(file)
+  const crc = new Crc32()
+  const start = await source.take(12)
+  if (textOf(start.subarray(0, 8)) !== 'VICNSNAP') throw new Error('It does not begin as a snapshot.')
+  const version = viewOf(start).getUint32(8, true)
+  const headerBytes = headerBytesOf[version]
+  if (headerBytes === undefined) throw new Error(`It has format version ${version}, and 1 to 3 can be read.`)
+  const startCopy = start.slice()
+  const rest = await source.take(headerBytes - startCopy.length)
+  const header = new Uint8Array(headerBytes)
+  header.set(startCopy)
+  header.set(rest, startCopy.length)
+  if (!matches(crc, header)) throw new Error('Its header does not match its checksum.')
+  const view = viewOf(header)
+  const dimension = view.getUint32(12, true)
+  const points = view.getFloat64(24, true)
+  let reported = 0
+  for (let index = 0; index < points; index++) {
+    const at = source.position
+    if (!(await isPointWhole(source, crc, version, dimension))) {
+      throw new Error(`Point ${index + 1} of ${points}, at byte ${at}, does not match its checksum.`)
+    }
+    if (source.position - reported < reportBytes) continue
+    reported = source.position
+    onProgress(reported)
+  }
+  await checkEnd(source, crc, points)
+  return { points, dimension, bytes: file.size }
+}
+
+async function isPointWhole(
+  source: ByteSource,
+  crc: Crc32,
+  version: number,
+  dimension: number,
+): Promise<boolean> {
+  const isExtended = version === 3
+  const head = await source.take(isExtended ? extendedHeadBytes : plainHeadBytes)
+  if (!matches(crc, head)) return false
+  const view = viewOf(head)
+  const attributeBytes = isExtended ? view.getUint32(56, true) : 0
+  const bodyBytes = dimension * 4 + view.getUint32(24, true) + attributeBytes + checksumBytes
+  return matches(crc, await source.take(bodyBytes))
+}
+
+async function checkEnd(source: ByteSource, crc: Crc32, points: number): Promise<void> {
+  const trailer = await source.take(trailerBytes)
+  const isWhole = matches(crc, trailer)
+  if (textOf(trailer.subarray(0, 8)) !== 'VICNDONE') throw new Error('Its trailer is missing.')
+  if (!isWhole) throw new Error('Its trailer does not match its checksum.')
+  const counted = viewOf(trailer).getFloat64(8, true)
+  if (counted !== points) throw new Error(`Its trailer counts ${counted} points, its header ${points}.`)
+  if (!source.isAtEnd) throw new Error('There are bytes behind its end.')
+}
+
+/** Adds all but the last four bytes; whether those are the checksum. */
+function matches(crc: Crc32, bytes: Uint8Array): boolean {
+  const end = bytes.length - checksumBytes
+  crc.add(bytes.subarray(0, end))
+  return viewOf(bytes).getUint32(end, true) === crc.value
+}
+
+function viewOf(bytes: Uint8Array): DataView {
+  return new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
+}
+
+function textOf(bytes: Uint8Array): string {
+  return String.fromCharCode(...bytes)
+}
+
+/** Pieces of a file in their order, read in larger ones. */
+class ByteSource {
+  readonly #file: Blob
+  #piece: Uint8Array = new Uint8Array()
+  #pieceStart = 0
+  position = 0
+
+  constructor(file: Blob) {
+    this.#file = file
+  }
+
+  get isAtEnd(): boolean {
+    return this.position === this.#file.size
+  }
+
+  /** The next bytes; a view that the following call may replace. */
+  async take(length: number): Promise<Uint8Array> {
+    const end = this.position + length
+    if (end > this.#file.size) throw new Error(`It is cut off at byte ${this.#file.size}.`)
+    if (end > this.#pieceStart + this.#piece.length) {
+      const pieceEnd = Math.max(end, this.position + pieceBytes)
+      this.#piece = new Uint8Array(await this.#file.slice(this.position, pieceEnd).arrayBuffer())
+      this.#pieceStart = this.position
+    }
+    const bytes = this.#piece.subarray(this.position - this.#pieceStart, end - this.#pieceStart)
+    this.position = end
+    return bytes
+  }
+}
+
+const pieceBytes = 4 * 1024 * 1024

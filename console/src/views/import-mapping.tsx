@@ -1,0 +1,225 @@
+import type { Signal } from '@preact/signals'
+import type { JSX } from 'preact'
+import { type Column, columnsOf, fieldAt, isVector, numbersIn } from '../import/columns.ts'
+import {
+  type AttributeMapping,
+  isAttributeName,
+  type Mapping,
+  type ValueType,
+  valueTypes,
+  withRole,
+} from '../import/mapping.ts'
+import type { Inspection } from '../import/messages.ts'
+import { valueText } from '../lib/filters.ts'
+import { plural } from '../lib/format.ts'
+import { Field, Panel } from '../parts/basics.tsx'
+import { currentCollection } from '../state/collections.ts'
+
+interface MappingProps {
+  readonly inspection: Inspection
+  readonly mapping: Signal<Mapping>
+}
+
+/** Which column is the vector, the content and the id. */
+export function RolesPanel({ inspection, mapping }: MappingProps): JSX.Element {
+  const columns = columnsOf(inspection.records)
+  const vectors = columns.filter(({ isVector }) => isVector)
+  const others = columns.filter(({ isVector }) => !isVector)
+  const { contentType } = mapping.value
+  const choose = (role: 'vector' | 'content' | 'id') => (chosen: string) => {
+    mapping.value = withRole(mapping.value, role, chosen, columns)
+  }
+  const typeColumn = typeof contentType === 'object' ? contentType.column : undefined
+  return (
+    <Panel title="What is what">
+      <div class="fields">
+        <Choice
+          label="Vector"
+          options={vectors}
+          value={mapping.value.vector}
+          none={vectors.length === 0 ? 'no column has numbers' : undefined}
+          fault={dimensionFault(inspection, mapping.value)}
+          onChange={choose('vector')}
+        />
+        <Choice
+          label="Content"
+          options={others}
+          value={mapping.value.content}
+          none="none"
+          onChange={choose('content')}
+        />
+        <Field label="Content type">
+          {({ id }) => (
+            <select
+              id={id}
+              value={typeColumn === undefined ? String(contentType) : 'column'}
+              onChange={(event) => {
+                const chosen = event.currentTarget.value
+                if (chosen === 'column') return
+                mapping.value = { ...mapping.value, contentType: chosen === 'Image' ? 'Image' : 'Text' }
+              }}
+            >
+              {typeColumn !== undefined && <option value="column">as in {typeColumn}</option>}
+              <option value="Text">Text</option>
+              <option value="Image">Image</option>
+            </select>
+          )}
+        </Field>
+        <Choice
+          label="Id"
+          options={others}
+          value={mapping.value.id}
+          none="chosen by the server"
+          onChange={choose('id')}
+        />
+      </div>
+    </Panel>
+  )
+}
+
+/** Why no row could be stored, if that is so. */
+export function dimensionFault({ records }: Inspection, mapping: Mapping): string | undefined {
+  const needed = currentCollection.value?.dimension
+  const first = records.map((record) => fieldAt(record, mapping.vector)).find((value) => value !== undefined)
+  const length =
+    mapping.components.length > 0
+      ? mapping.components.length
+      : isVector(first)
+        ? first.length
+        : typeof first === 'string'
+          ? numbersIn(first).length
+          : undefined
+  return needed === undefined || length === undefined || length === needed
+    ? undefined
+    : `It has ${length} numbers; the collection needs ${needed}.`
+}
+
+function Choice(props: {
+  readonly label: string
+  readonly options: readonly Column[]
+  readonly value: string
+  readonly none: string | undefined
+  readonly fault?: string | undefined
+  readonly onChange: (value: string) => void
+}): JSX.Element {
+  return (
+    <Field label={props.label} fault={props.fault}>
+      {({ id, describedBy }) => (
+        <select
+          id={id}
+          aria-describedby={describedBy}
+          value={props.value}
+          onChange={(event) => props.onChange(event.currentTarget.value)}
+        >
+          {props.none !== undefined && <option value="">{props.none}</option>}
+          {props.options.map(({ name }) => (
+            <option key={name} value={name}>
+              {name}
+            </option>
+          ))}
+        </select>
+      )}
+    </Field>
+  )
+}
+
+const typeTexts: Readonly<Record<ValueType, string>> = {
+  auto: 'as it is',
+  text: 'text',
+  number: 'number',
+  boolean: 'true or false',
+  moment: 'moment',
+}
+
+/** Which other columns are stored, and as what. */
+export function AttributesPanel({ inspection, mapping }: MappingProps): JSX.Element | null {
+  const { attributes } = mapping.value
+  const columns = columnsOf(inspection.records)
+  if (attributes.length === 0) return null
+  const change = (changed: AttributeMapping): void => {
+    mapping.value = {
+      ...mapping.value,
+      attributes: attributes.map((each) => (each.column === changed.column ? changed : each)),
+    }
+  }
+  const kept = attributes.filter((each) => each.kept).length
+  return (
+    <Panel title={`Attributes: ${kept} of ${plural(attributes.length, 'column')}`} class="flush titled">
+      <div class="table-wrap bounded">
+        <table class="stacking">
+          <thead>
+            <tr>
+              <th scope="col">Column</th>
+              <th scope="col">Type</th>
+              <th scope="col">First values</th>
+            </tr>
+          </thead>
+          <tbody>
+            {attributes.map((each) => (
+              <AttributeRow
+                key={each.column}
+                attribute={each}
+                samples={columns.find(({ name }) => name === each.column)?.samples ?? []}
+                onChange={change}
+              />
+            ))}
+          </tbody>
+        </table>
+      </div>
+    </Panel>
+  )
+}
+
+const shownSamples = 3
+const shownCharacters = 40
+
+function AttributeRow(props: {
+  readonly attribute: AttributeMapping
+  readonly samples: Column['samples']
+  readonly onChange: (changed: AttributeMapping) => void
+}): JSX.Element {
+  const { attribute, samples } = props
+  const { column, kept, type } = attribute
+  const isPossible = isAttributeName(column)
+  const texts = [...new Set(samples.map(valueText))].slice(0, shownSamples)
+  return (
+    <tr class={kept ? '' : 'left-out'}>
+      <td>
+        <label class="check">
+          <input
+            type="checkbox"
+            checked={kept}
+            disabled={!isPossible}
+            onChange={(event) => props.onChange({ ...attribute, kept: event.currentTarget.checked })}
+          />
+          {column}
+        </label>
+        {!isPossible && <p class="hint">Names of attributes have no dot and do not begin with $.</p>}
+      </td>
+      <td data-label="Type">
+        <select
+          aria-label={`Type of ${column}`}
+          value={type}
+          disabled={!kept}
+          onChange={(event) =>
+            props.onChange({
+              ...attribute,
+              type: valueTypes.find((each) => each === event.currentTarget.value)!,
+            })
+          }
+        >
+          {valueTypes.map((each) => (
+            <option key={each} value={each}>
+              {typeTexts[each]}
+            </option>
+          ))}
+        </select>
+      </td>
+      <td class="muted sample-cell" data-label="First values">
+        {texts
+          .map((text) => (text.length > shownCharacters ? `${text.slice(0, shownCharacters)}…` : text))
+          .join(' · ')}
+      </td>
+    </tr>
+  )
+}

@@ -1,0 +1,122 @@
+import type { JSX } from 'preact'
+import { collectionPath } from '../api/client.ts'
+import type { CollectionStats, SearchState } from '../api/types.ts'
+import { formatBytes, formatCount } from '../lib/format.ts'
+import { Fault, Panel } from '../parts/basics.tsx'
+import { usePolled } from '../state/polled.ts'
+import { collectionName } from '../state/route.ts'
+
+const periodMs = 5000
+
+/** The state of the index of the chosen collection. */
+export function IndexPanel(): JSX.Element {
+  const name = collectionName.value
+  const { value, fault } = usePolled<CollectionStats>(`${collectionPath(name)}/stats`, periodMs)
+  const stats = value.value
+  return (
+    <Panel title={`Index of ${name}`}>
+      <Fault text={fault.value} />
+      {stats !== undefined && (
+        <div class="index-parts">
+          <Figures stats={stats} />
+          <div>
+            <h3 class="sub-title">Recall of the ten nearest, as measured</h3>
+            <Recalls searches={stats.searches} />
+            <p class="hint">
+              Columns: without a filter, and with one that such a share of the points matches.
+            </p>
+          </div>
+        </div>
+      )}
+    </Panel>
+  )
+}
+
+function Figures({ stats }: { readonly stats: CollectionStats }): JSX.Element {
+  const { index, ids, attributes } = stats.memory_bytes
+  return (
+    <dl class="facts">
+      <Fact name="Dimension" value={stats.dimension === null ? 'not yet' : formatCount(stats.dimension)} />
+      <Fact name="Linked" value={formatCount(stats.linked)} />
+      <Fact name="Waiting" value={formatCount(stats.waiting)} />
+      <Fact name="Tombstones" value={formatCount(stats.tombstones)} />
+      <Fact name="Segments" value={formatCount(stats.segments)} />
+      <Fact name="Vectors and graphs" value={formatBytes(index)} />
+      <Fact name="Ids" value={formatBytes(ids)} />
+      <Fact name="Attributes" value={formatBytes(attributes)} />
+      {stats.graphs.map(({ similarity, measured_on }) => (
+        <Fact key={similarity} name={`Graph ${similarity}`} value={graphText(measured_on)} />
+      ))}
+      {stats.settling && <Fact name="At work" value="building or measuring" />}
+    </dl>
+  )
+}
+
+function graphText(measuredOn: CollectionStats['graphs'][number]['measured_on']): string {
+  if (measuredOn === null) return 'none yet'
+  return measuredOn === 'nothing' ? 'none: points too alike' : `on ${measuredOn}`
+}
+
+function Recalls({ searches }: { readonly searches: readonly SearchState[] }): JSX.Element {
+  const bins = searches[0]?.filtered.map(({ matching_share }) => matching_share) ?? []
+  return (
+    <div class="table-wrap">
+      <table class="recall-table">
+        <thead>
+          <tr>
+            <th scope="col">Metric</th>
+            <th scope="col">Plan</th>
+            <th scope="col" class="right">
+              No filter
+            </th>
+            {bins.map((bin) => (
+              <th key={bin} scope="col" class="right">
+                {binText(bin)}
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody>
+          {searches.map(({ similarity, plan, ef_multiplier, recall, filtered }) => (
+            <tr key={similarity}>
+              <th scope="row">{similarity}</th>
+              <td>
+                {plan}
+                {ef_multiplier !== null && ef_multiplier > 1 && (
+                  <span class="muted"> ef × {ef_multiplier}</span>
+                )}
+              </td>
+              <td class="right number">{recallText(plan, recall)}</td>
+              {filtered.map((bin) => (
+                <td key={bin.matching_share} class="right number">
+                  {recallText(plan, bin.recall)}
+                </td>
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </div>
+  )
+}
+
+/** Shares of points that match a filter: `0.1-0.3` is 10–30 %. */
+function binText(bin: string): string {
+  const [low, high] = bin.split('-').map((share) => Math.round(Number(share) * 100))
+  return `${low}–${high} %`
+}
+
+function recallText(plan: SearchState['plan'], recall: number | null): string {
+  if (plan === 'scan') return 'exact'
+  if (recall === null) return 'not yet'
+  return recall === 1 ? '1' : recall.toFixed(3)
+}
+
+function Fact({ name, value }: { readonly name: string; readonly value: string }): JSX.Element {
+  return (
+    <div>
+      <dt>{name}</dt>
+      <dd class="number">{value}</dd>
+    </div>
+  )
+}

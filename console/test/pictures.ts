@@ -1,0 +1,151 @@
+/**
+ * `npm run console:pictures`: takes the pictures of the console in docs/images, of a service with the demo's data. As
+ * WebP, which is a fifth of PNG.
+ */
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import type { Page } from 'playwright-core'
+import { missingChromium, pictureOptions, startConsole } from './browser.ts'
+
+const root = join(import.meta.dirname, '../..')
+const data = join(root, 'demo/data')
+const images = join(root, 'docs/images')
+const dimension = 512
+const quality = 0.82
+
+const lamps = `name,v0,v1,v2,v3,price,zip,in_stock,since
+Desk lamp,0.12,0.5,-0.3,0.8,39.5,10115,true,2026-01-31
+"Floor lamp, brass",0.1,0.45,-0.2,0.9,129,00501,false,2025-11-02
+Lantern,-0.4,0.2,0.7,0.1,24.9,80331,true,2026-03-14
+`
+
+interface Gloss {
+  readonly text: string
+  readonly attributes: Readonly<Record<string, unknown>>
+}
+
+if (missingChromium !== false) throw new Error(missingChromium)
+const directory = mkdtempSync(join(tmpdir(), 'vicinal-pictures-'))
+const browser = await startConsole()
+try {
+  const id = await storeDemo()
+  await takeAll(id)
+} finally {
+  await browser[Symbol.asyncDispose]()
+  rmSync(directory, { recursive: true, force: true })
+}
+
+/** Each view, as somebody who uses it sees it. */
+async function takeAll(id: string): Promise<void> {
+  const filter = JSON.stringify({ pos: 'noun' })
+  await take('search', `#/search?id=${id}&compare=1&filter=${filter}`, async (page) => {
+    // Breadths to compare, by the places of the slider: 16, 128, 64.
+    await page.locator('.tries tbody tr').waitFor()
+    for (const [row, place] of ['2', '8', '6'].entries()) {
+      await page.getByLabel('ef', { exact: true }).fill(place)
+      await page
+        .locator('.tries tbody tr')
+        .nth(row + 1)
+        .waitFor()
+    }
+  })
+  await take('search-dark', `#/search?id=${id}&as=cards`, shown('.result'), 'dark')
+  await take('points', `#/points?filter=${filter}`, shown('.facets'))
+  await take('point', `#/points?id=${id}`, async (page) => {
+    await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click()
+    await page.getByLabel('Value of topic').waitFor()
+  })
+  await take('map', '#/map?colour=topic', async (page) => {
+    await page.getByRole('button', { name: 'Draw again' }).waitFor()
+    await page.locator('.map-legend li').first().waitFor()
+  })
+  await take('import', '#/import?c=shop', async (page) => {
+    const path = join(directory, 'lamps.csv')
+    writeFileSync(path, lamps)
+    await page.locator('input[type=file]').setInputFiles(path)
+    await page.getByRole('button', { name: 'Import lamps.csv' }).waitFor()
+  })
+  await take('collections', '#/collections', shown('tbody .chip'))
+  await take('snapshots', '#/snapshots', shown('.snapshot-list li'))
+  await take('settings', '#/settings', shown('.rows'), 'dark')
+  await take('overview', '#/', shown('.chart canvas'))
+}
+
+function shown(selector: string): (page: Page) => Promise<void> {
+  return async (page) => {
+    await page.locator(selector).first().waitFor()
+  }
+}
+
+async function take(
+  name: string,
+  hash: string,
+  ready: (page: Page) => Promise<void>,
+  colorScheme: 'light' | 'dark' = 'light',
+): Promise<void> {
+  const page = await browser.open(hash, { width: 1360, height: 850, colorScheme, isWatched: false })
+  await ready(page)
+  // Until nothing moves any more: two pictures that are the same.
+  let png = await page.screenshot(pictureOptions)
+  for (let tries = 0; tries < 20; tries++) {
+    await page.waitForTimeout(250)
+    const next = await page.screenshot(pictureOptions)
+    if (next.equals(png)) break
+    png = next
+  }
+  const webp = await webpOf(page, png)
+  writeFileSync(join(images, `console-${name}.webp`), webp)
+  console.log(`console-${name}.webp: ${Math.round(webp.length / 1024)} KiB`)
+  await page.close()
+}
+
+/** Chromium itself converts it. */
+async function webpOf(page: Page, png: Buffer): Promise<Buffer> {
+  const url = await page.evaluate(
+    async ([base64, chosen]) => {
+      const image = new Image()
+      image.src = `data:image/png;base64,${base64}`
+      await image.decode()
+      const canvas = document.createElement('canvas')
+      canvas.width = image.width
+      canvas.height = image.height
+      canvas.getContext('2d')!.drawImage(image, 0, 0)
+      return canvas.toDataURL('image/webp', chosen)
+    },
+    [png.toString('base64'), quality] as const,
+  )
+  return Buffer.from(url.slice(url.indexOf(',') + 1), 'base64')
+}
+
+/** @returns the id of the gloss that the pictures search near to */
+async function storeDemo(): Promise<string> {
+  const bytes = new Int8Array(readFileSync(join(data, 'wordnet-glosses.i8')))
+  const lines = readFileSync(join(data, 'wordnet-glosses.jsonl'), 'utf8').trimEnd().split('\n')
+  const vectors = lines.map((line, row) => {
+    const { text, attributes } = JSON.parse(line) as Gloss
+    const vector = Array.from(bytes.subarray(row * dimension, (row + 1) * dimension))
+    return { vector, payload: { content_type: 'Text', content: text, attributes } }
+  })
+  const answer = await send('POST', 'points/batch', { vectors })
+  const { point_ids } = (await answer.json()) as { readonly point_ids: readonly string[] }
+  await send('PUT', 'collections/shop', { dimension: 4 })
+  await send('PUT', 'collections/glosses-2026', { dimension })
+  await send('POST', 'collections/glosses-2026/points/batch', { vectors: vectors.slice(0, 800) })
+  await send('PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
+  const near = { id: point_ids[0]!, similarity: 'Cosine', limit: 10 }
+  // So that the charts of the overview have something to show.
+  for (let count = 0; count < 200; count++) await send('POST', 'points/search', near)
+  const index = vectors.findIndex(({ payload }) => payload.content.startsWith('dolphin:'))
+  return point_ids[index]!
+}
+
+async function send(method: string, path: string, body: unknown): Promise<Response> {
+  const response = await fetch(`${browser.service.httpUrl}/${path}`, {
+    method,
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+  })
+  if (!response.ok) throw new Error(`${path}: ${response.status} ${await response.text()}`)
+  return response
+}

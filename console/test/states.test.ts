@@ -1,0 +1,153 @@
+import assert from 'node:assert/strict'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { describe, it } from 'node:test'
+import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
+
+/** A picture of one pixel. */
+const pixel =
+  'iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=='
+/** Without a dot, so that it can also be the name of an attribute. */
+const script = `document['title']='hacked'`
+const markup = `"><img src=x onerror="${script}"><script>${script}</script>`
+
+describe('what others have stored', { skip: missingChromium }, () => {
+  it('is never interpreted, wherever it is shown', async () => {
+    await using console = await startConsole()
+    const [id] = await insert(console, [
+      {
+        content_type: 'Text',
+        content: markup,
+        attributes: {
+          [markup]: markup,
+          link: `javascript:${script}`,
+          map: { [`a${markup}`]: [markup] },
+        },
+      },
+      {
+        content_type: 'Image',
+        content: `data:text/html,<script>${script}</script>`,
+        attributes: { kind: markup },
+      },
+      { content_type: 'Image', content: `javascript:${script}` },
+    ])
+    for (const hash of [`#/search?id=${id}`, `#/search?id=${id}&as=cards`, '#/points', `#/points?id=${id}`]) {
+      const page = await console.open(hash)
+      await page.getByText('onerror').first().waitFor()
+      assert.equal(await page.locator('main img, main script, main iframe, dialog img').count(), 0, hash)
+      assert.doesNotMatch(await page.title(), /hacked/)
+      await page.close()
+    }
+    const page = await console.open('#/points')
+    await page.locator('.facet', { hasText: 'onerror' }).first().click()
+    await page.locator('.chip', { hasText: 'onerror' }).waitFor()
+    assert.equal(await page.locator('main img').count(), 0)
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('is an image if it is one, and from elsewhere only if the service allows it', async () => {
+    let asked = 0
+    await using images = createServer((request, response) => {
+      asked++
+      assert.equal(request.headers.referer, undefined)
+      response.setHeader('content-type', 'image/png').end(Buffer.from(pixel, 'base64'))
+    })
+    await new Promise<void>((resolve) => images.listen(0, '127.0.0.1', resolve))
+    const origin = `http://127.0.0.1:${(images.address() as AddressInfo).port}`
+    const payloads = [
+      { content_type: 'Image', content: `data:image/png;base64,${pixel}` },
+      { content_type: 'Image', content: `${origin}/a.png` },
+      { content_type: 'Text', content: `${origin}/text.png` },
+    ]
+    {
+      await using console = await startConsole()
+      await insert(console, payloads)
+      const page = await console.open('#/points')
+      await page.getByText(`CONSOLE_IMAGE_ORIGINS does not have ${origin}`).waitFor()
+      assert.equal(await page.locator('.content-image').count(), 1)
+      assert.deepEqual(console.faults, [])
+    }
+    assert.equal(asked, 0)
+    {
+      await using console = await startConsole({ CONSOLE_IMAGE_ORIGINS: origin })
+      await insert(console, payloads)
+      const policy = (await fetch(`${console.service.httpUrl}/console/`)).headers.get(
+        'content-security-policy',
+      )
+      assert.match(policy!, new RegExp(`img-src 'self' data: blob: ${origin};`))
+      // The one request that may leave the service.
+      const page = await console.open('#/points', { isWatched: false })
+      await page.waitForFunction(
+        () =>
+          [...document.querySelectorAll<HTMLImageElement>('.content-image')].filter(
+            ({ complete, naturalWidth }) => complete && naturalWidth === 1,
+          ).length === 2,
+      )
+      assert.deepEqual(console.faults, [])
+    }
+    assert.equal(asked, 1)
+  })
+})
+
+describe('the console when something is missing', { skip: missingChromium }, () => {
+  it('says that the server does not answer, and goes on when it does', async () => {
+    await using console = await startConsole()
+    const [id] = await storeGlosses(console.service, glosses(20))
+    const page = await console.open('#/collections')
+    await page.getByRole('row', { name: /default/ }).waitFor()
+    await page.evaluate(() => new Promise((resolve) => requestIdleCallback(resolve)))
+    await page
+      .context()
+      .route(`${console.service.httpUrl}/collections**`, (route) => route.abort('connectionrefused'))
+    await page.getByText('The server does not answer. Trying again').waitFor()
+    await page.getByRole('link', { name: 'Search', exact: true }).click()
+    await page.getByRole('heading', { name: 'Search', level: 1 }).waitFor()
+    await page.context().unroute(`${console.service.httpUrl}/collections**`)
+    await page.getByText('The server does not answer. Trying again').waitFor({ state: 'detached' })
+    await page.getByLabel('Id of the point').fill(id!)
+    await page.getByText('10 results').waitFor()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('says so of a collection and of a point, and shows what the server refuses', async () => {
+    await using console = await startConsole()
+    await storeGlosses(console.service, glosses(20))
+    const page = await console.open('#/points?c=nowhere')
+    await page.getByText('There is no collection nowhere.').waitFor()
+    const other = await console.open('#/search?id=00000000-0000-4000-8000-000000000000')
+    await other.getByRole('alert').getByText('not found').waitFor()
+    const refused = await console.open('#/points?filter={"a":{"$bad":1}}')
+    await refused.getByRole('alert').getByText('$bad').first().waitFor()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('has the description of the API, which works without any other host', async () => {
+    await using console = await startConsole({ HTTP_API_KEY: 'a-key-of-the-docs' })
+    const page = await console.open('../docs')
+    await page
+      .getByRole('heading', { name: /Vicinal/ })
+      .first()
+      .waitFor()
+    await page.locator('.opblock').first().waitFor()
+    assert.ok((await page.locator('.opblock').count()) > 10)
+    // Swagger UI tries inline styles, which its policy refuses, and does well without them.
+    assert.deepEqual(
+      console.faults.filter((fault) => !fault.includes('inline style')),
+      [],
+    )
+  })
+})
+
+async function insert(
+  { service }: ConsoleBrowser,
+  payloads: readonly Readonly<Record<string, unknown>>[],
+): Promise<readonly string[]> {
+  const vectors = payloads.map((payload, index) => ({ vector: [1, index], payload }))
+  const response = await fetch(`${service.httpUrl}/points/batch`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ vectors }),
+  })
+  assert.equal(response.status, 201)
+  return ((await response.json()) as { readonly point_ids: readonly string[] }).point_ids
+}

@@ -1,0 +1,141 @@
+import { DatabaseError } from '../base/errors.ts'
+import { wrongDimension } from '../base/wrong-dimension.ts'
+import type { Embeddings } from '../embeddings/embeddings.ts'
+import { type ApiContext, type FieldNames, invalid } from './call.ts'
+import { checkPayload, type PayloadInput } from './payload-validation.ts'
+
+/**
+ * Texts in place of vectors. Everything else of a request is checked first, so that nothing is embedded for a request
+ * that is refused anyway; until then, `unembedded` takes the place of the vector.
+ */
+
+/** The vector of a point or query whose text was not embedded yet. */
+export const unembedded: Float32Array = new Float32Array(0)
+
+/**
+ * The text that takes the place of a point's vector: `text`, or the content of a payload of the type Text. Undefined where
+ * the point has a vector, and, without embeddings, where it has neither: then it is refused for the missing vector.
+ *
+ * @param path of the point in the request: '' or like `vectors[3].`
+ */
+export function textOfPoint(
+  input: {
+    readonly vector?: Float32Array | undefined
+    readonly text?: string | undefined
+    readonly payload?: PayloadInput | undefined
+  },
+  embeddings: Embeddings | undefined,
+  path: string,
+): string | undefined {
+  const { vector, text } = input
+  if (text !== undefined) return textBeside(text, vector, embeddings, path)
+  if (vector !== undefined || embeddings === undefined) return undefined
+  const { contentType, content } = checkPayload(input.payload, `${path}payload`)
+  if (contentType === 'Text') return checkText(content, embeddings, `${path}payload.content`)
+  throw invalid(`${path}vector is missing: of an ${contentType}, send a vector, or a text that describes it`)
+}
+
+/** A text that was given in place of a vector. Undefined if none was given. */
+export function textBeside(
+  text: string | undefined,
+  vector: Float32Array | undefined,
+  embeddings: Embeddings | undefined,
+  path: string,
+  vectorField = 'vector',
+): string | undefined {
+  if (text === undefined) return undefined
+  if (vector !== undefined) {
+    throw invalid(`${path}text and ${path}${vectorField} are both given: send one of them`)
+  }
+  return checkText(text, embeddings, `${path}text`)
+}
+
+/** The text that a query is near to, if it has one. */
+export function textOfQuery(
+  input: {
+    readonly vector?: Float32Array | undefined
+    readonly id?: string | undefined
+    readonly text?: string | undefined
+  },
+  embeddings: Embeddings | undefined,
+  path: string,
+  { queryVector, nearId }: FieldNames,
+): string | undefined {
+  const { text, vector, id } = input
+  if (text !== undefined && id !== undefined) {
+    throw invalid(`${path}text and ${path}${nearId} are both given: send one of them`)
+  }
+  return textBeside(text, vector, embeddings, path, queryVector)
+}
+
+function checkText(text: string, embeddings: Embeddings | undefined, path: string): string {
+  if (embeddings === undefined) {
+    throw invalid(
+      `${path} cannot be embedded: the service has no embeddings, set EMBEDDINGS_URL and EMBEDDINGS_MODEL, or send a vector`,
+    )
+  }
+  if (text.trim() === '') throw invalid(`${path} is blank: it cannot be embedded, send a vector`)
+  const bytes = Buffer.byteLength(text)
+  if (bytes <= embeddings.maxTextBytes) return text
+  throw invalid(
+    `${path} has ${bytes} bytes, the most that is embedded is ${embeddings.maxTextBytes} (EMBEDDINGS_MAX_TEXT_BYTES): send a vector, or a shorter text`,
+  )
+}
+
+/** A text of a request. */
+export interface PlacedText {
+  readonly text: string
+  /** Where it stands, for messages. */
+  readonly path: string
+}
+
+/** Embeds texts, and checks their vectors against the database. Returns for each its vector, or why it has none. */
+export async function embedTexts(
+  context: ApiContext,
+  texts: readonly PlacedText[],
+  signal: AbortSignal | undefined,
+): Promise<readonly (Float32Array | DatabaseError)[]> {
+  if (texts.length === 0) return []
+  const { embeddings, database } = context
+  // Without embeddings, every text was refused.
+  const embedded = await embeddings!.embed(
+    texts.map(({ text }) => text),
+    signal,
+  )
+  const { dimension } = database
+  return embedded.map((embedding, index) => {
+    const { path } = texts[index]!
+    if (embedding instanceof DatabaseError) {
+      return new DatabaseError(embedding.reason, `${path}: ${embedding.message}`, { cause: embedding })
+    }
+    if (dimension === undefined || embedding.length === dimension) return embedding
+    return wrongEmbedding(path, context, embedding, dimension)
+  })
+}
+
+/** The error for a text whose embedding differs in length from the stored vectors. */
+export function wrongEmbedding(
+  path: string,
+  { embeddings }: ApiContext,
+  { length }: Float32Array,
+  dimension: number,
+): DatabaseError {
+  return wrongDimension(`${path}, embedded by ${embeddings!.model},`, length, dimension)
+}
+
+/** The vector of the only text of a request. */
+export async function embedText(
+  context: ApiContext,
+  text: string,
+  path: string,
+  signal: AbortSignal | undefined,
+): Promise<Float32Array> {
+  const [embedded] = await embedTexts(context, [{ text, path }], signal)
+  if (embedded instanceof DatabaseError) throw embedded
+  return embedded!
+}
+
+/** Where the text of a point came from. */
+export function pathOfText(input: { readonly text?: string | undefined }, path: string): string {
+  return input.text === undefined ? `${path}payload.content` : `${path}text`
+}

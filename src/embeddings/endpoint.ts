@@ -1,0 +1,169 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { inTurns } from '../base/turns.ts'
+import { readAnswer } from './answer.ts'
+import { EndpointFault, type FaultKind, faultOfStatus } from './endpoint-fault.ts'
+
+/** Where texts are embedded, from the settings of the same names. */
+export interface EndpointOptions {
+  /** Without `/embeddings`: the base URL that clients of OpenAI are configured with. */
+  readonly url: string
+  readonly model: string
+  readonly apiKey: string | undefined
+  /** For one batch of texts, retries included. */
+  readonly timeoutMs: number
+  /** Called for each request, when it has ended. */
+  readonly onRequest: (outcome: RequestOutcome, seconds: number) => void
+}
+
+export type RequestOutcome = 'ok' | 'cancelled' | FaultKind
+
+/**
+ * An HTTP endpoint that embeds texts: `POST /embeddings` as OpenAI defined it. Requests that fail for a while are repeated,
+ * after the time that the endpoint names, or with longer and longer pauses.
+ */
+export class EmbeddingEndpoint {
+  readonly #options: EndpointOptions
+  readonly #url: URL
+  readonly #name: string
+
+  constructor(options: EndpointOptions) {
+    this.#options = options
+    this.#url = new URL(`${options.url.replace(/\/+$/, '')}/embeddings`)
+    this.#name = `the embedding endpoint ${this.#url.host}`
+  }
+
+  /** @throws EndpointFault; the reason of `signal` */
+  async embed(texts: readonly string[], signal: AbortSignal): Promise<Float32Array[]> {
+    const { model, timeoutMs } = this.#options
+    const body = JSON.stringify({ model, input: texts, encoding_format: 'float' })
+    const endMs = performance.now() + timeoutMs
+    for (let attempt = 1; ; attempt += 1) {
+      const outcome = await this.#timed(body, texts.length, endMs, signal)
+      if (!(outcome instanceof EndpointFault)) return outcome
+      const pauseMs = outcome.retryAfterMs ?? pauseOf(attempt)
+      const isLast = attempt === attemptsMax || performance.now() + pauseMs >= endMs
+      if (!outcome.isTransient || isLast) throw outcome
+      // Ends with an error of its own when it is aborted.
+      await delay(pauseMs, undefined, { signal }).catch(() => {})
+      signal.throwIfAborted()
+    }
+  }
+
+  async #timed(
+    body: string,
+    count: number,
+    endMs: number,
+    signal: AbortSignal,
+  ): Promise<Float32Array[] | EndpointFault> {
+    const started = performance.now()
+    let outcome: RequestOutcome = 'ok'
+    try {
+      return await this.#request(body, count, endMs, signal)
+    } catch (error) {
+      if (error instanceof EndpointFault) {
+        outcome = error.kind
+        return error
+      }
+      outcome = 'cancelled'
+      throw error
+    } finally {
+      this.#options.onRequest(outcome, (performance.now() - started) / 1000)
+    }
+  }
+
+  async #request(body: string, count: number, endMs: number, signal: AbortSignal): Promise<Float32Array[]> {
+    const timeout = AbortSignal.timeout(Math.max(1, Math.ceil(endMs - performance.now())))
+    let response: Response
+    let text: string
+    try {
+      response = await fetch(this.#url, {
+        method: 'POST',
+        headers: this.#headers(),
+        body,
+        redirect: 'manual',
+        signal: AbortSignal.any([signal, timeout]),
+      })
+      text = await this.#read(response)
+    } catch (error) {
+      signal.throwIfAborted()
+      if (error instanceof EndpointFault) throw error
+      throw timeout.aborted ? this.#timeout() : this.#unreachable(error)
+    }
+    if (!response.ok)
+      throw faultOfStatus(response, { name: this.#name, model: this.#options.model }, this.#wordsOf(text))
+    try {
+      return await inTurns(readAnswer(text, count))
+    } catch (error) {
+      throw this.#badAnswer((error as Error).message)
+    }
+  }
+
+  #headers(): Record<string, string> {
+    const { apiKey } = this.#options
+    const key = apiKey === undefined ? {} : { authorization: `Bearer ${apiKey}` }
+    return { 'content-type': 'application/json', accept: 'application/json', ...key }
+  }
+
+  async #read({ body }: Response): Promise<string> {
+    const chunks: Uint8Array[] = []
+    let bytes = 0
+    for await (const chunk of body ?? []) {
+      bytes += chunk.length
+      if (bytes > answerBytesMax) throw this.#badAnswer(`it is larger than ${answerBytesMax} bytes`)
+      chunks.push(chunk)
+    }
+    return Buffer.concat(chunks).toString('utf8')
+  }
+
+  #timeout(): EndpointFault {
+    const { timeoutMs } = this.#options
+    return new EndpointFault(
+      'timeout',
+      `${this.#name} has not answered within ${timeoutMs} ms (EMBEDDINGS_TIMEOUT_MS)`,
+    )
+  }
+
+  /** `fetch` hides the reason in the cause. */
+  #unreachable(error: unknown): EndpointFault {
+    const cause = (error as Error).cause as { code?: unknown } | undefined
+    const code = typeof cause?.code === 'string' ? ` (${cause.code})` : ''
+    const check = 'check that it runs, and EMBEDDINGS_URL'
+    return new EndpointFault('unreachable', `${this.#name} cannot be reached${code}: ${check}`, {
+      cause: error,
+    })
+  }
+
+  #badAnswer(fault: string): EndpointFault {
+    const check = 'check EMBEDDINGS_URL'
+    return new EndpointFault('bad_answer', `the answer of ${this.#name} cannot be used, ${fault}: ${check}`)
+  }
+
+  /** The message of an error as OpenAI and others send it; never with the key in it. */
+  #wordsOf(text: string): string {
+    let message: unknown
+    try {
+      const { error, message: plain, detail } = JSON.parse(text) as Record<string, unknown>
+      message = (error as { message?: unknown } | undefined)?.message ?? error ?? plain ?? detail
+    } catch {
+      return ''
+    }
+    if (typeof message !== 'string') return ''
+    const { apiKey } = this.#options
+    const safe = apiKey === undefined ? message : message.replaceAll(apiKey, '…')
+    const line = safe.replace(/\p{Cc}+/gu, ' ').trim()
+    return line.length > wordsMax ? `${line.slice(0, wordsMax)}…` : line
+  }
+}
+
+/** How often a request is sent at most. */
+const attemptsMax = 4
+
+/** About 0.25, 0.5 and 1 s; at random, so that many services do not return at the same moment. */
+function pauseOf(attempt: number): number {
+  return 250 * 2 ** (attempt - 1) * (0.5 + Math.random() / 2)
+}
+
+/** Ample: 32 embeddings of 65,535 numbers, each of 20 bytes, are 42 MB. */
+const answerBytesMax = 64 * 1024 * 1024
+
+const wordsMax = 200

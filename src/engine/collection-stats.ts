@@ -1,0 +1,27 @@
+import type { Metric } from '../base/point.ts'
+import type { BinRecall } from './filtered-recall.ts'
+import type { GraphMeasure } from './graph-measures.ts'
+import type { MetricPlan } from './recall-plans.ts'
+
+/** Figures of a collection, for metrics and people. */
+export interface CollectionStats {
+  readonly points: number
+  readonly dimension: number
+  readonly segments: number
+  readonly indexBytes: number
+  readonly idTableBytes: number
+  readonly attributeBytes: number
+  readonly sequence: number
+  /** Points that are not in the graph yet. */
+  readonly unindexed: number
+  /** Slots whose points were removed and that are still in a graph. */
+  readonly tombstones: number
+  /** Whether a graph is being built or recall measured: the plans may change by that. */
+  readonly isSettling: boolean
+  /** By the metric of each graph: what its distances are measured on. */
+  readonly measuredOn: Readonly<Record<string, GraphMeasure>>
+  /** By metric: which way searches take, and with what measured recall. */
+  readonly plans: Readonly<Record<Metric, MetricPlan>>
+  /** The recall of searches with filters. */
+  readonly filteredRecalls: readonly BinRecall[]
+}

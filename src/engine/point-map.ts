@@ -1,0 +1,234 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import type { SlotSet } from '../attributes/slot-set.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import { idBytes, idFromBytes } from '../base/ids.ts'
+import type { Include, Payload } from '../base/point.ts'
+import { inTurns } from '../base/turns.ts'
+import { noWork } from '../index/searcher.ts'
+import { newFilterId, type SlotFilter } from '../index/slot-filter.ts'
+import type { VectorIndex } from '../index/vector-index.ts'
+import type { MapQuery, MapRow, PointMap } from './database.ts'
+import { inUnits } from './found-ids.ts'
+import type { HitLists } from './hit-lists.ts'
+import type { LivePoints } from './live-points.ts'
+import type { PointReader } from './point-reader.ts'
+import { sampleSlots } from './point-sample.ts'
+import type { PointTable } from './point-table.ts'
+import type { SlotQuery } from './search-pieces.ts'
+
+export interface PointMapOptions {
+  readonly points: LivePoints
+  readonly reader: PointReader
+  /** Runs a step unless the collection is being closed, and keeps it open meanwhile. */
+  readonly run: <Result>(step: () => Promise<Result>) => Promise<Result>
+  readonly onClose: () => void
+}
+
+/** Samples the points of a map. */
+export async function openPointMap(
+  options: PointMapOptions,
+  query: MapQuery,
+  signal: AbortSignal | undefined,
+): Promise<PointMap> {
+  const { points } = options
+  await points.hideDue()
+  const within = query.filter && (await inTurns(points.attributes.evaluate(query.filter)))
+  if (signal?.aborted) throw cancellation(signal)
+  const sample = await inTurns(sampleOf(points.table, within, query))
+  return new SampledMap(options, query, sample)
+}
+
+/** The points of a map. The number of a point is its place in the columns. */
+interface Sample {
+  /** Points that match. */
+  readonly points: number
+  /** Undefined while there are no points. */
+  readonly index: VectorIndex | undefined
+  /** Ascending. */
+  readonly slots: Uint32Array
+  readonly sequences: Float64Array
+  readonly ids: Uint8Array
+  /** The slots that are searched; undefined for all. */
+  readonly matching: SlotFilter | undefined
+}
+
+function* sampleOf(table: PointTable, within: SlotSet | undefined, query: MapQuery): Generator<void, Sample> {
+  const set = yield* sampleSlots(table, within, query)
+  const { index } = table
+  const slots = new Uint32Array(set.count)
+  const sequences = new Float64Array(set.count)
+  const ids = new Uint8Array(set.count * idBytes)
+  let number = 0
+  for (const slot of set) {
+    slots[number] = slot
+    sequences[number] = index!.sequenceOf(slot)
+    table.copyId(slot, ids, number * idBytes)
+    number += 1
+    if (number % pointsPerStep === 0) yield
+  }
+  const isAll = set.count === table.size
+  const matching = isAll ? undefined : { id: newFilterId(), version: 0, words: set.words, count: set.count }
+  return { points: within?.count ?? table.size, index, slots, sequences, ids, matching }
+}
+
+/**
+ * The points of a sample with their nearest neighbours in it. The neighbours come from searches near each point: through the graph
+ * if it serves the metric, and with the sample as their filter unless it has all points, so that none of what they find is
+ * outside. A few hundred searches are under way at a time and share the search threads with all others, piece by piece.
+ *
+ * What is kept is 28 bytes a point. Points can change meanwhile: one that was removed, or has another vector, is nobody's
+ * neighbour from then on, and has none itself. Main thread only.
+ */
+class SampledMap implements PointMap {
+  readonly points: number
+  readonly sampled: number
+  readonly #options: PointMapOptions
+  readonly #query: MapQuery
+  readonly #sample: Sample
+  #isClosed = false
+
+  constructor(options: PointMapOptions, query: MapQuery, sample: Sample) {
+    this.points = sample.points
+    this.sampled = sample.slots.length
+    this.#options = options
+    this.#query = query
+    this.#sample = sample
+  }
+
+  async *rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void> {
+    for (let from = 0; from < this.sampled; from += rowsPerStep) {
+      if (signal?.aborted) throw cancellation(signal)
+      const to = Math.min(this.sampled, from + rowsPerStep)
+      yield await this.#options.run(() => this.#rows(from, to, signal))
+    }
+  }
+
+  close(): void {
+    if (!this.#isClosed) this.#options.onClose()
+    this.#isClosed = true
+  }
+
+  async #rows(from: number, to: number, signal: AbortSignal | undefined): Promise<readonly MapRow[]> {
+    await this.#options.points.hideDue()
+    const asked: number[] = []
+    for (let number = from; number < to; number += 1) if (this.#isThere(number)) asked.push(number)
+    const queries = asked.map((number) => this.#near(number))
+    const hits = await this.#search(queries, signal)
+    const listOf = new Map(asked.map((number, list) => [number, list]))
+    return await inTurns(this.#read(from, to, (number) => this.#neighbours(number, hits, listOf.get(number))))
+  }
+
+  /** Waits a while when the queue of searches is full: a map gives way to them, and is not broken off by them. */
+  async #search(
+    queries: readonly SlotQuery[],
+    signal: AbortSignal | undefined,
+  ): Promise<HitLists | undefined> {
+    for (let attempt = 1; ; attempt += 1) {
+      const { searches } = this.#options.points
+      if (searches === undefined || queries.length === 0) return undefined
+      try {
+        return await searches.search(queries, signal)
+      } catch (error) {
+        const isFull = error instanceof DatabaseError && error.reason === 'overloaded'
+        if (!isFull || attempt === attemptsMax) throw error
+      }
+      await sleep(pauseMs)
+    }
+  }
+
+  *#read(
+    from: number,
+    to: number,
+    neighboursOf: (number: number) => Pick<MapRow, 'neighbours' | 'distances'>,
+  ): Generator<void, readonly MapRow[]> {
+    const rows: MapRow[] = []
+    for (let number = from; number < to; number += 1) {
+      const payload = this.#payload(number)
+      rows.push({ id: idFromBytes(this.#sample.ids, number * idBytes), ...neighboursOf(number), payload })
+      yield
+    }
+    return rows
+  }
+
+  #near(number: number): SlotQuery {
+    const { metric, k, ef } = this.#query
+    const { index, slots, matching } = this.#sample
+    // The point itself is found too, and left out.
+    const limit = k + 1
+    return {
+      vector: index!.read(slots[number]!),
+      metric,
+      limit,
+      ef: Math.max(ef, limit),
+      matching,
+      report: matching && { work: noWork(), elapsedUs: 0 },
+    }
+  }
+
+  #neighbours(
+    number: number,
+    hits: HitLists | undefined,
+    list: number | undefined,
+  ): Pick<MapRow, 'neighbours' | 'distances'> {
+    const neighbours: number[] = []
+    const distances: number[] = []
+    if (hits === undefined || list === undefined) return { neighbours, distances }
+    const { k, metric } = this.#query
+    for (let rank = 0; rank < hits.lengthOf(list) && neighbours.length < k; rank += 1) {
+      const other = this.#numberOf(hits.slot(list, rank))
+      if (other === -1 || other === number) continue
+      if (hits.sequence(list, rank) !== this.#sample.sequences[other]) continue
+      neighbours.push(other)
+      distances.push(inUnits(metric, hits.distance(list, rank)))
+    }
+    return { neighbours, distances }
+  }
+
+  /** Whether a point still has the vector that it had. */
+  #isThere(number: number): boolean {
+    const { index, slots, sequences } = this.#sample
+    if (index === undefined || index !== this.#options.points.table.index) return false
+    const slot = slots[number]!
+    return index.isLive(slot) && index.sequenceOf(slot) === sequences[number]
+  }
+
+  /** The place of a slot in the sample, or -1. */
+  #numberOf(slot: number): number {
+    const { slots } = this.#sample
+    let low = 0
+    let high = slots.length - 1
+    while (low <= high) {
+      const middle = (low + high) >>> 1
+      const found = slots[middle]!
+      if (found === slot) return middle
+      if (found < slot) low = middle + 1
+      else high = middle - 1
+    }
+    return -1
+  }
+
+  /** What `include` asks for, wherever the point is now; undefined once it has gone. */
+  #payload(number: number): Payload | undefined {
+    const include: Include | undefined = this.#query.include
+    if (include === undefined) return undefined
+    const { points, reader } = this.#options
+    // A change that takes effect while the point is read can move it.
+    for (let look = 0; look < 2; look += 1) {
+      const slot = points.table.findBytes(this.#sample.ids, number * idBytes)
+      if (slot === -1) return undefined
+      const details = reader.details(slot, include)
+      if (details !== undefined) return details.payload
+    }
+    return undefined
+  }
+}
+
+/** Searches that are under way at a time: enough to keep all search threads busy between two turns of the main thread. */
+const rowsPerStep = 256
+
+/** About a tenth of a millisecond. */
+const pointsPerStep = 1024
+
+/** Ten seconds of a full queue. */
+const attemptsMax = 100
+const pauseMs = 100

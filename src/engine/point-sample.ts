@@ -1,0 +1,83 @@
+import { SlotSet } from '../attributes/slot-set.ts'
+import { idBytes } from '../base/ids.ts'
+import type { PointTable } from './point-table.ts'
+import { sortByOrder } from './radix-sort.ts'
+
+/**
+ * Points chosen at random: those whose ids have the lowest hashes. So a seed chooses the same points again, on every server that
+ * has them, and an insert or a removal changes the choice by one point at most.
+ *
+ * Memory is bounded by the limit: the count of points tells below which hash about as many lie, and only those are kept.
+ *
+ * @param within undefined for all points
+ * @returns the slots of visible points; fewer than the limit only if there are fewer
+ */
+export function* sampleSlots(
+  table: PointTable,
+  within: SlotSet | undefined,
+  { limit, seed }: { readonly limit: number; readonly seed: number },
+): Generator<void, SlotSet> {
+  const points = within?.count ?? table.size
+  // Six standard deviations more than the expected number: a second round is all but impossible.
+  let share = points === 0 ? 1 : (limit + 6 * Math.sqrt(limit) + 16) / points
+  for (;;) {
+    const drawn = yield* draw(table, within, { seed, below: share * hashes, max: 2 * limit + 1024 })
+    if (drawn.slots.length < limit && share < 1) {
+      share *= 2
+      continue
+    }
+    const lowest =
+      drawn.slots.length <= limit ? drawn.slots : (yield* sortByOrder(drawn.hashes, drawn.slots)).slots
+    return yield* setOf(lowest.subarray(0, limit), table.slotCount)
+  }
+}
+
+function* draw(
+  table: PointTable,
+  within: SlotSet | undefined,
+  { seed, below, max }: { readonly seed: number; readonly below: number; readonly max: number },
+): Generator<void, { readonly hashes: Float64Array; readonly slots: Uint32Array }> {
+  const hashesDrawn: number[] = []
+  const slots: number[] = []
+  const { slotCount } = table
+  for (let slot = 0; slot < slotCount && slots.length < max; slot += 1) {
+    if (slot % slotsPerStep === slotsPerStep - 1) yield
+    if ((within !== undefined && !within.has(slot)) || !table.isVisible(slot)) continue
+    table.copyId(slot, scratch, 0)
+    const hash = hashOf(scratch32, seed)
+    if (hash >= below) continue
+    hashesDrawn.push(hash)
+    slots.push(slot)
+  }
+  return { hashes: Float64Array.from(hashesDrawn), slots: Uint32Array.from(slots) }
+}
+
+function* setOf(slots: Uint32Array, room: number): Generator<void, SlotSet> {
+  const set = new SlotSet(room)
+  for (let at = 0; at < slots.length; at += 1) {
+    set.set(slots[at]!)
+    if (at % slotsPerStep === 0) yield
+  }
+  return set
+}
+
+/** MurmurHash3 of 16 bytes (Appleby, public domain): ids that callers choose can be consecutive numbers. */
+function hashOf(words: Uint32Array, seed: number): number {
+  let hash = seed
+  for (let at = 0; at < 4; at += 1) {
+    let word = Math.imul(words[at]!, 0xcc9e2d51)
+    word = Math.imul((word << 15) | (word >>> 17), 0x1b873593)
+    hash ^= word
+    hash = Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe6546b64
+  }
+  hash ^= idBytes
+  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
+  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
+  return (hash ^ (hash >>> 16)) >>> 0
+}
+
+const scratch = new Uint8Array(idBytes)
+const scratch32 = new Uint32Array(scratch.buffer)
+const hashes = 2 ** 32
+/** About a tenth of a millisecond. */
+const slotsPerStep = 2048

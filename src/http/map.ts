@@ -1,0 +1,152 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { ApiContext, Call } from '../api/call.ts'
+import { httpFields } from '../api/call.ts'
+import { checkName } from '../api/collections.ts'
+import { type MapAnswer, type MapPointsInput, type MapRow, mapPoints } from '../api/map-points.ts'
+import { noteRequest } from '../api/run-operation.ts'
+import { toDatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { ServiceMetrics } from '../base/metrics.ts'
+import { inTurns } from '../base/turns.ts'
+import { encodeAttributes } from './json-attributes.ts'
+import { JsonText } from './json-text.ts'
+import { QueryParameters } from './query-parameters.ts'
+import { collectionPrefix, type PathParts } from './routes.ts'
+import { leavingOf, streamAnswer } from './streamed-answer.ts'
+
+export interface MapOptions {
+  readonly context: ApiContext
+  /** How long a client may leave a sent chunk unread. */
+  readonly requestTimeoutMs: number
+  readonly metrics: ServiceMetrics
+  readonly logger: Logger
+}
+
+/** Of the default collection, and of any. */
+export const mapPaths: readonly string[] = ['/map', `${collectionPrefix}/map`]
+
+/**
+ * Adds maps: sampled points with their neighbours, as JSON that is sent while it is made, as fast as the client receives it. When
+ * the client leaves, the searches stop.
+ */
+export function addMap(app: FastifyInstance, options: MapOptions): void {
+  for (const url of mapPaths) {
+    app.route({
+      method: 'GET',
+      url,
+      // A HEAD would search for everything and send nothing.
+      exposeHeadRoute: false,
+      config: { role: 'read' },
+      handler: (request, reply) => send(options, request, reply),
+    })
+  }
+}
+
+async function send(
+  options: MapOptions,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { collection } = request.params as PathParts
+  const started = performance.now()
+  const count = (outcome: string): void =>
+    noteRequest({ ...options, transport: 'http' }, 'MapPoints', outcome, performance.now() - started)
+  const call = { fields: httpFields, collection, signal: leavingOf(reply) } satisfies Call
+  const stack = new DisposableStack()
+  try {
+    const { context } = options
+    const input = await inputOf(request, reply)
+    const lease =
+      collection === undefined
+        ? undefined
+        : await context.collections.lease(checkName(collection, 'collection'))
+    if (lease !== undefined) stack.use(lease)
+    const inside = { ...limitsOf(context), database: lease?.database ?? context.database }
+    const answer = await mapPoints(inside, input, call)
+    stack.defer(() => answer.map.close())
+    reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
+    return streamAnswer(reply, {
+      ...options,
+      chunks: chunksOf(answer, call.signal),
+      what: 'a map',
+      ended: (outcome) => {
+        stack.dispose()
+        count(outcome)
+      },
+    })
+  } catch (thrown) {
+    stack.dispose()
+    count(toDatabaseError(thrown).reason)
+    throw thrown
+  }
+}
+
+/** Without `database`, which cannot be read before the points are loaded. */
+function limitsOf({ collections, limits }: ApiContext): Omit<ApiContext, 'database'> {
+  return { collections, limits }
+}
+
+async function inputOf({ query }: FastifyRequest, reply: FastifyReply): Promise<MapPointsInput> {
+  const parameters = new QueryParameters(query, parameterNames, reply)
+  return {
+    limit: parameters.number('limit'),
+    similarity: parameters.text('similarity'),
+    seed: parameters.number('seed'),
+    k: parameters.number('k'),
+    ef: parameters.number('ef'),
+    filter: await parameters.filter('filter'),
+    attributes: parameters.texts('attributes'),
+    content: parameters.number('content'),
+  }
+}
+
+const parameterNames = ['limit', 'similarity', 'seed', 'k', 'ef', 'filter', 'attributes', 'content']
+
+/** One JSON document; each point is a line of its own, so that a client can read it while it comes. */
+async function* chunksOf(answer: MapAnswer, signal: AbortSignal): AsyncGenerator<Buffer> {
+  const { map, query } = answer
+  const { metric: similarity, seed, k } = query
+  const head = JSON.stringify({ similarity, seed, k, matching: map.points, sampled: map.sampled })
+  yield Buffer.from(`${head.slice(0, -1)},"points":[`)
+  let separator = '\n'
+  for await (const rows of map.rows(signal)) {
+    yield await inTurns(rowSteps(rows, separator, answer))
+    separator = ',\n'
+  }
+  yield Buffer.from('\n]}')
+}
+
+function* rowSteps(
+  rows: readonly MapRow[],
+  separator: string,
+  { query, contentMax }: MapAnswer,
+): Generator<void, Buffer> {
+  const json = new JsonText('')
+  const hasContent = query.include?.payload === true
+  for (const [index, row] of rows.entries()) {
+    const { id, neighbours, distances, payload } = row
+    json.add(index === 0 ? separator : ',\n')
+    json.add(
+      `{"id":"${id}","neighbours":[${neighbours.join(',')}],"distances":[${distances.map(shortened).join(',')}]`,
+    )
+    if (payload !== undefined && hasContent) {
+      const { contentType, content } = payload
+      json.add(`,"content_type":"${contentType}","content":${JSON.stringify(cut(content, contentMax))}`)
+    }
+    if (payload?.attributes !== undefined) json.add(`,"attributes":${encodeAttributes(payload.attributes)}`)
+    if (json.add('}')) yield
+  }
+  return json.finish()
+}
+
+/** A picture needs no more digits. */
+function shortened(distance: number): number {
+  return Number(distance.toPrecision(6))
+}
+
+function cut(content: string, most: number): string {
+  if (content.length <= most) return content
+  // Not between the halves of a surrogate pair.
+  const end = (content.charCodeAt(most - 1) & 0xfc00) === 0xd800 ? most - 1 : most
+  return content.slice(0, end)
+}

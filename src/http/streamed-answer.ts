@@ -1,0 +1,70 @@
+import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
+import { DatabaseError, toDatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+
+export interface StreamedAnswer {
+  /** Read as fast as the client receives them. */
+  readonly chunks: AsyncIterable<Buffer>
+  /** How long a client may leave a sent chunk unread. */
+  readonly requestTimeoutMs: number
+  readonly logger: Logger
+  /** What the answer is, for the log. */
+  readonly what: string
+  /** Called once, with the outcome, when the answer has ended in any way. */
+  readonly ended: (outcome: string) => void
+}
+
+/** Sends an answer of any length; it breaks off if the client leaves or stops reading. */
+export function streamAnswer(
+  reply: FastifyReply,
+  { chunks, requestTimeoutMs, logger, what, ended }: StreamedAnswer,
+): FastifyReply {
+  let fault: DatabaseError | undefined
+  const { raw } = reply
+  // The answer can be ended by the client, by a fault or by a stop of the server: all of them come here.
+  const end = (): void => {
+    if (fault?.reason === 'internal') logger.error({ err: fault.cause ?? fault }, `${what} broke off`)
+    ended(raw.writableFinished ? 'ok' : (fault?.reason ?? 'cancelled'))
+  }
+  // The client may have gone before its request came this far.
+  if (raw.closed) end()
+  else raw.once('close', end)
+  const stream = Readable.from(
+    watched(chunks, requestTimeoutMs, () => raw.destroy()),
+    { objectMode: false },
+  )
+  stream.once('error', (error) => {
+    fault = toDatabaseError(error)
+  })
+  return reply.send(stream)
+}
+
+/** Aborts when the client has gone before the answer was complete. */
+export function leavingOf({ raw }: FastifyReply): AbortSignal {
+  const controller = new AbortController()
+  const abort = (): void => controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
+  if (raw.closed) abort()
+  else {
+    raw.once('close', () => {
+      if (!raw.writableEnded) abort()
+    })
+  }
+  return controller.signal
+}
+
+/** Passes chunks on; calls `giveUp` if one is not read in time. */
+async function* watched(
+  chunks: AsyncIterable<Buffer>,
+  timeoutMs: number,
+  giveUp: () => void,
+): AsyncGenerator<Buffer> {
+  for await (const chunk of chunks) {
+    const timer = setTimeout(giveUp, timeoutMs)
+    try {
+      yield chunk
+    } finally {
+      clearTimeout(timer)
+    }
+  }
+}

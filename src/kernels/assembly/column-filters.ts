@@ -1,0 +1,123 @@
+/**
+ * Which numbers of a column pass a test, as a bitmap: a module of its own, with a memory of its own. The caller copies a block of
+ * the column in: that takes a fraction of the time of reading it from main memory, which has to be done anyway.
+ */
+
+/** Numbers at once: a multiple of 32. */
+const BLOCK: i32 = 4096
+
+const VALUES: usize = 65_536
+/** By ordinal plus one, 1 for those that pass. */
+const ACCEPTED: usize = VALUES + 8 * <usize>BLOCK
+const PACKED: usize = ACCEPTED + 65_536
+const BITS: usize = PACKED + 32
+
+/** The address of the numbers. */
+export function valuesAddress(): usize {
+  return VALUES
+}
+
+/** The address of a byte for each ordinal plus one below 65,536: 1 for those that are accepted. */
+export function acceptedAddress(): usize {
+  return ACCEPTED
+}
+
+/** The address of the bitmap: of number i, bit i % 32 of word i / 32. */
+export function bitsAddress(): usize {
+  return BITS
+}
+
+/**
+ * Sets the bits of those of the first `count` float64 that are in [low, high]; NaN never is.
+ *
+ * @param count a multiple of 32
+ * @returns how many bits are set
+ */
+export function bitsWithin(count: i32, low: f64, high: f64): i32 {
+  const lows = f64x2.splat(low)
+  const highs = f64x2.splat(high)
+  let found = 0
+  for (let at = 0; at < count; at += 32) {
+    const from = VALUES + (<usize>at << 3)
+    const word = sixteen(from, lows, highs) | (sixteen(from + 128, lows, highs) << 16)
+    store<i32>(BITS + (<usize>at >> 3), word)
+    found += popcnt<i32>(word)
+  }
+  return found
+}
+
+/** Masks of two numbers each become one of 16 bytes, whose highest bits are the result. */
+// @ts-ignore: decorator
+@inline
+function sixteen(from: usize, lows: v128, highs: v128): i32 {
+  const low = i16x8.narrow_i32x4_s(four(from, lows, highs), four(from + 32, lows, highs))
+  const high = i16x8.narrow_i32x4_s(four(from + 64, lows, highs), four(from + 96, lows, highs))
+  return i8x16.bitmask(i8x16.narrow_i16x8_s(low, high))
+}
+
+/** The masks of four numbers, 32 bits each. */
+// @ts-ignore: decorator
+@inline
+function four(from: usize, lows: v128, highs: v128): v128 {
+  return v128.shuffle<i32>(two(from, lows, highs), two(from + 16, lows, highs), 0, 2, 4, 6)
+}
+
+// @ts-ignore: decorator
+@inline
+function two(from: usize, lows: v128, highs: v128): v128 {
+  const values = v128.load(from)
+  return v128.and(f64x2.ge(values, lows), f64x2.le(values, highs))
+}
+
+/** Makes a bitmap of what is accepted of the ordinals that fit into a byte; call when they have changed. */
+export function packAccepted(): void {
+  for (let at: usize = 0; at < 32; at++) {
+    let byte: u32 = 0
+    for (let bit: usize = 0; bit < 8; bit++) byte |= <u32>load<u8>(ACCEPTED + (at << 3) + bit) << <u32>bit
+    store<u8>(PACKED + at, <u8>byte)
+  }
+}
+
+/** Sets the bits of those of the first `count` bytes, each an ordinal plus one, that are accepted; see `acceptedAddress`. */
+export function bitsOfBytes(count: i32): void {
+  const low = v128.load(PACKED)
+  const high = v128.load(PACKED + 16)
+  for (let at: usize = 0; at < <usize>count; at += 16) {
+    const ordinals = v128.load(VALUES + at)
+    const byte = i8x16.shr_u(ordinals, 3)
+    // A swizzle with an index beyond 15 is 0.
+    const accepted = v128.or(
+      i8x16.swizzle(low, byte),
+      i8x16.swizzle(high, i8x16.sub(byte, i8x16.splat(16))),
+    )
+    const bit = i8x16.swizzle(
+      i8x16(1, 2, 4, 8, 16, 32, 64, -128, 1, 2, 4, 8, 16, 32, 64, -128),
+      v128.and(ordinals, i8x16.splat(7)),
+    )
+    const passing = i8x16.ne(v128.and(accepted, bit), i8x16.splat(0))
+    store<u16>(BITS + (at >> 3), <u16>i8x16.bitmask(passing))
+  }
+}
+
+/** As `bitsOfBytes`, of 16-bit numbers. */
+export function bitsOfShorts(count: i32): void {
+  for (let at = 0; at < count; at += 32) {
+    let word: u32 = 0
+    for (let bit = 0; bit < 32; bit++) {
+      word |= <u32>load<u8>(ACCEPTED + <usize>load<u16>(VALUES + (<usize>(at + bit) << 1))) << bit
+    }
+    store<u32>(BITS + (<usize>at >> 3), word)
+  }
+}
+
+/** How many bits of the first `bytes`, a multiple of 16, at `valuesAddress` are set. */
+export function countBits(bytes: i32): i32 {
+  let sums = i64x2.splat(0)
+  for (let at: usize = 0; at < <usize>bytes; at += 16) {
+    const counts = i8x16.popcnt(v128.load(VALUES + at))
+    const pairs = i32x4.extadd_pairwise_i16x8_u(i16x8.extadd_pairwise_i8x16_u(counts))
+    sums = i64x2.add(sums, v128.and(pairs, i64x2.splat(0xffff_ffff)))
+    sums = i64x2.add(sums, i64x2.shr_u(pairs, 32))
+  }
+  return <i32>(i64x2.extract_lane(sums, 0) + i64x2.extract_lane(sums, 1))
+}

@@ -1,0 +1,45 @@
+import { emptyBlock, slotsPerBlock } from './key-layout.ts'
+
+/** Sets of slots as bits, in blocks as the table `live` has them: the memory of a set depends on the slots it holds. */
+
+/** Whether the bit of a slot is set; the slot counts from the first of these bits. */
+export function hasBit(bits: Uint8Array, slot: number): boolean {
+  return (bits[slot >> 3]! & (1 << (slot & 7))) !== 0
+}
+
+export function hasSlot(blocks: ReadonlyMap<number, Uint8Array>, slot: number): boolean {
+  const bits = blocks.get(blockOf(slot))
+  return bits !== undefined && hasBit(bits, slot % slotsPerBlock)
+}
+
+export function addSlot(blocks: Map<number, Buffer>, slot: number): void {
+  const block = blockOf(slot)
+  let bits = blocks.get(block)
+  if (bits === undefined) {
+    bits = Buffer.alloc(emptyBlock.length)
+    blocks.set(block, bits)
+  }
+  setBit(bits, slot, true)
+}
+
+/** @returns whether the bit has changed */
+export function setBit(block: Buffer, slot: number, isSet: boolean): boolean {
+  const at = slot % slotsPerBlock
+  if (hasBit(block, at) === isSet) return false
+  block[at >> 3]! ^= 1 << (at & 7)
+  return true
+}
+
+/** In the order of the blocks. */
+export function* slotsIn(blocks: ReadonlyMap<number, Uint8Array>): Generator<number, undefined> {
+  for (const [block, bits] of blocks) {
+    for (let slot = 0; slot < slotsPerBlock; slot += 1) {
+      if (hasBit(bits, slot)) yield block * slotsPerBlock + slot
+    }
+  }
+}
+
+/** The block that a slot's bit is in. */
+export function blockOf(slot: number): number {
+  return Math.floor(slot / slotsPerBlock)
+}

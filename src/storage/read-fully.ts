@@ -1,0 +1,12 @@
+import { readSync } from 'node:fs'
+
+/** Reads until `length` bytes or the end of the file; returns the number of bytes read. */
+export function readFully(file: number, target: Buffer, length: number, position: number): number {
+  let read = 0
+  while (read < length) {
+    const bytesRead = readSync(file, target, read, length - read, position + read)
+    if (bytesRead === 0) break
+    read += bytesRead
+  }
+  return read
+}

@@ -1,0 +1,85 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { apiKey, startTestService, type TestService } from './support/service.ts'
+
+/** What browsers are told of CORS_ORIGINS; console/test/client-package.test.ts calls from one. */
+
+const app = 'https://app.example.org'
+const other = 'https://other.example.org'
+
+describe('a page of another origin', () => {
+  it('is told nothing unless the setting names its origin', async () => {
+    await using service = await startTestService()
+    const asked = await preflight(service, app)
+    assert.equal(asked.status, 405)
+    assert.deepEqual(corsHeaders(asked), {})
+    assert.deepEqual(corsHeaders(await count(service, { origin: app })), {})
+  })
+
+  it('may call from the origins that are named, and from no other', async () => {
+    await using service = await startTestService({ CORS_ORIGINS: `${app},http://localhost:5173` })
+    const asked = await preflight(service, app)
+    assert.equal(asked.status, 204)
+    assert.equal(asked.headers.get('access-control-allow-origin'), app)
+    assert.match(asked.headers.get('access-control-allow-methods')!, /PATCH, DELETE/)
+    assert.match(asked.headers.get('access-control-allow-headers')!, /authorization, idempotency-key/)
+    const answered = await count(service, { origin: app })
+    assert.equal(answered.status, 200)
+    assert.equal(answered.headers.get('access-control-allow-origin'), app)
+    assert.match(answered.headers.get('access-control-expose-headers')!, /retry-after/)
+    assert.match(answered.headers.get('vary')!, /origin/i)
+
+    for (const response of [await preflight(service, other), await count(service, { origin: other })]) {
+      assert.equal(response.headers.get('access-control-allow-origin'), null)
+    }
+  })
+
+  it('asks without the key, calls with it, and can read why it was refused', async () => {
+    await using service = await startTestService({ CORS_ORIGINS: app, HTTP_API_KEY: apiKey })
+    assert.equal((await preflight(service, app)).status, 204)
+    assert.equal((await count(service, { origin: app, authorization: apiKey })).status, 200)
+    const refused = await count(service, { origin: app })
+    assert.equal(refused.status, 401)
+    assert.equal(refused.headers.get('access-control-allow-origin'), app)
+    assert.match(await refused.text(), /^missing or invalid API key/)
+  })
+
+  it('changes nothing for callers that are no browsers', async () => {
+    await using plain = await startTestService()
+    await using open = await startTestService({ CORS_ORIGINS: app })
+    const shown = async (service: TestService): Promise<object> => {
+      const answers = [await count(service, {}), await fetch(`${service.httpUrl}/nowhere`)]
+      return await Promise.all(
+        answers.map(async (answer) => ({
+          status: answer.status,
+          text: await answer.text(),
+          cors: corsHeaders(answer)['access-control-allow-origin'],
+        })),
+      )
+    }
+    assert.deepEqual(await shown(open), await shown(plain))
+  })
+})
+
+function preflight({ httpUrl }: TestService, origin: string): Promise<Response> {
+  return fetch(`${httpUrl}/points/count`, {
+    method: 'OPTIONS',
+    headers: {
+      origin,
+      'access-control-request-method': 'POST',
+      'access-control-request-headers': 'content-type',
+    },
+  })
+}
+
+function count({ httpUrl }: TestService, headers: Readonly<Record<string, string>>): Promise<Response> {
+  return fetch(`${httpUrl}/points/count`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', ...headers },
+    body: '{}',
+  })
+}
+
+function corsHeaders({ headers }: Response): Record<string, string> {
+  return Object.fromEntries([...headers].filter(([name]) => name.startsWith('access-control-')))
+}
