@@ -12,7 +12,7 @@ const short: readonly (keyof typeof faults)[] = [
 ]
 
 /** A minute each, so only when asked for. */
-const withoutMutants = process.env.CLUSTER_MUTANTS !== '1' && 'CLUSTER_MUTANTS=1 runs it'
+const withoutMutants = process.env.ALL_STEPS !== '1' && 'npm run test:cluster-mutants runs it'
 
 /** What the checker has to say of nodes that are wrong on purpose, as in mutants.ts. */
 const mutants = {
