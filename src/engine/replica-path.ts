@@ -151,7 +151,8 @@ export class ReplicaPath {
     while (!this.#queue.isEmpty) {
       await this.#hasRoom()
       const { dimension, comingBytesMax } = this.#target
-      const keysMax = Math.max(1, this.#store.keyedRequestsMax - this.#store.keyedRequestCount)
+      // Which requests are forgotten must not depend on how the log is cut into groups.
+      const keysMax = Math.max(1, this.#store.keyedRequestRoom)
       const requests = this.#queue.takeGroup(dimension, comingBytesMax, keysMax)
       try {
         await this.#carryOut(requests)

@@ -9,7 +9,13 @@ import { createLogger } from '../base/log.ts'
 import { databasePath } from './data-directory.ts'
 import { faultOfDatabase } from './database-check.ts'
 import { emptyQueue, keyOfHash, keyOfRequest, type RequestQueue, requestNumbers } from './key-layout.ts'
-import { addRequests, faultsOfRequests, findRequest, type RequestBounds } from './keyed-requests.ts'
+import {
+  addRequests,
+  faultsOfRequests,
+  findRequest,
+  type RequestBounds,
+  roomForRequests,
+} from './keyed-requests.ts'
 import { openStore } from './lmdb-store.ts'
 import { checkOutcome, decodeKeyedRequest, encodeKeyedRequest } from './request-record.ts'
 import type { Insertion, ItemOutcome, KeyedRequest } from './store.ts'
@@ -171,6 +177,21 @@ describe('the outcome of a keyed request', () => {
     // A limit that has become smaller is reached step by step.
     for (const key of range(30_000, 30_010)) queue = add([request(key)], queue, { ...day, maxBytes: 1600 })
     assert.deepEqual(queue, { first: 20_060, count: 10, outcomeBytes: 0 })
+  })
+
+  it('is kept as long as there was room, however large those are that come with it', () => {
+    const bounds = { ...day, maxKeys: 10, maxBytes: 8_000_000 }
+    assert.equal(roomForRequests(emptyQueue, { ...bounds, maxKeys: 3 }), 3)
+    let queue = add([request(0)], emptyQueue, bounds)
+    const room = roomForRequests(queue, bounds)
+    assert.equal(room, 7)
+    const largest = (key: number): KeyedRequest => {
+      return { ...request(key), points: 61_677, outcome: Array<string>(61_677).fill(own) }
+    }
+    queue = add(range(1, room + 1).map(largest), queue, bounds)
+    assert.deepEqual([queue.first, queue.count], [0, room + 1])
+    assert.equal(roomForRequests(queue, bounds), 0)
+    assert.equal(add([largest(99)], queue, bounds).first, 2)
   })
 
   it('is what it was, however many points and of whichever kind', () => {

@@ -8,7 +8,12 @@ import {
   type RequestQueue,
   requestNumbers,
 } from './key-layout.ts'
-import { decodeKeyedRequest, keyedRequestDiskBytes, outcomeBytesOf } from './request-record.ts'
+import {
+  decodeKeyedRequest,
+  keyedRequestBytesMax,
+  keyedRequestDiskBytes,
+  outcomeBytesOf,
+} from './request-record.ts'
 import type { KeyedRequest } from './store.ts'
 import type { Table } from './table.ts'
 
@@ -106,6 +111,12 @@ function removeOldest(
   return left
 }
 
+/** How many requests of any size can be added together without one being forgotten for them. */
+export function roomForRequests(queue: RequestQueue, { maxKeys, maxBytes }: RequestBounds): number {
+  const byBytes = Math.floor((maxBytes - diskBytesOf(queue)) / largestDiskBytes)
+  return Math.max(0, Math.min(maxKeys - queue.count, byBytes))
+}
+
 function diskBytesOf({ count, outcomeBytes }: RequestQueue): number {
   return count * keyedRequestDiskBytes + outcomeBytes
 }
@@ -147,3 +158,6 @@ function removeNumber(table: Table, key: number, number: number): void {
 
 /** Removed with each commit, besides twice those added: this also shrinks a queue from a time with more keys. */
 const extraRemovals = 16
+
+/** Of a request with the largest outcome, in whole pages. */
+const largestDiskBytes = keyedRequestBytesMax + 8192

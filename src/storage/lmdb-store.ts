@@ -105,7 +105,7 @@ async function openPoints(
     writer: points,
     heldReads: new HeldReads(),
     onCommit,
-    keyedRequestsMax: requestBoundsOf(options).maxKeys,
+    requestBounds: requestBoundsOf(options),
     databaseBytes: () => databaseBytes(tables.root),
     onClose: async () => {
       await writer.close()

@@ -144,7 +144,7 @@ export class NamedCollections {
       writer,
       heldReads: this.#heldReads,
       onCommit: this.#options.onCommit,
-      keyedRequestsMax: requestBoundsOf(this.#options).maxKeys,
+      requestBounds: requestBoundsOf(this.#options),
       // All collections share one file, whose pages cannot be attributed to one of them.
       databaseBytes: () => 0,
       onClose: async () => {

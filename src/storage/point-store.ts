@@ -5,8 +5,15 @@ import type { Applied } from './applied.ts'
 import type { CollectionWriter } from './collection-writer.ts'
 import { damaged } from './data-directory.ts'
 import { currentRead, type HeldReads } from './held-reads.ts'
-import { blockBytes, rowBytesOf, rowHeadBytes, rowsHeaderBytes, slotsPerBlock } from './key-layout.ts'
-import { findRequest, RequestFault } from './keyed-requests.ts'
+import {
+  blockBytes,
+  emptyQueue,
+  rowBytesOf,
+  rowHeadBytes,
+  rowsHeaderBytes,
+  slotsPerBlock,
+} from './key-layout.ts'
+import { findRequest, type RequestBounds, RequestFault, roomForRequests } from './keyed-requests.ts'
 import { payloadOf, type RecordParts, splitRecord } from './payload-record.ts'
 import { recordBatches } from './record-batches.ts'
 import { StoreSnapshot } from './snapshot-source.ts'
@@ -29,7 +36,7 @@ export interface PointStoreParts {
   readonly heldReads: HeldReads
   /** Called with the seconds that each commit took. */
   readonly onCommit?: ((seconds: number) => void) | undefined
-  readonly keyedRequestsMax: number
+  readonly requestBounds: RequestBounds
   /** Bytes of LMDB's file that are this collection's. */
   readonly databaseBytes: () => number
   /** Releases what was opened for this store. */
@@ -133,8 +140,8 @@ export class PointStore implements Store {
     return this.#writer.state.meta.keyedRequests?.count ?? 0
   }
 
-  get keyedRequestsMax(): number {
-    return this.#parts.keyedRequestsMax
+  get keyedRequestRoom(): number {
+    return roomForRequests(this.#writer.state.meta.keyedRequests ?? emptyQueue, this.#parts.requestBounds)
   }
 
   keyedRequest(keyHash: Uint8Array): KeyedRequest | undefined {

@@ -53,8 +53,8 @@ export interface Store {
 
   /** Keyed requests on disk, expired ones included. */
   readonly keyedRequestCount: number
-  /** As many are kept. */
-  readonly keyedRequestsMax: number
+  /** As many can be committed together, however large, before the oldest has to go. */
+  readonly keyedRequestRoom: number
 
   /**
    * The record of the point with this id if it lives in `slot`; read synchronously. While a commit that changes or removes
