@@ -101,7 +101,10 @@ describe('texts', () => {
       found.map(numbersOf),
       ['a', 'b', 'a', 'c', 'ab', 'a'].map((text) => [vectorOf(text)]),
     )
-    assert.deepEqual(server.requests.map(({ texts }) => texts).sort(), [['a', 'b', 'c'], ['ab']])
+    // A call that comes late, on a busy machine, is in a request of its own.
+    assert.deepEqual(server.requests.flatMap(({ texts }) => texts).sort(), ['a', 'ab', 'b', 'c'])
+    assert.ok(server.requests.every(({ texts }) => texts.length <= 3))
+    assert.ok(server.requests.length < calls.length)
   })
 
   it('wait while as many requests as are allowed are under way', async () => {
