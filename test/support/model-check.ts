@@ -12,8 +12,10 @@ import type { Subject } from './model-subjects.ts'
  */
 
 export interface CheckOptions extends ComparisonOptions {
-  /** How many operations, or until when. */
-  readonly until: { readonly operations: number } | { readonly time: number }
+  /** How many operations: at least so many, and then until something has happened often enough; or until when. */
+  readonly until:
+    | { readonly operations: number; readonly isEnough?: () => boolean }
+    | { readonly time: number }
   /** Points that are kept at most, more or less: every search goes through all of them in the model. */
   readonly size?: number
   /** Points that are there before the first operation. */
@@ -34,8 +36,12 @@ export async function checkAgainstModel(subject: Subject, options: CheckOptions)
   const check = new Check(subject, options)
   let operations = 0
   await check.begin()
-  const isOver = (): boolean =>
-    'time' in options.until ? Date.now() >= options.until.time : operations >= options.until.operations
+  const isOver = (): boolean => {
+    const { until } = options
+    if ('time' in until) return Date.now() >= until.time
+    const isEnough = until.isEnough?.() ?? true
+    return operations >= until.operations * (isEnough ? 1 : patience)
+  }
   for (; !isOver(); operations += 1) await check.step(operations)
   await check.end(operations)
   const { restarts, comparisons, recall } = check
@@ -44,6 +50,9 @@ export async function checkAgainstModel(subject: Subject, options: CheckOptions)
   }
   return { operations, restarts, comparisons, recall }
 }
+
+/** So many times as many operations are made where what is waited for does not happen. */
+const patience = 20
 
 /** Each operation and how often it comes, in parts of all. */
 const weights = {
