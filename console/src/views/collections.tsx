@@ -175,20 +175,7 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Elemen
   return (
     <FormDialog title="Create collection" submit="Create" onSubmit={create} onClose={onClose}>
       <Field label="Name" hint={nameHint}>
-        {({ id, describedBy }) => (
-          <input
-            id={id}
-            aria-describedby={describedBy}
-            required
-            pattern={namePattern}
-            autocomplete="off"
-            spellcheck={false}
-            value={name.value}
-            onInput={(event) => {
-              name.value = event.currentTarget.value
-            }}
-          />
-        )}
+        {({ id, describedBy }) => <NameInput id={id} describedBy={describedBy} signal={name} />}
       </Field>
       <Field label="Dimension" hint="How many numbers each vector has. Left out, the first insert decides.">
         {({ id, describedBy }) => (
@@ -211,6 +198,28 @@ function CreateDialog({ onClose }: { readonly onClose: () => void }): JSX.Elemen
         </div>
       </details>
     </FormDialog>
+  )
+}
+
+/** Of a collection or an alias. */
+function NameInput(props: {
+  readonly id: string
+  readonly describedBy: string
+  readonly signal: { value: string }
+}): JSX.Element {
+  return (
+    <input
+      id={props.id}
+      aria-describedby={props.describedBy}
+      required
+      pattern={namePattern}
+      autocomplete="off"
+      spellcheck={false}
+      value={props.signal.value}
+      onInput={(event) => {
+        props.signal.value = event.currentTarget.value
+      }}
+    />
   )
 }
 
@@ -257,20 +266,7 @@ function AliasDialog(props: {
   return (
     <FormDialog title={`Add an alias of ${name}`} submit="Set alias" onSubmit={set} onClose={props.onClose}>
       <Field label="Alias" hint={hint}>
-        {({ id, describedBy }) => (
-          <input
-            id={id}
-            aria-describedby={describedBy}
-            required
-            pattern={namePattern}
-            autocomplete="off"
-            spellcheck={false}
-            value={alias.value}
-            onInput={(event) => {
-              alias.value = event.currentTarget.value
-            }}
-          />
-        )}
+        {({ id, describedBy }) => <NameInput id={id} describedBy={describedBy} signal={alias} />}
       </Field>
     </FormDialog>
   )
