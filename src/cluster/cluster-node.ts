@@ -18,6 +18,7 @@ import { checkFounding } from './founding.ts'
 import { Outcomes } from './outcomes.ts'
 import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
+import { isNoOutage, retried } from './retried.ts'
 
 export interface ReadPosition {
   /** Absent: `session`. */
@@ -151,7 +152,12 @@ export class ClusterNode {
    */
   async start(main: Collection, set: CollectionSet): Promise<void> {
     const { log, logger, maxBufferedBytes, maxRequestBytes } = this.#options
-    this.#from = await this.#placeOf(main, set)
+    const { signal } = this.#stop
+    const attempt = {
+      ...{ what: 'joining the cluster', isFinal: isNoOutage, logger, signal },
+      againMs: this.#options.retryMs,
+    }
+    this.#from = await retried(() => this.#placeOf(main, set), attempt)
     this.#floor = this.#from.position
     this.#parts = { main, collections: new ClusterCollections(set, this) }
     this.#applier = new Applier({
@@ -168,7 +174,7 @@ export class ClusterNode {
     })
     // Before anything is applied, so that a program that knows no clusters never opens what is a replica.
     await main.replica.mark()
-    const { last } = await log.bounds()
+    const { last } = await retried(() => log.bounds(), attempt)
     this.#applier.start()
     this.#chores = Promise.all([this.#markOften(), this.#auditOften(set)])
     this.#applier.waitFor(last, this.#stop.signal).then(

@@ -9,6 +9,7 @@ import { MeasuredLog } from './measured-log.ts'
 import { type Announcement, Membership, removeMember, type Topology } from './membership.ts'
 import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
+import { isNoOutage, retried } from './retried.ts'
 
 export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
@@ -72,7 +73,8 @@ export class ClusterService {
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
     this.#nats = await openLog(this.#options, this.#logger, this.#stop.signal)
     this.#log = new MeasuredLog(this.#nats.log, onAppend)
-    const { first, last, bytes } = await this.#log.bounds()
+    const log = this.#log
+    const { first, last, bytes } = await this.#answered(() => log.bounds())
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
     this.#node = new ClusterNode({
       ...{ log: this.#log, documents: this.#nats.documents, name: node, maxBufferedBytes, maxRequestBytes },
@@ -90,10 +92,12 @@ export class ClusterService {
     const { documents } = this.#nats!
     const { node } = this.#options
     await this.node.start(main, set)
-    this.#membership = await Membership.join({
-      ...{ log: this.#log!, documents, node, logger: this.#logger },
-      describe: () => this.#announcement(),
-    })
+    this.#membership = await this.#answered(() =>
+      Membership.join({
+        ...{ log: this.#log!, documents, node, logger: this.#logger },
+        describe: () => this.#announcement(),
+      }),
+    )
     this.#watching = this.#watchLog()
     await this.node.caughtUp()
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
@@ -165,6 +169,14 @@ export class ClusterService {
     await this.#membership?.close()
     await this.#watching
     await this.#nats?.close()
+  }
+
+  /** What is asked on the way to being ready, however long the log servers take. */
+  async #answered<Value>(ask: () => Promise<Value>): Promise<Value> {
+    const { signal } = this.#stop
+    return await retried(ask, {
+      ...{ what: 'joining the cluster', isFinal: isNoOutage, logger: this.#logger, signal },
+    })
   }
 
   #announcement(): Announcement {

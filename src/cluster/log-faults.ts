@@ -14,6 +14,8 @@ export interface FaultChances {
   readonly forgetful?: number
   /** A reader's server dies: it reads on from another one. */
   readonly readerDies?: number
+  /** A reader falls behind: it goes on once the log is longer, or nobody has anything else to do. */
+  readonly behind?: number
   /** A server does not have a record that others have. */
   readonly skipped?: number
 }

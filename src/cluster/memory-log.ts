@@ -124,6 +124,7 @@ export class SharedMemoryLog {
       await this.#faults?.delay()
       // Another server has what this one has: dying only costs time.
       if (this.#faults?.happens('readerDies')) await this.#faults.pause()
+      if (this.#faults?.happens('behind')) await this.#fallBehind(signal)
       if (next > this.#last) {
         await this.#waiters.wait(signal)
         continue
@@ -133,6 +134,13 @@ export class SharedMemoryLog {
       yield entry
       next++
     }
+  }
+
+  /** Whoever waits for this reader appends nothing, so the log need not get longer: that is given up after a while. */
+  async #fallBehind(signal: AbortSignal): Promise<void> {
+    const until = this.#last + recordsBehind
+    for (let waits = 0; this.#last < until && waits < waitsBehindMax && !signal.aborted; waits++)
+      await this.#faults!.pause()
   }
 
   #after(position: number): number {
@@ -149,3 +157,6 @@ export class SharedMemoryLog {
     }
   }
 }
+
+const recordsBehind = 8
+const waitsBehindMax = 50

@@ -1,5 +1,4 @@
 import { jetstream, jetstreamManager } from '@nats-io/jetstream'
-import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
@@ -7,7 +6,7 @@ import { NatsDocuments } from './nats-documents.ts'
 import type { NatsLogOptions } from './nats-entries.ts'
 import { NatsLog } from './nats-log.ts'
 import { logIdOf, openLogStream } from './nats-stream.ts'
-import { pause } from './pause.ts'
+import { retried } from './retried.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
   readonly logBytesMax: number
@@ -33,7 +32,9 @@ export async function openNatsCluster(
   logger: Logger,
   signal: AbortSignal,
 ): Promise<NatsCluster> {
-  const connection = await retried(() => connectToNats(options, logger), logger, signal)
+  const isFinal = (error: unknown): boolean => error instanceof UnusableNats
+  const attempt = { what: 'opening the log of the cluster', isFinal, logger, signal }
+  const connection = await retried(() => connectToNats(options, logger), attempt)
   const end = (): void => void connection.close()
   signal.addEventListener('abort', end)
   try {
@@ -52,15 +53,12 @@ export async function openNatsCluster(
     const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
     const documents = await retried(
       () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
-      logger,
-      signal,
+      attempt,
     )
-    const { config } = await openLogStream(
-      jsm,
-      documents,
-      { cluster: options.cluster, bytesMax: options.logBytesMax, replicas },
-      logger,
-      signal,
+    const { cluster, logBytesMax: bytesMax } = options
+    const { config } = await retried(
+      () => openLogStream(jsm, documents, { cluster, bytesMax, replicas }, logger),
+      attempt,
     )
     const stream = {
       connection,
@@ -88,24 +86,6 @@ export async function openNatsCluster(
     throw error
   } finally {
     signal.removeEventListener('abort', end)
-  }
-}
-
-/** Servers that have just started have no leader for a while. */
-async function retried<Value>(
-  open: () => Promise<Value>,
-  logger: Logger,
-  signal: AbortSignal,
-): Promise<Value> {
-  for (;;) {
-    try {
-      return await open()
-    } catch (err) {
-      if (err instanceof UnusableNats) throw err
-      if (signal.aborted) throw new DatabaseError('shutting_down', 'stopped while the log was being opened')
-      logger.warn({ err }, 'the log servers are not ready: trying again')
-      await pause(1_000, signal)
-    }
   }
 }
 

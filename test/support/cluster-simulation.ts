@@ -58,6 +58,8 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #reads: Read[] = []
   /** Contents that no other write has. */
   #names = 0
+  /** The id of a point that was changed a moment ago: a node that is behind still has it as it was. */
+  #changed: string
   #nowUs = startUs
   /** The highest position that any client knows to be applied. */
   #known = 0
@@ -75,6 +77,7 @@ export class ClusterSimulation implements AsyncDisposable {
         answerLost: 0.03,
         late: 0.02,
         readerDies: 0.02,
+        behind: 0.05,
         skipped: 0.005,
       },
       seededRandom(options.seed + 1),
@@ -91,6 +94,7 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#ids = Array.from({ length: idsInUse }, () =>
       idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256))),
     )
+    this.#changed = this.#ids[0]!
   }
 
   /** What was seen, for people. */
@@ -129,6 +133,7 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const node of this.#nodes) {
       assert.deepEqual(await stored(node.up), expected, `the points of ${node.name}`)
       assert.deepEqual(Buffer.from(node.up.main.replica.digest), Buffer.from(model.digest), node.name)
+      assert.equal(node.up.node.status.digestMismatches, 0, `audits of ${node.name}`)
     }
     const [first, ...others] = await Promise.all(this.#nodes.map(async (node) => await listed(node.up)))
     for (const other of others) assert.deepEqual(other, first, 'the order of insertion')
@@ -168,7 +173,7 @@ export class ClusterSimulation implements AsyncDisposable {
       if (this.#random() < 0.02) await this.#restart()
       const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
       if (running === undefined) continue
-      await (this.#random() < 0.3 ? this.#read(running, position) : this.#write(running))
+      await (this.#random() < 0.5 ? this.#read(running, position) : this.#write(running))
       position = Math.max(position, running.node.position)
       this.#known = Math.max(this.#known, position)
     }
@@ -184,7 +189,7 @@ export class ClusterSimulation implements AsyncDisposable {
   }
 
   async #read({ node, main }: RunningNode, position: number): Promise<void> {
-    const id = this.#pick(...this.#ids)!
+    const id = this.#random() < 0.3 ? this.#pick(...this.#ids)! : this.#changed
     const consistency = this.#pick(...consistencies)!
     const from = { available: 0, session: position, latest: this.#known }[consistency]
     try {
@@ -214,7 +219,11 @@ export class ClusterSimulation implements AsyncDisposable {
     const id = this.#pick(...this.#ids)!
     const choice = this.#random()
     if (choice < 0.35) return await this.#insert(database, name)
-    if (choice < 0.6) return await database.put(id, this.#point(name), this.#condition())
+    if (choice < 0.6) {
+      const put = await database.put(id, this.#point(name), this.#condition())
+      this.#changed = id
+      return put
+    }
     if (choice < 0.8) {
       const expiresAtUs = this.#pick(undefined, null, this.#soonUs())
       const patch = {

@@ -1,0 +1,37 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { pause } from './pause.ts'
+
+export interface RetryOptions {
+  /** What is tried, for the log. */
+  readonly what: string
+  /** Whether an error stays when it is tried again. */
+  readonly isFinal: (error: unknown) => boolean
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  readonly againMs?: number | undefined
+}
+
+/**
+ * Tries again and again: servers that have just started, or are many to be asked at once, have no leader for a while.
+ *
+ * @throws DatabaseError `shutting_down` when aborted; what is final
+ */
+export async function retried<Value>(attempt: () => Promise<Value>, options: RetryOptions): Promise<Value> {
+  const { what, isFinal, logger, signal, againMs = 1_000 } = options
+  for (;;) {
+    try {
+      return await attempt()
+    } catch (err) {
+      if (isFinal(err)) throw err
+      if (signal.aborted) throw new DatabaseError('shutting_down', `stopped meanwhile: ${what}`)
+      logger.warn({ err }, `${what}: the log servers do not answer, trying again`)
+      await pause(againMs, signal)
+    }
+  }
+}
+
+/** Whether an error is about more than log servers which do not answer now. */
+export function isNoOutage(error: unknown): boolean {
+  return !(error instanceof DatabaseError && error.reason === 'not_ready')
+}
