@@ -1,6 +1,7 @@
 """
-What a search call costs beside the service's own time: the call of each client beside the same bytes on a bare connection.
-They take turns, another one first each time, and the difference is that within a turn.
+What a search call costs beside the service's own time: the call of each client beside the same bytes on a bare
+connection. They take turns, another one first each time, and the difference is that within a turn. On a machine that
+does other work look at the quickest: the least time of a call less that of a bare request.
 
     .venv/bin/python bench/search_calls.py [--rows 10000] [--dimension 384] [--turns 2000]
 """
@@ -26,6 +27,7 @@ from real_service import API_KEY, Service  # noqa: E402
 from vicinal import AsyncVicinal, Columns, SearchResult, Vicinal  # noqa: E402
 from vicinal.operation import Place  # noqa: E402
 from vicinal.search_operations import Search  # noqa: E402
+from vicinal.values import Attributes  # noqa: E402
 from vicinal.vectors import Vector  # noqa: E402
 
 ADDED_MS_MAX = 1.0
@@ -51,10 +53,9 @@ def main() -> None:
 def measure_searches(service: Service, rows: Vector, turns: int) -> None:
     """Print what searches take, for both transports and both kinds of client."""
     _fill(service, rows)
-    print(
-        f"a search for {LIMIT} hits with payload, {len(rows)} rows x {rows.shape[1]}, {turns} turns, in ms: p50 (p95)"
-    )
-    print(f"{'':16}{'service':>9} {'bare request':>16} {'call':>16} {'added':>16} {'its CPU':>9}")
+    shape = f"{len(rows)} rows x {rows.shape[1]}"
+    print(f"a search for {LIMIT} hits with payload, {shape}, {turns} turns, in ms: p50 (p95)")
+    print(f"{'':16}{'service':>9} {'bare request':>16} {'call':>16} {'added':>16} {'quickest':>9} {'CPU':>9}")
     queries = np.random.default_rng(8).standard_normal((turns + WARM_UP_TURNS, rows.shape[1]), dtype=np.float32)
     for url in (service.url, service.grpc_url):
         times = _take_turns(url, queries)
@@ -62,7 +63,7 @@ def measure_searches(service: Service, rows: Vector, turns: int) -> None:
             print(f"{url.split(':')[0]}, {kind:10}".ljust(16), end="")
             _print_times(times, kind)
     print(
-        f"added: the call less the bare request of its turn, which has the service's time in it. Goal: under {ADDED_MS_MAX}"
+        f"added: the call less the bare request, which has the service's time in it. Goal: under {ADDED_MS_MAX} at p50"
     )
 
 
@@ -71,7 +72,7 @@ def _fill(service: Service, rows: Vector) -> None:
     with Vicinal(service.url, api_key=API_KEY) as client:
         client.collections.put(COLLECTION, rows.shape[1])
         contents = [f"the content of row {row}, as long as a title" for row in range(len(rows))]
-        attributes = [{"row": row, "kind": "row"} for row in range(len(rows))]
+        attributes: list[Attributes] = [{"row": row, "kind": "row"} for row in range(len(rows))]
         points = client.collection(COLLECTION)
         points.insert_all(Columns(rows, contents, attributes=attributes))
         while (state := points.stats())["waiting"] > 0 or state["settling"]:
@@ -133,7 +134,8 @@ def _print_times(times: Times, kind: str) -> None:
     added = [call - bare for call, bare in zip(times[kind], times["bare"], strict=True)]
     service, cpu = (statistics.median(times[f"{kind} {what}"]) for what in ("service", "cpu"))
     columns = " ".join(f"{_spread(each):>16}" for each in (times["bare"], times[kind], added))
-    print(f"{service:9.2f} {columns} {cpu:9.2f}")
+    quickest = min(times[kind]) - min(times["bare"])
+    print(f"{service:9.2f} {columns} {quickest:9.2f} {cpu:9.2f}")
 
 
 def _spread(measured: list[float]) -> str:
