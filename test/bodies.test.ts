@@ -278,38 +278,43 @@ describe('gRPC calls', { timeout: 120_000 }, () => {
 describe('answers that are not read', { timeout: 120_000 }, () => {
   let service: TestService
   let grpc: RawGrpc
-  const httpPort = (): number => service.service.httpAddress!.port
-  const grpcPort = (): number => service.service.grpcAddress.port
+  let patient: TestService
 
   /** More than the kernel's buffers take in between two sockets of one machine. */
   const content = 'x'.repeat(30 * mebibyte)
   let id: string
+  let idOfPatient: string
 
   before(async () => {
-    service = await startTestService({
-      DIMENSION: '2',
-      MAX_BUFFERED_BYTES: String(8 * mebibyte),
-      REQUEST_TIMEOUT_MS: '2000',
-    })
+    const settings = { DIMENSION: '2', MAX_BUFFERED_BYTES: String(8 * mebibyte) }
+    // Time for a busy machine to look at what is cut off then.
+    service = await startTestService({ ...settings, REQUEST_TIMEOUT_MS: '6000' })
+    patient = await startTestService({ ...settings, REQUEST_TIMEOUT_MS: '600000' })
     grpc = new RawGrpc(service.grpcAddress, apiKey)
-    id = JSON.parse((await insertOverHttp(service, content)).text).point_id
+    id = await inserted(service)
+    idOfPatient = await inserted(patient)
   })
   after(async () => {
     grpc[Symbol.dispose]()
+    await patient[Symbol.asyncDispose]()
     await service[Symbol.asyncDispose]()
   })
 
-  async function askOverHttp(): Promise<Socket> {
-    const socket = await opened(httpPort())
-    socket.write(`GET /points/${id} HTTP/1.1\r\nhost: x\r\n\r\n`)
+  async function inserted(into: TestService): Promise<string> {
+    return JSON.parse((await insertOverHttp(into, content)).text).point_id
+  }
+
+  async function askOverHttp(of: TestService, point: string): Promise<Socket> {
+    const socket = await opened(of.service.httpAddress!.port)
+    socket.write(`GET /points/${point} HTTP/1.1\r\nhost: x\r\n\r\n`)
     return socket
   }
 
   /** Opens a call for the point and reads nothing of its answer. */
-  function askOverGrpc(raw: RawHttp2): ReturnType<RawHttp2['open']> {
+  function askOverGrpc(raw: RawHttp2, point: string): ReturnType<RawHttp2['open']> {
     const stream = raw.open('/vectordb.VectorDB/GetPoint', key)
     stream.on('error', () => {})
-    stream.end(frame(Buffer.concat([Buffer.from([0x0a, 38, 0x0a, 36]), Buffer.from(id)])))
+    stream.end(frame(Buffer.concat([Buffer.from([0x0a, 38, 0x0a, 36]), Buffer.from(point)])))
     return stream
   }
 
@@ -323,7 +328,7 @@ describe('answers that are not read', { timeout: 120_000 }, () => {
   }
 
   it('are bounded together, and cut off when the time is up, over HTTP', async () => {
-    const socket = await askOverHttp()
+    const socket = await askOverHttp(service, id)
     await until(async () => (await unsent(service)) > content.length)
     await assertRefused()
     await assertSmallOnesPass(service, grpc)
@@ -334,8 +339,8 @@ describe('answers that are not read', { timeout: 120_000 }, () => {
   })
 
   it('are bounded together, and cut off when the time is up, over gRPC', async () => {
-    using raw = new RawHttp2(grpcPort())
-    const stream = askOverGrpc(raw)
+    using raw = new RawHttp2(service.service.grpcAddress.port)
+    const stream = askOverGrpc(raw, id)
     await until(async () => (await unsent(service)) > content.length)
     await assertRefused()
     await assertSmallOnesPass(service, grpc)
@@ -346,22 +351,22 @@ describe('answers that are not read', { timeout: 120_000 }, () => {
   })
 
   it('are free again when their clients go', async () => {
-    const socket = await askOverHttp()
-    await until(async () => (await unsent(service)) > content.length)
+    const socket = await askOverHttp(patient, idOfPatient)
+    await until(async () => (await unsent(patient)) > content.length)
     socket.destroy()
-    await until(async () => (await unsent(service)) === 0)
-    const raw = new RawHttp2(grpcPort())
-    askOverGrpc(raw)
-    await until(async () => (await unsent(service)) > content.length)
+    await until(async () => (await unsent(patient)) === 0)
+    const raw = new RawHttp2(patient.service.grpcAddress.port)
+    askOverGrpc(raw, idOfPatient)
+    await until(async () => (await unsent(patient)) > content.length)
     raw[Symbol.dispose]()
-    await until(async () => (await unsent(service)) === 0)
+    await until(async () => (await unsent(patient)) === 0)
   })
 
   it('are given whole to clients that read', async () => {
-    const response = await fetch(`${service.httpUrl}/points/${id}`)
+    const response = await fetch(`${patient.httpUrl}/points/${idOfPatient}`)
     const { payload } = (await response.json()) as { payload: { content: string } }
     assert.ok(payload.content === content)
-    await until(async () => (await unsent(service)) === 0)
+    await until(async () => (await unsent(patient)) === 0)
   })
 })
 
