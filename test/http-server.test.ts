@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createConnection, createServer } from 'node:net'
+import { createConnection } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
+import { freePort } from './support/free-ports.ts'
 import { figureIn, figureOf } from './support/metrics.ts'
 import { type RawAnswer, RawHttp } from './support/raw-http.ts'
 import { startTestService, type TestService } from './support/service.ts'
@@ -628,12 +629,7 @@ describe('an HTTP server with a key', () => {
 
 describe('an HTTP server that is disabled', () => {
   it('leaves its port closed', async () => {
-    const probe = createServer()
-    probe.listen(0, '127.0.0.1')
-    await once(probe, 'listening')
-    const { port } = probe.address() as { port: number }
-    probe.close()
-    await once(probe, 'close')
+    const port = await freePort()
     await using _service = await startTestService({ DISABLE_HTTP: 'true', HTTP_PORT: String(port) })
     const [error] = await once(createConnection(port, '127.0.0.1'), 'error')
     assert.equal((error as NodeJS.ErrnoException).code, 'ECONNREFUSED')
