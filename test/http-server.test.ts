@@ -25,7 +25,7 @@ function assertPlain(answer: RawAnswer, status: number, text: RegExp | string): 
   else assert.match(answer.body, text)
 }
 
-describe('the HTTP server', { timeout: 60_000 }, () => {
+describe('the HTTP server', { timeout: 300_000 }, () => {
   let service: TestService
   let port: number
 
@@ -33,7 +33,6 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
     service = await startTestService({
       DIMENSION: '2',
       MAX_REQUEST_BYTES: String(maxRequestBytes),
-      REQUEST_TIMEOUT_MS: '2000',
     })
     port = service.service.httpAddress!.port
   })
@@ -114,6 +113,12 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
   })
 
   describe('a request of which a part comes', { concurrency: true }, () => {
+    let impatient: TestService
+    before(async () => {
+      impatient = await startTestService({ REQUEST_TIMEOUT_MS: '2000' })
+    })
+    after(() => impatient[Symbol.asyncDispose]())
+
     const late = {
       nothing: '',
       'half a request line': 'GET /hea',
@@ -123,9 +128,11 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
     }
     for (const [name, text] of Object.entries(late)) {
       it(`closes a connection on which ${name} has come, and serves others meanwhile`, async () => {
-        using connection = await RawHttp.open(port)
+        using connection = await RawHttp.open(impatient.service.httpAddress!.port)
         connection.write(text)
-        assert.equal((await ask('GET /health')).body, 'OK')
+        using other = await RawHttp.open(impatient.service.httpAddress!.port)
+        other.request('GET /health')
+        assert.equal((await other.answer()).body, 'OK')
         assertPlain(await connection.answer(), 408, /REQUEST_TIMEOUT_MS/)
         await connection.closed()
       })
@@ -656,7 +663,7 @@ describe('an HTTP server whose points are not loaded yet', () => {
 
 describe('an HTTP server that closes', () => {
   it('answers what it has begun, and ends without waiting for the connection', {
-    timeout: 30_000,
+    timeout: 120_000,
   }, async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     using connection = await RawHttp.open(service.service.httpAddress!.port)
@@ -673,7 +680,7 @@ describe('an HTTP server that closes', () => {
     await closing
   })
 
-  it('refuses a request that comes while it closes', { timeout: 30_000 }, async () => {
+  it('refuses a request that comes while it closes', { timeout: 120_000 }, async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     using connection = await RawHttp.open(service.service.httpAddress!.port)
     connection.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /hea')

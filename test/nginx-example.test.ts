@@ -65,7 +65,10 @@ class Proxied implements AsyncDisposable {
     })
     const certificate = await readFile(join(directory.path, 'cert.pem'))
     const proxied = new Proxied(service, directory, nginx, certificate, ports)
-    await proxied.#answers()
+    await proxied.#answers().catch(async (error: unknown) => {
+      await proxied[Symbol.asyncDispose]()
+      throw error
+    })
     return proxied
   }
 
@@ -100,7 +103,8 @@ class Proxied implements AsyncDisposable {
   }
 
   async #answers(): Promise<void> {
-    for (let tries = 0; tries < 200; tries += 1) {
+    const giveUpMs = performance.now() + 120_000
+    while (performance.now() < giveUpMs) {
       assert.equal(this.#nginx.exitCode, null, 'nginx has ended')
       const answer = await this.https('/health').catch(() => undefined)
       if (answer?.status === 200) return
