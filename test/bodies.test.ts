@@ -85,7 +85,7 @@ async function assertSmallOnesPass(service: TestService, grpc: RawGrpc): Promise
   assert.equal(await (await fetch(`${service.httpUrl}/health`)).text(), 'OK')
 }
 
-describe('requests that are still arriving', { timeout: 120_000 }, () => {
+describe('requests that are still arriving', { timeout: 300_000 }, () => {
   let service: TestService
   let grpc: RawGrpc
   const httpPort = (): number => service.service.httpAddress!.port
@@ -240,14 +240,15 @@ describe('requests that are still arriving', { timeout: 120_000 }, () => {
   })
 })
 
-describe('gRPC calls', { timeout: 120_000 }, () => {
+describe('gRPC calls', { timeout: 300_000 }, () => {
   let service: TestService
   const grpcPort = (): number => service.service.grpcAddress.port
 
   before(async () => {
     service = await startTestService({
       DIMENSION: '2',
-      REQUEST_TIMEOUT_MS: '1000',
+      // Also for the call that is whole: longer than the service may be held up.
+      REQUEST_TIMEOUT_MS: '6000',
     })
   })
   after(() => service[Symbol.asyncDispose]())
@@ -275,46 +276,40 @@ describe('gRPC calls', { timeout: 120_000 }, () => {
   })
 })
 
-describe('answers that are not read', { timeout: 120_000 }, () => {
+describe('answers that are not read', { timeout: 300_000 }, () => {
   let service: TestService
   let grpc: RawGrpc
-  let patient: TestService
+  const httpPort = (): number => service.service.httpAddress!.port
+  const grpcPort = (): number => service.service.grpcAddress.port
 
   /** More than the kernel's buffers take in between two sockets of one machine. */
   const content = 'x'.repeat(30 * mebibyte)
   let id: string
-  let idOfPatient: string
 
   before(async () => {
-    const settings = { DIMENSION: '2', MAX_BUFFERED_BYTES: String(8 * mebibyte) }
-    // Time for a busy machine to look at what is cut off then.
-    service = await startTestService({ ...settings, REQUEST_TIMEOUT_MS: '6000' })
-    patient = await startTestService({ ...settings, REQUEST_TIMEOUT_MS: '600000' })
+    service = await startTestService({
+      DIMENSION: '2',
+      MAX_BUFFERED_BYTES: String(8 * mebibyte),
+    })
     grpc = new RawGrpc(service.grpcAddress, apiKey)
-    id = await inserted(service)
-    idOfPatient = await inserted(patient)
+    id = JSON.parse((await insertOverHttp(service, content)).text).point_id
   })
   after(async () => {
     grpc[Symbol.dispose]()
-    await patient[Symbol.asyncDispose]()
     await service[Symbol.asyncDispose]()
   })
 
-  async function inserted(into: TestService): Promise<string> {
-    return JSON.parse((await insertOverHttp(into, content)).text).point_id
-  }
-
-  async function askOverHttp(of: TestService, point: string): Promise<Socket> {
-    const socket = await opened(of.service.httpAddress!.port)
-    socket.write(`GET /points/${point} HTTP/1.1\r\nhost: x\r\n\r\n`)
+  async function askOverHttp(): Promise<Socket> {
+    const socket = await opened(httpPort())
+    socket.write(`GET /points/${id} HTTP/1.1\r\nhost: x\r\n\r\n`)
     return socket
   }
 
   /** Opens a call for the point and reads nothing of its answer. */
-  function askOverGrpc(raw: RawHttp2, point: string): ReturnType<RawHttp2['open']> {
+  function askOverGrpc(raw: RawHttp2): ReturnType<RawHttp2['open']> {
     const stream = raw.open('/vectordb.VectorDB/GetPoint', key)
     stream.on('error', () => {})
-    stream.end(frame(Buffer.concat([Buffer.from([0x0a, 38, 0x0a, 36]), Buffer.from(point)])))
+    stream.end(frame(Buffer.concat([Buffer.from([0x0a, 38, 0x0a, 36]), Buffer.from(id)])))
     return stream
   }
 
@@ -327,46 +322,57 @@ describe('answers that are not read', { timeout: 120_000 }, () => {
     assert.match(outcome.text, retryLater)
   }
 
-  it('are bounded together, and cut off when the time is up, over HTTP', async () => {
-    const socket = await askOverHttp(service, id)
+  it('are bounded together, and free again when their clients go, over HTTP', async () => {
+    const socket = await askOverHttp()
     await until(async () => (await unsent(service)) > content.length)
     await assertRefused()
     await assertSmallOnesPass(service, grpc)
-    await until(async () => (await unsent(service)) === 0)
-    socket.resume()
-    await once(socket, 'close')
-    assert.ok(socket.bytesRead < content.length)
-  })
-
-  it('are bounded together, and cut off when the time is up, over gRPC', async () => {
-    using raw = new RawHttp2(service.service.grpcAddress.port)
-    const stream = askOverGrpc(raw, id)
-    await until(async () => (await unsent(service)) > content.length)
-    await assertRefused()
-    await assertSmallOnesPass(service, grpc)
-    await until(async () => (await unsent(service)) === 0)
-    if (!stream.closed) await once(stream, 'close')
-    assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL)
-    assert.equal((await raw.call(insertPath, frame(pointMessage('x')), key)).code, 0)
-  })
-
-  it('are free again when their clients go', async () => {
-    const socket = await askOverHttp(patient, idOfPatient)
-    await until(async () => (await unsent(patient)) > content.length)
     socket.destroy()
-    await until(async () => (await unsent(patient)) === 0)
-    const raw = new RawHttp2(patient.service.grpcAddress.port)
-    askOverGrpc(raw, idOfPatient)
-    await until(async () => (await unsent(patient)) > content.length)
+    await until(async () => (await unsent(service)) === 0)
+  })
+
+  it('are bounded together, and free again when their clients go, over gRPC', async () => {
+    const raw = new RawHttp2(grpcPort())
+    askOverGrpc(raw)
+    await until(async () => (await unsent(service)) > content.length)
+    await assertRefused()
+    await assertSmallOnesPass(service, grpc)
     raw[Symbol.dispose]()
-    await until(async () => (await unsent(patient)) === 0)
+    await until(async () => (await unsent(service)) === 0)
   })
 
   it('are given whole to clients that read', async () => {
-    const response = await fetch(`${patient.httpUrl}/points/${idOfPatient}`)
+    const response = await fetch(`${service.httpUrl}/points/${id}`)
     const { payload } = (await response.json()) as { payload: { content: string } }
     assert.ok(payload.content === content)
-    await until(async () => (await unsent(patient)) === 0)
+    await until(async () => (await unsent(service)) === 0)
+  })
+
+  describe('when the time is up', () => {
+    before(async () => {
+      grpc[Symbol.dispose]()
+      await service.restart({ REQUEST_TIMEOUT_MS: '6000' })
+      grpc = new RawGrpc(service.grpcAddress, apiKey)
+    })
+
+    it('are cut off over HTTP', async () => {
+      const socket = await askOverHttp()
+      await until(async () => (await unsent(service)) > content.length)
+      await until(async () => (await unsent(service)) === 0)
+      socket.resume()
+      await once(socket, 'close')
+      assert.ok(socket.bytesRead < content.length)
+    })
+
+    it('are cut off over gRPC', async () => {
+      using raw = new RawHttp2(grpcPort())
+      const stream = askOverGrpc(raw)
+      await until(async () => (await unsent(service)) > content.length)
+      await until(async () => (await unsent(service)) === 0)
+      if (!stream.closed) await once(stream, 'close')
+      assert.equal(stream.rstCode, constants.NGHTTP2_CANCEL)
+      assert.equal((await raw.call(insertPath, frame(pointMessage('x')), key)).code, 0)
+    })
   })
 })
 

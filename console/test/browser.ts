@@ -36,7 +36,10 @@ export interface OpenOptions {
 
 export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
   const service = await startTestService(settings)
-  const browser = await launchChromium()
+  const browser = await launchChromium().catch(async (error: unknown) => {
+    await service[Symbol.asyncDispose]()
+    throw error
+  })
   const faults: string[] = []
   return {
     service,
@@ -52,6 +55,7 @@ export async function startConsole(settings: Readonly<Record<string, string>> = 
 export function launchChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: chromiumPath!,
+    timeout: 120_000,
     // Chromium's sandbox needs privileges that containers do not have.
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   })

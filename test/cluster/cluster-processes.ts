@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePorts, NatsServers } from '../support/nats-servers.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { NatsServers } from '../support/nats-servers.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
