@@ -1,7 +1,8 @@
-import { columnFilter } from '../kernels/column-filter.ts'
+import { columnFilter, type NumberArray } from '../kernels/column-filter.ts'
 import { partLength, zoneBits, zoneLength } from './column-part.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-counts.ts'
+import type { CodeRange, PackedNumbers } from './packed-numbers.ts'
 import { partBits, SlotColumn } from './slot-column.ts'
 import { hasMany, orBlock, setBit } from './slot-words.ts'
 
@@ -102,17 +103,19 @@ export class NumberField {
     within: Uint32Array | undefined,
   ): Generator<void, void> {
     const part = this.column.parts[index]!
-    const values = part.values as Float64Array
+    const { codes, low, high } = part.numbers!.range(test.min, test.max)
+    if (low > high) return
     const firstWord = index << (partBits - 5)
-    for (let zone = 0; zone << zoneBits < values.length; zone += 1) {
+    const accepted = test.isInterval ? undefined : { test, numbers: part.numbers! }
+    for (let zone = 0; zone << zoneBits < codes.length; zone += 1) {
       if (part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min) continue
       const start = (zone << zoneBits) >>> 5
-      const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
+      const end = Math.min(start + zoneLength / 32, codes.length >>> 5, words.length - firstWord)
       const isDense = within === undefined || hasMany(within, firstWord + start, firstWord + end)
       const found =
         test.isInterval && isDense
-          ? fillZone(values.subarray(start << 5, end << 5), words, firstWord + start, test)
-          : fillWords({ values, words, firstWord, test, within }, start, end)
+          ? fillZone(codes.subarray(start << 5, end << 5), words, firstWord + start, low, high)
+          : fillWords({ codes, low, high, words, firstWord, accepted, within }, start, end)
       if (found === 0 && within === undefined) part.tighten(zone, this.column.moreOf(index))
       // Other tests than for an interval can take a hundred times as long.
       if (!test.isInterval) yield
@@ -141,40 +144,49 @@ function fillFromTable(
 }
 
 /** Returns how many bits were set. */
-function fillZone(values: Float64Array, words: Uint32Array, firstWord: number, test: NumberTest): number {
-  const found = columnFilter.within(values, test.min, test.max)
-  if (found > 0) orBlock(words, columnFilter.bits, firstWord, values.length >>> 5)
+function fillZone(
+  codes: NumberArray,
+  words: Uint32Array,
+  firstWord: number,
+  low: number,
+  high: number,
+): number {
+  const found = columnFilter.within(codes, low, high)
+  if (found > 0) orBlock(words, columnFilter.bits, firstWord, codes.length >>> 5)
   return found
 }
 
-interface Fill {
-  readonly values: Float64Array
+interface Fill extends CodeRange {
   readonly words: Uint32Array
   readonly firstWord: number
-  readonly test: NumberTest
+  /** For a test that not all numbers of its range pass. */
+  readonly accepted: { readonly test: NumberTest; readonly numbers: PackedNumbers } | undefined
   readonly within: Uint32Array | undefined
 }
 
 /** As `fillZone`, for words of a part, one slot after the other; returns 0 if no bit was set. */
-function fillWords({ values, words, firstWord, test, within }: Fill, start: number, end: number): number {
+function fillWords(fill: Fill, start: number, end: number): number {
+  const { words, firstWord, within } = fill
   let found = 0
   for (let word = start; word < end; word += 1) {
     const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
     if (wanted === 0) continue
-    const bits = bitsAccepted(values, word << 5, wanted, test)
+    const bits = bitsAccepted(fill, word << 5, wanted)
     words[firstWord + word]! |= bits
     found |= bits
   }
   return found
 }
 
-/** One bit for each of 32 numbers: NaN, which stands for none, passes no test. */
-function bitsAccepted(values: Float64Array, at: number, wanted: number, test: NumberTest): number {
+/** One bit for each of 32 numbers. */
+function bitsAccepted({ codes, low, high, accepted }: Fill, at: number, wanted: number): number {
   let bits = 0
   for (let rest = wanted; rest !== 0; rest &= rest - 1) {
     const bit = rest & -rest
-    const value = values[at + 31 - Math.clz32(bit)]!
-    if (value >= test.min && value <= test.max && (test.isInterval || test.accepts(value))) bits |= bit
+    const position = at + 31 - Math.clz32(bit)
+    const code = codes[position]!
+    if (!(code >= low && code <= high)) continue
+    if (accepted === undefined || accepted.test.accepts(accepted.numbers.get(position))) bits |= bit
   }
   return bits
 }

@@ -6,11 +6,16 @@ interface ColumnExports {
   acceptedAddress(): number
   bitsAddress(): number
   bitsWithin(count: number, low: number, high: number): number
+  bytesWithin(count: number, low: number, high: number): number
+  shortsWithin(count: number, low: number, high: number): number
+  wordsWithin(count: number, low: number, high: number): number
   packAccepted(): void
   bitsOfBytes(count: number): void
   bitsOfShorts(count: number): void
   countBits(bytes: number): number
 }
+
+export type NumberArray = Uint8Array | Uint16Array | Uint32Array | Float64Array
 
 /** Numbers at once. */
 export const columnBlock = 4096
@@ -46,13 +51,26 @@ class ColumnFilter {
   }
 
   /**
-   * Which of at most `columnBlock` numbers, a multiple of 32 of them, are in [min, max].
+   * Which of at most `columnBlock` numbers, a multiple of 32 of them, are in [low, high]; `low` must not be greater.
    *
    * @returns how many are
    */
-  within(values: Float64Array, min: number, max: number): number {
+  within(values: NumberArray, low: number, high: number): number {
+    const count = values.length
+    if (values instanceof Uint8Array) {
+      this.#bytes.set(values)
+      return this.#kernel.bytesWithin(count, low, high)
+    }
+    if (values instanceof Uint16Array) {
+      this.#shorts.set(values)
+      return this.#kernel.shortsWithin(count, low, high)
+    }
+    if (values instanceof Uint32Array) {
+      this.#words.set(values)
+      return this.#kernel.wordsWithin(count, low, high)
+    }
     this.#numbers.set(values)
-    return this.#kernel.bitsWithin(values.length, min, max)
+    return this.#kernel.bitsWithin(count, low, high)
   }
 
   /** How many bits of a bitmap are set. */
