@@ -49,8 +49,8 @@ export class PackedNumbers {
     return this.#codes.length
   }
 
-  get byteLength(): number {
-    return this.#codes.byteLength
+  get bytesPerNumber(): number {
+    return this.#codes.BYTES_PER_ELEMENT
   }
 
   /** NaN for none. */
@@ -88,6 +88,16 @@ export class PackedNumbers {
   range(min: number, max: number): CodeRange {
     if (this.#isWide) return { codes: this.#codes, low: min, high: max }
     return { codes: this.#codes, low: this.#firstCode(min, false), high: this.#firstCode(max, true) - 1 }
+  }
+
+  /** By code, 1 for those of a range whose numbers pass; undefined where codes are wide or so many that this takes too long. */
+  accepted({ low, high }: CodeRange, test: { accepts(value: number): boolean }): Uint8Array | undefined {
+    if (this.bytesPerNumber > 2 || high - low >= acceptedMax) return undefined
+    const accepted = new Uint8Array(this.#absent + 1)
+    for (let code = low; code <= high; code += 1) {
+      if (test.accepts(this.#numberOf(code))) accepted[code] = 1
+    }
+    return accepted
   }
 
   /** The least and the greatest of the numbers at positions [from, to). */
@@ -190,6 +200,8 @@ export class PackedNumbers {
 
 const codeArrays = { 1: Uint8Array, 2: Uint16Array, 4: Uint32Array } as const
 const widths = [1, 2, 4] as const
+/** Testing so many numbers takes about 10 µs. */
+const acceptedMax = 2048
 
 function absentOf(bytes: number): number {
   return 2 ** (8 * bytes) - 1

@@ -46,6 +46,12 @@ export class SlotColumn {
     return this.#parts
   }
 
+  /** Of the first array; 8 where there is none. */
+  get bytesPerNumber(): number {
+    const part = this.#parts.find((each) => each?.numbers !== undefined)
+    return part?.numbers?.bytesPerNumber ?? 8
+  }
+
   /** Further numbers of the slots of a part. */
   moreOf(part: number): ReadonlyMap<number, readonly number[]> | undefined {
     return this.#more.get(part)

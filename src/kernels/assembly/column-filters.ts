@@ -3,13 +3,14 @@
  * the column in: that takes a fraction of the time of reading it from main memory, which has to be done anyway.
  */
 
-/** Numbers at once: a multiple of 32. */
-const BLOCK: i32 = 4096
+/** Of the numbers that are tested at once: with as much from which they are copied, about what the caches next to a core hold. */
+const BLOCK_BYTES: usize = 32_768
 
 const VALUES: usize = 65_536
 /** By ordinal plus one, 1 for those that pass. */
-const ACCEPTED: usize = VALUES + 8 * <usize>BLOCK
+const ACCEPTED: usize = VALUES + BLOCK_BYTES
 const PACKED: usize = ACCEPTED + 65_536
+/** A bit for each number, of which each takes a byte at least. */
 const BITS: usize = PACKED + 32
 
 /** The address of the numbers. */
