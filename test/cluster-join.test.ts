@@ -1,5 +1,16 @@
 import assert from 'node:assert/strict'
-import { readdirSync } from 'node:fs'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
@@ -83,6 +94,96 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
   })
 })
+
+describe('a node that cannot use what it holds', () => {
+  it('fetches everything anew when its files are damaged', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    await assertSame(a, b)
+    await b.service.close()
+    flipBits(join(b.dataDir, 'vectors.rows'))
+    await insert(a, 5)
+    await b.restart()
+    await assertSame(a, b)
+    assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
+    await b.service.close()
+    truncateSync(join(b.dataDir, 'points.mdb'), 4096)
+    await b.restart()
+    await assertSame(a, b)
+  })
+
+  it('does so when its files are gone', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    trim(cluster)
+    await b.service.close()
+    for (const name of readdirSync(b.dataDir)) rmSync(join(b.dataDir, name), { recursive: true })
+    await b.restart()
+    await assertSame(a, b)
+  })
+
+  it('does so while it runs, when an operator says so', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    await call(a, 'POST', '/cluster/nodes/b/refetch')
+    await until(async () => /^vicinal_cluster_fetches 1$/m.test(await metricsOf(b)))
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    await assertSame(a, b)
+    const ids = await insert(b, 3)
+    await until(async () => (await fetch(`${a.httpUrl}/points/${ids[0]}`)).ok)
+  })
+
+  it('goes on after a kill while the new data take the place of the former', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 20)
+    await assertSame(a, b)
+    await b.service.close()
+    // As if the process had ended after some step: complete beside the former data, or with these gone and some files moved.
+    const joined = join(b.dataDir, 'joined')
+    mkdirSync(joined)
+    for (const name of ['points.mdb', 'vectors.rows']) copyFileSync(join(b.dataDir, name), join(joined, name))
+    writeFileSync(join(b.dataDir, 'points.mdb'), 'former')
+    writeFileSync(join(b.dataDir, 'collections.mdb'), 'former')
+    await b.restart()
+    await assertSame(a, b)
+    await b.service.close()
+    mkdirSync(joined)
+    renameSync(join(b.dataDir, 'vectors.rows'), join(joined, 'vectors.rows'))
+    writeFileSync(join(joined, 'cleared'), '')
+    await b.restart()
+    await assertSame(a, b)
+    assert.match(await metricsOf(b), /^vicinal_cluster_fetches 0$/m)
+    assert.equal(existsSync(joined), false)
+  })
+})
+
+describe('a node that is drained', () => {
+  it('is not ready until it is taken back', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    const isDrained = async (): Promise<boolean> =>
+      (await (await fetch(`${b.httpUrl}/readyz`)).text()).includes('being drained')
+    await call(a, 'POST', '/cluster/nodes/b/drain')
+    await until(isDrained)
+    assert.equal((await statusOf(a)).nodes.find(({ name }) => name === 'b')?.state, 'draining')
+    await b.restart()
+    await until(isDrained)
+    await call(a, 'DELETE', '/cluster/nodes/b/drain')
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    const missing = await fetch(`${a.httpUrl}/cluster/nodes/c/drain`, { method: 'POST' })
+    assert.equal(missing.status, 404)
+  })
+})
+
+function flipBits(path: string): void {
+  const bytes = readFileSync(path)
+  for (let at = 4096; at < bytes.length; at += 40) bytes[at] = bytes[at]! ^ 0xff
+  writeFileSync(path, bytes)
+}
 
 function trim({
   log,

@@ -424,7 +424,9 @@ export class ClusterService {
       const said = there.get(name)
       const { zone, address } = said ?? topology.members[name]!
       const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
-      return { name, zone, address, ...is, ...(said && { position: said.position, version: said.version }) }
+      const { state } = topology.members[name] ?? {}
+      const shown = { name, zone, address, ...is, ...(state && { state }) }
+      return { ...shown, ...(said && { position: said.position, version: said.version }) }
     })
   }
 }

@@ -158,7 +158,11 @@ export async function setMemberState(
     if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
     const { zone, address } = before
     const member = { zone, address, ...(state === undefined ? {} : { state }) }
-    return { generation: topology.generation + 1, members: { ...topology.members, [node]: member } }
+    return {
+      ...topology,
+      generation: topology.generation + 1,
+      members: { ...topology.members, [node]: member },
+    }
   })
   return isMember
 }
@@ -195,12 +199,12 @@ function withMember(topology: Topology, node: string, member: Member): Topology 
   if (before?.zone === member.zone && before.address === member.address) return topology
   const { state } = before ?? {}
   const after = state === undefined ? member : { ...member, state }
-  return { generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
+  return { ...topology, generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
 }
 
 function withoutMember(topology: Topology, node: string): Topology {
   const { [node]: gone, ...members } = topology.members
-  return gone === undefined ? topology : { generation: topology.generation + 1, members }
+  return gone === undefined ? topology : { ...topology, generation: topology.generation + 1, members }
 }
 
 async function writeFloor(documents: SharedDocuments, node: string, floor: number): Promise<void> {
