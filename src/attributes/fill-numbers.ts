@@ -1,6 +1,6 @@
 import { blockBytes, columnFilter } from '../kernels/column-filter.ts'
 import { type ColumnPart, zoneLength } from './column-part.ts'
-import type { NumberTest } from './number-field.ts'
+import type { NumberTest } from './number-tests.ts'
 import type { CodeRange } from './packed-numbers.ts'
 import { hasMany, orBlock } from './slot-words.ts'
 
