@@ -248,7 +248,7 @@ describe('gRPC calls', { timeout: 300_000 }, () => {
     service = await startTestService({
       DIMENSION: '2',
       // Also for the call that is whole: longer than the service may be held up.
-      REQUEST_TIMEOUT_MS: '3000',
+      REQUEST_TIMEOUT_MS: '6000',
     })
   })
   after(() => service[Symbol.asyncDispose]())
@@ -351,7 +351,7 @@ describe('answers that are not read', { timeout: 300_000 }, () => {
   describe('when the time is up', () => {
     before(async () => {
       grpc[Symbol.dispose]()
-      await service.restart({ REQUEST_TIMEOUT_MS: '3000' })
+      await service.restart({ REQUEST_TIMEOUT_MS: '6000' })
       grpc = new RawGrpc(service.grpcAddress, apiKey)
     })
 

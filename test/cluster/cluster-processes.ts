@@ -34,7 +34,9 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
         CLUSTER_NAME: 'test',
         CLUSTER_NODE_NAME: name,
+        CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
+        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2 + 1]}`,
         GRPC_PORT: String(ports[index * 2 + 1]),
         ...options.environment,
       })
