@@ -21,6 +21,7 @@ import { openDataStore } from '../src/storage/data-store.ts'
 import { PartitionDigest } from '../src/storage/partition-digest.ts'
 import { CuttingProxy } from './support/cutting-proxy.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
+import { assertEnded, run } from './support/process.ts'
 import { startTestCluster, type TestService } from './support/service.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -206,6 +207,36 @@ describe('a node that cannot use what it holds', () => {
     await assertSame(a, b)
     assert.match(await metricsOf(b), /^vicinal_cluster_fetches 0$/m)
     assert.equal(existsSync(joined), false)
+  })
+})
+
+describe('the command line', () => {
+  it('waits for a join, drains, takes back and backs up', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 5)
+    const vicinal = (...words: string[]): ReturnType<typeof run> =>
+      run(['cluster', ...words, '--http', a.httpUrl])
+    const joined = await run(['cluster', 'join', '--http', b.httpUrl])
+    assertEnded(joined, 0)
+    assert.match(joined.stdout, /^node b has joined the cluster vicinal, at position \d+ of its log$/m)
+    assertEnded(await vicinal('drain', 'b'), 0)
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).status === 503)
+    assert.match((await vicinal('status')).stdout, /^b .* draining /m)
+    assertEnded(await vicinal('drain', 'b', '--undo'), 0)
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    assertEnded(await vicinal('refetch', 'b'), 2, /confirm with --yes/)
+    assertEnded(await vicinal('refetch', 'nobody', '--yes'), 1, /no node nobody in this cluster/)
+    const file = join(a.dataDir, 'backup.snapshot')
+    assertEnded(await vicinal('backup', file), 0)
+    const restored = join(a.dataDir, 'restored')
+    const done = await run(['snapshot', 'restore', file, '--data-dir', restored])
+    assertEnded(done, 0)
+    assert.match(done.stdout, /^5 points of 2 dimensions/)
+    await using another = await startTestCluster([])
+    const founder = await another.add('founder', { DATA_DIR: restored })
+    const joining = await another.add('joining')
+    await assertSame(founder, joining)
   })
 })
 
