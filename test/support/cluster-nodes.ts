@@ -37,6 +37,8 @@ export interface NodeSetup {
   readonly writerExecArgv?: readonly string[] | undefined
   /** 0 for no limit. */
   readonly maxMemoryBytes?: number | undefined
+  /** How long a write or a read that waits for the log is tried; a minute unless given. */
+  readonly timeoutMs?: number | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -78,12 +80,13 @@ export class SimulatedNode implements AsyncDisposable {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
     const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
+    const { timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
-      ...{ timeoutMs: 60_000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
+      ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
     })
     const engine = startEngine(config)
     const store = await openDataStore({

@@ -89,6 +89,8 @@ export class ClusterSimulation implements AsyncDisposable {
       return new SimulatedNode({
         ...{ name: `node-${index}`, log: this.#log, documents: new SharedMemoryDocuments() },
         nowUs: () => this.#nowUs + aheadUs,
+        // Clients go on with something else soon.
+        timeoutMs: 5000,
       })
     })
     this.#ids = Array.from({ length: idsInUse }, () =>
@@ -149,7 +151,8 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const { up } of this.#nodes) await up.node.caughtUp()
     for (;;) {
       for (const { up } of this.#nodes) {
-        await up.node.latest(undefined)
+        // A busy machine may need longer: it is asked again.
+        await up.node.latest(undefined).catch((error: unknown) => this.#checkUnknown(error))
         await up.node.database.count()
       }
       const { last } = this.#log.bounds
