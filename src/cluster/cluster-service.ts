@@ -85,6 +85,8 @@ export class ClusterService {
   #watching: Promise<void> | undefined
   /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
   #waitsFor: string | undefined
+  /** Whether this node is what its data make it, and nothing of that is under way. */
+  #isBegun = false
   #refetching: Promise<void> | undefined
   /** How often everything was fetched from another node. */
   #fetches = 0
@@ -125,7 +127,8 @@ export class ClusterService {
 
   /** Until this node is ready, however often its data have to be replaced for that. */
   async #begin(data: ServedData): Promise<void> {
-    for (let need = await this.#needOf(data); ; ) {
+    let need = await this.#needOf(data)
+    for (;;) {
       await this.#enter()
       if (need !== undefined) await this.#fetch(data, need)
       try {
@@ -139,7 +142,10 @@ export class ClusterService {
       }
     }
     const { node } = this
+    this.#isBegun = true
     void node.unusable.then((reason) => this.#refetch(reason, node))
+    // An operator can have asked while this node was away.
+    if (need === undefined && this.#state === 'refetching') this.#refetch(asked, node)
   }
 
   /** Why what this node has cannot be used; undefined when it can. */
@@ -241,6 +247,7 @@ export class ClusterService {
   /** Takes this node out of service until it holds what another one does. */
   #refetch(reason: string, node: ClusterNode): void {
     if (this.#stop.signal.aborted || this.#node !== node || this.#refetching !== undefined) return
+    this.#isBegun = false
     this.#refetching = this.#refetchUntilDone(reason).finally(() => {
       this.#refetching = undefined
     })
@@ -272,8 +279,7 @@ export class ClusterService {
     this.#state = state
     if (state === 'draining')
       this.#logger.info({ node }, 'this node is being drained: it takes no more clients')
-    if (state === 'refetching' && this.#node !== undefined)
-      this.#refetch('an operator asks for it', this.#node)
+    if (state === 'refetching' && this.#isBegun) this.#refetch(asked, this.node)
   }
 
   /** @throws DatabaseError `not_ready` before `open` is through */
@@ -329,7 +335,7 @@ export class ClusterService {
 
   readonly drain = async (node: string, isDrained: boolean): Promise<boolean> =>
     await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined, (before) =>
-      isDrained ? before === undefined : before === 'draining',
+      isDrained ? before !== 'refetching' : before === 'draining',
     )
 
   readonly refetch = async (node: string): Promise<boolean> =>
@@ -436,6 +442,7 @@ const beginning: NodeStatus = {
   digestMismatches: 0,
   fault: undefined,
 }
+const asked = 'an operator asks for it'
 const watchMs = 1_000
 /** Between attempts to come back into service. */
 const againMs = 5_000
