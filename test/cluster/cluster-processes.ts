@@ -1,6 +1,7 @@
+import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, openSync, readFileSync } from 'node:fs'
+import { mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePorts, NatsServers } from '../support/nats-servers.ts'
 
@@ -35,7 +36,7 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_NODE_NAME: name,
         CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
-        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2 + 1]}`,
+        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2]}`,
         GRPC_PORT: String(ports[index * 2 + 1]),
         ...options.environment,
       })
@@ -89,6 +90,16 @@ export class NodeProcess {
     return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
   }
 
+  get pid(): number | undefined {
+    return this.isRunning ? this.#process!.pid : undefined
+  }
+
+  /** Removes what a node that does not run has stored: it comes back as a new machine would. */
+  forget(): void {
+    assert.ok(!this.isRunning, `${this.name} runs`)
+    rmSync(join(this.#directory, 'data'), { recursive: true, force: true })
+  }
+
   async isReady(): Promise<boolean> {
     try {
       return (await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok
@@ -102,6 +113,14 @@ export class NodeProcess {
     if (!this.isRunning) return
     const exited = once(this.#process!, 'exit')
     this.#process!.kill('SIGKILL')
+    await exited
+  }
+
+  /** As an update does: running requests end first. */
+  async stop(): Promise<void> {
+    if (!this.isRunning) return
+    const exited = once(this.#process!, 'exit')
+    this.#process!.kill('SIGTERM')
     await exited
   }
 
