@@ -90,7 +90,7 @@ describe('nodes of a cluster', () => {
       const soonUs = (Date.now() + 300) * 1000
       const { ids } = await a!.up.node.database.insert([point('brief', soonUs), point('stays')])
       while (Date.now() * 1000 <= soonUs) await new Promise((resolve) => setTimeout(resolve, 10))
-      await b!.up.node.admit({ consistency: 'latest' })
+      for (const { up } of [a!, b!]) await up.node.admit({ consistency: 'latest' })
       assert.equal(await b!.up.node.database.get(ids[0]!), undefined)
       assert.equal(await a!.up.node.database.get(ids[0]!), undefined)
       while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)
@@ -129,6 +129,7 @@ describe('nodes of a cluster', () => {
         await delay(5)
       }
       assert.match(b!.up.node.status.fault!, /other points than node-0 and node-2 in 1 partitions/)
+      assert.equal(await b!.up.node.unusable, b!.up.node.status.fault)
       assert.deepEqual(
         [nodes[0], nodes[2]].map((node) => node!.up.node.status.isReady),
         [true, true],

@@ -147,7 +147,7 @@ class Caller {
 async function measureJoin(node: NodeProcess, other: HttpClient): Promise<Join | string> {
   const points = await other.count()
   await node.kill()
-  node.forget()
+  node.emptyStore()
   const startedMs = performance.now()
   await node.start()
   while (!(await node.isReady())) {

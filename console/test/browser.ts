@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import { apiKey, startTestService, type TestService } from '../../test/support/service.ts'
 
 /** Where Debian, Ubuntu, Fedora and Google put it. Nothing is downloaded. */
@@ -40,7 +40,11 @@ export interface OpenOptions {
 
 export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
   const service = await startTestService(settings)
-  const { faults, open, [Symbol.asyncDispose]: close } = await startBrowser(service)
+  const browser = await startBrowser(service).catch(async (error: unknown) => {
+    await service[Symbol.asyncDispose]()
+    throw error
+  })
+  const { faults, open, [Symbol.asyncDispose]: close } = browser
   return {
     ...{ service, faults, open },
     async [Symbol.asyncDispose]() {
@@ -64,6 +68,7 @@ export async function startBrowser(service: { readonly httpUrl: string }): Promi
 export function launchChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: chromiumPath!,
+    timeout: 120_000,
     // Chromium's sandbox needs privileges that containers do not have.
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   })
@@ -91,6 +96,14 @@ async function openPage(
   })
   await page.goto(`${httpUrl}/console/${hash}`)
   return page
+}
+
+/**
+ * Clicks, and waits for what the console then says. It says so for five seconds: a test that began to wait after the click could
+ * be held up for longer.
+ */
+export async function clickAndHear(button: Locator, text: string): Promise<void> {
+  await Promise.all([button.page().getByText(text).waitFor(), button.click()])
 }
 
 /** Fails every request that is not for the service. */

@@ -11,9 +11,20 @@ import type { OperationName } from './operations.ts'
 
 /** Waits until this node of a cluster is as new as the call asks for; a write needs only what its caller has seen. */
 export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<void> {
+  await admitCall(cluster, call, operationRoles[name] === 'write')
+}
+
+/** The same for what is no operation. */
+export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<void> {
+  await admitCall(cluster, call, false)
+}
+
+type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
+
+async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<void> {
   const asked = checkConsistency(call.consistency)
   const position = checkPosition(call.position)
-  const consistency = operationRoles[name] === 'write' ? 'session' : asked
+  const consistency = isWrite ? 'session' : asked
   if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
     await cluster.admit({ consistency, position }, call.signal)
   }

@@ -1,9 +1,9 @@
-import assert from 'node:assert/strict'
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, openSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePorts, NatsServers } from '../support/nats-servers.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { NatsServers } from '../support/nats-servers.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
@@ -74,7 +74,7 @@ export class NodeProcess {
       stdio: ['ignore', log, log],
       env: {
         ...process.env,
-        DATA_DIR: join(this.#directory, 'data'),
+        DATA_DIR: this.#dataDir,
         GRPC_ROOT_PASSWORD: 'a-key-for-tests',
         LOG_FORMAT: 'json',
         SEARCH_THREADS: '1',
@@ -92,12 +92,6 @@ export class NodeProcess {
 
   get pid(): number | undefined {
     return this.isRunning ? this.#process!.pid : undefined
-  }
-
-  /** Removes what a node that does not run has stored: it comes back as a new machine would. */
-  forget(): void {
-    assert.ok(!this.isRunning, `${this.name} runs`)
-    rmSync(join(this.#directory, 'data'), { recursive: true, force: true })
   }
 
   async isReady(): Promise<boolean> {
@@ -122,6 +116,24 @@ export class NodeProcess {
     const exited = once(this.#process!, 'exit')
     this.#process!.kill('SIGTERM')
     await exited
+  }
+
+  /** Of a node that does not run. */
+  emptyStore(): void {
+    rmSync(this.#dataDir, { recursive: true, force: true })
+  }
+
+  /** Changes a byte in each stored vector of a node that does not run. */
+  flipBits(): void {
+    const path = join(this.#dataDir, 'vectors.rows')
+    if (!existsSync(path)) return
+    const bytes = readFileSync(path)
+    for (let at = 4096; at < bytes.length; at += 40) bytes[at] = bytes[at]! ^ 1
+    writeFileSync(path, bytes)
+  }
+
+  get #dataDir(): string {
+    return join(this.#directory, 'data')
   }
 
   pause(): void {

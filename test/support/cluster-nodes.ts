@@ -83,7 +83,7 @@ export class SimulatedNode implements AsyncDisposable {
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
-      ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
+      ...{ timeoutMs: 60_000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
     })
     const engine = startEngine(config)
     const store = await openDataStore({
