@@ -26,7 +26,10 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   cli: ['base', 'config.ts', 'client', 'main.ts'],
 }
 
-/** Each layer of bench/ and the layers that it may import from, besides itself, src/ and test/support/. */
+/**
+ * Each layer of bench/ and the layers that it may import from, besides itself, src/, test/support/ and the processes of a
+ * cluster.
+ */
 const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   shared: [],
   'index/contenders': ['shared'],
@@ -55,6 +58,7 @@ const benchMayImport: Readonly<Record<string, readonly string[]>> = {
   'service/report': ['shared', 'service/load', 'service/run'],
   'service/main.ts': ['shared', 'service/load', 'service/options.ts', 'service/run', 'service/report'],
   'service/hand-over.ts': ['shared'],
+  cluster: ['shared'],
 }
 
 /** Of the api a client takes types and errors, nothing that runs. */
@@ -268,14 +272,16 @@ function isAllowed(from: string, to: string, typeOnly: boolean): boolean {
   return (mayImport[from] ?? []).includes(to) && (typeOnly || !onlyTypes)
 }
 
-/** `shared`, or two parts of the path: `index/run` and `index/main.ts`. */
+const inBenchToo = /^(?:src|test\/support)\/|^test\/cluster\/cluster-processes\.ts$|^package\.json$/
+
+/** `shared`, `cluster`, or two parts of the path: `index/run` and `index/main.ts`. */
 function benchLayerOf(file: string): string {
   const [, first, second] = file.split('/')
-  return first === 'shared' ? first : `${first}/${second}`
+  return first === 'shared' || first === 'cluster' ? first : `${first}/${second}`
 }
 
 function isAllowedInBench(file: string, target: string): boolean {
-  if (!target.startsWith('bench/')) return /^(?:src|test\/support)\/|^package\.json$/.test(target)
+  if (!target.startsWith('bench/')) return inBenchToo.test(target)
   const [from, to] = [benchLayerOf(file), benchLayerOf(target)]
   return from === to || (benchMayImport[from] ?? []).includes(to)
 }

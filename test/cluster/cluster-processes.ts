@@ -90,6 +90,10 @@ export class NodeProcess {
     return this.#process !== undefined && this.#process.exitCode === null && this.#process.signalCode === null
   }
 
+  get pid(): number | undefined {
+    return this.isRunning ? this.#process!.pid : undefined
+  }
+
   async isReady(): Promise<boolean> {
     try {
       return (await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok
@@ -103,6 +107,14 @@ export class NodeProcess {
     if (!this.isRunning) return
     const exited = once(this.#process!, 'exit')
     this.#process!.kill('SIGKILL')
+    await exited
+  }
+
+  /** As an update does: running requests end first. */
+  async stop(): Promise<void> {
+    if (!this.isRunning) return
+    const exited = once(this.#process!, 'exit')
+    this.#process!.kill('SIGTERM')
     await exited
   }
 

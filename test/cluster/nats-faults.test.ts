@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { execFileSync } from 'node:child_process'
 import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { makeCertificates } from '../support/certificates.ts'
 import { openLog, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
 
@@ -55,19 +55,4 @@ function flipBit(store: string, text: string): void {
   const bytes = readFileSync(block)
   bytes[bytes.indexOf(text) + 3]! ^= 4
   writeFileSync(block, bytes)
-}
-
-function makeCertificates(directory: string) {
-  const [caFile, caKey, certFile, keyFile] = ['ca.pem', 'ca.key', 'cert.pem', 'key.pem'].map((name) =>
-    join(directory, name),
-  ) as [string, string, string, string]
-  const openssl = (...words: string[]): void => {
-    execFileSync('openssl', words, { stdio: 'pipe' })
-  }
-  const newKey = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  openssl(...newKey, '-days', '2', '-subj', '/CN=ca', '-keyout', caKey, '-out', caFile)
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
-  const signed = ['-CA', caFile, '-CAkey', caKey]
-  openssl(...newKey, '-days', '2', ...names, ...signed, '-keyout', keyFile, '-out', certFile)
-  return { caFile, certFile, keyFile }
 }

@@ -27,15 +27,25 @@ export interface NatsServersOptions {
   readonly extra?: string
   /** As servers are by default: they may lose what they acknowledged. */
   readonly isLazy?: boolean
+  /** The whole configuration of each server, in place of the one for tests. */
+  readonly configurationOf?: (place: NatsPlace, store: string) => string
+}
+
+/** Where one server listens, on loopback. */
+export interface NatsPlace {
+  readonly name: string
+  readonly client: number
+  readonly monitor: number
+  readonly route: number
 }
 
 /** Log servers on loopback, with ports that they keep when they are started again. */
 export class NatsServers implements AsyncDisposable {
   readonly directory: string
-  readonly #places: readonly Place[]
+  readonly #places: readonly NatsPlace[]
   readonly #processes: (ChildProcess | undefined)[]
 
-  private constructor(directory: string, places: readonly Place[]) {
+  private constructor(directory: string, places: readonly NatsPlace[]) {
     this.directory = directory
     this.#places = places
     this.#processes = places.map(() => undefined)
@@ -53,7 +63,10 @@ export class NatsServers implements AsyncDisposable {
     const servers = new NatsServers(directory, places)
     for (const place of places) {
       mkdirSync(join(directory, place.name))
-      writeFileSync(join(directory, `${place.name}.conf`), configurationOf(directory, place, places, options))
+      const text =
+        options.configurationOf?.(place, join(directory, place.name)) ??
+        configurationOf(directory, place, places, options)
+      writeFileSync(join(directory, `${place.name}.conf`), text)
     }
     await Promise.all(places.map((_, index) => servers.startOne(index)))
     return servers
@@ -67,6 +80,10 @@ export class NatsServers implements AsyncDisposable {
     return this.#places.map(({ client }) => `nats://127.0.0.1:${client}`)
   }
 
+  get #routes(): string {
+    return this.#places.map(({ route }) => `"nats://127.0.0.1:${route}"`).join(', ')
+  }
+
   get monitorUrls(): readonly string[] {
     return this.#places.map(({ monitor }) => `http://127.0.0.1:${monitor}`)
   }
@@ -77,6 +94,8 @@ export class NatsServers implements AsyncDisposable {
     const log = openSync(join(this.directory, `${name}.log`), 'a')
     const child = spawn(findNatsServer()!, ['-c', join(this.directory, `${name}.conf`)], {
       stdio: ['ignore', log, log],
+      // As the files to deploy with have it.
+      env: { ...process.env, NATS_NAME: name, NATS_ROUTES: `[${this.#routes}]` },
     })
     this.#processes[index] = child
     const endMs = Date.now() + 60_000
@@ -166,17 +185,10 @@ export class NatsServers implements AsyncDisposable {
   }
 }
 
-interface Place {
-  readonly name: string
-  readonly client: number
-  readonly monitor: number
-  readonly route: number
-}
-
 function configurationOf(
   directory: string,
-  { name, client, monitor, route }: Place,
-  places: readonly Place[],
+  { name, client, monitor, route }: NatsPlace,
+  places: readonly NatsPlace[],
   { extra = '', isLazy = false }: NatsServersOptions,
 ): string {
   const routes = places.map((place) => `"nats://127.0.0.1:${place.route}"`).join(', ')

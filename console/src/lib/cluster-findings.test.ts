@@ -36,6 +36,11 @@ describe('what there is to say of a cluster', () => {
     ])
   })
 
+  it('notes what a node does that is not to be asked', () => {
+    const nodes = [nodeOf('a'), nodeOf('b', { is_ready: false, state: 'draining' })]
+    assert.deepEqual(titlesOf({ nodes }), ['note: Node b is not asked:'])
+  })
+
   it('puts faults first, and tells that of this node once', () => {
     const nodes = [nodeOf('a', { is_ready: false }), nodeOf('b', { is_ready: false })]
     const fault = 'the log of the cluster was deleted'

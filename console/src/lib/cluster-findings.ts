@@ -75,6 +75,11 @@ function* nodeFindings(status: ClusterStatus): Generator<Finding> {
   for (const node of status.nodes) {
     // Of this node the fault itself is shown.
     if (!node.is_there || node.is_ready || (node.name === status.node && status.fault !== undefined)) continue
+    const doing = node.state && doings[node.state]
+    if (doing !== undefined) {
+      yield { level: 'note', title: `Node ${node.name} is not asked:`, advice: doing }
+      continue
+    }
     const lag = lagOf(node, status) ?? 0
     yield {
       level: 'warning',
@@ -85,6 +90,13 @@ function* nodeFindings(status: ClusterStatus): Generator<Finding> {
           : 'Its /readyz says why.',
     }
   }
+}
+
+/** What somebody wanted of a node, and that keeps it from being ready. */
+const doings: Readonly<Record<NonNullable<NodeStatus['state']>, string>> = {
+  joining: 'it copies the points of another node, and then applies what was logged meanwhile.',
+  draining: 'it was told to take no more clients.',
+  refetching: 'it was told to fetch its points from another node.',
 }
 
 function* versionFindings({ nodes }: ClusterStatus): Generator<Finding> {

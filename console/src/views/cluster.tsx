@@ -200,17 +200,19 @@ function Unknown(): JSX.Element {
 }
 
 function State({ node }: { readonly node: NodeStatus }): JSX.Element {
-  const [dot, text] = node.is_there
-    ? node.is_ready
-      ? ['good', 'ready']
-      : ['note', 'not ready']
-    : ['bad', 'away']
+  const [dot, text] = stateOf(node)
   return (
     <span class="nowrap">
       <span class={`dot ${dot}`} />
       {text}
     </span>
   )
+}
+
+function stateOf({ is_there: isThere, is_ready: isReady, state }: NodeStatus): readonly [string, string] {
+  if (!isThere) return ['bad', 'away']
+  if (state !== undefined) return ['note', state]
+  return isReady ? ['good', 'ready'] : ['note', 'not ready']
 }
 
 function LogPanel({ log }: { readonly log: LogStatus | undefined }): JSX.Element {

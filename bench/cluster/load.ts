@@ -1,0 +1,95 @@
+import type { HttpClient } from '../../src/client/http-client.ts'
+import { GaussianRandom } from '../shared/data/gaussian-random.ts'
+import { percentile } from '../shared/percentile.ts'
+
+export interface Rate {
+  readonly perSecond: number
+  readonly p50Ms: number
+  readonly p99Ms: number
+  readonly count: number
+}
+
+const batchPoints = 100
+
+/** A vector of its own for each row. */
+export function vectorOf(row: number, dimension: number): number[] {
+  const random = new GaussianRandom(7, row)
+  return Array.from({ length: dimension }, () => random.next())
+}
+
+function pointOf(row: number, dimension: number) {
+  return { vector: vectorOf(row, dimension), payload: { contentType: 'Text' as const, content: String(row) } }
+}
+
+/** Stores points in batches of 100, through all clients at once. Counts points. */
+export async function ingest(
+  clients: readonly HttpClient[],
+  points: number,
+  dimension: number,
+): Promise<Rate> {
+  // Made beforehand: what is measured is storing.
+  const batches = Array.from({ length: Math.ceil(points / batchPoints) }, (_, batch) =>
+    Array.from({ length: Math.min(batchPoints, points - batch * batchPoints) }, (_, index) =>
+      pointOf(batch * batchPoints + index, dimension),
+    ),
+  )
+  let next = 0
+  const rate = await timed(clients, async (client) => {
+    const batch = batches[next++]
+    if (batch === undefined) return false
+    await client.insertBatch(batch)
+    return true
+  })
+  return { ...rate, count: points, perSecond: (rate.perSecond / rate.count) * points }
+}
+
+/** One insert after the other: how long a write takes until it is acknowledged. */
+export async function acknowledge(client: HttpClient, seconds: number, dimension: number): Promise<Rate> {
+  const endMs = performance.now() + seconds * 1000
+  let row = 1_000_000
+  return await timed([client], async (each) => {
+    if (performance.now() > endMs) return false
+    await each.insert(pointOf(row++, dimension))
+    return true
+  })
+}
+
+/** Searches through all clients at once. */
+export async function search(
+  clients: readonly HttpClient[],
+  seconds: number,
+  dimension: number,
+): Promise<Rate> {
+  const queries = Array.from({ length: 200 }, (_, index) => vectorOf(2_000_000 + index, dimension))
+  const endMs = performance.now() + seconds * 1000
+  let next = 0
+  return await timed(clients, async (client) => {
+    if (performance.now() > endMs) return false
+    await client.search({ vector: queries[next++ % queries.length]!, metric: 'Cosine', limit: 10 })
+    return true
+  })
+}
+
+/** Has each client do one thing after the other until there is no more. */
+async function timed(
+  clients: readonly HttpClient[],
+  run: (client: HttpClient) => Promise<boolean>,
+): Promise<Rate> {
+  const tookMs: number[] = []
+  const startedMs = performance.now()
+  const worker = async (client: HttpClient): Promise<void> => {
+    for (;;) {
+      const beganMs = performance.now()
+      if (!(await run(client))) return
+      tookMs.push(performance.now() - beganMs)
+    }
+  }
+  await Promise.all(clients.map(worker))
+  const seconds = (performance.now() - startedMs) / 1000
+  return {
+    perSecond: tookMs.length / seconds,
+    p50Ms: percentile(tookMs, 0.5),
+    p99Ms: percentile(tookMs, 0.99),
+    count: tookMs.length,
+  }
+}

@@ -1,0 +1,56 @@
+import { join } from 'node:path'
+import { parseArgs } from 'node:util'
+import { benchFolder, positiveNumber, wholeNumber } from '../shared/options.ts'
+
+export interface Options {
+  readonly points: number
+  readonly dimension: number
+  /** Length of each run of searches, and of the time before and after each fault. */
+  readonly seconds: number
+  /** Requests at once for each node. */
+  readonly clients: number
+  /** Cores that each node may use; 0 for as many as there are. */
+  readonly quota: number
+  readonly rounds: number
+  readonly output: string
+}
+
+export const usage: string = `npm run bench:cluster -- [options]
+
+  --points 20000 --dimension 128   random vectors
+  --seconds 10                     length of each run
+  --clients 4                      requests at once for each node
+  --quota 0.4                      of a core for each node; 0: no quota. Needs Linux, root and control groups
+  --rounds 3                       one node and three nodes in each; medians are shown
+  --quick                          2,000 points, one round of 2 seconds: does it work? not to quote
+  --output FILE                    JSON (bench/results/cluster-<time>.json)`
+
+/** @throws Error that names the option and the value that is unknown or out of range */
+export function readOptions(argv: readonly string[]): Options | 'help' {
+  const { values } = parseArgs({
+    args: [...argv],
+    options: {
+      points: { type: 'string' },
+      dimension: { type: 'string', default: '128' },
+      seconds: { type: 'string' },
+      clients: { type: 'string', default: '4' },
+      quota: { type: 'string', default: '0.4' },
+      rounds: { type: 'string' },
+      output: { type: 'string' },
+      quick: { type: 'boolean', default: false },
+      help: { type: 'boolean', default: false },
+    },
+  })
+  if (values.help) return 'help'
+  const { quick } = values
+  const time = new Date().toISOString().slice(0, 19).replaceAll(':', '')
+  return {
+    points: wholeNumber('points', values.points ?? (quick ? '2000' : '20000')),
+    dimension: wholeNumber('dimension', values.dimension),
+    seconds: positiveNumber('seconds', values.seconds ?? (quick ? '2' : '10')),
+    clients: wholeNumber('clients', values.clients),
+    quota: values.quota === '0' ? 0 : positiveNumber('quota', values.quota),
+    rounds: wholeNumber('rounds', values.rounds ?? (quick ? '1' : '3')),
+    output: values.output ?? join(benchFolder, 'results', `cluster-${time}.json`),
+  }
+}

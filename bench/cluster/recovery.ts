@@ -1,0 +1,162 @@
+import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
+import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
+import { ingest, vectorOf } from './load.ts'
+import type { Options } from './options.ts'
+import { pause, ready } from './throughput.ts'
+
+export interface Recovery {
+  readonly fault: string
+  /** The longest time without an answer, of callers that go on to the next node after a second. */
+  readonly readsMs: number
+  readonly writesMs: number
+  /** From the start of what was killed until all nodes are ready; undefined where all were ready all the time. */
+  readonly backMs: number
+}
+
+interface Fault {
+  readonly name: string
+  readonly kill: (cluster: ClusterProcesses) => Promise<() => Promise<void>>
+}
+
+const faults: readonly Fault[] = [
+  { name: 'a node', kill: async ({ nodes }) => await killNode(nodes[1]!) },
+  { name: "the log's leader", kill: killLeader },
+  {
+    name: "a node and the log's leader",
+    async kill(cluster) {
+      const [startNode, startServer] = [await killNode(cluster.nodes[1]!), await killLeader(cluster)]
+      return async () => {
+        await Promise.all([startNode(), startServer()])
+      }
+    },
+  },
+  {
+    name: 'all nodes and log servers',
+    async kill({ nodes, servers }) {
+      await Promise.all([...nodes.map((node) => node.kill()), servers.killAll()])
+      return async () => {
+        await Promise.all([...nodes.map((node) => node.start()), servers.startAll()])
+      }
+    },
+  },
+]
+
+async function killNode(node: NodeProcess): Promise<() => Promise<void>> {
+  await node.kill()
+  return () => node.start()
+}
+
+async function killLeader({ servers }: ClusterProcesses): Promise<() => Promise<void>> {
+  const leader = await servers.leaderOf('VDB-test')
+  if (leader === undefined) throw new Error('no log server leads')
+  await servers.kill(leader)
+  return () => servers.startOne(leader)
+}
+
+export interface Join {
+  readonly points: number
+  readonly seconds: number
+}
+
+/** Kills things while callers read and write, and then has a node come back empty. */
+export async function measureFaults(
+  options: Options,
+  onMeasured: (recovery: Recovery) => void,
+): Promise<Join | string> {
+  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
+  const { nodes } = cluster
+  for (const node of nodes) await ready(node)
+  const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+  await ingest(clients, options.points, options.dimension)
+  for (const fault of faults) onMeasured(await measureFault(fault, cluster, clients, options))
+  return await measureJoin(nodes[2]!, clients[0]!)
+}
+
+async function measureFault(
+  { name, kill }: Fault,
+  cluster: ClusterProcesses,
+  clients: readonly HttpClient[],
+  { seconds, dimension }: Options,
+): Promise<Recovery> {
+  const vector = vectorOf(3_000_000, dimension)
+  const payload = { contentType: 'Text' as const, content: name }
+  const reads = new Caller(clients, (client, signal) =>
+    client.search({ vector, metric: 'Cosine', limit: 1 }, { signal, consistency: 'available' }),
+  )
+  const writes = new Caller(clients, (client, signal) => client.insert({ vector, payload }, { signal }))
+  await pause(seconds * 1000)
+  const killedMs = performance.now()
+  const start = await kill(cluster)
+  // While it is gone, so that only what is left answers; all of it must come back before anything can.
+  if (!name.startsWith('all'))
+    await Promise.all([reads.answeredAfter(killedMs), writes.answeredAfter(killedMs)])
+  const startedMs = performance.now()
+  await start()
+  for (const node of cluster.nodes) await ready(node)
+  const backMs = performance.now() - startedMs
+  await Promise.all([reads.answeredAfter(performance.now()), writes.answeredAfter(performance.now())])
+  await pause(seconds * 1000)
+  return { fault: name, readsMs: await reads.stop(killedMs), writesMs: await writes.stop(killedMs), backMs }
+}
+
+/** Calls without a pause, at the next node when one does not answer within a second. */
+class Caller {
+  readonly #clients: readonly HttpClient[]
+  readonly #call: (client: HttpClient, signal: AbortSignal) => Promise<unknown>
+  readonly #answeredMs: number[] = []
+  readonly #running: Promise<void>
+  #isStopped = false
+
+  constructor(
+    clients: readonly HttpClient[],
+    call: (client: HttpClient, signal: AbortSignal) => Promise<unknown>,
+  ) {
+    this.#clients = clients
+    this.#call = call
+    this.#running = this.#run()
+  }
+
+  async answeredAfter(timeMs: number): Promise<void> {
+    while (!((this.#answeredMs.at(-1) ?? 0) > timeMs)) await pause(5)
+  }
+
+  /** @returns the longest time between two answers, from shortly before a moment on */
+  async stop(sinceMs: number): Promise<number> {
+    this.#isStopped = true
+    await this.#running
+    const gaps = this.#answeredMs.map((timeMs, index) => [
+      timeMs,
+      timeMs - (this.#answeredMs[index - 1] ?? timeMs),
+    ])
+    return Math.max(...gaps.filter(([timeMs]) => timeMs! >= sinceMs).map(([, gapMs]) => gapMs!))
+  }
+
+  async #run(): Promise<void> {
+    for (let turn = 0; !this.#isStopped; turn++) {
+      const client = this.#clients[turn % this.#clients.length]!
+      // A call that failed is one of those that the longest time between answers is made of.
+      await this.#call(client, AbortSignal.timeout(1_000)).then(
+        () => this.#answeredMs.push(performance.now()),
+        () => pause(5),
+      )
+    }
+  }
+}
+
+/** A node loses its disk and comes back. Returns why it could not, where it cannot. */
+async function measureJoin(node: NodeProcess, other: HttpClient): Promise<Join | string> {
+  const points = await other.count()
+  await node.kill()
+  node.emptyStore()
+  const startedMs = performance.now()
+  await node.start()
+  while (!(await node.isReady())) {
+    if (!node.isRunning) return `an empty node did not join: ${node.log.trimEnd().split('\n').at(-1)}`
+    if (performance.now() - startedMs > joinMaxMs)
+      return `an empty node was not ready after ${joinMaxMs / 1000} s`
+    await pause(20)
+  }
+  return { points, seconds: (performance.now() - startedMs) / 1000 }
+}
+
+const joinMaxMs = 600_000

@@ -1,0 +1,84 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { createHttpClient } from '../../src/client/http-client.ts'
+import { ClusterProcesses, NodeProcess } from '../../test/cluster/cluster-processes.ts'
+import { freePorts } from '../../test/support/free-ports.ts'
+import { acknowledge, ingest, type Rate, search } from './load.ts'
+import type { Options } from './options.ts'
+import { ProcessorQuota, processorSeconds } from './processor.ts'
+
+export interface Throughput {
+  readonly nodes: number
+  readonly ingest: Rate
+  readonly search: Rate
+  readonly acknowledge: Rate
+  /** Of all nodes together, for one search. */
+  readonly processorMsPerSearch: number
+}
+
+/** A service by itself, without log servers. */
+export async function measureOneNode(options: Options): Promise<Throughput> {
+  const directory = mkdtempSync(join(tmpdir(), 'vicinal-bench-'))
+  const [http, grpc] = (await freePorts(2)) as [number, number]
+  const node = new NodeProcess('alone', directory, http, { GRPC_PORT: String(grpc) })
+  try {
+    await node.start()
+    return await measure([node], options)
+  } finally {
+    await node.kill()
+    rmSync(directory, { recursive: true, force: true })
+  }
+}
+
+/** Three nodes, with log servers that no quota holds. */
+export async function measureCluster(options: Options): Promise<Throughput> {
+  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
+  return await measure(cluster.nodes, options)
+}
+
+async function measure(nodes: readonly NodeProcess[], options: Options): Promise<Throughput> {
+  const { points, dimension, seconds, clients: clientsPerNode, quota } = options
+  using held = new ProcessorQuota(quota)
+  for (const node of nodes) await ready(node)
+  for (const node of nodes) held.hold(node.pid!)
+  const clients = Array.from({ length: clientsPerNode * nodes.length }, (_, index) =>
+    createHttpClient({ baseUrl: nodes[index % nodes.length]!.url, retries: 0 }),
+  )
+  const ingested = await ingest(clients, points, dimension)
+  for (const node of nodes) await settled(node, points)
+  // Compiles what searches run, on each node.
+  await search(clients, seconds / 2, dimension)
+  const used = (): number => nodes.reduce((sum, node) => sum + processorSeconds(node.pid!), 0)
+  const before = used()
+  const searched = await search(clients, seconds, dimension)
+  const processorMsPerSearch = ((used() - before) * 1000) / searched.count
+  const acknowledged = await acknowledge(clients[0]!, seconds, dimension)
+  const result = { nodes: nodes.length, ingest: ingested, search: searched, acknowledge: acknowledged }
+  await Promise.all(nodes.map((node) => node.kill()))
+  return { ...result, processorMsPerSearch }
+}
+
+export async function ready(node: NodeProcess): Promise<void> {
+  while (!(await node.isReady())) {
+    if (!node.isRunning) throw new Error(`${node.name} has ended:\n${node.log}`)
+    await pause(50)
+  }
+}
+
+/** Waits until a node has all points, and its graph too. */
+async function settled({ url }: NodeProcess, points: number): Promise<void> {
+  for (;;) {
+    const stats = (await (await fetch(`${url}/stats`)).json()) as {
+      readonly points: number
+      readonly waiting: number
+      readonly settling: boolean
+    }
+    if (stats.points >= points && stats.waiting === 0 && !stats.settling) return
+    await pause(200)
+  }
+}
+
+export function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => setTimeout(resolve, ms))
+}

@@ -1,0 +1,94 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { setTimeout as pause } from 'node:timers/promises'
+import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
+import { until } from '../support/nats-log.ts'
+import { natsMissing } from '../support/nats-servers.ts'
+import { ClusterProcesses } from './cluster-processes.ts'
+
+describe('a cluster whose nodes are restarted one after the other', { skip: natsMissing() }, () => {
+  it('shows no error to clients that repeat a request once, at another node', async () => {
+    await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
+    for (const node of cluster.nodes) await until(() => node.isReady())
+    const clients = cluster.nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    const first = await clients[0]!.insert(pointOf(0))
+    const stop = new AbortController()
+    const errors: string[] = []
+    const counts = { writes: 0, reads: 0 }
+    const callers = Array.from({ length: 4 }, (_, caller) =>
+      call(caller, new RepeatingCaller(clients, caller), { stop: stop.signal, errors, counts, first }),
+    )
+    for (const node of cluster.nodes) {
+      const before = { ...counts }
+      await until(async () => counts.writes > before.writes && counts.reads > before.reads)
+      await node.stop()
+      await node.start()
+      await until(() => node.isReady())
+    }
+    stop.abort()
+    const stored = (await Promise.all(callers)).flat()
+    assert.deepEqual(errors, [])
+    assert.ok(stored.length > 0)
+    // Each was stored once, although some were sent twice.
+    for (const client of clients) {
+      await until(async () => (await client.count()) >= stored.length + 1)
+      assert.equal(await client.count(), stored.length + 1)
+    }
+  })
+})
+
+/** Sends a request to a node and, when that fails, once more to the next one. */
+class RepeatingCaller {
+  readonly #clients: readonly HttpClient[]
+  #turn: number
+
+  constructor(clients: readonly HttpClient[], turn: number) {
+    this.#clients = clients
+    this.#turn = turn
+  }
+
+  async send<Value>(request: (client: HttpClient) => Promise<Value>): Promise<Value> {
+    const client = this.#clients[this.#turn++ % this.#clients.length]!
+    try {
+      return await request(client)
+    } catch {
+      return await request(this.#clients[this.#turn++ % this.#clients.length]!)
+    }
+  }
+}
+
+interface Watch {
+  readonly stop: AbortSignal
+  readonly errors: string[]
+  readonly counts: { writes: number; reads: number }
+  readonly first: string
+}
+
+/** Writes and reads by turns until it is stopped. Returns the ids of what it stored. */
+async function call(
+  caller: number,
+  repeating: RepeatingCaller,
+  { stop, errors, counts, first }: Watch,
+): Promise<string[]> {
+  const stored: string[] = []
+  for (let turn = 1; !stop.aborted; turn++) {
+    try {
+      const idempotencyKey = `caller-${caller}-${turn}`
+      stored.push(await repeating.send((client) => client.insert(pointOf(turn), { idempotencyKey })))
+      counts.writes++
+      const nearest = await repeating.send((client) =>
+        client.search({ vector: [0, 1], metric: 'Euclidean', limit: 1 }),
+      )
+      assert.deepEqual(nearest, [first])
+      counts.reads++
+    } catch (error) {
+      errors.push((error as Error).message)
+    }
+    await pause(20)
+  }
+  return stored
+}
+
+function pointOf(x: number) {
+  return { vector: [x, 1], payload: { contentType: 'Text' as const, content: `${x}` } }
+}
