@@ -132,6 +132,11 @@ export class PackedReader {
     return view
   }
 
+  /** A view of all that is left. */
+  rest(): Buffer {
+    return this.raw(this.#bytes.length - this.#at)
+  }
+
   text(): string {
     return this.raw(this.count()).toString('utf8')
   }
