@@ -4,6 +4,7 @@ import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
@@ -16,9 +17,13 @@ import { ClusterDatabase } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { checkFounding } from './founding.ts'
 import { Outcomes } from './outcomes.ts'
+import type { Peers } from './peers.ts'
+import type { Placement } from './placement.ts'
 import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
+import { Scatter } from './scatter.ts'
+import { ScatteredReads } from './scattered-reads.ts'
 
 export interface ReadPosition {
   /** Absent: `session`. */
@@ -53,7 +58,17 @@ export interface ClusterNodeOptions {
   readonly auditMs?: number | undefined
   /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
   readonly onApply?: ((seconds: number) => void) | undefined
+  /** Which nodes have which points, and how to ask them; absent: this node holds everything. */
+  readonly sharded?: Sharded | undefined
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
+}
+
+/** What a node needs that holds only some points. */
+export interface Sharded {
+  readonly placement: Placement
+  readonly peers: Peers
+  /** Called when a second node is asked because the first one is slow. */
+  readonly onHedge?: (() => void) | undefined
 }
 
 /** What there is once the node has started. */
@@ -81,8 +96,8 @@ export interface NodeStatus {
  *
  *   new ClusterNode ─> collections are opened with `replicaOf` ─> start ─> caught up: ready ─> close
  *
- * Every node holds all points and answers every read by itself. A write can be sent to any node: it goes through the log,
- * and is answered when this node has applied it durably.
+ * A node that holds all points answers every read by itself; otherwise it asks others with it. A write can be sent to any
+ * node: it goes through the log, and is answered when this node has applied it durably.
  *
  * Main thread only.
  */
@@ -93,6 +108,9 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
+  readonly #scatter: Scatter | undefined
+  /** What other nodes have had in their answers. */
+  #seen = 0
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -131,6 +149,8 @@ export class ClusterNode {
       },
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
+    const { sharded } = options
+    this.#scatter = sharded && new Scatter({ ...sharded, self: name })
   }
 
   /** For opening a collection on this node. */
@@ -211,6 +231,31 @@ export class ClusterNode {
     return this.#applier?.applied.position ?? 0
   }
 
+  /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
+  get answeredPosition(): number {
+    return Math.max(this.position, this.#seen)
+  }
+
+  /** The partitions that this node holds completely. */
+  get held(): PartitionSet {
+    return this.#options.sharded?.placement.held ?? allPartitions
+  }
+
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
+    const { sharded, name: self } = this.#options
+    if (sharded === undefined || sharded.placement.isWhole) return undefined
+    return new ScatteredReads({
+      ...{ self, node: this, peers: sharded.peers, scatter: this.#scatter!, collection, local, position },
+      onPosition: (seen) => {
+        this.#seen = Math.max(this.#seen, seen)
+      },
+    })
+  }
+
+  leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
+    return this.#started.collections.leaseLocal(name)
+  }
+
   /** Resolves when everything is applied that was in the log at the start. */
   async caughtUp(): Promise<void> {
     while (!this.#isCaughtUp) {
@@ -223,15 +268,20 @@ export class ClusterNode {
   /**
    * Resolves when this node is as new as a read asks for.
    *
+   * @returns the position that other nodes have to be as new as
    * @throws DatabaseError `not_ready` when that takes too long
    */
-  async admit({ consistency = 'session', position = 0 }: ReadPosition, signal?: AbortSignal): Promise<void> {
-    if (consistency === 'available') return
-    if (consistency === 'latest') await this.latest(signal)
+  async admit(
+    { consistency = 'session', position = 0 }: ReadPosition,
+    signal?: AbortSignal,
+  ): Promise<number> {
+    if (consistency === 'available') return 0
+    const latest = consistency === 'latest' ? await this.latest(signal) : 0
     if (position > this.position) await this.#waitFor(position, signal)
+    return Math.max(position, latest)
   }
 
-  async latest(signal: AbortSignal | undefined): Promise<void> {
+  async latest(signal: AbortSignal | undefined): Promise<number> {
     if (signal?.aborted) throw cancellation(signal)
     const position = await this.#barriers.next().catch((cause: unknown) => {
       throw new DatabaseError(
@@ -243,6 +293,7 @@ export class ClusterNode {
       )
     })
     await this.#waitFor(position, signal)
+    return position
   }
 
   async tick(): Promise<void> {
@@ -392,6 +443,7 @@ export class ClusterNode {
   }
 }
 
+const allPartitions = PartitionSet.all()
 /** The log's servers choose another leader within less. */
 const timeoutMs = 20_000
 const retryMs = 200

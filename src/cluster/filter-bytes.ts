@@ -114,7 +114,7 @@ function readBounds(from: PackedReader): Bounds {
   return bounds
 }
 
-function writeScalar(to: PackedWriter, value: Scalar): void {
+export function writeScalar(to: PackedWriter, value: Scalar): void {
   if (typeof value === 'string') {
     to.byte(scalarTags.text)
     to.text(value)
@@ -131,7 +131,7 @@ function writeScalar(to: PackedWriter, value: Scalar): void {
   }
 }
 
-function readScalar(from: PackedReader): Scalar {
+export function readScalar(from: PackedReader): Scalar {
   const tag = from.byte()
   switch (tag) {
     case scalarTags.text:
