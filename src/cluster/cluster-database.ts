@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
+import { partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -17,6 +19,15 @@ import type {
   Snapshot,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import { partitionToDraw } from './sharded-inserts.ts'
+
+/** What a change by filter changes. */
+export interface Plan {
+  /** In the order of insertion. */
+  readonly ids: readonly string[]
+  readonly more: boolean
+  readonly matching: number
+}
 
 /** What the collections of a node ask of the node. */
 export interface ClusterWrites {
@@ -33,6 +44,10 @@ export interface ClusterWrites {
       readonly signal: AbortSignal | undefined
     },
   ): Promise<LoggedResults[Request['kind']]>
+  /** Whether this node has a part of the points only. */
+  readonly isPart: boolean
+  /** Finds what a change by filter changes, over all nodes. */
+  plan(collection: string, request: ChangeByFilter, signal: AbortSignal | undefined): Promise<Plan>
   /** Resolves when everything that was acknowledged anywhere before is applied here. */
   latest(signal: AbortSignal | undefined): Promise<void>
   /** Has the cluster's clock move on, as far as that does not take long. */
@@ -61,8 +76,11 @@ export class ClusterDatabase implements Database {
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
+    this.#checkPart()
     this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
+    const partition = this.#writes.isPart ? partitionToDraw(points, options) : undefined
+    if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#write(
       { kind: 'insert', points, onError, identity, idSeed },
@@ -81,6 +99,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
+    this.#checkPart()
     this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
   }
@@ -104,12 +123,14 @@ export class ClusterDatabase implements Database {
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
     await this.#writes.latest(signal)
-    const { ids, more, matching } = await this.#collection.planByFilter(request)
+    const { ids, more, matching } = this.#writes.isPart
+      ? await this.#writes.plan(this.#name, request, signal)
+      : await this.#collection.planByFilter(request)
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
     const changed = await this.#write({ kind: 'each', ids, filter, change }, signal, undefined)
-    return { changed, more }
+    return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 
   async get(id: string): Promise<Point | undefined> {
@@ -150,6 +171,19 @@ export class ClusterDatabase implements Database {
     return this.#collection.snapshot()
   }
 
+  /**
+   * The first insertion cannot fix the dimension where not all nodes decide about it.
+   *
+   * @throws DatabaseError `invalid_argument`
+   */
+  #checkPart(): void {
+    if (!this.#writes.isPart || this.dimension !== undefined) return
+    throw new DatabaseError(
+      'invalid_argument',
+      `the collection ${this.#name} has no dimension: where nodes have a part of the points each, it has to be created with one (DIMENSION)`,
+    )
+  }
+
   /** Points expire by the cluster's clock: a read that would show one of them moves it on. */
   async #moveClock(): Promise<void> {
     if (this.#collection.isDueSoon) await this.#writes.tick()
@@ -162,8 +196,4 @@ export class ClusterDatabase implements Database {
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#name, partition, signal })
   }
-}
-
-function partitionOf(id: string): number {
-  return Number.parseInt(id.slice(0, 2), 16)
 }

@@ -4,21 +4,41 @@ import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { ChangeByFilter } from '../engine/database.ts'
+import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
-import { Applier, type LogPlace } from './applier.ts'
+import { Applier, type ApplierOptions, type LogPlace } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
-import { ClusterDatabase } from './cluster-database.ts'
+import { ClusterDatabase, type Plan } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { checkFounding } from './founding.ts'
-import { Outcomes } from './outcomes.ts'
+import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
+import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
+import { type Ended, Outcomes } from './outcomes.ts'
+import type { Placement } from './placement.ts'
 import { Publisher, uncertain } from './publisher.ts'
+import { RecentOutcomes } from './recent-outcomes.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
+
+/** Of a node that has a part of the points. */
+export interface Sharding {
+  readonly placement: Placement
+  /** The partitions that this node has. */
+  readonly held: PartitionSet
+  readonly ask: AskOutcome
+  /** Finds what a change by filter changes, over all nodes. */
+  readonly plan: (
+    collection: string,
+    request: ChangeByFilter,
+    signal: AbortSignal | undefined,
+  ) => Promise<Plan>
+}
 
 export interface ReadPosition {
   /** Absent: `session`. */
@@ -51,6 +71,8 @@ export interface ClusterNodeOptions {
   readonly expireMs?: number | undefined
   /** How often the replicas are compared; for tests, a few. */
   readonly auditMs?: number | undefined
+  /** Absent: every node has all points. */
+  readonly sharding?: Sharding | undefined
   /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
   readonly onApply?: ((seconds: number) => void) | undefined
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
@@ -93,6 +115,7 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
+  readonly #recent = new RecentOutcomes()
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -166,9 +189,10 @@ export class ClusterNode {
       batchBytesMax: batchFactor * maxRequestBytes,
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
+      ...this.#partially(),
       onAudit: (...finding) => {
         this.#auditedMs = performance.now()
-        this.#audits.add(...finding)
+        this.#audits.add(...finding, this.#options.sharding?.held)
       },
       onFailure: (error) => this.#fail(error),
     })
@@ -267,13 +291,41 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    return (await this.#submit(request, { ...to, intoReserve: freesSpace })) as LoggedResults[Request['kind']]
+    const { sharding } = this.#options
+    if (sharding !== undefined) checkOwners(request, sharding.placement)
+    const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
+    const isWhole = ended.held === undefined || request.kind === 'expire'
+    const result = isWhole ? ended.result : await this.#gather(request, ended, to.signal)
+    return result as LoggedResults[Request['kind']]
+  }
+
+  /** Whether this node has a part of the points only. */
+  get isPart(): boolean {
+    return this.#options.sharding !== undefined
+  }
+
+  async plan(...[collection, request, signal]: Parameters<Sharding['plan']>): Promise<Plan> {
+    return await this.#options.sharding!.plan(collection, request, signal)
+  }
+
+  /**
+   * Answers another node that asks how a record ended here: see outcome-answers.ts. It is durable here then.
+   *
+   * @throws DatabaseError `not_ready` when another node has to be asked
+   */
+  async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    const asked = decodeQuestion(question)
+    await this.#waitFor(asked.position, signal)
+    return encodeOutcome(this.#recent.find(asked))
   }
 
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    return await this.#submit(request, { collection: '', intoReserve: request.kind === 'drop' })
+    const { result } = await this.#submit(request, {
+      ...{ collection: '', intoReserve: request.kind === 'drop' },
+    })
+    return result
   }
 
   /** Applies what is under way, and no more. The collections are closed after it. */
@@ -295,11 +347,37 @@ export class ClusterNode {
     return this.#options.timeoutMs ?? timeoutMs
   }
 
-  async #submit(request: ClusterRequest, to: Parameters<Publisher['submit']>[1]): Promise<unknown> {
+  async #submit(
+    request: ClusterRequest,
+    to: Parameters<Publisher['submit']>[1],
+  ): ReturnType<Publisher['submit']> {
     const { failure } = this.#applier ?? {}
     if (failure !== undefined) throw failure
-    const { result } = await this.#publisher.submit(request, to)
-    return result
+    return await this.#publisher.submit(request, to)
+  }
+
+  /** What this node passes over, and what it keeps for nodes that do. */
+  #partially(): Pick<ApplierOptions, 'held' | 'onOutcome'> {
+    const { sharding } = this.#options
+    if (sharding === undefined) return {}
+    return {
+      held: () => sharding.held,
+      onOutcome: (position, outcome) => this.#recent.add(position, outcome),
+    }
+  }
+
+  /** The answer to a request that other nodes decide, too. */
+  async #gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
+    const { sharding, name, retryMs: againMs = retryMs } = this.#options
+    const ends = [AbortSignal.timeout(this.#timeoutMs), this.#stop.signal]
+    const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
+    const { placement, ask } = sharding!
+    try {
+      return await gatherResult(request, own, { self: name, placement, ask, retryMs: againMs }, signal)
+    } catch (error) {
+      if (caller?.aborted) throw cancellation(caller)
+      throw error
+    }
   }
 
   async #waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {

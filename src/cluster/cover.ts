@@ -8,8 +8,8 @@ export interface CoverQuestion {
   readonly wanted: PartitionSet
   /** Whether a node can be asked. */
   readonly isLive: (node: string) => boolean
-  /** The node that asks: it is part of the cover if it has any of it, since that takes no hop. */
-  readonly self: string
+  /** The node that asks: it is part of the cover if it has any of it, since that takes no hop. Absent: not itself. */
+  readonly self?: string | undefined
   /** Chooses among covers of the same size, so that the nodes get equally much to do. */
   readonly turn?: number | undefined
 }
@@ -26,7 +26,7 @@ export function coverOf(question: CoverQuestion): Cover {
   const start = nodes.length === 0 ? 0 : turn % nodes.length
   // Earlier ones are taken first where several are as good.
   const ranked = [...nodes.slice(start), ...nodes.slice(0, start)]
-  const chosen = nodes.includes(self) ? [self] : []
+  const chosen = self !== undefined && nodes.includes(self) ? [self] : []
   const left = groups.filter(({ owners }) => !owners.some((owner) => chosen.includes(owner)))
   const nodesOf = [...chosen, ...fewest(left, ranked)]
   return { parts: partsOf(groups, nodesOf), missing }

@@ -353,7 +353,10 @@ describe(`many threads, seed ${seed}`, () => {
       const [wide] = await fixture.search([vector], 'Euclidean', 1500)
       assert.equal(wide![0]!.slot, slot)
     }
-    assert.ok(passedBy.length <= 4, `of ${fixture.points.size} points, ${passedBy.length} do not find themselves`)
+    assert.ok(
+      passedBy.length <= 4,
+      `of ${fixture.points.size} points, ${passedBy.length} do not find themselves`,
+    )
     assert.ok((await fixture.recall([...fixture.points.values()].slice(0, 300), 'Euclidean')) >= 0.98)
   })
 })
