@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
+import { partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -18,6 +20,7 @@ import type {
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
+import { partitionToDraw } from './sharded-inserts.ts'
 
 /** What the collections of a node ask of the node. */
 export interface ClusterWrites {
@@ -34,6 +37,8 @@ export interface ClusterWrites {
       readonly signal: AbortSignal | undefined
     },
   ): Promise<LoggedResults[Request['kind']]>
+  /** Whether this node has a part of the points only. */
+  readonly isPart: boolean
   /** Resolves when everything that was acknowledged anywhere before is applied here, with the position of all that. */
   latest(signal: AbortSignal | undefined): Promise<number>
   /** Has the cluster's clock move on, as far as that does not take long. */
@@ -77,8 +82,11 @@ export class ClusterDatabase implements Database {
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
+    this.#checkPart()
     this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
+    const partition = this.#writes.isPart ? partitionToDraw(points, options) : undefined
+    if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#write(
       { kind: 'insert', points, onError, identity, idSeed },
@@ -97,6 +105,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
+    this.#checkPart()
     this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
   }
@@ -127,7 +136,7 @@ export class ClusterDatabase implements Database {
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
     const changed = await this.#write({ kind: 'each', ids, filter, change }, signal, undefined)
-    return { changed, more }
+    return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 
   async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
@@ -182,6 +191,19 @@ export class ClusterDatabase implements Database {
     return this.#writes.readsOf(this.#name, this.#collection, position)
   }
 
+  /**
+   * The first insertion cannot fix the dimension where not all nodes decide about it.
+   *
+   * @throws DatabaseError `invalid_argument`
+   */
+  #checkPart(): void {
+    if (!this.#writes.isPart || this.dimension !== undefined) return
+    throw new DatabaseError(
+      'invalid_argument',
+      `the collection ${this.#name} has no dimension: where nodes have a part of the points each, it has to be created with one (DIMENSION)`,
+    )
+  }
+
   /** Points expire by the cluster's clock: a read that would show one of them moves it on. */
   async #moveClock(): Promise<void> {
     if (this.#collection.isDueSoon) await this.#writes.tick()
@@ -194,8 +216,4 @@ export class ClusterDatabase implements Database {
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#name, partition, signal })
   }
-}
-
-function partitionOf(id: string): number {
-  return Number.parseInt(id.slice(0, 2), 16)
 }

@@ -7,23 +7,39 @@ import type { Logger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
-import { Applier, type LogPlace } from './applier.ts'
+import { Applier, type ApplierOptions, type LogPlace } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { checkFounding } from './founding.ts'
-import { Outcomes } from './outcomes.ts'
-import type { Peers } from './peers.ts'
+import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
+import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
+import { type Ended, Outcomes } from './outcomes.ts'
+import { peerMethods } from './peer-methods.ts'
+import { readHandlers } from './peer-reads.ts'
+import type { PeerHandler, PeerHandlers, Peers } from './peers.ts'
 import type { Placement } from './placement.ts'
 import { Publisher, uncertain } from './publisher.ts'
+import { RecentOutcomes } from './recent-outcomes.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { Scatter } from './scatter.ts'
 import { ScatteredReads } from './scattered-reads.ts'
+
+/** Of a node that has a part of the points. */
+export interface Sharding {
+  readonly placement: Placement
+  /** The partitions that this node has, completely. */
+  readonly held: PartitionSet
+  /** How it asks the others. */
+  readonly peers: Peers
+  /** Called when a second node is asked because the first one is slow. */
+  readonly onHedge?: (() => void) | undefined
+}
 
 export interface ReadPosition {
   /** Absent: `session`. */
@@ -56,19 +72,11 @@ export interface ClusterNodeOptions {
   readonly expireMs?: number | undefined
   /** How often the replicas are compared; for tests, a few. */
   readonly auditMs?: number | undefined
+  /** Absent: every node has all points. */
+  readonly sharding?: Sharding | undefined
   /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
   readonly onApply?: ((seconds: number) => void) | undefined
-  /** Which nodes have which points, and how to ask them; absent: this node holds everything. */
-  readonly sharded?: Sharded | undefined
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
-}
-
-/** What a node needs that holds only some points. */
-export interface Sharded {
-  readonly placement: Placement
-  readonly peers: Peers
-  /** Called when a second node is asked because the first one is slow. */
-  readonly onHedge?: (() => void) | undefined
 }
 
 /** What there is once the node has started. */
@@ -111,6 +119,7 @@ export class ClusterNode {
   readonly #scatter: Scatter | undefined
   /** What other nodes have had in their answers. */
   #seen = 0
+  readonly #recent = new RecentOutcomes()
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -149,8 +158,8 @@ export class ClusterNode {
       },
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
-    const { sharded } = options
-    this.#scatter = sharded && new Scatter({ ...sharded, self: name })
+    const { sharding } = options
+    this.#scatter = sharding && new Scatter({ ...sharding, self: name })
   }
 
   /** For opening a collection on this node. */
@@ -186,9 +195,10 @@ export class ClusterNode {
       batchBytesMax: batchFactor * maxRequestBytes,
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
+      ...this.#partially(),
       onAudit: (...finding) => {
         this.#auditedMs = performance.now()
-        this.#audits.add(...finding)
+        this.#audits.add(...finding, this.#options.sharding?.held)
       },
       onFailure: (error) => this.#fail(error),
     })
@@ -238,18 +248,26 @@ export class ClusterNode {
 
   /** The partitions that this node holds completely. */
   get held(): PartitionSet {
-    return this.#options.sharded?.placement.held ?? allPartitions
+    return this.#options.sharding?.held ?? allPartitions
   }
 
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    const { sharded, name: self } = this.#options
-    if (sharded === undefined || sharded.placement.isWhole) return undefined
+    const { sharding, name: self } = this.#options
+    if (sharding === undefined || sharding.placement.isWhole) return undefined
     return new ScatteredReads({
-      ...{ self, node: this, peers: sharded.peers, scatter: this.#scatter!, collection, local, position },
+      ...{ self, node: this, peers: sharding.peers, scatter: this.#scatter!, collection, local, position },
       onPosition: (seen) => {
         this.#seen = Math.max(this.#seen, seen)
       },
     })
+  }
+
+  /** What this node answers other nodes. */
+  get peerHandlers(): PeerHandlers {
+    return new Map<number, PeerHandler>([
+      ...readHandlers(this),
+      [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+    ])
   }
 
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
@@ -318,13 +336,37 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    return (await this.#submit(request, { ...to, intoReserve: freesSpace })) as LoggedResults[Request['kind']]
+    const { sharding } = this.#options
+    if (sharding !== undefined) checkOwners(request, sharding.placement)
+    const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
+    const isWhole = ended.held === undefined || request.kind === 'expire'
+    const result = isWhole ? ended.result : await this.#gather(request, ended, to.signal)
+    return result as LoggedResults[Request['kind']]
+  }
+
+  /** Whether this node has a part of the points only. */
+  get isPart(): boolean {
+    return this.#options.sharding !== undefined
+  }
+
+  /**
+   * Answers another node that asks how a record ended here: see outcome-answers.ts. It is durable here then.
+   *
+   * @throws DatabaseError `not_ready` when another node has to be asked
+   */
+  async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    const asked = decodeQuestion(question)
+    await this.#waitFor(asked.position, signal)
+    return encodeOutcome(this.#recent.find(asked))
   }
 
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    return await this.#submit(request, { collection: '', intoReserve: request.kind === 'drop' })
+    const { result } = await this.#submit(request, {
+      ...{ collection: '', intoReserve: request.kind === 'drop' },
+    })
+    return result
   }
 
   /** Applies what is under way, and no more. The collections are closed after it. */
@@ -346,11 +388,39 @@ export class ClusterNode {
     return this.#options.timeoutMs ?? timeoutMs
   }
 
-  async #submit(request: ClusterRequest, to: Parameters<Publisher['submit']>[1]): Promise<unknown> {
+  async #submit(
+    request: ClusterRequest,
+    to: Parameters<Publisher['submit']>[1],
+  ): ReturnType<Publisher['submit']> {
     const { failure } = this.#applier ?? {}
     if (failure !== undefined) throw failure
-    const { result } = await this.#publisher.submit(request, to)
-    return result
+    return await this.#publisher.submit(request, to)
+  }
+
+  /** What this node passes over, and what it keeps for nodes that do. */
+  #partially(): Pick<ApplierOptions, 'held' | 'onOutcome'> {
+    const { sharding } = this.#options
+    if (sharding === undefined) return {}
+    return {
+      held: () => sharding.held,
+      onOutcome: (position, outcome) => this.#recent.add(position, outcome),
+    }
+  }
+
+  /** The answer to a request that other nodes decide, too. */
+  async #gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
+    const { sharding, name, retryMs: againMs = retryMs } = this.#options
+    const ends = [AbortSignal.timeout(this.#timeoutMs), this.#stop.signal]
+    const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
+    const { placement, peers } = sharding!
+    const ask: AskOutcome = (node, question, stop) =>
+      peers.ask(node, peerMethods.outcome, question, { signal: stop })
+    try {
+      return await gatherResult(request, own, { self: name, placement, ask, retryMs: againMs }, signal)
+    } catch (error) {
+      if (caller?.aborted) throw cancellation(caller)
+      throw error
+    }
   }
 
   async #waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {

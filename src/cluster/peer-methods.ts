@@ -2,6 +2,7 @@
 // biome-ignore format: a line a group
 export const peerMethods = {
   search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7,
+  outcome: 32,
 } as const
 
 export type PeerMethod = (typeof peerMethods)[keyof typeof peerMethods]

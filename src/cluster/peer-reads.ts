@@ -117,22 +117,17 @@ export interface LocalLease extends Disposable {
   readonly database: ReadCollection
 }
 
-/**
- * Answers what other nodes ask with `PeerReads`.
- *
- * @param node of this moment: it may be another one after a repair
- */
-export function readHandlers(node: () => AnsweringNode): [PeerMethod, PeerHandler][] {
+/** Answers what other nodes ask with `PeerReads`. */
+export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
   const handler =
     (answer: Answer): PeerHandler =>
     async (body, { signal }) => {
       const from = new PackedReader(body)
       const head = readHead(from)
-      const here = node()
-      await here.admit({ position: head.position }, signal)
-      using lease = await here.leaseLocal(head.collection)
+      await node.admit({ position: head.position }, signal)
+      using lease = await node.leaseLocal(head.collection)
       const to = new PackedWriter()
-      await answer(new NodeReads(here, lease.database, head.partitions), from, to, here, signal)
+      await answer(new NodeReads(node, lease.database, head.partitions), from, to, node, signal)
       return to.written
     }
   return [

@@ -28,4 +28,7 @@ export interface PeerCall {
 /** Answers what other nodes ask: a promise of one answer, or its parts. */
 export type PeerHandler = (body: Buffer, call: PeerCall) => Promise<Uint8Array> | AsyncIterable<Uint8Array>
 
-export type PeerHandlers = ReadonlyMap<number, PeerHandler>
+/** By method; asked anew for each question. */
+export interface PeerHandlers {
+  get(method: number): PeerHandler | undefined
+}

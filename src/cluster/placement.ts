@@ -17,8 +17,6 @@ export interface Cover {
 export interface Placement {
   /** Whether this node holds every partition: then it answers by itself. */
   readonly isWhole: boolean
-  /** What this node holds completely, and so answers for. */
-  readonly held: PartitionSet
   /**
    * The fewest live nodes that hold some partitions together, this node among them where it holds any.
    *

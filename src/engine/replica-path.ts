@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { Applied } from '../storage/applied.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
@@ -93,18 +94,25 @@ export class ReplicaPath {
   /**
    * Carries out a request. Calls have to be in the order of the log, each position once.
    *
+   * @param held the partitions that this node has, if not all; a request about a single point has to be in one of them
    * @throws DatabaseError when the request is refused, on every replica; any other error when this one cannot go on
    */
-  apply(request: LoggedRequest, stamp: Stamp): Promise<LoggedResult> {
+  apply(request: LoggedRequest, stamp: Stamp, held?: PartitionSet): Promise<LoggedResult> {
     if (request.kind === 'insert') {
       const keyed = request.identity && keyedOf(request.identity)
       return this.#submit(loggedBytes(request), (answer) => ({
-        ...{ ...request, keyed, stamp, drawnIds: drawnIdsOf(request) },
+        ...{ ...request, keyed, stamp, held, drawnIds: drawnIdsOf(request) },
         ...answer,
       }))
     }
     if (request.kind === 'each') {
-      return this.#submit(loggedBytes(request), (answer) => ({ kind: 'each', request, stamp, ...answer }))
+      return this.#submit(loggedBytes(request), (answer) => ({
+        ...{ kind: 'each', request, stamp, held },
+        ...answer,
+      }))
+    }
+    if (request.kind === 'expire') {
+      return this.#submit(loggedBytes(request), (answer) => ({ ...request, stamp, held, ...answer }))
     }
     if (request.kind === 'put' || request.kind === 'patch') {
       const { when } = request

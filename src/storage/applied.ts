@@ -1,4 +1,5 @@
 import { idBytes } from '../base/ids.ts'
+import { partitionCount } from '../base/partitions.ts'
 
 /**
  * What a replica has applied of its cluster's log: a part of the meta record of each collection, so that it changes in the
@@ -20,9 +21,6 @@ export interface Applied {
   /** The bytes of a `PartitionDigest`. */
   readonly digest: Uint8Array
 }
-
-/** The first byte of an id is the number of its partition. */
-export const partitionCount = 256
 
 /** Of a partition: points u32, sum of hashes 2 x u32. */
 const digestEntryBytes = 12
