@@ -38,8 +38,6 @@ export interface Sharding {
   readonly held: PartitionSet
   /** How it asks the others. */
   readonly peers: Peers
-  /** Called when a second node is asked because the first one is slow. */
-  readonly onHedge?: (() => void) | undefined
 }
 
 export interface ReadPosition {
@@ -120,6 +118,7 @@ export class ClusterNode {
   readonly #scatter: Scatter | undefined
   /** What other nodes have had in their answers. */
   #seen = 0
+  #hedges = 0
   readonly #recent = new RecentOutcomes()
   readonly #stop = new AbortController()
   #applier: Applier | undefined
@@ -162,7 +161,7 @@ export class ClusterNode {
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
     const { sharding } = options
-    this.#scatter = sharding && new Scatter({ ...sharding, self: name })
+    this.#scatter = sharding && new Scatter({ ...sharding, self: name, onHedge: () => this.#noteHedge() })
   }
 
   /** Resolves with the reason when what this node holds can be used no more: it takes a copy of what another one holds. */
@@ -260,6 +259,11 @@ export class ClusterNode {
     return Math.max(this.position, this.#seen)
   }
 
+  /** How often a second node was asked because the first one was slow. */
+  get hedges(): number {
+    return this.#hedges
+  }
+
   /** The partitions that this node holds completely. */
   get held(): PartitionSet {
     return this.#options.sharding?.held ?? allPartitions
@@ -277,12 +281,10 @@ export class ClusterNode {
   }
 
   /** What this node answers other nodes. */
-  get peerHandlers(): PeerHandlers {
-    return new Map<number, PeerHandler>([
-      ...readHandlers(this),
-      [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
-    ])
-  }
+  readonly peerHandlers: PeerHandlers = new Map<number, PeerHandler>([
+    ...readHandlers(this),
+    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+  ])
 
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
     return this.#started.collections.leaseLocal(name)
@@ -523,6 +525,10 @@ export class ClusterNode {
         if (!signal.aborted) logger.warn({ err: error }, 'the replicas are not compared')
       }
     }
+  }
+
+  #noteHedge(): void {
+    this.#hedges += 1
   }
 
   #noteStall(stall: Error | undefined): void {

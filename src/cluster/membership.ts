@@ -27,6 +27,8 @@ export type MemberState = 'joining' | 'draining' | 'refetching'
 /** What a node says of itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'> {
   readonly version: string
+  /** Host and port for other nodes; absent where it has no link. */
+  readonly peer?: string
   readonly isReady: boolean
   /** All records up to here are applied. */
   readonly position: number
