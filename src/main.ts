@@ -339,6 +339,7 @@ async function clusterOf(
   const address = config.clusterAdvertise || `${hostname()}:${config.httpPort}`
   const options = {
     ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone, address },
+    replicas: config.clusterReplicas,
     ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
     ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
     ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },

@@ -15,6 +15,8 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
   readonly address: string
+  /** Nodes that have each point; absent: all. */
+  readonly replicas?: number | undefined
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
   /** Called with what each took, in seconds. */
@@ -90,11 +92,11 @@ export class ClusterService {
    */
   async start(main: Collection, set: CollectionSet): Promise<void> {
     const { documents } = this.#nats!
-    const { node } = this.#options
+    const { node, replicas } = this.#options
     await this.node.start(main, set)
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, logger: this.#logger },
+        ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
         describe: () => this.#announcement(),
       }),
     )
