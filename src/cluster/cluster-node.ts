@@ -315,6 +315,8 @@ export class ClusterNode {
    */
   async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const asked = decodeQuestion(question)
+    // It does not get there before a disk or a memory has room again.
+    if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
     await this.#waitFor(asked.position, signal)
     return encodeOutcome(this.#recent.find(asked))
   }
