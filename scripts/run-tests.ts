@@ -5,6 +5,10 @@
  */
 import { spawnSync } from 'node:child_process'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+
+/** Of a test or a suite, unless it has one of its own. */
+const testTimeoutMs = 10 * 60_000
 
 const root = join(import.meta.dirname, '..')
 const all = [
@@ -14,7 +18,9 @@ const all = [
 const args = process.argv.slice(2).filter((arg) => arg !== '--all-steps')
 const isEveryStep = args.length < process.argv.length - 2
 const files = args.some((arg) => !arg.startsWith('-')) ? [] : all
-const options = ['--test', '--test-concurrency=3', '--test-reporter=spec']
+const options = ['--test', '--test-concurrency=3', '--test-reporter=spec', `--test-timeout=${testTimeoutMs}`]
+// What hangs fails by its name, and does not cost the whole run.
+options.push(`--import=${pathToFileURL(join(root, 'scripts/end-hung-tests.ts'))}`)
 const { status, signal } = spawnSync(process.execPath, [...options, ...args, ...files], {
   cwd: root,
   stdio: 'inherit',

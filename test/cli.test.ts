@@ -4,7 +4,6 @@ import { createHash, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { Writable } from 'node:stream'
 import { describe, it } from 'node:test'
@@ -14,6 +13,7 @@ import { Progress } from '../src/cli/progress.ts'
 import { createHttpClient, type Point, type VectorClient } from '../src/client/index.ts'
 import { defaultText, settings } from '../src/config.ts'
 import { Desk } from './support/desk.ts'
+import { freePort } from './support/free-ports.ts'
 import { assertEnded, Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { apiKey } from './support/service.ts'
@@ -753,13 +753,3 @@ describe('vicinal', () => {
     )
   })
 })
-
-async function freePort(): Promise<number> {
-  const server = createServer()
-  server.listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as { port: number }
-  server.close()
-  await once(server, 'close')
-  return port
-}

@@ -90,7 +90,7 @@ describe('nodes of a cluster', () => {
       const soonUs = (Date.now() + 300) * 1000
       const { ids } = await a!.up.node.database.insert([point('brief', soonUs), point('stays')])
       while (Date.now() * 1000 <= soonUs) await new Promise((resolve) => setTimeout(resolve, 10))
-      await b!.up.node.admit({ consistency: 'latest' })
+      for (const { up } of [a!, b!]) await up.node.admit({ consistency: 'latest' })
       assert.equal(await b!.up.node.database.get(ids[0]!), undefined)
       assert.equal(await a!.up.node.database.get(ids[0]!), undefined)
       while (a!.up.main.livePoints.expirations.hiddenCount > 0) await new Promise(setImmediate)

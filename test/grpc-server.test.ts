@@ -105,7 +105,7 @@ function pointBytes(contentBytes: number): Uint8Array {
   )
 }
 
-describe('the gRPC server', { timeout: 60_000 }, () => {
+describe('the gRPC server', { timeout: 300_000 }, () => {
   let service: TestService
   let port: number
   let client: Client
@@ -483,7 +483,7 @@ describe('a gRPC server that starts', () => {
   })
 })
 
-describe('a gRPC server that closes', { timeout: 60_000 }, () => {
+describe('a gRPC server that closes', { timeout: 300_000 }, () => {
   it('ends watches of its health and open reflection, so that nothing keeps it', async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     const client = new Client(service.grpcAddress, credentials.createInsecure())

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { createConnection, createServer } from 'node:net'
+import { createConnection } from 'node:net'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
+import { freePort } from './support/free-ports.ts'
 import { figureIn, figureOf } from './support/metrics.ts'
 import { type RawAnswer, RawHttp } from './support/raw-http.ts'
 import { startTestService, type TestService } from './support/service.ts'
@@ -24,7 +25,7 @@ function assertPlain(answer: RawAnswer, status: number, text: RegExp | string): 
   else assert.match(answer.body, text)
 }
 
-describe('the HTTP server', { timeout: 60_000 }, () => {
+describe('the HTTP server', { timeout: 300_000 }, () => {
   let service: TestService
   let port: number
 
@@ -32,7 +33,6 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
     service = await startTestService({
       DIMENSION: '2',
       MAX_REQUEST_BYTES: String(maxRequestBytes),
-      REQUEST_TIMEOUT_MS: '2000',
     })
     port = service.service.httpAddress!.port
   })
@@ -113,6 +113,12 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
   })
 
   describe('a request of which a part comes', { concurrency: true }, () => {
+    let impatient: TestService
+    before(async () => {
+      impatient = await startTestService({ REQUEST_TIMEOUT_MS: '2000' })
+    })
+    after(() => impatient[Symbol.asyncDispose]())
+
     const late = {
       nothing: '',
       'half a request line': 'GET /hea',
@@ -122,9 +128,11 @@ describe('the HTTP server', { timeout: 60_000 }, () => {
     }
     for (const [name, text] of Object.entries(late)) {
       it(`closes a connection on which ${name} has come, and serves others meanwhile`, async () => {
-        using connection = await RawHttp.open(port)
+        using connection = await RawHttp.open(impatient.service.httpAddress!.port)
         connection.write(text)
-        assert.equal((await ask('GET /health')).body, 'OK')
+        using other = await RawHttp.open(impatient.service.httpAddress!.port)
+        other.request('GET /health')
+        assert.equal((await other.answer()).body, 'OK')
         assertPlain(await connection.answer(), 408, /REQUEST_TIMEOUT_MS/)
         await connection.closed()
       })
@@ -628,12 +636,7 @@ describe('an HTTP server with a key', () => {
 
 describe('an HTTP server that is disabled', () => {
   it('leaves its port closed', async () => {
-    const probe = createServer()
-    probe.listen(0, '127.0.0.1')
-    await once(probe, 'listening')
-    const { port } = probe.address() as { port: number }
-    probe.close()
-    await once(probe, 'close')
+    const port = await freePort()
     await using _service = await startTestService({ DISABLE_HTTP: 'true', HTTP_PORT: String(port) })
     const [error] = await once(createConnection(port, '127.0.0.1'), 'error')
     assert.equal((error as NodeJS.ErrnoException).code, 'ECONNREFUSED')
@@ -660,7 +663,7 @@ describe('an HTTP server whose points are not loaded yet', () => {
 
 describe('an HTTP server that closes', () => {
   it('answers what it has begun, and ends without waiting for the connection', {
-    timeout: 30_000,
+    timeout: 120_000,
   }, async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     using connection = await RawHttp.open(service.service.httpAddress!.port)
@@ -677,7 +680,7 @@ describe('an HTTP server that closes', () => {
     await closing
   })
 
-  it('refuses a request that comes while it closes', { timeout: 30_000 }, async () => {
+  it('refuses a request that comes while it closes', { timeout: 120_000 }, async () => {
     await using service = await startTestService({ SHUTDOWN_TIMEOUT_MS: '600000' })
     using connection = await RawHttp.open(service.service.httpAddress!.port)
     connection.write('GET /health HTTP/1.1\r\nhost: x\r\n\r\nGET /hea')

@@ -14,11 +14,12 @@ function startPinging(): Promise<GrpcServer> {
     ...failingTransport(new Error('there is no database')),
     host: 'localhost',
     keys: new Keyring([{ name: 'test', key: apiKey, role: 'write' }]),
-    keepaliveMs: 300,
+    // Also the time for an answer: long enough for a client in the same, busy process.
+    keepaliveMs: 2000,
   })
 }
 
-describe('gRPC connections on which nothing comes', { timeout: 60_000, concurrency: true }, () => {
+describe('gRPC connections on which nothing comes', { timeout: 300_000, concurrency: true }, () => {
   let server: GrpcServer
   before(async () => {
     server = await startPinging()

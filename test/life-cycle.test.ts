@@ -18,6 +18,7 @@ import { readConfig } from '../src/config.ts'
 import { databasePath } from '../src/storage/data-directory.ts'
 import { formatVersion } from '../src/storage/key-layout.ts'
 import { startTransports, type Transports } from '../src/transports.ts'
+import { freePort } from './support/free-ports.ts'
 import { noCollections } from './support/no-collections.ts'
 import { Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 
@@ -396,11 +397,6 @@ async function takePort(): Promise<AsyncDisposable & { readonly port: number }> 
       await once(server, 'close')
     },
   }
-}
-
-async function freePort(): Promise<number> {
-  await using taken = await takePort()
-  return taken.port
 }
 
 /** The transports of a service whose data are still loading. */

@@ -5,13 +5,13 @@ import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { request as httpRequest, type IncomingHttpHeaders } from 'node:http'
 import { request as httpsRequest } from 'node:https'
-import { createServer } from 'node:net'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { create, fromBinary, toBinary } from '@bufbuild/protobuf'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import { VectorDB } from '../src/client/generated/vectordb_pb.js'
+import { freePort } from './support/free-ports.ts'
 import { run, temporaryDirectory } from './support/process.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
 
@@ -65,7 +65,10 @@ class Proxied implements AsyncDisposable {
     })
     const certificate = await readFile(join(directory.path, 'cert.pem'))
     const proxied = new Proxied(service, directory, nginx, certificate, ports)
-    await proxied.#answers()
+    await proxied.#answers().catch(async (error: unknown) => {
+      await proxied[Symbol.asyncDispose]()
+      throw error
+    })
     return proxied
   }
 
@@ -100,7 +103,8 @@ class Proxied implements AsyncDisposable {
   }
 
   async #answers(): Promise<void> {
-    for (let tries = 0; tries < 200; tries += 1) {
+    const giveUpMs = performance.now() + 120_000
+    while (performance.now() < giveUpMs) {
       assert.equal(this.#nginx.exitCode, null, 'nginx has ended')
       const answer = await this.https('/health').catch(() => undefined)
       if (answer?.status === 200) return
@@ -171,14 +175,6 @@ function makeSecrets(directory: string): void {
     `req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 365 -subj /CN=localhost -addext subjectAltName=DNS:localhost,IP:127.0.0.1 -keyout ${directory}/key.pem -out ${directory}/cert.pem`,
   )
   execFileSync('sh', ['-c', `echo "alice:$(openssl passwd -6 secret)" > ${directory}/users`])
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const address = server.address()
-  await new Promise((resolve) => server.close(resolve))
-  return (address as { port: number }).port
 }
 
 async function answerTo(sent: ReturnType<typeof httpRequest>, body: string | undefined): Promise<Answer> {

@@ -6,9 +6,11 @@ import { after, before, describe, it } from 'node:test'
 import { Ajv2020, type AnySchema, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { parse } from 'yaml'
+import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
-import { startTestService, type TestService } from './support/service.ts'
+import { until } from './support/nats-log.ts'
+import { startTestCluster, startTestService, type TestService } from './support/service.ts'
 
 /** The description that is served holds what the server does: in its structure, its routes and its answers. */
 
@@ -154,10 +156,13 @@ describe('the OpenAPI description', () => {
   it('declares exactly the parameters of each path', () => {
     for (const { path, operation } of operations) {
       const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name]) => name)
-      const declared = (description.paths[path]!.parameters ?? []).map(parameterOf)
+      const ofPath = (description.paths[path]!.parameters ?? []).map(parameterOf)
+      const declared = ofPath.filter((parameter) => parameter.in === 'path')
+      const shared = ofPath.filter((parameter) => parameter.in !== 'path').map(({ name }) => name)
+      assert.ok(shared.length === 0 || shared.join() === 'Vicinal-Consistency,Vicinal-Position', path)
       assert.deepEqual(declared.map(({ name }) => name).sort(), inPath.sort(), path)
       assert.ok(
-        declared.every((parameter) => parameter.in === 'path' && parameter.required === true),
+        declared.every((parameter) => parameter.required === true),
         path,
       )
       // Which operations take which headers and query parameters is tested where they do.
@@ -218,6 +223,7 @@ describe('the OpenAPI description and the server', () => {
   const served: { readonly method: string; readonly path: string }[] = []
   let service: TestService
   let keyed: TestService
+  let cluster: AsyncDisposable & { readonly services: readonly TestService[] }
 
   before(async () => {
     const collect = (message: unknown): void => {
@@ -228,11 +234,12 @@ describe('the OpenAPI description and the server', () => {
     }
     channel('fastify.initialization').subscribe(collect)
     service = await startTestService({ DIMENSION: '2', MAX_REQUEST_BYTES: '2000' })
+    cluster = await startTestCluster(['a', 'b'])
     channel('fastify.initialization').unsubscribe(collect)
     keyed = await startTestService({ HTTP_API_KEY: 'http-key-for-tests' })
   })
   after(async () => {
-    for (const each of [service, keyed]) await each[Symbol.asyncDispose]()
+    for (const each of [service, keyed, cluster]) await each[Symbol.asyncDispose]()
   })
 
   it('have the same routes', () => {
@@ -410,6 +417,47 @@ describe('the OpenAPI description and the server', () => {
       await check(httpUrl, 'post', `${base}/points`, 409, conflict)
     }
   })
+
+  it('agree on clusters', async () => {
+    const [first, second] = cluster.services as [TestService, TestService]
+    const node = '/cluster/nodes/{name}'
+    await check(first.httpUrl, 'get', '/cluster', 200)
+    await check(first.httpUrl, 'delete', node, 412, { path: filled(node, { name: 'b' }) })
+    await check(first.httpUrl, 'delete', node, 404, { path: filled(node, { name: 'c' }) })
+    await second.service.close()
+    await until(
+      async () => !(await statusOf(first)).nodes.some(({ name, is_there }) => name === 'b' && is_there),
+    )
+    await check(first.httpUrl, 'get', '/cluster', 200)
+    await check(first.httpUrl, 'delete', node, 204, { path: filled(node, { name: 'b' }) })
+
+    const stored = await ask(first, '/points', { body: point })
+    const position = stored.headers.get('vicinal-position')
+    assert.match(position!, /^[1-9]\d*$/)
+    for (const level of consistencySchema().enum) {
+      const headers = { 'vicinal-consistency': level, 'vicinal-position': position! }
+      assert.equal((await ask(first, '/points/count', { headers })).status, 200, level)
+    }
+    const headers = { 'vicinal-consistency': 'eventual' }
+    assert.equal((await ask(first, '/points/count', { headers })).status, 400)
+  })
+
+  function consistencySchema(): { readonly enum: readonly string[] } {
+    return description.components.parameters.Consistency!.schema as { readonly enum: readonly string[] }
+  }
+
+  async function statusOf({ httpUrl }: TestService): Promise<ClusterStatus> {
+    return (await (await fetch(`${httpUrl}/cluster`)).json()) as ClusterStatus
+  }
+
+  function ask(
+    { httpUrl }: TestService,
+    path: string,
+    request: { readonly body?: unknown; readonly headers?: Readonly<Record<string, string>> },
+  ): Promise<globalThis.Response> {
+    const headers = { 'content-type': 'application/json', ...request.headers }
+    return fetch(httpUrl + path, { method: 'POST', headers, body: JSON.stringify(request.body ?? {}) })
+  }
 
   function bodyValidator(method: string, path: string): ValidateFunction {
     return validatorAt(`/paths/${escaped(path)}/${method}/requestBody/content/application~1json/schema`)

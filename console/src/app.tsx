@@ -23,6 +23,7 @@ const views: Readonly<Record<ViewName, () => Promise<ComponentType>>> = {
   import: async () => (await import('./views/import.tsx')).Import,
   collections: async () => (await import('./views/collections.tsx')).Collections,
   snapshots: async () => (await import('./views/snapshots.tsx')).Snapshots,
+  cluster: async () => (await import('./views/cluster.tsx')).Cluster,
   settings: async () => (await import('./views/settings.tsx')).Settings,
 }
 

@@ -1,17 +1,8 @@
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { createRequire } from 'node:module'
 import { after, before, describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
+import { faultsOf } from './axe.ts'
 import { type ConsoleBrowser, glosses, missingChromium, startConsole, storeGlosses } from './browser.ts'
-
-const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.min.js'), 'utf8')
-
-interface Violation {
-  readonly id: string
-  readonly impact: string
-  readonly nodes: readonly { readonly html: string; readonly failureSummary: string }[]
-}
 
 /** An address, and what to do until the page is as it shall be judged. */
 type Opened = readonly [hash: string, ready: (page: Page) => Promise<void>]
@@ -115,15 +106,3 @@ describe('the pages of the console', { skip: missingChromium }, () => {
     })
   }
 })
-
-/** Serious and critical faults, as text. */
-async function faultsOf(page: Page): Promise<readonly string[]> {
-  // The policy of the page allows no script from elsewhere; what the test evaluates is not subject to it.
-  await page.evaluate(axe)
-  const violations = (await page.evaluate(
-    'axe.run(document, { resultTypes: ["violations"] }).then(({ violations }) => violations)',
-  )) as readonly Violation[]
-  return violations
-    .filter(({ impact }) => impact === 'serious' || impact === 'critical')
-    .flatMap(({ id, nodes }) => nodes.map(({ html, failureSummary }) => `${id}: ${html} ${failureSummary}`))
-}

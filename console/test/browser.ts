@@ -19,11 +19,15 @@ export const missingChromium: string | false =
 export const httpKey: string = `${apiKey}-of-http`
 
 /** The pages of a real service in a real browser. Every fault of a page is kept. */
-export interface ConsoleBrowser extends AsyncDisposable {
-  readonly service: TestService
+export interface PageBrowser extends AsyncDisposable {
   /** Requests that left the service, exceptions and violations of the page's policy. */
   readonly faults: string[]
   open(hash: string, options?: OpenOptions): Promise<Page>
+}
+
+/** With a service of its own. */
+export interface ConsoleBrowser extends PageBrowser {
+  readonly service: TestService
 }
 
 export interface OpenOptions {
@@ -36,22 +40,35 @@ export interface OpenOptions {
 
 export async function startConsole(settings: Readonly<Record<string, string>> = {}): Promise<ConsoleBrowser> {
   const service = await startTestService(settings)
+  const browser = await startBrowser(service).catch(async (error: unknown) => {
+    await service[Symbol.asyncDispose]()
+    throw error
+  })
+  const { faults, open, [Symbol.asyncDispose]: close } = browser
+  return {
+    ...{ service, faults, open },
+    async [Symbol.asyncDispose]() {
+      await close()
+      await service[Symbol.asyncDispose]()
+    },
+  }
+}
+
+/** Starts a browser for the pages of a service that runs already. */
+export async function startBrowser(service: { readonly httpUrl: string }): Promise<PageBrowser> {
   const browser = await launchChromium()
   const faults: string[] = []
   return {
-    service,
     faults,
-    open: (hash, options = {}) => openPage(browser, service, faults, hash, options),
-    async [Symbol.asyncDispose]() {
-      await browser.close()
-      await service[Symbol.asyncDispose]()
-    },
+    open: (hash, options = {}) => openPage(browser, service.httpUrl, faults, hash, options),
+    [Symbol.asyncDispose]: () => browser.close(),
   }
 }
 
 export function launchChromium(): Promise<Browser> {
   return chromium.launch({
     executablePath: chromiumPath!,
+    timeout: 120_000,
     // Chromium's sandbox needs privileges that containers do not have.
     args: ['--no-sandbox', '--disable-dev-shm-usage'],
   })
@@ -59,7 +76,7 @@ export function launchChromium(): Promise<Browser> {
 
 async function openPage(
   browser: Browser,
-  service: TestService,
+  httpUrl: string,
   faults: string[],
   hash: string,
   { width = 1280, height = 900, colorScheme = 'light', isWatched = true }: OpenOptions,
@@ -71,13 +88,13 @@ async function openPage(
   })
   // Only reached when something is wrong: waits end as soon as what they wait for is there.
   context.setDefaultTimeout(120_000)
-  if (isWatched) await keepOffline(context, service.httpUrl, faults)
+  if (isWatched) await keepOffline(context, httpUrl, faults)
   const page = await context.newPage()
   page.on('pageerror', (error) => faults.push(error.stack ?? error.message))
   page.on('console', (message) => {
     if (message.text().includes('Content Security Policy')) faults.push(message.text())
   })
-  await page.goto(`${service.httpUrl}/console/${hash}`)
+  await page.goto(`${httpUrl}/console/${hash}`)
   return page
 }
 

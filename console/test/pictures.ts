@@ -6,7 +6,10 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
-import { missingChromium, pictureOptions, startConsole } from './browser.ts'
+import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
+import { until } from '../../test/support/nats-log.ts'
+import { natsMissing } from '../../test/support/nats-servers.ts'
+import { missingChromium, type PageBrowser, pictureOptions, startBrowser, startConsole } from './browser.ts'
 
 const root = join(import.meta.dirname, '../..')
 const data = join(root, 'demo/data')
@@ -25,12 +28,14 @@ interface Gloss {
   readonly attributes: Readonly<Record<string, unknown>>
 }
 
-if (missingChromium !== false) throw new Error(missingChromium)
+const missing = missingChromium || natsMissing()
+if (missing !== false) throw new Error(missing)
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-pictures-'))
 const browser = await startConsole()
 try {
   const id = await storeDemo()
   await takeAll(id)
+  await takeCluster()
 } finally {
   await browser[Symbol.asyncDispose]()
   rmSync(directory, { recursive: true, force: true })
@@ -72,6 +77,22 @@ async function takeAll(id: string): Promise<void> {
   await take('overview', '#/', shown('.chart canvas'))
 }
 
+/** With a node that was killed. */
+async function takeCluster(): Promise<void> {
+  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
+  const [first, , last] = cluster.nodes as [NodeProcess, NodeProcess, NodeProcess]
+  for (const node of cluster.nodes) await until(() => node.isReady())
+  for (let x = 0; x < 50; x++) {
+    await send(first.url, 'POST', 'points', {
+      vector: [x, 1],
+      payload: { content_type: 'Text', content: '' },
+    })
+  }
+  await using pages = await startBrowser({ httpUrl: first.url })
+  await last.kill()
+  await take('cluster-dark', '#/cluster', shown('.health .notice'), 'dark', pages)
+}
+
 function shown(selector: string): (page: Page) => Promise<void> {
   return async (page) => {
     await page.locator(selector).first().waitFor()
@@ -83,8 +104,9 @@ async function take(
   hash: string,
   ready: (page: Page) => Promise<void>,
   colorScheme: 'light' | 'dark' = 'light',
+  pages: PageBrowser = browser,
 ): Promise<void> {
-  const page = await browser.open(hash, { width: 1360, height: 850, colorScheme, isWatched: false })
+  const page = await pages.open(hash, { width: 1360, height: 850, colorScheme, isWatched: false })
   await ready(page)
   // Until nothing moves any more: two pictures that are the same.
   let png = await page.screenshot(pictureOptions)
@@ -127,21 +149,23 @@ async function storeDemo(): Promise<string> {
     const vector = Array.from(bytes.subarray(row * dimension, (row + 1) * dimension))
     return { vector, payload: { content_type: 'Text', content: text, attributes } }
   })
-  const answer = await send('POST', 'points/batch', { vectors })
+  const answer = await send(browser.service.httpUrl, 'POST', 'points/batch', { vectors })
   const { point_ids } = (await answer.json()) as { readonly point_ids: readonly string[] }
-  await send('PUT', 'collections/shop', { dimension: 4 })
-  await send('PUT', 'collections/glosses-2026', { dimension })
-  await send('POST', 'collections/glosses-2026/points/batch', { vectors: vectors.slice(0, 800) })
-  await send('PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
+  await send(browser.service.httpUrl, 'PUT', 'collections/shop', { dimension: 4 })
+  await send(browser.service.httpUrl, 'PUT', 'collections/glosses-2026', { dimension })
+  await send(browser.service.httpUrl, 'POST', 'collections/glosses-2026/points/batch', {
+    vectors: vectors.slice(0, 800),
+  })
+  await send(browser.service.httpUrl, 'PUT', 'aliases', { set: { glosses: 'glosses-2026' } })
   const near = { id: point_ids[0]!, similarity: 'Cosine', limit: 10 }
   // So that the charts of the overview have something to show.
-  for (let count = 0; count < 200; count++) await send('POST', 'points/search', near)
+  for (let count = 0; count < 200; count++) await send(browser.service.httpUrl, 'POST', 'points/search', near)
   const index = vectors.findIndex(({ payload }) => payload.content.startsWith('dolphin:'))
   return point_ids[index]!
 }
 
-async function send(method: string, path: string, body: unknown): Promise<Response> {
-  const response = await fetch(`${browser.service.httpUrl}/${path}`, {
+async function send(url: string, method: string, path: string, body: unknown): Promise<Response> {
+  const response = await fetch(`${url}/${path}`, {
     method,
     headers: { 'content-type': 'application/json' },
     body: JSON.stringify(body),

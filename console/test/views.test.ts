@@ -239,6 +239,7 @@ describe('the console', { skip: missingChromium }, () => {
       'collections',
       'snapshots',
       'settings',
+      'cluster',
     ]) {
       for (const width of [320, 3840]) {
         const page = await console.open(`#/${view}`, { width })

@@ -1,5 +1,7 @@
 import type { MemoryCount } from './memory-count.ts'
 import { NumberTable } from './number-table.ts'
+import { PackedNumbers } from './packed-numbers.ts'
+import { PackedOrdinals } from './packed-ordinals.ts'
 
 export type ColumnKind = 'numbers' | 'ordinals'
 
@@ -11,20 +13,21 @@ export type ColumnKind = 'numbers' | 'ordinals'
 export class ColumnPart {
   readonly #memory: MemoryCount
   readonly #kind: ColumnKind
-  readonly #absent: number
   #table: NumberTable | undefined
-  #values: Values | undefined
+  #numbers: PackedNumbers | undefined
+  #ordinals: PackedOrdinals | undefined
   /** By zone; unused for ordinals. */
   readonly zoneMin: Float64Array
   readonly zoneMax: Float64Array
+  /** A bit for each zone: whether its bounds are exact. */
+  #tight = 0
   count = 0
   #end = 0
 
   constructor(memory: MemoryCount, kind: ColumnKind) {
     this.#memory = memory
     this.#kind = kind
-    this.#absent = kind === 'numbers' ? Number.NaN : 0
-    this.#table = new NumberTable(memory, this.#absent)
+    this.#table = new NumberTable(memory, kind === 'numbers' ? Number.NaN : 0)
     const zones = kind === 'numbers' ? partLength / zoneLength : 0
     this.zoneMin = new Float64Array(zones).fill(Number.POSITIVE_INFINITY)
     this.zoneMax = new Float64Array(zones).fill(Number.NEGATIVE_INFINITY)
@@ -36,22 +39,27 @@ export class ColumnPart {
     return this.#table
   }
 
-  /** By slot in the part; may be shorter than it. Undefined when there is a table. */
-  get values(): Values | undefined {
-    return this.#values
+  /** By slot in the part; may be shorter than it. Undefined for ordinals, and when there is a table. */
+  get numbers(): PackedNumbers | undefined {
+    return this.#numbers
+  }
+
+  /** As `numbers`. */
+  get ordinals(): PackedOrdinals | undefined {
+    return this.#ordinals
   }
 
   get(local: number): number {
-    return this.#values === undefined ? this.#table!.get(local) : (this.#values[local] ?? this.#absent)
+    if (this.#ordinals !== undefined) return this.#ordinals.get(local)
+    return this.#numbers === undefined ? this.#table!.get(local) : this.#numbers.get(local)
   }
 
   /** Those with a number. The part may change between two of them. */
   *locals(): Generator<number, void> {
     if (this.#table !== undefined) return yield* this.#table.keys.filter((local) => !Number.isNaN(local))
-    const end = this.#values!.length
-    for (let local = 0; local < end; local += 1) {
-      if (!Object.is(this.get(local), this.#absent)) yield local
-    }
+    const values = this.#array!
+    const end = values.length
+    for (let local = 0; local < end; local += 1) if (values.has(local)) yield local
   }
 
   /** The slot must not have a number. */
@@ -61,8 +69,9 @@ export class ColumnPart {
     if (this.#table !== undefined && this.count * denseShare > this.#end) this.#toArray(this.#table)
     if (this.#table !== undefined) this.#table.set(local, value)
     else {
-      this.#makeRoom(local, value)
-      this.#values![local] = value
+      const values = this.#array!
+      if (local >= values.length) values.reserve(roomFor(local + 1))
+      values.set(local, value)
     }
     if (this.#kind === 'numbers') this.#widen(local, value)
   }
@@ -76,30 +85,30 @@ export class ColumnPart {
   delete(local: number): void {
     this.count -= 1
     if (this.#table !== undefined) this.#table.delete(local)
-    else this.#values![local] = this.#absent
+    else this.#array!.delete(local)
+    this.#tight &= ~(1 << (local >>> zoneBits))
   }
 
   /** Sets the bounds of a zone, from all of its numbers. */
   tighten(zone: number, further: ReadonlyMap<number, readonly number[]> | undefined): void {
-    const values = this.#values
-    if (values === undefined || further !== undefined) return
-    let min = Number.POSITIVE_INFINITY
-    let max = Number.NEGATIVE_INFINITY
-    const end = Math.min((zone + 1) * zoneLength, values.length)
-    for (let local = zone * zoneLength; local < end; local += 1) {
-      const value = values[local]!
-      if (value < min) min = value
-      if (value > max) max = value
-    }
+    if (this.#numbers === undefined || further !== undefined || ((this.#tight >>> zone) & 1) === 1) return
+    const [min, max] = this.#numbers.bounds(zone * zoneLength, (zone + 1) * zoneLength)
     this.zoneMin[zone] = min
     this.zoneMax[zone] = max
+    this.#tight |= 1 << zone
   }
 
   release(): void {
     this.#table?.release()
-    this.#memory.add(-(this.#values?.byteLength ?? 0) - partBytes - this.zoneMin.length * 16)
+    this.#array?.release()
+    this.#memory.add(-partBytes - this.zoneMin.length * 16)
   }
 
+  get #array(): PackedNumbers | PackedOrdinals | undefined {
+    return this.#ordinals ?? this.#numbers
+  }
+
+  /** Exact bounds stay exact: they are numbers of the zone, as long as none of it is deleted. */
   #widen(local: number, value: number): void {
     const zone = local >>> zoneBits
     if (value < this.zoneMin[zone]!) this.zoneMin[zone] = value
@@ -107,44 +116,22 @@ export class ColumnPart {
   }
 
   #toArray(table: NumberTable): void {
-    let greatest = 0
-    for (const value of table.values) if (value > greatest) greatest = value
-    const values = this.#newValues(this.#end, greatest)
+    const values =
+      this.#kind === 'numbers' ? new PackedNumbers(this.#memory) : new PackedOrdinals(this.#memory)
+    values.reserve(roomFor(this.#end))
     for (let index = 0; index < table.keys.length; index += 1) {
       const local = table.keys[index]!
-      if (!Number.isNaN(local)) values[local] = table.values[index]!
+      if (!Number.isNaN(local)) values.set(local, table.values[index]!)
     }
+    if (values instanceof PackedNumbers) this.#numbers = values
+    else this.#ordinals = values
     this.#table = undefined
-    this.#values = values
     table.release()
-  }
-
-  #makeRoom(local: number, value: number): void {
-    const old = this.#values!
-    const isWide = this.#kind === 'numbers' || value <= 2 ** (old.BYTES_PER_ELEMENT * 8) - 1
-    if (local < old.length && isWide) return
-    const greatest = isWide ? 2 ** (old.BYTES_PER_ELEMENT * 8) - 1 : value
-    const grown = this.#newValues(Math.max(local + 1, old.length), greatest)
-    grown.set(old)
-    this.#memory.add(-old.byteLength)
-    this.#values = grown
-  }
-
-  /** @param greatest the greatest ordinal that there has to be room for */
-  #newValues(slots: number, greatest: number): Values {
-    const length = Math.min(partLength, Math.max(lengthMin, 2 ** Math.ceil(Math.log2(slots))))
-    const values =
-      this.#kind === 'numbers' ? new Float64Array(length).fill(Number.NaN) : ordinals(length, greatest)
-    this.#memory.add(values.byteLength)
-    return values
   }
 }
 
-type Values = Float64Array | Uint8Array | Uint16Array | Uint32Array
-
-function ordinals(length: number, greatest: number): Values {
-  if (greatest < 2 ** 8) return new Uint8Array(length)
-  return greatest < 2 ** 16 ? new Uint16Array(length) : new Uint32Array(length)
+function roomFor(slots: number): number {
+  return Math.min(partLength, Math.max(lengthMin, 2 ** Math.ceil(Math.log2(slots))))
 }
 
 /** Slots of a part. */
@@ -156,4 +143,4 @@ const lengthMin = 32
 /** As in `SlotColumn`. */
 const denseShare = 3
 /** Of the objects, as V8 allocates them. */
-const partBytes = 350
+const partBytes = 450

@@ -29,11 +29,11 @@ export class NumberNode implements FilterNode {
   }
 
   estimate(): number {
-    return this.#field()?.count ?? 0
+    return this.#field()?.estimate(this.#test) ?? 0
   }
 
   fillCost(): number {
-    return this.estimate() * (this.#test.isInterval ? 0.7 : 10)
+    return this.#field()?.fillCost(this.#test) ?? 0
   }
 
   *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {

@@ -1,9 +1,9 @@
-import { columnFilter } from '../kernels/column-filter.ts'
-import { partLength, zoneBits, zoneLength } from './column-part.ts'
+import { partLength } from './column-part.ts'
+import { fillFromArray } from './fill-numbers.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-counts.ts'
-import { partBits, SlotColumn } from './slot-column.ts'
-import { hasMany, orBlock, setBit } from './slot-words.ts'
+import { SlotColumn } from './slot-column.ts'
+import { setBit } from './slot-words.ts'
 
 /** A test of one number. None outside of [min, max] passes. */
 export interface NumberTest {
@@ -73,6 +73,23 @@ export class NumberField {
     return further?.some((value) => test.accepts(value)) ?? false
   }
 
+  /** How many slots have a first number that passes, roughly: by some of them. */
+  estimate(test: NumberTest): number {
+    const step = Math.ceil(this.column.end / sampled) | 1
+    let passing = 0
+    for (let slot = 0; slot < this.column.end; slot += step) {
+      if (test.accepts(this.column.get(slot))) passing += 1
+    }
+    return Math.min(this.count, (passing + 1) * step)
+  }
+
+  /** What `fill` costs, in nanoseconds, roughly. */
+  fillCost(test: NumberTest): number {
+    const { bytesPerNumber } = this.column
+    const isByKernel = test.isInterval || bytesPerNumber === 1
+    return this.count * (isByKernel ? bytesPerNumber * nsPerByte : nsPerTest)
+  }
+
   /**
    * Sets the bits of the slots that have a number which passes.
    *
@@ -89,33 +106,12 @@ export class NumberField {
       const part = this.column.parts[index]
       if (part === undefined) continue
       if (part.table !== undefined) fillFromTable(part.table, index * partLength, words, test)
-      else yield* this.#fillFromArray(index, words, test, within)
+      else {
+        const further = this.column.moreOf(index)
+        yield* fillFromArray(part, index * (partLength / 32), further, { test, words, within })
+      }
       this.#fillFurther(index, words, test, false)
       yield
-    }
-  }
-
-  *#fillFromArray(
-    index: number,
-    words: Uint32Array,
-    test: NumberTest,
-    within: Uint32Array | undefined,
-  ): Generator<void, void> {
-    const part = this.column.parts[index]!
-    const values = part.values as Float64Array
-    const firstWord = index << (partBits - 5)
-    for (let zone = 0; zone << zoneBits < values.length; zone += 1) {
-      if (part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min) continue
-      const start = (zone << zoneBits) >>> 5
-      const end = Math.min(start + zoneLength / 32, values.length >>> 5, words.length - firstWord)
-      const isDense = within === undefined || hasMany(within, firstWord + start, firstWord + end)
-      const found =
-        test.isInterval && isDense
-          ? fillZone(values.subarray(start << 5, end << 5), words, firstWord + start, test)
-          : fillWords({ values, words, firstWord, test, within }, start, end)
-      if (found === 0 && within === undefined) part.tighten(zone, this.column.moreOf(index))
-      // Other tests than for an interval can take a hundred times as long.
-      if (!test.isInterval) yield
     }
   }
 
@@ -140,43 +136,9 @@ function fillFromTable(
   }
 }
 
-/** Returns how many bits were set. */
-function fillZone(values: Float64Array, words: Uint32Array, firstWord: number, test: NumberTest): number {
-  const found = columnFilter.within(values, test.min, test.max)
-  if (found > 0) orBlock(words, columnFilter.bits, firstWord, values.length >>> 5)
-  return found
-}
-
-interface Fill {
-  readonly values: Float64Array
-  readonly words: Uint32Array
-  readonly firstWord: number
-  readonly test: NumberTest
-  readonly within: Uint32Array | undefined
-}
-
-/** As `fillZone`, for words of a part, one slot after the other; returns 0 if no bit was set. */
-function fillWords({ values, words, firstWord, test, within }: Fill, start: number, end: number): number {
-  let found = 0
-  for (let word = start; word < end; word += 1) {
-    const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
-    if (wanted === 0) continue
-    const bits = bitsAccepted(values, word << 5, wanted, test)
-    words[firstWord + word]! |= bits
-    found |= bits
-  }
-  return found
-}
-
-/** One bit for each of 32 numbers: NaN, which stands for none, passes no test. */
-function bitsAccepted(values: Float64Array, at: number, wanted: number, test: NumberTest): number {
-  let bits = 0
-  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
-    const bit = rest & -rest
-    const value = values[at + 31 - Math.clz32(bit)]!
-    if (value >= test.min && value <= test.max && (test.isInterval || test.accepts(value))) bits |= bit
-  }
-  return bits
-}
-
-const allBits = -1
+/** Slots that are looked at for an estimate: about a microsecond. */
+const sampled = 64
+/** Of a column that is read by a kernel. */
+const nsPerByte = 0.08
+/** Of a number that is tested by itself. */
+const nsPerTest = 10

@@ -46,6 +46,12 @@ export class SlotColumn {
     return this.#parts
   }
 
+  /** Of the first array; 8 where there is none. */
+  get bytesPerNumber(): number {
+    const part = this.#parts.find((each) => each?.numbers !== undefined)
+    return part?.numbers?.bytesPerNumber ?? 8
+  }
+
   /** Further numbers of the slots of a part. */
   moreOf(part: number): ReadonlyMap<number, readonly number[]> | undefined {
     return this.#more.get(part)
@@ -62,11 +68,10 @@ export class SlotColumn {
    * too large for a kernel. Valid until the next change.
    */
   entriesOf(from: number, to: number): Uint8Array | Uint16Array | undefined {
-    const values = this.#parts[from >>> partBits]?.values
-    if (values === undefined || !(values instanceof Uint8Array || values instanceof Uint16Array))
-      return undefined
+    const ordinals = this.#parts[from >>> partBits]?.ordinals?.array
+    if (ordinals === undefined || ordinals instanceof Uint32Array) return undefined
     const first = from & partMask
-    return values.subarray(first, first + to - from)
+    return ordinals.subarray(first, first + to - from)
   }
 
   /** The other numbers of a slot; undefined for none. */

@@ -1,4 +1,4 @@
-import { columnBlock, columnFilter } from '../kernels/column-filter.ts'
+import { columnFilter } from '../kernels/column-filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
 import type { ListArena } from './list-arena.ts'
 import type { MemoryCount } from './memory-count.ts'
@@ -136,11 +136,11 @@ export class TextField {
     const wordsEnd = Math.min(words.length, Math.ceil(this.#column.end / 32))
     for (let first = 0; first < wordsEnd; first += wordsPerBlock) {
       // Other work may have used the filter since the last block.
-      if (first % wordsPerStep === 0) columnFilter.accept(accepted)
+      if (first % wordsPerStep === 0) columnFilter.accept(accepted, 1)
       const end = Math.min(first + wordsPerBlock, wordsEnd)
       const entries = this.#column.entriesOf(first * 32, end * 32)
       if (entries !== undefined && (slots === undefined || hasMany(slots, first, end))) {
-        columnFilter.ofOrdinals(entries)
+        columnFilter.ofAccepted(entries)
         orBlock(words, columnFilter.bits, first, entries.length >>> 5)
       } else this.#fillSingly(words, slots, accepted, first, end)
       if (first % wordsPerStep === wordsPerStep - wordsPerBlock) yield
@@ -273,7 +273,8 @@ const listMax = 63
 const isList = 2 ** 31
 /** Well under a millisecond of looking at slots. */
 const wordsPerStep = 1024
-const wordsPerBlock = columnBlock / 32
+/** 4,096 slots. */
+const wordsPerBlock = 128
 const allBits = -1
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500

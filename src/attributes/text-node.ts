@@ -49,21 +49,21 @@ export class TextNode implements FilterNode {
     if (field === undefined) return
     const test = this.#test
     if (test instanceof SameText) fillValue(field, test.bytes, test.hash, words)
-    else if (within !== undefined && field.dictionary.end <= acceptedMax) {
-      yield* field.fillAccepted(words, within, acceptedBy(test, field))
-    } else if (test instanceof OneOfTexts && test.texts.count < field.dictionary.count) {
-      yield* fillValues(field, test.texts, words)
+    else if (test instanceof OneOfTexts && test.texts.count < field.dictionary.count) {
+      yield* fillOrdinals(field, yield* ordinalsOf(field, test.texts), words, within)
+    } else if (field.dictionary.end <= acceptedMax) {
+      yield* fillOrdinals(field, passing(test, field), words, within)
     } else yield* fillPassing(field, test, words)
   }
 }
 
-/** By ordinal, whether a text passes. */
-function acceptedBy(test: TextTest, { dictionary }: TextField): Uint8Array {
-  const accepted = new Uint8Array(dictionary.end)
-  for (let ordinal = 0; ordinal < accepted.length; ordinal += 1) {
-    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) accepted[ordinal] = 1
+/** The ordinals of the texts that pass. */
+function passing(test: TextTest, { dictionary }: TextField): number[] {
+  const ordinals: number[] = []
+  for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
+    if (dictionary.isUsed(ordinal) && test.accepts(dictionary, ordinal)) ordinals.push(ordinal)
   }
-  return accepted
+  return ordinals
 }
 
 function countOf(field: TextField, bytes: Uint8Array, hash: number): number {
@@ -76,31 +76,35 @@ function fillValue(field: TextField, bytes: Uint8Array, hash: number, words: Uin
   if (ordinal !== -1) field.orSlots(ordinal, words)
 }
 
-/** Ordinals of slots that nobody touches keep their meaning between the steps. */
-function* fillValues(
-  field: TextField,
-  texts: OneOfTexts['texts'],
-  words: Uint32Array,
-): Generator<void, void> {
-  const { dictionary } = field
+function* ordinalsOf(field: TextField, texts: OneOfTexts['texts']): Generator<void, number[]> {
   const ordinals: number[] = []
-  let matching = 0
   for (let wanted = 0; wanted < texts.end; wanted += 1) {
-    const ordinal = dictionary.find(texts.read(wanted), texts.hashOf(wanted))
-    if (ordinal !== -1) {
-      ordinals.push(ordinal)
-      matching += field.countOf(ordinal)
-    }
+    const ordinal = field.dictionary.find(texts.read(wanted), texts.hashOf(wanted))
+    if (ordinal !== -1) ordinals.push(ordinal)
     if (wanted % valuesPerStep === valuesPerStep - 1) yield
   }
-  if (dictionary.end <= acceptedMax && field.isBetterTested(matching)) {
-    const accepted = new Uint8Array(dictionary.end)
-    for (const ordinal of ordinals) accepted[ordinal] = 1
-    yield* field.fillAccepted(words, undefined, accepted)
-  } else yield* fillOrdinals(field, ordinals, words)
+  return ordinals
 }
 
+/** By the slots of each text, or by the text of each slot. Ordinals of slots that nobody touches keep their meaning between the steps. */
 function* fillOrdinals(
+  field: TextField,
+  ordinals: readonly number[],
+  words: Uint32Array,
+  within: Uint32Array | undefined,
+): Generator<void, void> {
+  if (field.dictionary.end <= acceptedMax && field.isBetterTested(matchingOf(field, ordinals))) {
+    const accepted = new Uint8Array(field.dictionary.end)
+    for (const ordinal of ordinals) accepted[ordinal] = 1
+    yield* field.fillAccepted(words, within, accepted)
+  } else yield* fillPostings(field, ordinals, words)
+}
+
+function matchingOf(field: TextField, ordinals: readonly number[]): number {
+  return ordinals.reduce((sum, ordinal) => sum + field.countOf(ordinal), 0)
+}
+
+function* fillPostings(
   field: TextField,
   ordinals: readonly number[],
   words: Uint32Array,

@@ -32,7 +32,7 @@ describe(`the graph, seed ${seed}`, () => {
   for (const [name, make] of Object.entries(recallSets)) {
     it(`finds what each metric has to after a build, changes and a restart: ${name}`, async () => {
       const random = seededRandom(seed)
-      const set = make({ seed, points: pointsOf(name), queries: 80, wordnet: undefined })
+      const set = make({ seed, points: pointsOf(name), queries: 160, wordnet: undefined })
       const directory = temporaryDirectory()
       const late = set.points.slice(-200)
       let points: ReadonlyMap<number, readonly [Float32Array, number]>
@@ -164,37 +164,39 @@ describe(`the graph, seed ${seed}`, () => {
 
   it('measures first what somebody searches with, and uses it at once', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3000, 64)
-    await using fixture = new IndexFixture(64)
+    const stages: string[] = []
+    await using fixture = new IndexFixture(64, {
+      onMeasured: () => {
+        const { plans } = fixture.indexer
+        stages.push(distanceMetrics.filter((metric) => plans[metric].route !== undefined).join(' '))
+      },
+    })
     for (const vector of vectors) fixture.insert(vector)
     // Not awaited: search threads can take longer to start than all of the measuring.
     const searching = fixture.search([vectors[0]!], 'Cosine')
-    const stages = new Set<string>()
-    while (fixture.indexer.isSettling) {
-      stages.add(
-        distanceMetrics.filter((metric) => fixture.indexer.plans[metric].route !== undefined).join(' '),
-      )
-      await new Promise((resolve) => setImmediate(resolve))
-    }
+    await fixture.settled()
     await searching
-    assert.ok(stages.has('Cosine'), `${[...stages]}`)
+    assert.equal(stages[0], 'Cosine', `${stages}`)
   })
 
   it('puts off measuring what nobody searches with, once writers would have to wait', async () => {
     const vectors = clusteredVectors(seededRandom(seed), 3200, 64)
-    await using fixture = new IndexFixture(64, { quietMs: 3_600_000, maxUnindexedBytes: 20_000 })
-    const { indexer } = fixture
-    const until = async (isReached: () => boolean): Promise<void> => {
-      while (!isReached()) await new Promise((resolve) => setImmediate(resolve))
-    }
-    const measured = (): readonly Metric[] =>
-      distanceMetrics.filter((metric) => indexer.plans[metric].recall !== undefined)
-    for (const vector of vectors.splice(0, 3000)) fixture.insert(vector)
-    await until(() => measured().length > 0)
-    assert.deepEqual(measured(), ['Euclidean'])
+    const measured: Metric[] = []
+    const late = vectors.splice(3000)
+    await using fixture = new IndexFixture(64, {
+      quietMs: 3_600_000,
+      maxUnindexedBytes: 20_000,
+      // Before anything else is measured, more points come than writers may have wait, and a search.
+      onMeasured: (metric) => {
+        if (measured.push(metric) > 1) return
+        for (const vector of late) fixture.insert(vector)
+        fixture.indexer.route('Cosine')
+      },
+    })
     for (const vector of vectors) fixture.insert(vector)
-    indexer.route('Cosine')
-    await until(() => measured().length > 1)
-    assert.deepEqual(measured(), ['Euclidean', 'Cosine'], 'no other, until points have stopped coming')
+    const { indexer } = fixture
+    while (measured.length < 2 || indexer.unindexed > 0) await new Promise((resolve) => setImmediate(resolve))
+    assert.deepEqual(measured, ['Euclidean', 'Cosine'], 'no other, until points have stopped coming')
     assert.ok(indexer.isSettling)
   })
 
@@ -450,7 +452,12 @@ describe(`a graph on disk, seed ${seed}`, () => {
     await using fixture = await IndexFixture.restarted(directory, left)
     assert.equal(fixture.indexer.unindexed, left.size)
     const queries = [...left.values()].slice(0, 100).map(([vector]) => vector)
-    for (const metric of distanceMetrics) assert.equal(await fixture.recall(queries, metric), 1, metric)
+    // All of them in this turn: the graph may be ready as soon as the first has ended.
+    const recalls = await Promise.all(distanceMetrics.map((metric) => fixture.recall(queries, metric)))
+    assert.deepEqual(
+      recalls,
+      distanceMetrics.map(() => 1),
+    )
     await fixture.settled()
     await fixture.indexer.repaired()
     assert.deepEqual(fixture.faults(), [])
@@ -497,9 +504,16 @@ async function assertRecall(
   for (const metric of distanceMetrics) {
     const recall = await fixture.recall(queries, metric)
     const plan = JSON.stringify(fixture.indexer.plans[metric])
-    assert.ok(recall >= floors[metric], `${when}: ${metric} recalls ${recall}, ${plan}`)
+    assert.ok(recall >= floors[metric] - samplingError, `${when}: ${metric} recalls ${recall}, ${plan}`)
   }
 }
+
+/**
+ * Graphs differ from build to build, and so do the points on which their recall is measured: in one of thirty, Cosine between
+ * points of 8 dimensions is searched with a recall near the target. A walk that goes astray misses about half of a query's
+ * nearest, so 160 queries then show up to 0.015 less, three times the standard deviation.
+ */
+const samplingError = 0.015
 
 function flipped(bytes: Buffer, at: number): Buffer {
   const copy = Buffer.from(bytes)

@@ -39,6 +39,8 @@ export interface IndexerOptions {
   readonly sequence: () => number
   /** A slot whose point was removed is free for another. */
   readonly onFree: (slot: number) => void
+  /** Called when the recall of a metric has been measured and its plan decided; for tests. */
+  readonly onMeasured?: ((metric: Metric) => void) | undefined
 }
 
 /**
@@ -121,6 +123,7 @@ export class Indexer {
       room: this.#room,
       builds: this.#builds,
       isQuiet: () => this.#isQuiet(),
+      onMeasured: options.onMeasured,
     })
     this.#threads = options.threads
     this.#quietMs = options.quietMs ?? quietMs

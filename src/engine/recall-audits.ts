@@ -29,6 +29,8 @@ export interface RecallAuditsOptions {
   readonly logger: Logger
   /** Whether no point has come or gone for a while. */
   readonly isQuiet: () => boolean
+  /** Called when a metric has been measured and its plan decided. */
+  readonly onMeasured?: ((metric: Metric) => void) | undefined
 }
 
 /** Measures the recall of the routes of each metric, when that is due, and has the plans decide by it. Main thread only. */
@@ -160,6 +162,7 @@ export class RecallAudits {
         // The next start should find another way, though no point has changed.
         if (plans.decide(metric, found, measured)) checkpoints.changed(1)
         filtered.expire(metric)
+        this.#options.onMeasured?.(metric)
       }
       for (const metric of this.#dueFiltered(waiting)) {
         if (!(await this.#measureFiltered(metric, ready, waiting))) {

@@ -6,16 +6,20 @@ interface ColumnExports {
   acceptedAddress(): number
   bitsAddress(): number
   bitsWithin(count: number, low: number, high: number): number
+  bytesWithin(count: number, low: number, high: number): number
+  shortsWithin(count: number, low: number, high: number): number
+  wordsWithin(count: number, low: number, high: number): number
   packAccepted(): void
   bitsOfBytes(count: number): void
   bitsOfShorts(count: number): void
   countBits(bytes: number): number
 }
 
-/** Numbers at once. */
-export const columnBlock = 4096
+export type NumberArray = Uint8Array | Uint16Array | Uint32Array | Float64Array
+
+/** Bytes of a column at once. */
+export const blockBytes = 32_768
 const acceptedBytes = 65_536
-export const acceptedMax: number = acceptedBytes - 1
 
 /**
  * Tests a block of a column at once, by kernels with a memory of their own: a few times as fast as a loop here. `bits` are
@@ -37,22 +41,35 @@ class ColumnFilter {
     this.#kernel = instance.exports as unknown as ColumnExports
     const { buffer } = this.#kernel.memory
     const values = this.#kernel.valuesAddress()
-    this.#numbers = new Float64Array(buffer, values, columnBlock)
-    this.#bytes = new Uint8Array(buffer, values, columnBlock)
-    this.#shorts = new Uint16Array(buffer, values, columnBlock)
-    this.#words = new Uint32Array(buffer, values, columnBlock * 2)
+    this.#numbers = new Float64Array(buffer, values, blockBytes / 8)
+    this.#bytes = new Uint8Array(buffer, values, blockBytes)
+    this.#shorts = new Uint16Array(buffer, values, blockBytes / 2)
+    this.#words = new Uint32Array(buffer, values, blockBytes / 4)
     this.#accepted = new Uint8Array(buffer, this.#kernel.acceptedAddress(), acceptedBytes)
-    this.bits = new Uint32Array(buffer, this.#kernel.bitsAddress(), columnBlock / 32)
+    this.bits = new Uint32Array(buffer, this.#kernel.bitsAddress(), blockBytes / 32)
   }
 
   /**
-   * Which of at most `columnBlock` numbers, a multiple of 32 of them, are in [min, max].
+   * Which numbers, a multiple of 32 of them in at most `blockBytes`, are in [low, high]; `low` must not be greater.
    *
    * @returns how many are
    */
-  within(values: Float64Array, min: number, max: number): number {
+  within(values: NumberArray, low: number, high: number): number {
+    const count = values.length
+    if (values instanceof Uint8Array) {
+      this.#bytes.set(values)
+      return this.#kernel.bytesWithin(count, low, high)
+    }
+    if (values instanceof Uint16Array) {
+      this.#shorts.set(values)
+      return this.#kernel.shortsWithin(count, low, high)
+    }
+    if (values instanceof Uint32Array) {
+      this.#words.set(values)
+      return this.#kernel.wordsWithin(count, low, high)
+    }
     this.#numbers.set(values)
-    return this.#kernel.bitsWithin(values.length, min, max)
+    return this.#kernel.bitsWithin(count, low, high)
   }
 
   /** How many bits of a bitmap are set. */
@@ -68,22 +85,26 @@ class ColumnFilter {
     return count
   }
 
-  /** Which ordinals pass from now on: a byte for each, 1 for those that do, at most `acceptedMax`. */
-  accept(accepted: Uint8Array): void {
-    // Entry 0 of a column is for no value, the others are an ordinal plus one.
-    this.#accepted.set(accepted, 1)
-    this.#accepted.fill(0, accepted.length + 1, 256)
+  /**
+   * Which entries of a column pass from now on: a byte for each, 1 for those that do.
+   *
+   * @param from the entry of the first byte; entries before it do not pass, nor those after the last byte that are below 256
+   */
+  accept(accepted: Uint8Array, from: number): void {
+    this.#accepted.fill(0, 0, from)
+    this.#accepted.set(accepted, from)
+    this.#accepted.fill(0, from + accepted.length, 256)
     this.#kernel.packAccepted()
   }
 
-  /** Which of at most `columnBlock` entries of a column, a multiple of 32 of them, have an ordinal that passes. */
-  ofOrdinals(ordinals: Uint8Array | Uint16Array): void {
-    if (ordinals instanceof Uint8Array) {
-      this.#bytes.set(ordinals)
-      this.#kernel.bitsOfBytes(ordinals.length)
+  /** Which entries of a column, a multiple of 32 of them in at most `blockBytes`, are accepted. */
+  ofAccepted(entries: Uint8Array | Uint16Array): void {
+    if (entries instanceof Uint8Array) {
+      this.#bytes.set(entries)
+      this.#kernel.bitsOfBytes(entries.length)
     } else {
-      this.#shorts.set(ordinals)
-      this.#kernel.bitsOfShorts(ordinals.length)
+      this.#shorts.set(entries)
+      this.#kernel.bitsOfShorts(entries.length)
     }
   }
 }

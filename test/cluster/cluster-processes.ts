@@ -2,7 +2,8 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdirSync, openSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePorts, NatsServers } from '../support/nats-servers.ts'
+import { freePorts } from '../support/free-ports.ts'
+import { NatsServers } from '../support/nats-servers.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
@@ -33,7 +34,9 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
         CLUSTER_NAME: 'test',
         CLUSTER_NODE_NAME: name,
+        CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
+        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2 + 1]}`,
         GRPC_PORT: String(ports[index * 2 + 1]),
         ...options.environment,
       })

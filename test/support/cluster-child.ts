@@ -1,25 +1,45 @@
-/** A node that applies a log made from a seed, says how far it is, and lives until it has applied all of it. */
+/**
+ * A node that applies a log made from a seed and says how far it is. It lives until it has applied all of it, or kills itself
+ * once it has applied so many records since its start.
+ */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { logFromSeed, readOnly } from './log-from-seed.ts'
 
-const [dataDir, seed, records] = process.argv.slice(2)
+const [dataDir, seed, records, killAfter = 'Infinity'] = process.argv.slice(2)
 const log = await logFromSeed(Number(seed), Number(records))
-const setup = {
-  name: 'child',
-  log: readOnly(log),
-  documents: new SharedMemoryDocuments(),
-  dataDir,
-  nowUs: () => 0,
-}
-const { node, stop } = await new SimulatedNode(setup).start()
-process.stdout.write(`from ${node.position}\n`)
-for (let said = -1; said < log.bounds.last; ) {
-  if (node.position !== said) {
-    said = node.position
-    process.stdout.write(`at ${said}\n`)
+
+/** So few that no group of records on their way to the disk takes a node from its start to the end of the log. */
+const recordsUnderWay = 50
+
+/** The log, whose next record comes when few are being applied. */
+const connect: typeof log.connect = () => {
+  const connection = readOnly(log).connect()
+  return {
+    ...connection,
+    async *read(from, signal) {
+      for await (const entry of connection.read(from, signal)) {
+        const applied = (): number => Math.max(from - 1, child.running?.node.position ?? 0)
+        while (entry.position > applied() + recordsUnderWay && !signal.aborted) await nextTurn()
+        yield entry
+      }
+    },
   }
-  await new Promise((resolve) => setImmediate(resolve))
+}
+
+const child = new SimulatedNode({
+  ...{ name: 'child', log: { connect }, documents: new SharedMemoryDocuments(), dataDir, nowUs: () => 0 },
+})
+const { node, stop } = await child.start()
+const from = node.position
+process.stdout.write(`from ${from}\n`)
+for (let said = -1; said < log.bounds.last; await nextTurn()) {
+  if (node.position === said) continue
+  said = node.position
+  process.stdout.write(`at ${said}\n`)
+  // At any moment of the threads that write.
+  if (said - from >= Number(killAfter)) process.kill(process.pid, 'SIGKILL')
 }
 await stop()
 process.stdout.write('done\n')

@@ -93,7 +93,7 @@ export class SimulatedNode implements AsyncDisposable {
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
       ...(sharding === undefined ? {} : { sharding }),
-      ...{ timeoutMs: 5000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
+      ...{ timeoutMs: 60_000, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
     })
     const engine = startEngine(config)
     const store = await openDataStore({

@@ -50,6 +50,8 @@ export class IndexFixture implements AsyncDisposable {
       quietMs?: number
       /** Rows of fewer bytes have no graph: 0 unless given. */
       graphBytesMin?: number
+      /** Called when the recall of a metric has been measured. */
+      onMeasured?: (metric: Metric) => void
       /** Beyond it writers would wait: a gibibyte unless given. */
       maxUnindexedBytes?: number
       /** Shared with others, and closed by whoever made it; of its own unless given. */
@@ -87,6 +89,7 @@ export class IndexFixture implements AsyncDisposable {
       logger,
       sequence: () => this.#sequence,
       onFree: (slot) => this.free.push(slot),
+      onMeasured: options.onMeasured,
     })
     this.#executor = createExecutor({
       kernels,
@@ -199,8 +202,9 @@ export class IndexFixture implements AsyncDisposable {
 
   /** Share of what is found that is no farther than the tenth nearest: among equals any will do. */
   async recall(queries: readonly Float32Array[], metric: Metric, width: number = ef): Promise<number> {
-    const truth = await this.search(queries, metric, 1_000_000)
+    // First: the routes are those of this moment, which may change while the truth is searched for.
     const found = await this.search(queries, metric, width)
+    const truth = await this.search(queries, metric, 1_000_000)
     const near = found.map((hits, query) =>
       hits.filter(({ distance }) => distance <= truth[query]!.at(-1)!.distance),
     )

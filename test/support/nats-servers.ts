@@ -9,10 +9,10 @@ import {
   rmSync,
   writeFileSync,
 } from 'node:fs'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { findNatsServer } from '../../scripts/get-nats.ts'
+import { freePorts } from './free-ports.ts'
 
 /** Why tests with log servers are skipped, or false. Where REQUIRE_NATS=1 they are not. */
 export function natsMissing(): string | false {
@@ -211,17 +211,4 @@ interface Jsz {
       readonly cluster?: { readonly leader?: string }
     }[]
   }[]
-}
-
-/** Ports that nobody listens on, all different. */
-export async function freePorts(count: number): Promise<number[]> {
-  const servers = Array.from({ length: count }, () => createServer().listen(0, '127.0.0.1'))
-  const ports = await Promise.all(
-    servers.map(async (server) => {
-      await once(server, 'listening')
-      return (server.address() as { port: number }).port
-    }),
-  )
-  await Promise.all(servers.map((server) => new Promise((resolve) => server.close(resolve))))
-  return ports
 }

@@ -2,12 +2,11 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { mkdtemp, rm } from 'node:fs/promises'
-import type { AddressInfo } from 'node:net'
-import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { jsonNumbers } from '../../../src/base/json-numbers.ts'
+import { freePort } from '../../../test/support/free-ports.ts'
 import { installPackages } from '../../shared/install-packages.ts'
 import type { WireRequest } from '../load/load-plan.ts'
 import { type Asked, requestsOf, type Workload } from '../load/workloads.ts'
@@ -141,13 +140,4 @@ function requestOf(collection: string, { isInsert, vectors }: Asked, { k }: Work
   const ids = vectors.map(() => randomUUID())
   const body = Buffer.from(`{"ids":${JSON.stringify(ids)},"embeddings":[${embeddings}]}`)
   return { path: `${collection}/add`, body, idsAt: ids.map((id) => body.indexOf(id)) }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, '127.0.0.1')
-  await once(server, 'listening')
-  const { port } = server.address() as AddressInfo
-  server.close()
-  await once(server, 'close')
-  return port
 }

@@ -10,6 +10,7 @@ from real_service import API_KEY, Service
 from vicinal import AsyncVicinal, Vicinal
 
 from .clients import waiting
+from .faulty_proxy import FaultyProxy
 
 _numbers = itertools.count()
 
@@ -43,6 +44,12 @@ def client(request: pytest.FixtureRequest, service: Service, runner: asyncio.Run
     """Every kind of client: a test that uses it runs once for each."""
     url = service.grpc_url if "grpc" in request.param else service.url
     yield from _clients(url, runner, is_async="async" in request.param)
+
+
+@pytest.fixture
+def proxy(service: Service) -> Iterator[FaultyProxy]:
+    with FaultyProxy(service.url) as one:
+        yield one
 
 
 def _clients(url: str, runner: asyncio.Runner, *, is_async: bool) -> Iterator[Vicinal]:

@@ -27,6 +27,7 @@ class FaultyProxy:
         self.faults: list[Fault] = []
         self.requests: list[tuple[str, str | None]] = []
         """Paths with idempotency keys, as they came."""
+        self.authorizations: list[str | None] = []
 
     @property
     def url(self) -> str:
@@ -63,6 +64,7 @@ class FaultyProxy:
         body = request.rfile.read(int(request.headers.get("content-length", "0")))
         with self._lock:
             self.requests.append((request.path, request.headers.get("idempotency-key")))
+            self.authorizations.append(request.headers.get("authorization"))
             fault = self.faults.pop(0) if self.faults else None
         if fault == "lose the request":
             request.close_connection = True

@@ -5,7 +5,6 @@ import uuid
 from collections.abc import Iterator
 
 import pytest
-from real_service import Service
 
 from vicinal import (
     NO_RETRY,
@@ -24,12 +23,6 @@ from .clients import waiting
 from .faulty_proxy import FaultyProxy
 
 SOON = Retry(first_delay_s=0.001)
-
-
-@pytest.fixture
-def proxy(service: Service) -> Iterator[FaultyProxy]:
-    with FaultyProxy(service.url) as one:
-        yield one
 
 
 @pytest.fixture(params=["http", "async http"])

@@ -2,7 +2,7 @@ import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
 import { useEffect, useId } from 'preact/hooks'
 import { formatCompact } from '../lib/format.ts'
-import { isExtended } from '../state/capabilities.ts'
+import { isCluster, isExtended } from '../state/capabilities.ts'
 import { collections } from '../state/collections.ts'
 import { collectionName, hrefOf, navigate, route, type ViewName } from '../state/route.ts'
 import { type Theme, theme, themes } from '../state/theme.ts'
@@ -23,12 +23,14 @@ const dataViews: readonly Entry[] = [
 const serverViews: readonly Entry[] = [
   { view: 'collections', text: 'Collections' },
   { view: 'snapshots', text: 'Snapshots' },
+  { view: 'cluster', text: 'Cluster' },
   { view: 'settings', text: 'Settings' },
 ]
 
-/** Without the views that the server cannot serve. */
-function shownViews(): readonly Entry[] {
-  return isExtended.value ? dataViews : dataViews.filter(({ view }) => view !== 'map')
+/** Whether the server can serve a view. */
+function isServed({ view }: Entry): boolean {
+  if (view === 'cluster') return isCluster.value
+  return view !== 'map' || isExtended.value
 }
 
 export function Brand(): JSX.Element {
@@ -73,7 +75,7 @@ export function Navigation(): JSX.Element {
         </ul>
         <CollectionPicker />
         <ul aria-label="Collection">
-          {shownViews().map((entry) => (
+          {dataViews.filter(isServed).map((entry) => (
             <NavigationLink key={entry.view} {...entry} />
           ))}
         </ul>
@@ -81,7 +83,7 @@ export function Navigation(): JSX.Element {
           Server
         </p>
         <ul aria-label="Server">
-          {serverViews.map((entry) => (
+          {serverViews.filter(isServed).map((entry) => (
             <NavigationLink key={entry.view} {...entry} />
           ))}
           <li>

@@ -1,5 +1,5 @@
 import { type Signal, signal } from '@preact/signals'
-import { ApiError, call, collectionPath } from '../api/client.ts'
+import { ApiError, call, collectionPath, type Method } from '../api/client.ts'
 
 /**
  * Whether the server has attributes, filters and lists. They came together, so one of them answers for all; what a
@@ -7,12 +7,24 @@ import { ApiError, call, collectionPath } from '../api/client.ts'
  */
 export const isExtended: Signal<boolean> = signal(false)
 
+/** Whether the server is a node of a cluster. */
+export const isCluster: Signal<boolean> = signal(false)
+
 export async function detectCapabilities(): Promise<void> {
+  const [extended, cluster] = await Promise.all([
+    isThere('POST', `${collectionPath('default')}/points/count`, {}),
+    isThere('GET', 'cluster'),
+  ])
+  isExtended.value = extended
+  isCluster.value = cluster
+}
+
+/** Whether a server has a path. Of another error every view tells for itself: it asks the same server. */
+async function isThere(method: Method, path: string, body?: unknown): Promise<boolean> {
   try {
-    await call('POST', `${collectionPath('default')}/points/count`, { body: {} })
-    isExtended.value = true
+    await call(method, path, { body })
+    return true
   } catch (error) {
-    // Of another error every view tells for itself: it asks the same server.
-    isExtended.value = error instanceof ApiError && ![404, 405].includes(error.status)
+    return error instanceof ApiError && ![404, 405].includes(error.status)
   }
 }

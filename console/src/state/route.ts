@@ -13,6 +13,7 @@ export const viewNames = [
   'import',
   'collections',
   'snapshots',
+  'cluster',
   'settings',
 ] as const
 export type ViewName = (typeof viewNames)[number]

@@ -1,10 +1,10 @@
 import type { JSX } from 'preact'
 import { formatBytes, formatCompact, formatCount, formatMs, formatRate, plural } from '../lib/format.ts'
-import { type Finding, findingsOf } from '../lib/health.ts'
+import { findingsOf } from '../lib/health.ts'
 import { type Samples, single, total } from '../lib/prometheus.ts'
 import { Fault, Page, Panel } from '../parts/basics.tsx'
 import { Chart } from '../parts/chart.tsx'
-import { Icon } from '../parts/icon.tsx'
+import { Figure, FindingItem } from '../parts/findings.tsx'
 import { collections, collectionsFault } from '../state/collections.ts'
 import { type Activity, activity, growth, latest, metricsFault } from '../state/metrics.ts'
 import { hrefOf } from '../state/route.ts'
@@ -68,27 +68,9 @@ function Health({ samples }: { readonly samples: Samples }): JSX.Element {
         </p>
       )}
       {found.map((each) => (
-        <HealthItem key={each.title} {...each} />
+        <FindingItem key={each.title} {...each} />
       ))}
     </div>
-  )
-}
-
-function HealthItem({ level, title, advice }: Finding): JSX.Element {
-  if (level === 'note') {
-    return (
-      <p class="health-note muted">
-        <span class="dot note" /> {title} {advice}
-      </p>
-    )
-  }
-  return (
-    <p class={`notice ${level}`}>
-      <Icon name="warning" />
-      <span>
-        <strong>{title}</strong> {advice}
-      </span>
-    </p>
   )
 }
 
@@ -126,20 +108,6 @@ function Figures({ samples }: { readonly samples: Samples }): JSX.Element {
 function latencyNote(now: Activity | undefined): string {
   if (now?.searchP99Ms == null || now.searchP50Ms == null) return 'none just now'
   return `p50 ${formatMs(now.searchP50Ms)}, p99 ${formatMs(now.searchP99Ms)}`
-}
-
-function Figure(props: {
-  readonly name: string
-  readonly value: string
-  readonly note: string
-}): JSX.Element {
-  return (
-    <div class="figure">
-      <dt>{props.name}</dt>
-      <dd class="figure-value number">{props.value}</dd>
-      <dd class="figure-note">{props.note}</dd>
-    </div>
-  )
 }
 
 function Charts({ activity: past }: { readonly activity: readonly Activity[] }): JSX.Element {

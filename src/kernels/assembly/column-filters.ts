@@ -3,13 +3,14 @@
  * the column in: that takes a fraction of the time of reading it from main memory, which has to be done anyway.
  */
 
-/** Numbers at once: a multiple of 32. */
-const BLOCK: i32 = 4096
+/** Of the numbers that are tested at once: with as much from which they are copied, about what the caches next to a core hold. */
+const BLOCK_BYTES: usize = 32_768
 
 const VALUES: usize = 65_536
 /** By ordinal plus one, 1 for those that pass. */
-const ACCEPTED: usize = VALUES + 8 * <usize>BLOCK
+const ACCEPTED: usize = VALUES + BLOCK_BYTES
 const PACKED: usize = ACCEPTED + 65_536
+/** A bit for each number, of which each takes a byte at least. */
 const BITS: usize = PACKED + 32
 
 /** The address of the numbers. */
@@ -67,6 +68,75 @@ function four(from: usize, lows: v128, highs: v128): v128 {
 function two(from: usize, lows: v128, highs: v128): v128 {
   const values = v128.load(from)
   return v128.and(f64x2.ge(values, lows), f64x2.le(values, highs))
+}
+
+/**
+ * As `bitsWithin`, of bytes and from 0 to 255. `low` must not be greater than `high`: what is less than `low` is far above it without a
+ * sign, so one comparison does for both.
+ */
+export function bytesWithin(count: i32, low: i32, high: i32): i32 {
+  const lows = i8x16.splat(<i8>low)
+  const spans = i8x16.splat(<i8>(high - low))
+  let found = 0
+  for (let at = 0; at < count; at += 32) {
+    const from = VALUES + <usize>at
+    const first = i8x16.le_u(i8x16.sub(v128.load(from), lows), spans)
+    const second = i8x16.le_u(i8x16.sub(v128.load(from, 16), lows), spans)
+    const word = i8x16.bitmask(first) | (i8x16.bitmask(second) << 16)
+    store<i32>(BITS + (<usize>at >> 3), word)
+    found += popcnt<i32>(word)
+  }
+  return found
+}
+
+/** As `bytesWithin`, of 16-bit numbers. */
+export function shortsWithin(count: i32, low: i32, high: i32): i32 {
+  const lows = i16x8.splat(<i16>low)
+  const spans = i16x8.splat(<i16>(high - low))
+  let found = 0
+  for (let at = 0; at < count; at += 32) {
+    const from = VALUES + (<usize>at << 1)
+    const word = sixteenShorts(from, lows, spans) | (sixteenShorts(from + 32, lows, spans) << 16)
+    store<i32>(BITS + (<usize>at >> 3), word)
+    found += popcnt<i32>(word)
+  }
+  return found
+}
+
+// @ts-ignore: decorator
+@inline
+function sixteenShorts(from: usize, lows: v128, spans: v128): i32 {
+  const first = i16x8.le_u(i16x8.sub(v128.load(from), lows), spans)
+  const second = i16x8.le_u(i16x8.sub(v128.load(from, 16), lows), spans)
+  return i8x16.bitmask(i8x16.narrow_i16x8_s(first, second))
+}
+
+/** As `bytesWithin`, of 32-bit numbers. */
+export function wordsWithin(count: i32, low: u32, high: u32): i32 {
+  const lows = i32x4.splat(low)
+  const spans = i32x4.splat(high - low)
+  let found = 0
+  for (let at = 0; at < count; at += 32) {
+    const from = VALUES + (<usize>at << 2)
+    const word = sixteenWords(from, lows, spans) | (sixteenWords(from + 64, lows, spans) << 16)
+    store<i32>(BITS + (<usize>at >> 3), word)
+    found += popcnt<i32>(word)
+  }
+  return found
+}
+
+// @ts-ignore: decorator
+@inline
+function sixteenWords(from: usize, lows: v128, spans: v128): i32 {
+  const first = i16x8.narrow_i32x4_s(fourWords(from, lows, spans), fourWords(from + 16, lows, spans))
+  const second = i16x8.narrow_i32x4_s(fourWords(from + 32, lows, spans), fourWords(from + 48, lows, spans))
+  return i8x16.bitmask(i8x16.narrow_i16x8_s(first, second))
+}
+
+// @ts-ignore: decorator
+@inline
+function fourWords(from: usize, lows: v128, spans: v128): v128 {
+  return i32x4.le_u(i32x4.sub(v128.load(from), lows), spans)
 }
 
 /** Makes a bitmap of what is accepted of the ordinals that fit into a byte; call when they have changed. */

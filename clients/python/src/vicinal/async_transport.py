@@ -9,12 +9,13 @@ from typing import Protocol, TypeVar
 
 import httpx
 
+from .async_connections import async_connections_to
 from .errors import ClosedError
 from .exchange import Pause, Retry, Send, Steps, Unanswered, exchange
-from .http_codec import base_of, error_of, reader_of, response_of, unanswered
+from .http_codec import NETWORK_ERRORS, base_of, reader_of, refused, unanswered
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
-from .transport import LIMITS, built
+from .target import Target
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -54,15 +55,13 @@ async def drive(
 
 
 class AsyncHttpTransport:
-    """HTTP by httpx, for one event loop."""
+    """HTTP, for one event loop."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], timeout_s: float, client: httpx.AsyncClient | None = None
     ) -> None:
         self._url = base_of(url)
-        self._headers = dict(headers)
-        self._owned = client is None
-        self._client = client or httpx.AsyncClient(timeout=timeout_s, limits=LIMITS)
+        self._connections = async_connections_to(Target(self._url, headers, timeout_s), client)
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
@@ -72,38 +71,35 @@ class AsyncHttpTransport:
     async def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
         """Write a snapshot to a file."""
 
-        async def attempt(_path: str) -> SnapshotInfo | Unanswered:
-            request = self._built(HttpRequest("POST", path))
+        async def attempt(request: HttpRequest) -> SnapshotInfo | Unanswered:
+            self._check_open()
             try:
-                response = await self._client.send(request, stream=True)
-                try:
-                    if response.status_code != 200:
-                        await response.aread()
-                        return Unanswered(error_of(response_of(response)), is_in_doubt=False)
+                async with self._connections.stream(request) as response:
+                    if response.status != 200:
+                        return refused(response, b"".join([chunk async for chunk in response.chunks]))
                     with SnapshotFile(target) as file:
-                        async for chunk in response.aiter_raw():
+                        async for chunk in response.chunks:
                             file.write(chunk)
                         return file.finish(response.headers)
-                finally:
-                    await response.aclose()
-            except httpx.TransportError as error:
+            except NETWORK_ERRORS as error:
                 return unanswered(error, self._url)
 
-        steps: Steps[str, SnapshotInfo, SnapshotInfo] = exchange(path, lambda info: info, repeatable=True, retry=retry)
+        steps: Steps[HttpRequest, SnapshotInfo, SnapshotInfo] = exchange(
+            HttpRequest("POST", path), lambda info: info, repeatable=True, retry=retry
+        )
         return await drive(steps, attempt)
 
     async def close(self) -> None:
         """Close the connections, unless they are the caller's."""
-        if self._owned:
-            await self._client.aclose()
-
-    def _built(self, request: HttpRequest) -> httpx.Request:
-        if self._client.is_closed:
-            raise ClosedError("the client is closed")
-        return built(self._client, self._url, self._headers, request)
+        await self._connections.close()
 
     async def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
+        self._check_open()
         try:
-            return response_of(await self._client.send(self._built(request)))
-        except httpx.TransportError as error:
+            return await self._connections.send(request)
+        except NETWORK_ERRORS as error:
             return unanswered(error, self._url)
+
+    def _check_open(self) -> None:
+        if self._connections.is_closed:
+            raise ClosedError("the client is closed")

@@ -1,11 +1,12 @@
-"""How the service's HTTP answers are read, and what httpx's failures mean: what both HTTP transports share."""
+"""How the service's HTTP answers are read, and what failures mean: what both HTTP transports share."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from typing import TypedDict, TypeVar
 
+import httpcore
 import httpx
 
 from .errors import (
@@ -18,9 +19,18 @@ from .errors import (
     error_of_status,
 )
 from .exchange import Unanswered
-from .operation import HttpResponse, Operation
+from .operation import HttpRequest, HttpResponse, Operation
+from .target import Streamed, Target
 
 Result = TypeVar("Result")
+
+NETWORK_ERRORS = (
+    httpx.TransportError,
+    httpcore.NetworkError,
+    httpcore.TimeoutException,
+    httpcore.ProtocolError,
+)
+"""What httpcore and httpx raise when there is no answer."""
 
 
 def reader_of(operation: Operation[Result]) -> Callable[[HttpResponse], Result]:
@@ -50,20 +60,43 @@ def error_of(response: HttpResponse) -> VicinalError:
     return error_of_status(response.status, text, _seconds_of(response.headers.get("retry-after")))
 
 
+def refused(response: Streamed[object], body: bytes) -> Unanswered:
+    """Return what became of a request whose answer is an error."""
+    return Unanswered(error_of(HttpResponse(response.status, response.headers, body)), is_in_doubt=False)
+
+
 def response_of(response: httpx.Response) -> HttpResponse:
     """Return a response that was read."""
     return HttpResponse(response.status_code, response.headers, response.content)
 
 
-def unanswered(error: httpx.TransportError, url: str) -> Unanswered:
-    """Return what a failure of httpx means."""
+class _HttpxArguments(TypedDict):
+    method: str
+    url: str
+    content: bytes | None
+    headers: dict[str, str]
+
+
+def httpx_arguments(target: Target, request: HttpRequest) -> _HttpxArguments:
+    """Return a request as httpx takes it."""
+    kind = {} if request.body is None else {"content-type": "application/json"}
+    return {
+        "method": request.method,
+        "url": target.url + request.path,
+        "content": request.body,
+        "headers": {**target.headers, **kind, **(request.headers or {})},
+    }
+
+
+def unanswered(error: Exception, url: str) -> Unanswered:
+    """Return what one of the `NETWORK_ERRORS` means."""
     words = str(error) or type(error).__name__
     match error:
-        case httpx.ConnectError() | httpx.ConnectTimeout():
+        case httpx.ConnectError() | httpx.ConnectTimeout() | httpcore.ConnectError() | httpcore.ConnectTimeout():
             return Unanswered(ConnectionFailedError(f"no HTTP service answers at {url}: {words}"), is_in_doubt=False)
-        case httpx.PoolTimeout():
+        case httpx.PoolTimeout() | httpcore.PoolTimeout():
             return Unanswered(DeadlineExceededError("no connection became free in time"), is_in_doubt=False)
-        case httpx.TimeoutException():
+        case httpx.TimeoutException() | httpcore.TimeoutException():
             return Unanswered(DeadlineExceededError(f"{url} did not answer in time"), is_in_doubt=True)
     return Unanswered(ConnectionFailedError(f"the connection to {url} broke: {words}"), is_in_doubt=True)
 

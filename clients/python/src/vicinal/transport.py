@@ -9,11 +9,13 @@ from typing import Protocol, TypeVar
 
 import httpx
 
+from .connections import connections_to
 from .errors import ClosedError
 from .exchange import Pause, Retry, Send, Steps, Unanswered, exchange
-from .http_codec import base_of, error_of, reader_of, response_of, unanswered
+from .http_codec import NETWORK_ERRORS, base_of, reader_of, refused, unanswered
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
+from .target import Target
 
 Request = TypeVar("Request")
 Response = TypeVar("Response")
@@ -51,15 +53,13 @@ def drive(steps: Steps[Request, Response, Result], send: Callable[[Request], Res
 
 
 class HttpTransport:
-    """HTTP by httpx. Threads may share it."""
+    """HTTP. Threads may share it."""
 
     def __init__(
         self, url: str, headers: Mapping[str, str], timeout_s: float, client: httpx.Client | None = None
     ) -> None:
         self._url = base_of(url)
-        self._headers = dict(headers)
-        self._owned = client is None
-        self._client = client or httpx.Client(timeout=timeout_s, limits=LIMITS)
+        self._connections = connections_to(Target(self._url, headers, timeout_s), client)
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
@@ -69,54 +69,35 @@ class HttpTransport:
     def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
         """Write a snapshot to a file."""
 
-        def attempt(_path: str) -> SnapshotInfo | Unanswered:
-            request = self._built(HttpRequest("POST", path))
+        def attempt(request: HttpRequest) -> SnapshotInfo | Unanswered:
+            self._check_open()
             try:
-                response = self._client.send(request, stream=True)
-                try:
-                    if response.status_code != 200:
-                        response.read()
-                        return Unanswered(error_of(response_of(response)), is_in_doubt=False)
+                with self._connections.stream(request) as response:
+                    if response.status != 200:
+                        return refused(response, b"".join(response.chunks))
                     with SnapshotFile(target) as file:
-                        for chunk in response.iter_raw():
+                        for chunk in response.chunks:
                             file.write(chunk)
                         return file.finish(response.headers)
-                finally:
-                    response.close()
-            except httpx.TransportError as error:
+            except NETWORK_ERRORS as error:
                 return unanswered(error, self._url)
 
-        steps: Steps[str, SnapshotInfo, SnapshotInfo] = exchange(path, lambda info: info, repeatable=True, retry=retry)
+        steps: Steps[HttpRequest, SnapshotInfo, SnapshotInfo] = exchange(
+            HttpRequest("POST", path), lambda info: info, repeatable=True, retry=retry
+        )
         return drive(steps, attempt)
 
     def close(self) -> None:
         """Close the connections, unless they are the caller's."""
-        if self._owned:
-            self._client.close()
-
-    def _built(self, request: HttpRequest) -> httpx.Request:
-        if self._client.is_closed:
-            raise ClosedError("the client is closed")
-        return built(self._client, self._url, self._headers, request)
+        self._connections.close()
 
     def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
+        self._check_open()
         try:
-            return response_of(self._client.send(self._built(request)))
-        except httpx.TransportError as error:
+            return self._connections.send(request)
+        except NETWORK_ERRORS as error:
             return unanswered(error, self._url)
 
-
-LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20)
-
-
-def built(
-    client: httpx.Client | httpx.AsyncClient, url: str, headers: Mapping[str, str], request: HttpRequest
-) -> httpx.Request:
-    """Return the request as httpx sends it."""
-    kind = {} if request.body is None else {"content-type": "application/json"}
-    return client.build_request(
-        request.method,
-        url + request.path,
-        content=request.body,
-        headers={**headers, **kind, **(request.headers or {})},
-    )
+    def _check_open(self) -> None:
+        if self._connections.is_closed:
+            raise ClosedError("the client is closed")

@@ -40,7 +40,7 @@ def _parts_of(columns: Columns) -> Iterator[bytes | memoryview]:
         yield after
 
 
-def read_ids(answer: memoryview) -> list[str]:
+def read_ids(answer: bytes) -> list[str]:
     """Return the ids of an InsertVectorsBatchResponse without errors."""
     length = len(_ID_HEAD) + _ID_CHARACTERS
     if len(answer) % length == 0:

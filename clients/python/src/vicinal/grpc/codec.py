@@ -60,7 +60,7 @@ class GrpcCall(Generic[Result]):
 
     method: str
     message: bytes
-    read: Callable[[memoryview], Result]
+    read: Callable[[bytes], Result]
     metadata: Sequence[tuple[str, str]] = ()
 
 
@@ -100,7 +100,7 @@ def _insert_batch(operation: points.InsertBatch) -> GrpcCall[list[str]]:
 
 @_call.register
 def _insert_valid(operation: points.InsertValid) -> GrpcCall[points.PartlyInserted]:
-    def read(data: memoryview) -> points.PartlyInserted:
+    def read(data: bytes) -> points.PartlyInserted:
         ids = [read_point_id(read_bytes(value)) or None for number, value in fields(data) if number == 1]
         errors = [_item_error(read_bytes(value)) for number, value in fields(data) if number == 2]
         return points.PartlyInserted(ids, errors)
@@ -111,7 +111,7 @@ def _insert_valid(operation: points.InsertValid) -> GrpcCall[points.PartlyInsert
 
 @_call.register
 def _get(operation: points.Get) -> GrpcCall[Point]:
-    def read(data: memoryview) -> Point:
+    def read(data: bytes) -> Point:
         return Point(**read_point(data, Include(payload=True)))
 
     version = [("version", "true")] if operation.with_version else []
@@ -125,7 +125,7 @@ def _delete(operation: points.Delete) -> GrpcCall[None]:
 
 @_call.register
 def _put(operation: points.Put) -> GrpcCall[points.PutResult]:
-    def read(data: memoryview) -> points.PutResult:
+    def read(data: bytes) -> points.PutResult:
         parts = dict(fields(data))
         return points.PutResult(
             read_point_id(read_bytes(parts[1])), read_unsigned(parts[2]), bool(read_unsigned(parts.get(3, 0)))
@@ -164,7 +164,7 @@ def _search(operation: searches.Search) -> GrpcCall[SearchResult]:
 
 @_call.register
 def _search_batch(operation: searches.SearchBatch) -> GrpcCall[list[SearchResult]]:
-    def read(data: memoryview) -> list[SearchResult]:
+    def read(data: bytes) -> list[SearchResult]:
         results = [read_bytes(value) for number, value in fields(data) if number == 1]
         return [read_result(result, query) for result, query in zip(results, operation.queries, strict=True)]
 
@@ -174,13 +174,13 @@ def _search_batch(operation: searches.SearchBatch) -> GrpcCall[list[SearchResult
 
 @_call.register
 def _list(operation: searches.ListPoints) -> GrpcCall[searches.Page]:
-    def read(data: memoryview) -> searches.Page:
+    def read(data: bytes) -> searches.Page:
         listed = [
             StoredPoint(**read_point(read_bytes(value), operation.include))
             for number, value in fields(data)
             if number == 1
         ]
-        return searches.Page(listed, read_text(_part(data, 2, memoryview(b""))) or None)
+        return searches.Page(listed, read_text(_part(data, 2, b"")) or None)
 
     body = b"".join(
         (
@@ -200,7 +200,7 @@ def _count(operation: searches.Count) -> GrpcCall[int]:
 
 @_call.register
 def _facets(operation: searches.Facets) -> GrpcCall[dict[str, list[searches.FacetCount]]]:
-    def read(data: memoryview) -> dict[str, list[searches.FacetCount]]:
+    def read(data: bytes) -> dict[str, list[searches.FacetCount]]:
         return dict(_facet(read_bytes(value)) for number, value in fields(data) if number == 1)
 
     limit = b"" if operation.limit is None else unsigned(3, operation.limit)
@@ -222,7 +222,7 @@ def _delete_where(operation: searches.DeleteWhere) -> GrpcCall[searches.Changed]
 def _list_collections(
     operation: collections.ListCollections,
 ) -> GrpcCall[list[collections.CollectionInfo]]:
-    def read(data: memoryview) -> list[collections.CollectionInfo]:
+    def read(data: bytes) -> list[collections.CollectionInfo]:
         return [read_collection(read_bytes(value)) for number, value in fields(data) if number == 1]
 
     return _at("ListCollections", Place(), b"", read)
@@ -235,8 +235,8 @@ def _get_collection(operation: collections.GetCollection) -> GrpcCall[collection
 
 @_call.register
 def _put_collection(operation: collections.PutCollection) -> GrpcCall[collections.PutCollectionResult]:
-    def read(data: memoryview) -> collections.PutCollectionResult:
-        info = read_collection(read_bytes(_part(data, 1, memoryview(b""))))
+    def read(data: bytes) -> collections.PutCollectionResult:
+        info = read_collection(read_bytes(_part(data, 1, b"")))
         return collections.PutCollectionResult(info, bool(read_unsigned(_part(data, 2, 0))))
 
     settings = collection_settings(check_name(operation.name), operation.dimension, operation.hnsw)
@@ -265,7 +265,7 @@ def _health(operation: service.Health) -> GrpcCall[str]:
 
 @_call.register
 def _ready(operation: service.Ready) -> GrpcCall[str]:
-    def read(data: memoryview) -> str:
+    def read(data: bytes) -> str:
         if read_unsigned(_part(data, 1, 0)) != _SERVING:
             raise NotReadyError("the stored points are still loading")
         return "ready"
@@ -274,14 +274,14 @@ def _ready(operation: service.Ready) -> GrpcCall[str]:
 
 
 def _at(
-    method: str, place: Place, body: bytes, read: Callable[[memoryview], Result], *more: tuple[str, str]
+    method: str, place: Place, body: bytes, read: Callable[[bytes], Result], *more: tuple[str, str]
 ) -> GrpcCall[Result]:
     collection = [] if place.collection is None else [("collection", place.collection)]
     return GrpcCall(f"/vectordb.VectorDB/{method}", body, read, [*collection, *more])
 
 
 def _keyed(
-    method: str, place: Place, body: bytes, read: Callable[[memoryview], Result], key: str | None
+    method: str, place: Place, body: bytes, read: Callable[[bytes], Result], key: str | None
 ) -> GrpcCall[Result]:
     return _at(method, place, body, read, ("idempotency-key", str(uuid.uuid4()) if key is None else key))
 
@@ -329,27 +329,27 @@ def _patch_message(
     )
 
 
-def _item_error(data: memoryview) -> points.ItemError:
+def _item_error(data: bytes) -> points.ItemError:
     parts = dict(fields(data))
-    words = read_text(parts.get(3, memoryview(b"")))
+    words = read_text(parts.get(3, b""))
     return points.ItemError(read_unsigned(parts.get(1, 0)), error_of_code(read_unsigned(parts.get(2, 0)), words))
 
 
-def _facet(data: memoryview) -> tuple[str, list[searches.FacetCount]]:
+def _facet(data: bytes) -> tuple[str, list[searches.FacetCount]]:
     counts = [dict(fields(read_bytes(value))) for number, value in fields(data) if number == 2]
     return (
-        read_text(_part(data, 1, memoryview(b""))),
+        read_text(_part(data, 1, b"")),
         [searches.FacetCount(read_value(read_bytes(part[1])), read_unsigned(part[2])) for part in counts],
     )
 
 
-def _changed(data: memoryview) -> searches.Changed:
+def _changed(data: bytes) -> searches.Changed:
     return searches.Changed(read_unsigned(_part(data, 1, 0)), bool(read_unsigned(_part(data, 2, 0))))
 
 
-def _part(data: memoryview, number: int, default: WireValue) -> WireValue:
+def _part(data: bytes, number: int, default: WireValue) -> WireValue:
     return dict(fields(data)).get(number, default)
 
 
-def _nothing(data: memoryview) -> None:
+def _nothing(data: bytes) -> None:
     """Read an empty message."""

@@ -57,12 +57,12 @@ def vector_field(number: int, text_number: int, values: VectorLike | Text | None
     return message(number, floats(1, vector_of(values)))
 
 
-def read_vector(data: memoryview) -> Any:
+def read_vector(data: bytes) -> Any:
     """Return the vector of a DenseVector."""
     for number, value in fields(data):
         if number == 1:
             return read_floats(value)
-    return read_floats(memoryview(b""))
+    return read_floats(b"")
 
 
 def payload(
@@ -144,7 +144,7 @@ def when_message(when: When) -> bytes:
             return flag(3, True)
 
 
-def read_point(data: memoryview, include: Include | None) -> dict[str, Json]:
+def read_point(data: bytes, include: Include | None) -> dict[str, Json]:
     """
     Return what a Point or a Hit holds, as the fields of its dataclass.
 
@@ -165,7 +165,7 @@ def read_point(data: memoryview, include: Include | None) -> dict[str, Json]:
     return found
 
 
-def _payload_of(data: memoryview, is_whole: bool) -> dict[str, Json]:
+def _payload_of(data: bytes, is_whole: bool) -> dict[str, Json]:
     found: dict[str, Json] = {"content": "", "content_type": "Image"} if is_whole else {}
     for number, value in fields(data):
         match number:
@@ -180,7 +180,7 @@ def _payload_of(data: memoryview, is_whole: bool) -> dict[str, Json]:
     return found
 
 
-def read_hit(data: memoryview, include: Include) -> Hit:
+def read_hit(data: bytes, include: Include) -> Hit:
     """Return a Hit: its fields are numbered as a Point's, but for the distance."""
     parts = dict(fields(data))
     found: dict[str, Json] = {"id": read_point_id(read_bytes(parts[1]))}
@@ -195,7 +195,7 @@ def read_hit(data: memoryview, include: Include) -> Hit:
     return Hit(**found)
 
 
-def read_result(data: memoryview, query: Query) -> SearchResult:
+def read_result(data: bytes, query: Query) -> SearchResult:
     """Return what a SearchResponse says."""
     hits: list[Hit] = []
     profile = None
@@ -214,12 +214,12 @@ _PROFILE_FIELDS = (
 )
 
 
-def _profile_of(data: memoryview) -> Profile:
+def _profile_of(data: bytes) -> Profile:
     parts = dict(fields(data))
     numbers = {name: read_unsigned(parts.get(number, 0)) for number, name in enumerate(_PROFILE_FIELDS, 3)}
     return Profile(
-        plan=read_text(parts.get(1, memoryview(b""))),
-        reason=read_text(parts.get(2, memoryview(b""))),
+        plan=read_text(parts.get(1, b"")),
+        reason=read_text(parts.get(2, b"")),
         recall_estimate=read_double(parts[12]) if 12 in parts else None,
         **numbers,
     )
@@ -234,10 +234,10 @@ def collection_settings(name: str, dimension: int | None, hnsw: Hnsw | None) -> 
     return text(1, name) + (unsigned(2, dimension) if dimension is not None else b"") + message(3, settings)
 
 
-def read_collection(data: memoryview) -> CollectionInfo:
+def read_collection(data: bytes) -> CollectionInfo:
     """Return what a Collection says."""
     single = dict(fields(data))
-    graph = dict(fields(read_bytes(single.get(4, memoryview(b"")))))
+    graph = dict(fields(read_bytes(single.get(4, b""))))
     return CollectionInfo(
         name=read_text(single[1]),
         dimension=read_unsigned(single[2]) if 2 in single else None,
@@ -253,7 +253,7 @@ def name_map(number: int, names: Mapping[str, str]) -> bytes:
     return b"".join(message(number, text(1, key) + text(2, value)) for key, value in names.items())
 
 
-def read_name_map(number: int, data: memoryview) -> dict[str, str]:
+def read_name_map(number: int, data: bytes) -> dict[str, str]:
     """Return a map of texts."""
     entries = (dict(fields(read_bytes(value))) for found, value in fields(data) if found == number)
     return {read_text(entry[1]): read_text(entry[2]) for entry in entries}

@@ -134,7 +134,7 @@ def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable
         if isinstance(answer, VicinalError):
             raise answer
         try:
-            return call.read(memoryview(answer))
+            return call.read(answer)
         except (KeyError, ValueError, IndexError, TypeError) as error:
             raise InternalError(f"the answer is not what Vicinal answers: {error!r}") from error
 

@@ -12,6 +12,7 @@ from .wire import (
     double,
     fields,
     flag,
+    head,
     message,
     read_bytes,
     read_double,
@@ -31,8 +32,14 @@ def point_id(id: str) -> bytes:
     return message(1, text(1, id))
 
 
-def read_point_id(data: memoryview) -> str:
+_USUAL_ID = head(1, 38) + head(1, 36)
+"""What precedes the 36 characters of an assigned id."""
+
+
+def read_point_id(data: bytes) -> str:
     """Return the id of a PointID; an empty text if there is none."""
+    if len(data) == 40 and data.startswith(_USUAL_ID):
+        return data[4:].decode()
     for number, uuid in fields(data):
         if number == 1:
             return next((read_text(value) for number, value in fields(read_bytes(uuid)) if number == 1), "")
@@ -88,17 +95,17 @@ def _geo(lat: float, lon: float) -> bytes:
     return double(1, lat) + double(2, lon)
 
 
-def read_attributes(data: memoryview) -> dict[str, AttributeValue]:
+def read_attributes(data: bytes) -> dict[str, AttributeValue]:
     """Return the attributes of an Attributes message."""
     found: dict[str, AttributeValue] = {}
     for number, entry in fields(data):
         if number == 1:
             parts = dict(fields(read_bytes(entry)))
-            found[read_text(parts.get(1, memoryview(b"")))] = read_value(read_bytes(parts[2]))
+            found[read_text(parts.get(1, b""))] = read_value(read_bytes(parts[2]))
     return found
 
 
-def read_value(data: memoryview) -> AttributeValue:
+def read_value(data: bytes) -> AttributeValue:
     """Return what a Value message holds."""
     for number, value in fields(data):
         match number:

@@ -1,0 +1,92 @@
+"""Which library carries the requests must not show: what httpx does for its users is done where they ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import pytest
+from real_service import API_KEY, Service
+
+from vicinal import (
+    NO_RETRY,
+    AsyncVicinal,
+    ClosedError,
+    CollectionNotFoundError,
+    ConnectionFailedError,
+    NewPoint,
+    Vicinal,
+)
+
+from .clients import waiting
+from .faulty_proxy import FaultyProxy
+
+NOBODY = "http://127.0.0.1:9"
+
+
+@pytest.fixture(params=["http", "async http"])
+def is_async(request: pytest.FixtureRequest) -> bool:
+    return bool(request.param == "async http")
+
+
+@contextmanager
+def _client(url: str, runner: asyncio.Runner, *, is_async: bool, brought: bool = False) -> Iterator[Vicinal]:
+    """Return a client, with a client of httpx if one is brought along; both are closed."""
+    if is_async:
+        http = httpx.AsyncClient() if brought else None
+        client = waiting(AsyncVicinal(url, api_key=API_KEY, retry=NO_RETRY, http_client=http), runner)
+        yield client
+        client.close()
+        if http is not None:
+            runner.run(http.aclose())
+        return
+    with httpx.Client() as blocking:
+        client = Vicinal(url, api_key=API_KEY, retry=NO_RETRY, http_client=blocking if brought else None)
+        with client:
+            yield client
+
+
+def test_a_proxy_of_the_environment_is_used(
+    service: Service, runner: asyncio.Runner, is_async: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", NOBODY)
+    with _client(service.url, runner, is_async=is_async) as client, pytest.raises(ConnectionFailedError):
+        client.health()
+
+    monkeypatch.setenv("no_proxy", "127.0.0.1")
+    with _client(service.url, runner, is_async=is_async) as client:
+        assert client.health() == "OK"
+
+
+@pytest.mark.parametrize("brought", [False, True])
+def test_requests_and_downloads_go_by_either_library(
+    service: Service, runner: asyncio.Runner, is_async: bool, brought: bool, tmp_path: Path
+) -> None:
+    with _client(service.url, runner, is_async=is_async, brought=brought) as client:
+        name = f"library-{is_async}-{brought}".lower()
+        client.collections.put(name)
+        points = client.collection(name)
+        id = points.insert_batch([NewPoint(vector=[1, 2], content="straße")])[0]
+        assert points.get(id).content == "straße"
+        snapshot = points.snapshot(tmp_path / "snapshot")
+        assert (snapshot.points, snapshot.bytes) == (1, (tmp_path / "snapshot").stat().st_size)
+        with pytest.raises(CollectionNotFoundError):
+            client.collection("no-such-collection").snapshot(tmp_path / "none")
+        client.collections.delete(name)
+
+
+def test_a_closed_client_sends_nothing(service: Service, runner: asyncio.Runner, is_async: bool) -> None:
+    with _client(service.url, runner, is_async=is_async) as client:
+        assert client.health() == "OK"
+    with pytest.raises(ClosedError):
+        client.health()
+
+
+def test_a_password_in_the_address_is_sent(proxy: FaultyProxy, runner: asyncio.Runner, is_async: bool) -> None:
+    url = proxy.url.replace("http://", "http://somebody:secret@")
+    with _client(url, runner, is_async=is_async) as client:
+        client.health()
+    assert proxy.authorizations == ["Basic c29tZWJvZHk6c2VjcmV0"]

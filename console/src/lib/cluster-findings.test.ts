@@ -1,0 +1,78 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { ClusterStatus, NodeStatus } from '../../../src/base/cluster-status.ts'
+import { clusterFindings, lagOf } from './cluster-findings.ts'
+
+function nodeOf(name: string, changes: Partial<NodeStatus> = {}): NodeStatus {
+  const there = { is_there: true, is_ready: true, position: 100, version: '1.0.0' }
+  return { name, zone: `zone-${name}`, address: `host-${name}:50052`, ...there, ...changes }
+}
+
+function statusOf(changes: Partial<ClusterStatus> = {}): ClusterStatus {
+  return {
+    ...{ name: 'shop', node: 'a', is_ready: true, is_connected: true, position: 100 },
+    ...{ log: { first: 1, last: 100, bytes: 10, bytes_max: 1000 }, gaps: 0, digest_mismatches: 0 },
+    ...{ nodes: [nodeOf('a'), nodeOf('b'), nodeOf('c')], ...changes },
+  }
+}
+
+function titlesOf(changes: Partial<ClusterStatus>): readonly string[] {
+  return clusterFindings(statusOf(changes)).map(({ level, title }) => `${level}: ${title}`)
+}
+
+describe('what there is to say of a cluster', () => {
+  it('is nothing while everything is in order', () => {
+    assert.deepEqual(clusterFindings(statusOf()), [])
+  })
+
+  it('names the nodes that are away, and those that catch up', () => {
+    const { position: _, version: __, ...away } = nodeOf('b', { is_there: false, is_ready: false })
+    const nodes = [nodeOf('a'), away, nodeOf('c', { is_ready: false, position: 58 })]
+    assert.deepEqual(titlesOf({ nodes }), ['warning: Node b is away.', 'warning: Node c is not ready.'])
+    const found = clusterFindings(statusOf({ nodes }))
+    assert.equal(found[1]!.advice, 'It is catching up: 42 records of the log to apply.')
+    assert.deepEqual(titlesOf({ nodes: [nodeOf('a'), away, { ...away, name: 'd' }] }), [
+      'warning: Nodes b, d are away.',
+    ])
+  })
+
+  it('puts faults first, and tells that of this node once', () => {
+    const nodes = [nodeOf('a', { is_ready: false }), nodeOf('b', { is_ready: false })]
+    const fault = 'the log of the cluster was deleted'
+    assert.deepEqual(titlesOf({ nodes, fault, is_ready: false, gaps: 1, digest_mismatches: 2 }), [
+      'fault: Node a cannot be used: the log of the cluster was deleted.',
+      'fault: 2 comparisons with other nodes came out different.',
+      'fault: 1 position of the log had no record.',
+      'warning: Node b is not ready.',
+    ])
+  })
+
+  it('tells of log servers that do not answer, and of a log that fills up', () => {
+    const { log: _, ...rest } = statusOf({ nodes: [nodeOf('a')], is_connected: false })
+    assert.deepEqual(
+      clusterFindings(rest).map(({ title }) => title),
+      ['The log servers do not answer.'],
+    )
+    const logOf = (bytes: number) => ({ log: { first: 1, last: 100, bytes, bytes_max: 1000 } })
+    assert.deepEqual(titlesOf(logOf(799)), [])
+    assert.deepEqual(titlesOf(logOf(800)), ['warning: The log is nearly full (800 B of 1000 B).'])
+    assert.deepEqual(titlesOf(logOf(950)), [
+      'fault: The log is full (950 B of 1000 B): inserts are refused with 507.',
+    ])
+  })
+
+  it('notes that versions differ', () => {
+    assert.deepEqual(titlesOf({ nodes: [nodeOf('a', { version: '1.1.0' }), nodeOf('b')] }), [
+      'note: Nodes run versions 1.0.0 and 1.1.0.',
+    ])
+  })
+
+  it('knows how far a node is behind, where both sides are known', () => {
+    assert.equal(lagOf(nodeOf('b', { position: 90 }), statusOf()), 10)
+    assert.equal(lagOf(nodeOf('b', { position: 105 }), statusOf()), 0)
+    const { log: _, ...withoutLog } = statusOf()
+    assert.equal(lagOf(nodeOf('b'), withoutLog), undefined)
+    const { position: __, ...away } = nodeOf('b')
+    assert.equal(lagOf(away, statusOf()), undefined)
+  })
+})

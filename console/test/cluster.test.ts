@@ -1,0 +1,152 @@
+import assert from 'node:assert/strict'
+import { after, before, describe, it } from 'node:test'
+import type { Page } from 'playwright-core'
+import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
+import { until } from '../../test/support/nats-log.ts'
+import { natsMissing } from '../../test/support/nats-servers.ts'
+import { faultsOf } from './axe.ts'
+import { keepScreenshot, missingChromium, type PageBrowser, startBrowser, startConsole } from './browser.ts'
+
+describe('the page of a cluster', { skip: missingChromium || natsMissing() }, () => {
+  let cluster: ClusterProcesses
+  let console: PageBrowser
+  before(async () => {
+    cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
+    for (const node of cluster.nodes) await until(() => node.isReady())
+    console = await startBrowser({ httpUrl: cluster.nodes[0]!.url })
+  })
+  after(async () => {
+    await console?.[Symbol.asyncDispose]()
+    await cluster?.[Symbol.asyncDispose]()
+    assert.deepEqual(console.faults, [])
+  })
+
+  it('shows the nodes and the log, and follows changes by itself', async () => {
+    const page = await console.open('')
+    await page.getByRole('link', { name: 'Cluster' }).click()
+    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+    await page.getByText('test, as node node-0 sees it.').waitFor()
+    await figure(page, 'Nodes ready').getByText('3 of 3').waitFor()
+    await figure(page, 'Nodes ready').getByText('in 3 zones').waitFor()
+    await figure(page, 'Gaps in the log').getByText('0', { exact: true }).waitFor()
+    for (const [index, { name }] of cluster.nodes.entries()) {
+      await row(page, name).getByText('ready', { exact: true }).waitFor()
+      await row(page, name).getByText(`zone-${index}`).waitFor()
+      await row(page, name).getByText('0.1.0').waitFor()
+    }
+    await row(page, 'node-0').getByText('this node').waitFor()
+    assert.equal(await page.getByRole('button', { name: /Remove/ }).count(), 0, 'nodes that run are kept')
+    await page.getByText('of 1.0 GiB').waitFor()
+
+    const last = await lastPosition(page)
+    await insert(cluster.nodes[1]!)
+    await until(async () => (await lastPosition(page)) > last)
+    await page.close()
+  })
+
+  for (const colorScheme of ['light', 'dark'] as const) {
+    it(`has no fault that axe-core finds, in ${colorScheme} colours`, async () => {
+      const page = await console.open('#/cluster', { colorScheme })
+      await page.getByText('All nodes are ready, and the log answers.').waitFor()
+      assert.deepEqual(await faultsOf(page), [])
+      await page.close()
+    })
+  }
+
+  it('tells of a node that was killed, and removes it when that is confirmed', async () => {
+    const [, , victim] = cluster.nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const page = await console.open('#/cluster')
+    await row(page, victim.name).getByText('ready', { exact: true }).waitFor()
+    await victim.kill()
+    await row(page, victim.name).getByText('away', { exact: true }).waitFor()
+    await page.getByText('Node node-2 is away.').waitFor()
+    await figure(page, 'Nodes ready').getByText('2 of 3').waitFor()
+    await keepScreenshot(page, 'cluster-away')
+    const narrow = await console.open('#/cluster', { width: 320, colorScheme: 'dark' })
+    await row(narrow, victim.name).getByText('away', { exact: true }).waitFor()
+    const overflow = await narrow.evaluate(() => document.documentElement.scrollWidth - innerWidth)
+    assert.ok(overflow <= 0, `${overflow} px too wide`)
+    await keepScreenshot(narrow, 'cluster-narrow')
+    await narrow.close()
+
+    const remove = page.getByRole('button', { name: 'Remove node-2 from the cluster' })
+    await remove.click()
+    const dialog = page.getByRole('dialog')
+    await dialog.getByText('the log is no longer kept for it').waitFor()
+    assert.deepEqual(await faultsOf(page), [])
+    await dialog.getByRole('button', { name: 'Cancel' }).click()
+    await dialog.waitFor({ state: 'detached' })
+    assert.equal(await row(page, victim.name).count(), 1, 'nothing is removed before it is confirmed')
+
+    await remove.click()
+    await dialog.getByRole('button', { name: 'Remove node', exact: true }).click()
+    await page.getByText('Removed node-2.').waitFor()
+    await row(page, victim.name).waitFor({ state: 'detached' })
+    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+
+    await victim.start()
+    await row(page, victim.name).getByText('ready', { exact: true }).waitFor()
+    await page.close()
+  })
+
+  it('does not remove a node that runs again meanwhile', async () => {
+    const [, , victim] = cluster.nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const page = await console.open('#/cluster')
+    await victim.kill()
+    await page.getByRole('button', { name: 'Remove node-2 from the cluster' }).click()
+    await victim.start()
+    await row(page, victim.name).getByText('ready', { exact: true }).waitFor()
+    await page.getByRole('dialog').getByRole('button', { name: 'Remove node', exact: true }).click()
+    await page.getByText('node node-2 is running: stop it first').waitFor()
+    await page.close()
+  })
+
+  it('says that the log servers do not answer, and when they do again', async () => {
+    const page = await console.open('#/cluster', { colorScheme: 'dark' })
+    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+    await keepScreenshot(page, 'cluster-dark')
+    await cluster.servers.killAll()
+    await page.getByText('The log servers do not answer.').waitFor()
+    await page.getByText('Changes are refused with 503').waitFor()
+    await figure(page, 'Nodes ready').getByText('unknown').waitFor()
+    assert.deepEqual(await faultsOf(page), [])
+    await keepScreenshot(page, 'cluster-no-log')
+    await cluster.servers.startAll()
+    await page.getByText('All nodes are ready, and the log answers.').waitFor()
+    await page.close()
+  })
+})
+
+describe('a server without a cluster', { skip: missingChromium }, () => {
+  it('has no page of it, and says so where a link leads there', async () => {
+    await using console = await startConsole()
+    const page = await console.open('#/snapshots')
+    await page.getByRole('heading', { name: 'Snapshots' }).waitFor()
+    assert.equal(await page.getByRole('link', { name: 'Cluster' }).count(), 0)
+    await page.goto(`${console.service.httpUrl}/console/#/cluster`)
+    await page.getByText('This server is not part of a cluster.').waitFor()
+    assert.deepEqual(console.faults, [])
+  })
+})
+
+function figure(page: Page, name: string) {
+  return page.locator('.figure', { hasText: name })
+}
+
+function row(page: Page, name: string) {
+  return page.locator('tbody tr', { hasText: name })
+}
+
+async function lastPosition(page: Page): Promise<number> {
+  const text = await page.locator('.facts div', { hasText: 'Last position' }).locator('dd').textContent()
+  return Number(text!.replaceAll(',', ''))
+}
+
+async function insert({ url }: NodeProcess): Promise<void> {
+  const answer = await fetch(`${url}/points`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify({ vector: [1, 2], payload: { content_type: 'Text', content: 'one' } }),
+  })
+  assert.equal(answer.status, 201)
+}

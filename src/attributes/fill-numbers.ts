@@ -1,0 +1,120 @@
+import { blockBytes, columnFilter } from '../kernels/column-filter.ts'
+import { type ColumnPart, zoneLength } from './column-part.ts'
+import type { NumberTest } from './number-field.ts'
+import type { CodeRange } from './packed-numbers.ts'
+import { hasMany, orBlock } from './slot-words.ts'
+
+export interface NumberFill {
+  readonly test: NumberTest
+  readonly words: Uint32Array
+  /** Other slots need not be considered. */
+  readonly within: Uint32Array | undefined
+}
+
+/**
+ * Sets the bits of the slots of a part that have a number which passes; `NumberFill` is of all slots. The part must have an array.
+ *
+ * @param firstWord of the part
+ * @param further those of the part's slots that have several numbers
+ */
+export function* fillFromArray(
+  part: ColumnPart,
+  firstWord: number,
+  further: ReadonlyMap<number, readonly number[]> | undefined,
+  fill: NumberFill,
+): Generator<void, void> {
+  const { test, words, within } = fill
+  const range = part.numbers!.range(test.min, test.max)
+  if (range.low > range.high) return
+  const zonesAtOnce = blockBytes / range.codes.BYTES_PER_ELEMENT / zoneLength
+  const wordsEnd = Math.min(range.codes.length >>> 5, words.length - firstWord)
+  const isByKernel = prepareKernel(part, range, test)
+  const isSkipped = (zone: number): boolean =>
+    part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min
+  const isDense = (zone: number): boolean =>
+    within === undefined || hasMany(within, firstWord + zone * zoneWords, firstWord + (zone + 1) * zoneWords)
+  const zones = Math.ceil(wordsEnd / zoneWords)
+  for (let zone = 0; zone < zones; zone += 1) {
+    if (isSkipped(zone)) continue
+    const first = zone
+    let found: number
+    if (isByKernel && isDense(zone)) {
+      const last = Math.min(first + zonesAtOnce, zones) - 1
+      while (zone < last && !isSkipped(zone + 1) && isDense(zone + 1)) zone += 1
+      const end = Math.min((zone + 1) * zoneWords, wordsEnd)
+      found = fillBlock({ ...fill, ...range, firstWord }, first * zoneWords, end)
+    } else {
+      const end = Math.min((zone + 1) * zoneWords, wordsEnd)
+      found = fillWords({ ...fill, ...range, firstWord }, part, first * zoneWords, end)
+      // Testing slot by slot can take a hundred times as long.
+      if (!isByKernel) yield
+    }
+    if (found > 0 || within !== undefined) continue
+    for (let empty = first; empty <= zone; empty += 1) part.tighten(empty, further)
+  }
+}
+
+/** Returns whether a kernel can do the test. */
+function prepareKernel(part: ColumnPart, range: CodeRange, test: NumberTest): boolean {
+  if (test.isInterval) return true
+  const accepted = part.numbers!.accepted(range, test)
+  if (accepted !== undefined) columnFilter.accept(accepted, 0)
+  return accepted !== undefined
+}
+
+interface PartFill extends NumberFill, CodeRange {
+  /** Of the part. */
+  readonly firstWord: number
+}
+
+/** For words [start, end) of a part, in at most `blockBytes`. Returns how many bits were set, or at least as many. */
+function fillBlock(
+  { codes, low, high, test, words, firstWord }: PartFill,
+  start: number,
+  end: number,
+): number {
+  const block = codes.subarray(start << 5, end << 5)
+  const found = testBlock(block, low, high, test)
+  if (found > 0) orBlock(words, columnFilter.bits, firstWord + start, end - start)
+  return found
+}
+
+function testBlock(block: CodeRange['codes'], low: number, high: number, { isInterval }: NumberTest): number {
+  if (isInterval) return columnFilter.within(block, low, high)
+  columnFilter.ofAccepted(block as Uint8Array | Uint16Array)
+  return block.length
+}
+
+/** As `fillBlock`, one slot after the other. Returns 0 if no bit was set. */
+function fillWords(fill: PartFill, part: ColumnPart, start: number, end: number): number {
+  const { words, firstWord, within } = fill
+  let found = 0
+  for (let word = start; word < end; word += 1) {
+    const wanted = within === undefined ? allBits : (within[firstWord + word] ?? 0)
+    if (wanted === 0) continue
+    const bits = bitsAccepted(fill, part, word << 5, wanted)
+    words[firstWord + word]! |= bits
+    found |= bits
+  }
+  return found
+}
+
+/** One bit for each of 32 numbers. */
+function bitsAccepted(
+  { codes, low, high, test }: PartFill,
+  part: ColumnPart,
+  at: number,
+  wanted: number,
+): number {
+  let bits = 0
+  for (let rest = wanted; rest !== 0; rest &= rest - 1) {
+    const bit = rest & -rest
+    const position = at + 31 - Math.clz32(bit)
+    const code = codes[position]!
+    if (code >= low && code <= high && (test.isInterval || test.accepts(part.get(position)))) bits |= bit
+  }
+  return bits
+}
+
+const zoneWords = zoneLength / 32
+const allBits = -1
