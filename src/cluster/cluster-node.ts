@@ -160,6 +160,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
+      held: this.#options.sharding?.held,
       floor: () => this.#applier?.applied ?? this.#from,
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
