@@ -25,6 +25,7 @@ import { Publisher, uncertain } from './publisher.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
+import { StalledOwners } from './stalled-owners.ts'
 
 /** Of a node that has a part of the points. */
 export interface Sharding {
@@ -116,6 +117,7 @@ export class ClusterNode {
   readonly #barriers: Barriers
   readonly #audits: Audits
   readonly #recent = new RecentOutcomes()
+  readonly #stalledOwners = new StalledOwners()
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -293,7 +295,10 @@ export class ClusterNode {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
     const { sharding } = this.#options
-    if (sharding !== undefined) checkOwners(request, sharding.placement)
+    if (sharding !== undefined) {
+      checkOwners(request, sharding.placement)
+      if (!freesSpace) this.#stalledOwners.check(request, sharding.placement)
+    }
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#gather(request, ended, to.signal)
@@ -376,7 +381,9 @@ export class ClusterNode {
     const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
     const { placement, ask } = sharding!
     try {
-      return await gatherResult(request, own, { self: name, placement, ask, retryMs: againMs }, signal)
+      const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
+      const options = { self: name, placement, ask, retryMs: againMs, onFailure }
+      return await gatherResult(request, own, options, signal)
     } catch (error) {
       if (caller?.aborted) throw cancellation(caller)
       throw error

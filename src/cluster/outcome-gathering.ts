@@ -24,6 +24,8 @@ export interface GatheringOptions {
   readonly ask: AskOutcome
   /** After which nodes that could not tell are asked again; for tests, a few. */
   readonly retryMs: number
+  /** Called when a node could not tell, with the reason. */
+  readonly onFailure?: ((node: string, error: unknown) => void) | undefined
   /** How long a node is waited for before another owner is asked, at first; for tests, a few. */
   readonly askMs?: number | undefined
 }
@@ -53,7 +55,7 @@ export async function gatherResult(
     const { parts, missing } = placement.cover(left, avoid)
     const asked = parts.map(async ({ node, partitions }) => {
       const question = encodeQuestion({ position: own.position, partitions })
-      const answer = await answerOf(options.ask, node, question, { signal, askMs })
+      const answer = await answerOf(options, node, question, { signal, askMs })
       return { node, partitions, answer }
     })
     for (const { node, partitions, answer } of await Promise.all(asked)) {
@@ -77,7 +79,7 @@ export async function gatherResult(
 
 /** Undefined when the node does not answer in time, or cannot tell. */
 async function answerOf(
-  ask: AskOutcome,
+  { ask, onFailure }: GatheringOptions,
   node: string,
   question: Uint8Array,
   { signal, askMs }: { readonly signal: AbortSignal; readonly askMs: number },
@@ -91,7 +93,11 @@ async function answerOf(
   })
   try {
     if (signal.aborted) stop()
-    return await Promise.race([ask(node, question, end.signal).catch(() => undefined), stopped])
+    const answer = ask(node, question, end.signal).catch((error: unknown) => {
+      onFailure?.(node, error)
+      return undefined
+    })
+    return await Promise.race([answer, stopped])
   } finally {
     clearTimeout(timer)
     signal.removeEventListener('abort', stop)
