@@ -19,15 +19,8 @@ import type {
   Snapshot,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { ScatteredReads } from './scattered-reads.ts'
 import { partitionToDraw } from './sharded-inserts.ts'
-
-/** What a change by filter changes. */
-export interface Plan {
-  /** In the order of insertion. */
-  readonly ids: readonly string[]
-  readonly more: boolean
-  readonly matching: number
-}
 
 /** What the collections of a node ask of the node. */
 export interface ClusterWrites {
@@ -46,28 +39,41 @@ export interface ClusterWrites {
   ): Promise<LoggedResults[Request['kind']]>
   /** Whether this node has a part of the points only. */
   readonly isPart: boolean
-  /** Finds what a change by filter changes, over all nodes. */
-  plan(collection: string, request: ChangeByFilter, signal: AbortSignal | undefined): Promise<Plan>
-  /** Resolves when everything that was acknowledged anywhere before is applied here. */
-  latest(signal: AbortSignal | undefined): Promise<void>
+  /** Resolves when everything that was acknowledged anywhere before is applied here, with the position of all that. */
+  latest(signal: AbortSignal | undefined): Promise<number>
   /** Has the cluster's clock move on, as far as that does not take long. */
   tick(): Promise<void>
+  /**
+   * How a collection is read together with other nodes; undefined where this node holds all of it.
+   *
+   * @param position that answers have to be as new as
+   */
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
 }
 
 /**
- * One collection of a cluster, for the api: reads are answered by this node, writes go through the log. What a write is
- * about is decided when it is applied; only what would fill this node's memory is refused before.
+ * One collection of a cluster, for the api: reads are answered by this node, with others where it does not hold all points;
+ * writes go through the log. What a write is about is decided when it is applied; only what would fill this node's memory is
+ * refused before.
  */
 export class ClusterDatabase implements Database {
   readonly #name: string
   readonly #collection: Collection
   readonly #writes: ClusterWrites
+  /** Reads have to be as new. */
+  readonly #position: number
 
   /** @param name the collection's, or an alias */
-  constructor(name: string, collection: Collection, writes: ClusterWrites) {
+  constructor(name: string, collection: Collection, writes: ClusterWrites, position = 0) {
     this.#name = name
     this.#collection = collection
     this.#writes = writes
+    this.#position = position
+  }
+
+  asOf(position: number): Database {
+    if (position === this.#position) return this
+    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position)
   }
 
   get dimension(): number | undefined {
@@ -122,10 +128,10 @@ export class ClusterDatabase implements Database {
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
-    await this.#writes.latest(signal)
-    const { ids, more, matching } = this.#writes.isPart
-      ? await this.#writes.plan(this.#name, request, signal)
-      : await this.#collection.planByFilter(request)
+    const position = await this.#writes.latest(signal)
+    const others = this.#readsOf(position)
+    const { ids, more, matching } = await (others?.planByFilter(request, signal) ??
+      this.#collection.planByFilter(request))
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
@@ -133,27 +139,37 @@ export class ClusterDatabase implements Database {
     return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 
-  async get(id: string): Promise<Point | undefined> {
+  async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.get(id, signal)
     await this.#moveClock()
     return await this.#collection.get(id)
   }
 
   async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.search(queries, signal)
     await this.#moveClock()
     return await this.#collection.search(queries, signal)
   }
 
   async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.list(query, signal)
     await this.#moveClock()
     return await this.#collection.list(query, signal)
   }
 
   async count(...args: Parameters<Database['count']>): Promise<number> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.count(...args)
     await this.#moveClock()
     return await this.#collection.count(...args)
   }
 
   async facets(...args: Parameters<Database['facets']>): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.facets(...args)
     await this.#moveClock()
     return await this.#collection.facets(...args)
   }
@@ -169,6 +185,10 @@ export class ClusterDatabase implements Database {
 
   snapshot(): Snapshot {
     return this.#collection.snapshot()
+  }
+
+  #readsOf(position: number): ScatteredReads | undefined {
+    return this.#writes.readsOf(this.#name, this.#collection, position)
   }
 
   /**

@@ -4,41 +4,42 @@ import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { ChangeByFilter } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { Applier, type ApplierOptions, type LogPlace } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
-import { ClusterDatabase, type Plan } from './cluster-database.ts'
+import { ClusterDatabase } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { checkFounding } from './founding.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
 import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
 import { type Ended, Outcomes } from './outcomes.ts'
+import { peerMethods } from './peer-methods.ts'
+import { readHandlers } from './peer-reads.ts'
+import type { PeerHandler, PeerHandlers, Peers } from './peers.ts'
 import type { Placement } from './placement.ts'
 import { Publisher, uncertain } from './publisher.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
+import { Scatter } from './scatter.ts'
+import { ScatteredReads } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
 
 /** Of a node that has a part of the points. */
 export interface Sharding {
   readonly placement: Placement
-  /** The partitions that this node has. */
+  /** The partitions that this node has, completely. */
   readonly held: PartitionSet
-  readonly ask: AskOutcome
-  /** Finds what a change by filter changes, over all nodes. */
-  readonly plan: (
-    collection: string,
-    request: ChangeByFilter,
-    signal: AbortSignal | undefined,
-  ) => Promise<Plan>
+  /** How it asks the others. */
+  readonly peers: Peers
+  /** Called when a second node is asked because the first one is slow. */
+  readonly onHedge?: (() => void) | undefined
 }
 
 export interface ReadPosition {
@@ -104,8 +105,8 @@ export interface NodeStatus {
  *
  *   new ClusterNode ─> collections are opened with `replicaOf` ─> start ─> caught up: ready ─> close
  *
- * Every node holds all points and answers every read by itself. A write can be sent to any node: it goes through the log,
- * and is answered when this node has applied it durably.
+ * A node that holds all points answers every read by itself; otherwise it asks others with it. A write can be sent to any
+ * node: it goes through the log, and is answered when this node has applied it durably.
  *
  * Main thread only.
  */
@@ -116,6 +117,9 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
+  readonly #scatter: Scatter | undefined
+  /** What other nodes have had in their answers. */
+  #seen = 0
   readonly #recent = new RecentOutcomes()
   readonly #stalledOwners = new StalledOwners()
   readonly #stop = new AbortController()
@@ -156,6 +160,8 @@ export class ClusterNode {
       },
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
+    const { sharding } = options
+    this.#scatter = sharding && new Scatter({ ...sharding, self: name })
   }
 
   /** For opening a collection on this node. */
@@ -238,6 +244,39 @@ export class ClusterNode {
     return this.#applier?.applied.position ?? 0
   }
 
+  /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
+  get answeredPosition(): number {
+    return Math.max(this.position, this.#seen)
+  }
+
+  /** The partitions that this node holds completely. */
+  get held(): PartitionSet {
+    return this.#options.sharding?.held ?? allPartitions
+  }
+
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
+    const { sharding, name: self } = this.#options
+    if (sharding === undefined || sharding.placement.isWhole) return undefined
+    return new ScatteredReads({
+      ...{ self, node: this, peers: sharding.peers, scatter: this.#scatter!, collection, local, position },
+      onPosition: (seen) => {
+        this.#seen = Math.max(this.#seen, seen)
+      },
+    })
+  }
+
+  /** What this node answers other nodes. */
+  get peerHandlers(): PeerHandlers {
+    return new Map<number, PeerHandler>([
+      ...readHandlers(this),
+      [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+    ])
+  }
+
+  leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
+    return this.#started.collections.leaseLocal(name)
+  }
+
   /** Resolves when everything is applied that was in the log at the start. */
   async caughtUp(): Promise<void> {
     while (!this.#isCaughtUp) {
@@ -250,15 +289,20 @@ export class ClusterNode {
   /**
    * Resolves when this node is as new as a read asks for.
    *
+   * @returns the position that other nodes have to be as new as
    * @throws DatabaseError `not_ready` when that takes too long
    */
-  async admit({ consistency = 'session', position = 0 }: ReadPosition, signal?: AbortSignal): Promise<void> {
-    if (consistency === 'available') return
-    if (consistency === 'latest') await this.latest(signal)
+  async admit(
+    { consistency = 'session', position = 0 }: ReadPosition,
+    signal?: AbortSignal,
+  ): Promise<number> {
+    if (consistency === 'available') return 0
+    const latest = consistency === 'latest' ? await this.latest(signal) : 0
     if (position > this.position) await this.#waitFor(position, signal)
+    return Math.max(position, latest)
   }
 
-  async latest(signal: AbortSignal | undefined): Promise<void> {
+  async latest(signal: AbortSignal | undefined): Promise<number> {
     if (signal?.aborted) throw cancellation(signal)
     const position = await this.#barriers.next().catch((cause: unknown) => {
       throw new DatabaseError(
@@ -270,6 +314,7 @@ export class ClusterNode {
       )
     })
     await this.#waitFor(position, signal)
+    return position
   }
 
   async tick(): Promise<void> {
@@ -308,10 +353,6 @@ export class ClusterNode {
   /** Whether this node has a part of the points only. */
   get isPart(): boolean {
     return this.#options.sharding !== undefined
-  }
-
-  async plan(...[collection, request, signal]: Parameters<Sharding['plan']>): Promise<Plan> {
-    return await this.#options.sharding!.plan(collection, request, signal)
   }
 
   /**
@@ -379,7 +420,9 @@ export class ClusterNode {
     const { sharding, name, retryMs: againMs = retryMs } = this.#options
     const ends = [AbortSignal.timeout(this.#timeoutMs), this.#stop.signal]
     const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
-    const { placement, ask } = sharding!
+    const { placement, peers } = sharding!
+    const ask: AskOutcome = (node, question, stop) =>
+      peers.ask(node, peerMethods.outcome, question, { signal: stop })
     try {
       const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
       const options = { self: name, placement, ask, retryMs: againMs, onFailure }
@@ -480,6 +523,7 @@ export class ClusterNode {
   }
 }
 
+const allPartitions = PartitionSet.all()
 /** The log's servers choose another leader within less. */
 const timeoutMs = 20_000
 const retryMs = 200

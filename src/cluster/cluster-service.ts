@@ -125,9 +125,14 @@ export class ClusterService {
     return this.#node?.position ?? 0
   }
 
+  /** What answers may have in them. */
+  get answeredPosition(): number {
+    return this.#node?.answeredPosition ?? 0
+  }
+
   /** Resolves when this node is as new as a read asks for. */
-  async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<void> {
-    await this.node.admit(read, signal)
+  async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<number> {
+    return await this.node.admit(read, signal)
   }
 
   /** Why the node is not ready; undefined when it is. */

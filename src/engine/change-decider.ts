@@ -152,7 +152,7 @@ export class ChangeDecider {
     const changes: Change[] = []
     let bytes = 0
     let looked = 0
-    for await (const slot of slotsOf(matching, count)) {
+    for await (const { slot } of slotsOf(matching, count)) {
       if (changes.length === count || bytes >= changedBytesMax) break
       looked += 1
       // It can have expired since.

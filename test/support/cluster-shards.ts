@@ -1,8 +1,9 @@
 import { DatabaseError } from '../../src/base/errors.ts'
-import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
+import { PartitionSet } from '../../src/base/partitions.ts'
 import type { Sharding } from '../../src/cluster/cluster-node.ts'
 import type { SeededFaults } from '../../src/cluster/log-faults.ts'
 import { OwnedPlacement } from '../../src/cluster/owned-placement.ts'
+import type { Peers } from '../../src/cluster/peers.ts'
 import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
@@ -12,13 +13,13 @@ import type { SimulatedNode } from './cluster-nodes.ts'
  */
 export class SimulatedShards {
   readonly #owners: readonly (readonly string[])[]
-  readonly #faults: SeededFaults
+  readonly #faults: SeededFaults | undefined
   readonly #nodes: () => readonly SimulatedNode[]
 
   constructor(
     names: readonly string[],
     replicas: number,
-    faults: SeededFaults,
+    faults: SeededFaults | undefined,
     nodes: () => readonly SimulatedNode[],
   ) {
     const ring = names.map((name, index) => ({ name, zone: `zone-${index % 2}` }))
@@ -32,47 +33,38 @@ export class SimulatedShards {
     return PartitionSet.of([...PartitionSet.all()].filter((p) => this.#owners[p]!.includes(name)))
   }
 
-  /** The running nodes that have a point. */
-  ownersOf(id: string): readonly SimulatedNode[] {
-    const owners = this.#owners[partitionOf(id)]!
-    return this.#nodes().filter(({ name, running }) => running !== undefined && owners.includes(name))
-  }
-
   /** For a node; a mutant changes it. */
-  shardingOf(name: string): Sharding {
+  shardingOf(name: string, peers: Peers = this.#peersOf(name)): Sharding {
     const isLive = (node: string): boolean => this.#find(node)?.running !== undefined
     const placement = new OwnedPlacement({ self: name, owners: () => this.#owners, isLive })
+    return { placement, held: this.heldBy(name), peers }
+  }
+
+  #peersOf(name: string): Peers {
     return {
-      placement,
-      held: this.heldBy(name),
-      ask: async (node, question, signal) => {
-        await this.#faults.delay()
-        if (this.#faults.happens('askLost'))
-          throw new DatabaseError('not_ready', 'a fault: the question is lost')
+      ask: async (node, method, body, { signal = never } = {}) => {
+        await this.#pass('the question is lost')
         const { running } = this.#find(node)!
         if (running === undefined) throw new DatabaseError('not_ready', 'the node does not run')
-        const answer = await running.node.answerOutcome(question, signal)
-        await this.#faults.delay()
-        if (this.#faults.happens('askLost'))
-          throw new DatabaseError('not_ready', 'a fault: the answer is lost')
-        return answer
+        const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
+        const bytes = await (answer as Promise<Uint8Array>)
+        await this.#pass('the answer is lost')
+        return Buffer.from(bytes)
       },
-      plan: async (_collection, request) => {
-        const { parts } = placement.cover(PartitionSet.all(), new Set())
-        const plans = parts.map(async ({ node, partitions }) => {
-          const { running } = this.#find(node)!
-          if (running === undefined) throw new DatabaseError('not_ready', 'the node does not run')
-          const { ids } = await running.main.planByFilter({ ...request, limit: undefined })
-          return ids.filter((id) => partitions.has(partitionOf(id)))
-        })
-        const ids = (await Promise.all(plans)).flat()
-        const { limit = ids.length } = request
-        return { ids: ids.slice(0, limit), more: ids.length > limit, matching: ids.length }
+      stream: () => {
+        throw new Error('no node of the simulation takes answers in parts')
       },
     }
+  }
+
+  async #pass(loss: string): Promise<void> {
+    await this.#faults?.delay()
+    if (this.#faults?.happens('askLost')) throw new DatabaseError('not_ready', `a fault: ${loss}`)
   }
 
   #find(name: string): SimulatedNode | undefined {
     return this.#nodes().find((node) => node.name === name)
   }
 }
+
+const never: AbortSignal = new AbortController().signal

@@ -1,0 +1,41 @@
+import { execFileSync } from 'node:child_process'
+import { join } from 'node:path'
+
+/** An authority and what it has signed, as files in a directory. */
+export class TestAuthority {
+  readonly caFile: string
+  readonly #directory: string
+  readonly #name: string
+
+  /** @param name unique in the directory */
+  constructor(directory: string, name = 'ca') {
+    this.#directory = directory
+    this.#name = name
+    this.caFile = join(directory, `${name}.pem`)
+    openssl(
+      `req -x509 ${newKey} -days 2 -subj /CN=${name} -addext basicConstraints=critical,CA:TRUE -keyout ${this.#key} -out ${this.caFile}`,
+    )
+  }
+
+  get #key(): string {
+    return join(this.#directory, `${this.#name}.key`)
+  }
+
+  /** A certificate for a host, as both sides of a connection use it. */
+  sign(host: string): { readonly caFile: string; readonly certFile: string; readonly keyFile: string } {
+    const [certFile, keyFile] = ['pem', 'key'].map((end) =>
+      join(this.#directory, `${this.#name}-${host}.${end}`),
+    ) as [string, string]
+    const names = `-addext subjectAltName=DNS:${host} -addext basicConstraints=critical,CA:FALSE`
+    openssl(
+      `req -x509 ${newKey} -days 2 -subj /CN=${host} ${names} -CA ${this.caFile} -CAkey ${this.#key} -keyout ${keyFile} -out ${certFile}`,
+    )
+    return { caFile: this.caFile, certFile, keyFile }
+  }
+}
+
+const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+
+function openssl(command: string): void {
+  execFileSync('openssl', command.split(' '), { stdio: 'pipe' })
+}
