@@ -70,7 +70,7 @@ export async function gatherResult(
       avoid.clear()
       avoid.add(self)
       // All owners may be slow: they get more time.
-      askMs *= 2
+      askMs = Math.min(2 * askMs, askMsMax)
       await pause(retryMs, signal)
     }
   }
@@ -160,3 +160,5 @@ export function checkOwners(request: LoggedRequest, placement: Placement): void 
 
 /** Many times what a record takes to be applied, and much less than a caller waits. */
 const usualAskMs = 1_000
+
+const askMsMax = 16_000
