@@ -5,7 +5,7 @@
 import { isMainThread } from 'node:worker_threads'
 
 /** The longest files take two minutes on two processors; machines can be far slower, or busy. */
-const fileTimeoutMs = 15 * 60_000
+const fileTimeoutMs = 20 * 60_000
 
 /** Set by `node --test` for the processes of its files. */
 if (isMainThread && process.env.NODE_TEST_CONTEXT !== undefined) {

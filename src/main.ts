@@ -3,7 +3,6 @@ import { hostname } from 'node:os'
 import { join } from 'node:path'
 import type { ApiContext } from './api/call.ts'
 import type { ApiKey, ServiceKeys } from './base/api-key.ts'
-import { defaultCollection } from './base/collection.ts'
 import { DatabaseError } from './base/errors.ts'
 import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
@@ -20,14 +19,14 @@ import {
 import { Embedder } from './embeddings/embedder.ts'
 import { embeddingCounters, registerEmbeddings } from './embeddings/embedding-metrics.ts'
 import { outageLog } from './embeddings/outage-log.ts'
-import { CollectionSet } from './engine/collection-set.ts'
+import type { CollectionSet } from './engine/collection-set.ts'
+import type { CollectionStats } from './engine/collection-stats.ts'
 import { type DirectoryDiagnosis, examineDirectory } from './engine/directory-doctor.ts'
-import { type Collection, type Engine, startEngine } from './engine/engine.ts'
+import { type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
-import type { ReplicaHooks } from './engine/replica-hooks.ts'
+import { type Loaded, ServedData } from './engine/served-data.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
-import { databasePath } from './storage/data-directory.ts'
-import { openDataStore } from './storage/data-store.ts'
+import { damageIn, databasePath } from './storage/data-directory.ts'
 import { DirectorySurvey } from './storage/directory-survey.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
 import { openStore } from './storage/lmdb-store.ts'
@@ -35,7 +34,6 @@ import { repair } from './storage/repair.ts'
 import type { SnapshotHeader } from './storage/snapshot-format.ts'
 import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
-import type { DataStore } from './storage/store.ts'
 import type { Ports, Transports } from './transports.ts'
 
 export { writeWholeFile } from './storage/whole-file.ts'
@@ -178,51 +176,61 @@ async function assemble(
   let metrics: ServiceMetrics | undefined
   let timings: ClusterTimings | undefined
   let writesBlocked: WritesBlocked | undefined
-  const data = await openDataStore({
-    dataDir: config.dataDir,
-    ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
-    maxIdempotencyKeys: config.maxIdempotencyKeys,
-    maxIdempotencyBytes: config.maxIdempotencyBytes,
+  const data = new ServedData({
+    ...config,
+    engine,
+    indexDirectory: indexDirectory(config),
     logger,
-    onCommit: (seconds) => metrics?.commit(seconds),
-    onWritesBlocked: (reason) => {
-      writesBlocked = reason
+    store: {
+      dataDir: config.dataDir,
+      ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
+      maxIdempotencyKeys: config.maxIdempotencyKeys,
+      maxIdempotencyBytes: config.maxIdempotencyBytes,
+      logger,
+      onCommit: (seconds) => metrics?.commit(seconds),
+      onWritesBlocked: (reason) => {
+        writesBlocked = reason
+      },
     },
   })
   closers.push(() => data.close())
-  const store = data.main
+  await data.openStore().catch((error: unknown) => {
+    // A node of a cluster can have another one's data in place of damaged ones.
+    if (config.clusterNatsUrl.length === 0 || damageIn(error) === undefined) throw error
+    logger.error({ err: error }, 'the data of this node are damaged')
+  })
   const generated = await generatedKey(config, logger)
   const keysFile = config.apiKeysFile === undefined ? undefined : readKeysFile(config.apiKeysFile)
   const keysWith = (fileKeys: readonly ApiKey[] = []): ServiceKeys =>
     keysInForce(config, generated?.key, fileKeys)
   const keys = keysWith(keysFile?.keys)
+  let keysNow = keys
   logKeys(keys, logger)
 
-  let loaded: Loaded | undefined
   const collections = (): Loaded => {
-    if (loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
-    return loaded
+    if (data.loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
+    return data.loaded
   }
-  const isReady = (): boolean => loaded !== undefined
-  const cluster = await clusterOf(config, logger, () => timings, openLog)
+  const isReady = (): boolean => data.loaded !== undefined
+  let transports: Transports | undefined
+  const cluster = await clusterOf(config, {
+    ...{ logger, openLog, timings: () => timings },
+    peerKey: () => peerKeyOf(keysNow),
+    httpPort: () => transports?.ports.http ?? config.httpPort,
+    onServing: (isServing) => transports?.setServing(isServing),
+  })
   if (cluster !== undefined) closers.push(() => cluster.close())
   // Runs until its threads are at work, so that loading and opening the ports overlap.
-  const stop = new AbortController()
-  const opening = openMain(cluster, (replica) =>
-    engine.openCollection(store, {
-      ...config,
-      indexDirectory: indexDirectory(config),
-      signal: stop.signal,
-      replica,
-    }),
-  )
+  const opening = cluster === undefined ? data.load(undefined) : cluster.start(data)
   // It may fail before anybody waits for it: `ready` reports that.
   opening.catch(() => {})
   closers.push(async (deadlineMs) => {
-    stop.abort(new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'))
+    const stopped = data.stop(
+      new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'),
+    )
     await cluster?.stop()
+    await stopped
     await opening.catch(() => {})
-    await loaded?.set.close()
     await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
   })
   // Libraries take a good part of a start to load: points are loaded meanwhile.
@@ -242,15 +250,16 @@ async function assemble(
   }
   closers.push(async () => parts.embeddings?.close())
   registerSystem(parts, engine.kernelVariant)
-  const transports = await openTransports(parts, closers)
-  const { ports } = transports
+  transports = await openTransports(parts, closers)
+  const { ports, setServing, setKeys } = transports
   logPorts(config, ports, logger)
   if (keysFile !== undefined) {
     const file = config.apiKeysFile!
     const onKeys = (fileKeys: readonly ApiKey[]): void => {
-      transports.setKeys(keysWith(fileKeys))
+      keysNow = keysWith(fileKeys)
+      setKeys(keysNow)
       logger.info({ file }, 'API_KEYS_FILE has changed')
-      logKeys(keysWith(fileKeys), logger)
+      logKeys(keysNow, logger)
     }
     const onFault = (err: unknown): void =>
       logger.error({ err, file }, 'API_KEYS_FILE cannot be used: the keys read before stay in force')
@@ -258,15 +267,11 @@ async function assemble(
     closers.push(async () => unwatch())
   }
 
-  const ready = opening.then(async (collection) => {
-    const replicaOf = cluster && ((name: string) => cluster.node.replicaOf(name))
-    const set = new CollectionSet({ ...config, engine, store: data, main: collection, logger, replicaOf })
-    loaded = { main: collection, set }
-    await cluster?.start(collection, set)
-    registerGauges(parts.metrics, engine, collection, data)
-    registerCollections(parts.metrics, set)
-    transports.setServing(true)
-    const { points, dimension } = collection.stats
+  const ready = opening.then(() => {
+    registerGauges(parts.metrics, engine, data)
+    registerCollections(parts.metrics, data)
+    setServing(true)
+    const { points, dimension } = collections().main.stats
     logger.info({ points, dimension, ms: Math.round(performance.now() - started) }, 'ready')
   })
   // The caller learns of a failure through `ready`; without a listener, it must not end the process.
@@ -306,12 +311,6 @@ function createEmbedder(config: Config, metrics: ServiceMetrics, logger: Logger)
   return embedder
 }
 
-/** The parts that exist once the points of the default collection are in memory. */
-interface Loaded {
-  readonly main: Collection
-  readonly set: CollectionSet
-}
-
 interface TransportParts {
   readonly config: Config
   readonly sources: SettingSources | undefined
@@ -326,19 +325,31 @@ interface TransportParts {
   readonly cluster: ClusterService | undefined
 }
 
+interface ClusterParts {
+  readonly logger: Logger
+  readonly openLog: OpenLog | undefined
+  /** Metrics are loaded while the node is connecting. */
+  readonly timings: () => ClusterTimings | undefined
+  /** The key that other nodes take over HTTP. */
+  readonly peerKey: () => string | undefined
+  /** That this node listens at. */
+  readonly httpPort: () => number
+  readonly onServing: (isServing: boolean) => void
+}
+
 /** The cluster that the settings name; its libraries are loaded with it only. */
-async function clusterOf(
-  config: Config,
-  logger: Logger,
-  timings: () => ClusterTimings | undefined,
-  openLog: OpenLog | undefined,
-): Promise<ClusterService | undefined> {
+async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterService | undefined> {
   if (config.clusterNatsUrl.length === 0) return undefined
-  const { ClusterService } = await import('./cluster/cluster-service.ts')
-  const { clusterName: cluster, clusterNodeName: node } = config
-  const address = config.clusterAdvertise || `${hostname()}:${config.httpPort}`
+  const [{ ClusterService }, { HttpReplicaSource }] = await Promise.all([
+    import('./cluster/cluster-service.ts'),
+    import('./cluster/http-replica-source.ts'),
+  ])
+  const { clusterName: cluster, clusterNodeName: node, httpHost } = config
+  const { logger, openLog, timings, peerKey, httpPort, onServing } = parts
+  const host = isAnyAddress(httpHost) ? hostname() : httpHost
   const options = {
-    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone, address },
+    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
+    address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
     replicas: config.clusterReplicas,
     ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
     ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
@@ -346,8 +357,9 @@ async function clusterOf(
     ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
-    openLog,
-    // Metrics are loaded while the node is connecting.
+    ...{ openLog, onServing },
+    sourceOf: (name: string, { address }: { readonly address: string }) =>
+      new HttpReplicaSource({ node: name, address, apiKey: peerKey() }),
     onAppend: (seconds: number) => timings()?.append(seconds),
     onApply: (seconds: number) => timings()?.apply(seconds),
     onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
@@ -355,14 +367,13 @@ async function clusterOf(
   return new ClusterService(options, logger)
 }
 
-/** Opens the default collection; of a node of a cluster, once the log can be used. */
-async function openMain(
-  cluster: ClusterService | undefined,
-  open: (replica: ReplicaHooks | undefined) => Promise<Collection>,
-): Promise<Collection> {
-  if (cluster === undefined) return await open(undefined)
-  const node = await cluster.open()
-  return await open(node.replicaOf(defaultCollection))
+function isAnyAddress(host: string): boolean {
+  return host === '0.0.0.0' || host === '::'
+}
+
+/** Nodes of a cluster take the same keys; undefined where HTTP asks for none. */
+function peerKeyOf({ http }: ServiceKeys): string | undefined {
+  return http?.find(({ role }) => role === 'write')?.key
 }
 
 /** Opens both transports, and registers one closer that drains them. */
@@ -446,12 +457,12 @@ function logKeys({ grpc, http }: ServiceKeys, logger: Logger): void {
   logger.info({ grpc: named(grpc), http: http === undefined ? 'open' : named(http) }, 'API keys in force')
 }
 
-function registerGauges(
-  metrics: ServiceMetrics,
-  engine: Engine,
-  collection: Collection,
-  store: DataStore,
-): void {
+function registerGauges(metrics: ServiceMetrics, engine: Engine, data: ServedData): void {
+  const collection = {
+    get stats(): CollectionStats {
+      return data.figures.stats
+    },
+  }
   metrics.gauge('vicinal_points', 'Live points.', () => collection.stats.points)
   metrics.gauge(
     'vicinal_dimension',
@@ -538,29 +549,35 @@ function registerGauges(
   metrics.gauge(
     'vicinal_idempotency_keys',
     'Idempotency keys on disk, those included that are too old to be recognized.',
-    () => store.main.keyedRequestCount,
+    () => data.figures.keyedRequests,
   )
-  metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => store.diskBytes)
+  metrics.gauge('vicinal_disk_bytes', 'Bytes of the stored data on disk.', () => data.figures.diskBytes)
 }
 
-function registerCollections(metrics: ServiceMetrics, set: CollectionSet): void {
-  metrics.gauge('vicinal_collections', 'Collections, the default one included.', () => set.count)
+function registerCollections(metrics: ServiceMetrics, data: ServedData): void {
+  const largest = (): ReturnType<CollectionSet['largestOpen']> =>
+    data.loaded?.set.largestOpen(collectionsShown) ?? []
+  metrics.gauge(
+    'vicinal_collections',
+    'Collections, the default one included.',
+    () => data.loaded?.set.count ?? 0,
+  )
   metrics.gauge(
     'vicinal_open_collections',
     'Named collections whose points are in memory.',
-    () => set.openCount,
+    () => data.loaded?.set.openCount ?? 0,
   )
   metrics.gauges(
     'vicinal_collection_points',
     `Live points of named collections that are open, the ${collectionsShown} largest.`,
     'collection',
-    () => set.largestOpen(collectionsShown).map(([name, { points }]) => [name, points]),
+    () => largest().map(([name, { points }]) => [name, points]),
   )
   metrics.gauges(
     'vicinal_collection_memory_bytes',
     'Memory that these collections take for vectors, graphs, ids and attributes.',
     'collection',
-    () => set.largestOpen(collectionsShown).map(([name, { memoryBytes }]) => [name, memoryBytes]),
+    () => largest().map(([name, { memoryBytes }]) => [name, memoryBytes]),
   )
 }
 
@@ -618,6 +635,11 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): Clus
     'vicinal_cluster_digest_mismatches',
     'Comparisons with what other nodes hold that came out different, since the start.',
     () => cluster.figures.digestMismatches,
+  )
+  metrics.gauge(
+    'vicinal_cluster_fetches',
+    'How often this node has fetched everything from another one, since the start.',
+    () => cluster.figures.fetches,
   )
   return {
     append: metrics.seconds(

@@ -24,11 +24,11 @@ describe('a simulated cluster', () => {
   }
 
   for (const [name, mutate] of Object.entries(clusterMutants)) {
-    it(`is found out when ${name}`, async () => {
+    it(`is found out when ${name}`, async (t) => {
       const outcomes: unknown[] = []
       for (let seed = 1; seed <= seedsMax && outcomes.length < seed; seed += 1) {
         const outcome: unknown = await simulate({ seed, mutate }).catch((error: unknown) => error)
-        if (outcome instanceof assert.AssertionError) return
+        if (outcome instanceof assert.AssertionError) return t.diagnostic(`by simulation ${seed}`)
         outcomes.push(outcome)
       }
       assert.fail(`${seedsMax} simulations ended well: ${JSON.stringify(outcomes)}`)

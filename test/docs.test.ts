@@ -282,7 +282,7 @@ async function run(
   const [command, args] = language === 'ts' ? [process.execPath, [script]] : ['bash', ['-c', here]]
   const grpcPort = grpcAddress.split(':')[1]!
   const env = { ...process.env, DATA_DIR: config.dataDir, GRPC_PORT: grpcPort }
-  const { stdout } = await promisify(execFile)(command, args, { cwd: root, env, timeout: 60_000 })
+  const { stdout } = await promisify(execFile)(command, args, { cwd: root, env, timeout: 300_000 })
   return stdout
 }
 

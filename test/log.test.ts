@@ -25,7 +25,7 @@ function linesOf({ command }: ServerProcess): Line[] {
 }
 
 async function eventually(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const giveUpMs = performance.now() + 30_000
+  const giveUpMs = performance.now() + 120_000
   while (!(await isSo())) {
     assert.ok(performance.now() < giveUpMs, `never: ${what}`)
     await delay(10)

@@ -14,6 +14,7 @@ import type { Readable } from 'node:stream'
 import { after, before, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { buildPackage } from './support/built-package.ts'
+import { freePort } from './support/free-ports.ts'
 import { temporaryDirectory } from './support/process.ts'
 
 /**
@@ -148,11 +149,11 @@ describe('a service started by npx', { skip: withoutNpx }, () => {
       it(`ends when npx ends by ${signal}, on ${node}`, { skip: isOlder && withoutOlderNode }, async () => {
         await using project = await Project.create()
         if (!isOlder) project.linkNode()
-        const service = await project.serve(['npx', '--no-install', 'vicinal', 'serve'])
+        const port = String(await freePort())
+        const service = await project.serve(['npx', '--no-install', 'vicinal', 'serve', '--http-port', port])
         service.child.kill(signal)
         await service.isGone()
         // The port and the lock are free.
-        const port = new URL(service.url).port
         const next = await project.serve([project.vicinal, 'serve', '--http-port', port])
         next.child.kill('SIGTERM')
         assert.deepEqual(await next.ended, [0, null])

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { newId } from '../src/base/ids.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
+import { SearchRing } from '../src/engine/search-ring.ts'
 import { openCollection } from './support/collection.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
@@ -11,12 +12,32 @@ const seed = 20_271_018
 const dimension = 512
 const payload = { contentType: 'Text', content: '' } as const
 
-/** How long search threads have for what takes them a few milliseconds. */
-const searchMs = 500
+/** The rings through which search threads get their work, and tell when it is done. */
+class Rings implements Disposable {
+  readonly #rings = new Set<SearchRing>()
+  readonly #submit = SearchRing.prototype.submit
 
-/** Holds the event loop: search threads go on, and what they find is not taken in. */
-function hold(milliseconds: number): void {
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, milliseconds)
+  constructor() {
+    const [rings, submit] = [this.#rings, this.#submit]
+    SearchRing.prototype.submit = function (...work) {
+      rings.add(this)
+      return submit.apply(this, work)
+    }
+  }
+
+  get submitted(): number {
+    return [...this.#rings].reduce((sum, { submitted }) => sum + submitted, 0)
+  }
+
+  /** Holds the event loop until search threads have done what they were given: what they find is not taken in. */
+  hold(): void {
+    while ([...this.#rings].some(({ submitted, completed }) => completed !== submitted))
+      Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 1)
+  }
+
+  [Symbol.dispose](): void {
+    SearchRing.prototype.submit = this.#submit
+  }
 }
 
 describe(`a point that goes between being found and being answered, seed ${seed}`, () => {
@@ -31,6 +52,7 @@ describe(`a point that goes between being found and being answered, seed ${seed}
   }
   for (const [name, queries] of Object.entries(searches)) {
     it(`is left out of ${name}, as is what has taken its slot`, async () => {
+      using rings = new Rings()
       await using directory = await temporaryDirectory()
       const config = readConfig({ SEARCH_THREADS: '2', INDEX_THREADS: '1' })
       await using opened = await openCollection(directory.path, config)
@@ -42,8 +64,10 @@ describe(`a point that goes between being found and being answered, seed ${seed}
       const [nearest] = before
       assert.equal(nearest!.length, 1000)
 
+      const { submitted } = rings
       const search = collection.search(queries)
-      hold(searchMs)
+      assert.ok(rings.submitted > submitted)
+      rings.hold()
       const deleted = nearest![0]!
       const replaced = nearest![3]!
       const [emptySlot, refilledSlot] = [livePoints.find(deleted), livePoints.find(replaced)]

@@ -15,9 +15,20 @@ import type { OperationName } from './operations.ts'
  * @returns the position that other nodes have to be as new as
  */
 export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
+  return await admitCall(cluster, call, operationRoles[name] === 'write')
+}
+
+/** The same for what is no operation. */
+export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<void> {
+  await admitCall(cluster, call, false)
+}
+
+type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
+
+async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<number> {
   const asked = checkConsistency(call.consistency)
   const position = checkPosition(call.position)
-  const consistency = operationRoles[name] === 'write' ? 'session' : asked
+  const consistency = isWrite ? 'session' : asked
   if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
     return await cluster.admit({ consistency, position }, call.signal)
   }

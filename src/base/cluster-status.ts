@@ -35,6 +35,8 @@ export interface NodeStatus {
   /** Whether it has been heard of in the last seconds. */
   readonly is_there: boolean
   readonly is_ready: boolean
+  /** Absent for a node that takes part in everything. */
+  readonly state?: 'joining' | 'draining' | 'refetching'
   /** As it said last; absent for a node that is away. */
   readonly position?: number
   readonly version?: string

@@ -1,6 +1,6 @@
 import type { Command } from 'commander'
 import type { ClusterStatusOptions } from './cluster.ts'
-import { addHttpOptions, type HttpOptions } from './connection.ts'
+import { addCollectionOption, addHttpOptions, type HttpOptions } from './connection.ts'
 import type { Environment } from './usage.ts'
 
 /** Adds `vicinal cluster` with its subcommands; what they do is loaded when one runs. */
@@ -17,5 +17,25 @@ export function addCluster(program: Command, environment: Environment): void {
     .option('--yes', 'confirm the removal')
     .action(async (node: string, options: HttpOptions & { readonly yes?: boolean }) =>
       (await actions()).removeNode(node, options, environment),
+    )
+  addHttpOptions(cluster.command('join'))
+    .description('wait until the node has joined its cluster, and say what it is doing meanwhile')
+    .action(async (options: HttpOptions) => (await actions()).awaitJoin(options, environment))
+  addHttpOptions(cluster.command('drain <node>'))
+    .description('have a node take no more clients, so that it can be stopped')
+    .option('--undo', 'have it take clients again')
+    .action(async (node: string, options: HttpOptions & { readonly undo?: boolean }) =>
+      (await actions()).drainNode(node, options, environment),
+    )
+  addHttpOptions(cluster.command('refetch <node>'))
+    .description('have a node fetch everything from another one, because what it holds is wrong')
+    .option('--yes', 'confirm that it gives up what it holds')
+    .action(async (node: string, options: HttpOptions & { readonly yes?: boolean }) =>
+      (await actions()).refetchNode(node, options, environment),
+    )
+  addHttpOptions(addCollectionOption(cluster.command('backup <file>')))
+    .description('write a snapshot of a collection with everything that was acknowledged anywhere before')
+    .action(async (file: string, options: HttpOptions) =>
+      (await actions()).backUp(file, options, environment),
     )
 }

@@ -1,6 +1,8 @@
+import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus, NodeStatus } from '../base/cluster-status.ts'
-import { refusalOf } from '../client/http-call.ts'
+import { type HttpService, refusalOf } from '../client/http-call.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
+import { createSnapshot } from './snapshot.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 export interface ClusterStatusOptions extends HttpOptions {
@@ -9,12 +11,79 @@ export interface ClusterStatusOptions extends HttpOptions {
 
 /** Prints how a node sees its cluster. */
 export async function showCluster(options: ClusterStatusOptions, environment: Environment): Promise<void> {
-  const response = await fetchFrom(httpService(options, environment), '/cluster')
+  const text = await textFrom(httpService(options, environment), '/cluster')
+  console.log(options.json ? text : textOf(JSON.parse(text) as ClusterStatus))
+}
+
+/** Has a node take no more clients, or take them again. */
+export async function drainNode(
+  node: string,
+  options: HttpOptions & { readonly undo?: boolean },
+  environment: Environment,
+): Promise<void> {
+  const method = options.undo ? 'DELETE' : 'POST'
+  await changeNode(node, 'drain', method, options, environment)
+  console.log(
+    options.undo
+      ? `node ${node} takes clients again`
+      : `node ${node} takes no more clients: when the last of them has gone, stop it, and remove it if it is not to come back`,
+  )
+}
+
+/** Has a node fetch everything from another one. */
+export async function refetchNode(
+  node: string,
+  options: HttpOptions & { readonly yes?: boolean },
+  environment: Environment,
+): Promise<void> {
+  if (!options.yes) {
+    throw new UsageError(
+      `node ${node} would give up what it holds, and not be ready meanwhile: confirm with --yes`,
+    )
+  }
+  await changeNode(node, 'refetch', 'POST', options, environment)
+  console.log(
+    `node ${node} fetches everything from another one: \`vicinal cluster join\` there shows how far it is`,
+  )
+}
+
+/** Waits until the node is ready, and prints what it waits for. */
+export async function awaitJoin(options: HttpOptions, environment: Environment): Promise<void> {
+  const service = httpService(options, environment)
+  for (let before = ''; ; ) {
+    const response = await fetchFrom(service, '/readyz')
+    const said = await response.text()
+    if (response.ok) break
+    if (said !== before) console.error(said)
+    before = said
+    await delay(askAgainMs)
+  }
+  const { name, node, position } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
+  console.log(`node ${node} has joined the cluster ${name}, at position ${position} of its log`)
+}
+
+/**
+ * Writes a snapshot with everything that was acknowledged before, on any node: all of them hold everything. It can be restored
+ * to a service by itself, or to the first node of a new cluster.
+ */
+export async function backUp(file: string, options: HttpOptions, environment: Environment): Promise<void> {
+  // Refused where there is no cluster: there `vicinal snapshot create` does the same.
+  await textFrom(httpService(options, environment), '/cluster')
+  await createSnapshot(file, { ...options, isLatest: true }, environment)
+}
+
+async function changeNode(
+  node: string,
+  change: 'drain' | 'refetch',
+  method: 'POST' | 'DELETE',
+  options: HttpOptions,
+  environment: Environment,
+): Promise<void> {
+  const path = `/cluster/nodes/${encodeURIComponent(node)}/${change}`
+  const response = await fetchFrom(httpService(options, environment), path, method)
   const text = await response.text()
-  if (response.status === 404) throw new Error(`${response.url}: this node is not in a cluster`)
   if (!response.ok)
     throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
-  console.log(options.json ? text : textOf(JSON.parse(text) as ClusterStatus))
 }
 
 /** Takes a node out of its cluster. */
@@ -31,6 +100,17 @@ export async function removeNode(
     throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
   console.log(`node ${node} was removed`)
 }
+
+async function textFrom(service: HttpService, path: string): Promise<string> {
+  const response = await fetchFrom(service, path)
+  const text = await response.text()
+  if (response.status === 404) throw new Error(`${response.url}: this node is not in a cluster`)
+  if (!response.ok)
+    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  return text
+}
+
+const askAgainMs = 500
 
 function textOf(status: ClusterStatus): string {
   const { log, fault } = status
@@ -51,8 +131,8 @@ function textOf(status: ClusterStatus): string {
   return lines.join('\n')
 }
 
-function cellsOf({ name, zone, address, is_there, is_ready, position, version }: NodeStatus): string[] {
-  const state = is_there ? (is_ready ? 'ready' : 'not ready') : 'away'
+function cellsOf({ name, zone, address, position, version, ...node }: NodeStatus): string[] {
+  const state = node.is_there ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
   return [name, zone, address, state, String(position ?? ''), version ?? '']
 }
 

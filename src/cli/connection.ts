@@ -152,10 +152,11 @@ export async function fetchFrom(
   service: HttpService,
   path: string,
   method: 'GET' | 'POST' | 'DELETE' = 'GET',
+  more: Readonly<Record<string, string>> = {},
 ): Promise<Response> {
   const { baseUrl } = service
   try {
-    return await fetch(baseUrl + path, { method, headers: authorizationOf(service) })
+    return await fetch(baseUrl + path, { method, headers: { ...authorizationOf(service), ...more } })
   } catch (cause) {
     const why = causeOf(cause)
     throw new Error(

@@ -1,3 +1,4 @@
+import { consistencyHeader } from '../base/consistency.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
 import { snapshotOfData } from '../main.ts'
@@ -8,6 +9,8 @@ import { type Environment, UsageError } from './usage.ts'
 export interface SourceOptions extends HttpOptions {
   /** Of a service that does not run. */
   readonly dataDir?: string
+  /** With everything that was acknowledged before, on any node of its cluster. */
+  readonly isLatest?: boolean
 }
 
 /** The bytes of a snapshot; one of the service at HTTP_HOST and HTTP_PORT when the options name none. */
@@ -27,7 +30,8 @@ async function* downloaded(options: SourceOptions, environment: Environment): As
   const url = service.baseUrl
   const collection = collectionOf(options, environment)
   const path = collection === undefined ? '/snapshots' : `/collections/${collection}/snapshots`
-  const response = await fetchFrom(service, path, 'POST')
+  const consistency = options.isLatest ? { [consistencyHeader]: 'latest' } : {}
+  const response = await fetchFrom(service, path, 'POST', consistency)
   if (!response.ok) {
     throw new Error(`${url} answered ${response.status}: ${refusalOf(response, await response.text())}`)
   }

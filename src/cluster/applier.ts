@@ -6,7 +6,9 @@ import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, Stamp } from '../engine/logged-request.ts'
 import { isDecided } from '../engine/replica-path.ts'
+import { damageIn } from '../storage/data-directory.ts'
 import { type CommitLog, type LogEntry, LogGap, LogLost } from './commit-log.ts'
+import { type LogPlace, NeedsReplica } from './founding.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
 import { type ClusterRequest, decodeRequest, UnknownRequest } from './request-codec.ts'
@@ -36,12 +38,6 @@ export interface ApplierOptions {
   readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
   /** Called when the node can never go on by itself. */
   readonly onFailure: (error: Error) => void
-}
-
-/** A position of the log, and the cluster's clock at its record, in microseconds since 1970. */
-export interface LogPlace {
-  readonly position: number
-  readonly clockUs: number
 }
 
 /**
@@ -144,12 +140,17 @@ export class Applier {
   async #endOf(error: unknown): Promise<Error | undefined> {
     if (error instanceof LogLost || error instanceof UnknownRequest || this.#failure !== undefined)
       return error as Error
+    if (damageIn(error) !== undefined) return error as Error
     if (!(error instanceof LogGap)) return undefined
     const bounds = await this.#options.log.bounds().catch(() => undefined)
-    if (bounds === undefined || bounds.first <= this.#read.position + 1) return undefined
-    return new Error(
-      `the log begins at ${bounds.first} and this node has applied it up to ${error.wanted - 1}`,
-    )
+    if (bounds === undefined) return undefined
+    const { position } = this.#read
+    if (error.wanted < bounds.first) {
+      return new NeedsReplica(
+        `the log begins at ${bounds.first} and this node has applied it up to ${position}`,
+      )
+    }
+    return undefined
   }
 
   async #take(entry: LogEntry): Promise<void> {
@@ -229,7 +230,9 @@ export class Applier {
     const leased = await outcomeOf(async () => await this.#options.set.lease(name))
     if ('error' in leased) return async () => leased
     using lease = leased.result
-    this.#options.onAudit(name, position, lease.database.replica.digest)
+    const { replica } = lease.database
+    // After a restart a collection can be ahead: it says nothing of what it was.
+    if (replica.position < position) this.#options.onAudit(name, position, replica.digest)
     return async () => ({ result: undefined })
   }
 

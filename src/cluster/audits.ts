@@ -14,6 +14,16 @@ export interface AuditsOptions {
   readonly onMinority: (reason: string) => void
 }
 
+/** Of a collection, with what other nodes hold. */
+export interface Comparison {
+  /** Nodes that have said what they hold. */
+  readonly compared: number
+  /** Of these, those that hold something else. */
+  readonly different: number
+}
+
+const nobody: Comparison = { compared: 0, different: 0 }
+
 /** What a node says that it holds. */
 interface Finding {
   readonly node: string
@@ -39,6 +49,8 @@ export class Audits {
   #recent: readonly Finding[] = []
   #mismatches = 0
   #compared = 0
+  /** Of the last comparison of each collection. */
+  readonly #outcomes = new Map<string, Promise<Comparison>>()
 
   constructor(options: AuditsOptions) {
     this.#options = options
@@ -69,12 +81,29 @@ export class Audits {
     // At once: the others wait for it, while this node may still be waiting for an earlier one of theirs.
     const written = this.#write()
     written.catch(() => {})
-    this.#running = this.#running
-      .then(() => written)
-      .then(() => this.#compare(own))
+    const outcome = this.#running.then(() => written).then(() => this.#compare(own))
+    this.#noteOutcome(
+      collection,
+      // Not known: as if there were no others.
+      outcome.catch(() => nobody),
+    )
+    this.#running = outcome
+      .then(() => {})
       .catch((err) => {
         if (!this.#stop.signal.aborted) logger.warn({ err }, 'the replicas could not be compared')
       })
+  }
+
+  /** What came out when a collection was compared last. */
+  async outcomeOf(collection: string): Promise<Comparison> {
+    return (await this.#outcomes.get(collection)) ?? nobody
+  }
+
+  #noteOutcome(collection: string, outcome: Promise<Comparison>): void {
+    this.#outcomes.delete(collection)
+    this.#outcomes.set(collection, outcome)
+    // A map iterates in the order of insertion: the first is the oldest.
+    if (this.#outcomes.size > recentMax) this.#outcomes.delete(this.#outcomes.keys().next().value!)
   }
 
   async close(): Promise<void> {
@@ -82,24 +111,27 @@ export class Audits {
     await this.#running
   }
 
-  async #compare(own: Finding): Promise<void> {
+  async #compare(own: Finding): Promise<Comparison> {
     // So many are under way that the others have forgotten this one.
-    if (!this.#recent.includes(own)) return
+    if (!this.#recent.includes(own)) return nobody
     const others = await this.#others(own)
     const different = others.filter((other) => differing(own, other).length > 0)
     this.#compared += others.length
     this.#mismatches += different.length
-    if (different.length === 0) return
+    const comparison = { compared: others.length, different: different.length }
+    if (different.length === 0) return comparison
     const { logger, onMinority } = this.#options
     const { collection, position } = own
     const partitions = differing(own, different[0]!)
     const nodes = different.map(({ node }) => node)
     logger.error({ collection, position, nodes, partitions }, 'replicas of the cluster differ')
     const wrong = contradicted(own, different, others)
-    if (wrong.length === 0) return
-    onMinority(
-      `this node holds other points than ${nodes.join(' and ')} in ${wrong.length} partitions of the collection ${collection}`,
-    )
+    if (wrong.length > 0) {
+      onMinority(
+        `this node holds other points than ${nodes.join(' and ')} in ${wrong.length} partitions of the collection ${collection}`,
+      )
+    }
+    return comparison
   }
 
   async #write(): Promise<void> {

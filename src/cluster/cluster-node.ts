@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
@@ -9,13 +8,15 @@ import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
-import { Applier, type ApplierOptions, type LogPlace } from './applier.ts'
+import { damageIn } from '../storage/data-directory.ts'
+import { Applier, type ApplierOptions } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
-import { checkFounding } from './founding.ts'
+import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
+import { shortIdOf } from './log-id.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
 import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
 import { type Ended, Outcomes } from './outcomes.ts'
@@ -137,11 +138,12 @@ export class ClusterNode {
   #stall: Error | undefined
   #chores: Promise<unknown> | undefined
   #ticking: Promise<void> | undefined
+  readonly #unusable = Promise.withResolvers<string>()
 
   constructor(options: ClusterNodeOptions) {
     this.#options = options
     const { log, name, run = Date.now().toString(36) } = options
-    this.#logId = createHash('sha256').update(log.id).digest('hex').slice(0, 32)
+    this.#logId = shortIdOf(log)
     const origin = `${name}.${run}`
     this.#outcomes = new Outcomes(origin)
     this.#publisher = new Publisher({
@@ -157,11 +159,17 @@ export class ClusterNode {
       ...(options.auditMs === undefined ? {} : { waitMs: options.auditMs }),
       onMinority: (reason) => {
         this.#doubt = reason
+        this.#unusable.resolve(reason)
       },
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
     const { sharding } = options
     this.#scatter = sharding && new Scatter({ ...sharding, self: name })
+  }
+
+  /** Resolves with the reason when what this node holds can be used no more: it takes a copy of what another one holds. */
+  get unusable(): Promise<string> {
+    return this.#unusable.promise
   }
 
   /** For opening a collection on this node. */
@@ -201,7 +209,8 @@ export class ClusterNode {
       ...this.#partially(),
       onAudit: (...finding) => {
         this.#auditedMs = performance.now()
-        this.#audits.add(...finding, this.#options.sharding?.held)
+        // What was in the log before is long compared, and this node can be ahead of it.
+        if (this.#isCaughtUp) this.#audits.add(...finding, this.#options.sharding?.held)
       },
       onFailure: (error) => this.#fail(error),
     })
@@ -244,6 +253,11 @@ export class ClusterNode {
     return this.#applier?.applied.position ?? 0
   }
 
+  /** The same, with the cluster's clock there. */
+  get place(): LogPlace {
+    return this.#applier?.applied ?? this.#from
+  }
+
   /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
     return Math.max(this.position, this.#seen)
@@ -283,6 +297,26 @@ export class ClusterNode {
       if (this.#applier?.failure !== undefined) throw this.#applier.failure
       this.#stop.signal.throwIfAborted()
       await delay(1)
+    }
+  }
+
+  /**
+   * Compares what this node holds with what the others hold, now: the default collection and some of the others.
+   *
+   * @throws NeedsReplica when most of them hold something else
+   */
+  async verify(set: CollectionSet): Promise<void> {
+    const { signal } = this.#stop
+    const names = set.list().map(({ name }) => name)
+    const others = names.filter((name) => name !== defaultCollection)
+    for (const name of [defaultCollection, ...others].slice(0, verifiedMax)) {
+      await retried(() => this.#publisher.submit({ kind: 'audit' }, { collection: name, signal }), {
+        ...{ what: 'comparing the replicas', logger: this.#options.logger, signal },
+        ...{ isFinal: isNoOutage, againMs: this.#options.retryMs },
+      })
+      const { compared, different } = await this.#audits.outcomeOf(name)
+      if (different > compared / 2)
+        throw new NeedsReplica(`other nodes hold other points of the collection ${name}`)
     }
   }
 
@@ -451,16 +485,10 @@ export class ClusterNode {
 
   /** How far the data of the directory is. */
   async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
+    const { log, documents, name: node } = this.#options
+    const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
-    if (applied === undefined) {
-      const { documents, name } = this.#options
-      const hasPoints = main.stats.sequence > 0 || set.count > 1
-      await checkFounding(documents, this.#logId, { node: name, hasPoints })
-      return { position: 0, clockUs: 0 }
-    }
-    if (applied.logId !== this.#logId)
-      throw new Error('the data directory is that of a node of another cluster')
-    return { position: applied.floor, clockUs: applied.floorClockUs }
+    return await placeOf({ log, documents, logId: this.#logId, node, applied, hasPoints })
   }
 
   async #expire(collection: string, take: () => readonly string[]): Promise<void> {
@@ -520,10 +548,22 @@ export class ClusterNode {
   #fail(error: Error): void {
     this.#options.logger.fatal({ err: error }, 'this node applies the log of its cluster no more')
     this.#outcomes.end(uncertain(error))
+    const reason = needIn(error)
+    if (reason !== undefined) this.#unusable.resolve(reason)
   }
 }
 
 const allPartitions = PartitionSet.all()
+/** Why a node needs a copy of what another one holds, if the error says so. */
+export function needIn(error: unknown): string | undefined {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (each instanceof NeedsReplica) return each.message
+  }
+  return damageIn(error)?.message
+}
+
+/** Collections that are compared before a node is ready that has taken a copy; the others are compared later, in turn. */
+const verifiedMax = 16
 /** The log's servers choose another leader within less. */
 const timeoutMs = 20_000
 const retryMs = 200

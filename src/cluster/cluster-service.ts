@@ -2,19 +2,34 @@ import type { ClusterStatus, LogStatus, NodeStatus as ShownNode } from '../base/
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
-import type { Collection } from '../engine/collection.ts'
-import type { CollectionSet } from '../engine/collection-set.ts'
-import { ClusterNode, type NodeStatus, type ReadPosition } from './cluster-node.ts'
+import type { Loaded, ServedData } from '../engine/served-data.ts'
+import { damageIn } from '../storage/data-directory.ts'
+import { replacementReason, requestReplacement } from '../storage/replacement.ts'
+import { ClusterNode, type NodeStatus, needIn, type ReadPosition } from './cluster-node.ts'
+import type { SharedDocuments } from './commit-log.ts'
+import { placeOf } from './founding.ts'
+import { shortIdOf } from './log-id.ts'
 import { MeasuredLog } from './measured-log.ts'
-import { type Announcement, Membership, removeMember, type Topology } from './membership.ts'
+import {
+  type Announcement,
+  type MemberState,
+  Membership,
+  readMembers,
+  removeMember,
+  setMemberState,
+  type Topology,
+} from './membership.ts'
 import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
+import { fetchReplica } from './replica-fetch.ts'
+import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
+import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
 
 export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
-  readonly address: string
+  readonly address: () => string
   /** Nodes that have each point; absent: all. */
   readonly replicas?: number | undefined
   readonly maxBufferedBytes: number
@@ -23,6 +38,12 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly onAppend: (seconds: number) => void
   readonly onApply: (seconds: number) => void
   readonly onAcknowledge: (seconds: number) => void
+  /** Where everything is fetched from that another node holds. */
+  readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
+  /** Called when this node is taken out of service, and when it serves again. */
+  readonly onServing?: ((isServing: boolean) => void) | undefined
+  /** For tests, a few. */
+  readonly fetchRetryMs?: number | undefined
   /** Absent: that of the log servers; for tests, one in memory. */
   readonly openLog?: OpenLog | undefined
 }
@@ -38,6 +59,8 @@ export interface ClusterFigures {
   readonly lag: number
   readonly gaps: number
   readonly digestMismatches: number
+  /** How often this node fetched everything from another one. */
+  readonly fetches: number
   readonly isConnected: boolean
 }
 
@@ -45,7 +68,11 @@ export interface ClusterFigures {
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
  * status that operators see.
  *
- *   open ─> collections are opened with `replicaOf` ─> start ─> close
+ *   start ─> connected ─> a member ─> what it holds is that of the log? ─> loaded ─> caught up ─> ready ─> close
+ *                                       │ no        ^                        │ damaged, wrong,     │
+ *                                       └> fetched ─┘<──────set aside────────┴ behind the log <────┘
+ *
+ * What is fetched is compared with what others hold before this node is ready.
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
@@ -54,8 +81,17 @@ export class ClusterService {
   #nats: NatsCluster | undefined
   #log: MeasuredLog | undefined
   #node: ClusterNode | undefined
+  #data: ServedData | undefined
   #membership: Membership | undefined
+  #state: MemberState | undefined
   #watching: Promise<void> | undefined
+  /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
+  #waitsFor: string | undefined
+  #refetching: Promise<void> | undefined
+  /** How often everything was fetched from another node. */
+  #fetches = 0
+  /** Counts the nodes that this process has been. */
+  #generation = 0
   /** Of the log, as far as is known. */
   #last = 0
 
@@ -65,44 +101,181 @@ export class ClusterService {
   }
 
   /**
-   * Connects to the log, and waits until it can be used.
+   * Connects to the log, loads the data, begins to apply the log, enters this node among the others, and resolves when it has
+   * caught up. From then on, the data are replaced whenever they cannot be used.
    *
-   * @throws UnusableNats; DatabaseError `shutting_down` when closed meanwhile
+   * @throws UnusableNats; Error when the data of this node are not those of this cluster; DatabaseError `shutting_down` when
+   *   closed meanwhile
    */
-  async open(): Promise<ClusterNode> {
-    const { cluster, node, maxBufferedBytes, maxRequestBytes } = this.#options
-    const { onAppend, onApply, onAcknowledge, openLog = openNatsCluster } = this.#options
+  async start(data: ServedData): Promise<void> {
+    this.#data = data
+    await this.#connect()
+    await this.#begin(data)
+    const { node } = this.#options
+    this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
+  }
+
+  async #connect(): Promise<void> {
+    const { cluster, node, onAppend, openLog = openNatsCluster } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
     this.#nats = await openLog(this.#options, this.#logger, this.#stop.signal)
     this.#log = new MeasuredLog(this.#nats.log, onAppend)
     const log = this.#log
     const { first, last, bytes } = await this.#answered(() => log.bounds())
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
-    this.#node = new ClusterNode({
-      ...{ log: this.#log, documents: this.#nats.documents, name: node, maxBufferedBytes, maxRequestBytes },
-      ...{ logger: this.#logger, onApply, onAcknowledge },
-    })
-    return this.#node
   }
 
-  /**
-   * Begins to apply the log, enters this node among the others, and resolves when it has caught up.
-   *
-   * @throws Error when the data of this node is not that of this cluster
-   */
-  async start(main: Collection, set: CollectionSet): Promise<void> {
-    const { documents } = this.#nats!
+  /** Until this node is ready, however often its data have to be replaced for that. */
+  async #begin(data: ServedData): Promise<void> {
+    for (let need = await this.#needOf(data); ; ) {
+      await this.#enter()
+      if (need !== undefined) await this.#fetch(data, need)
+      try {
+        await this.#run(data, need !== undefined)
+        break
+      } catch (error) {
+        const found = needIn(error)
+        if (found === undefined || this.#stop.signal.aborted || !(await this.#hasOthers())) throw error
+        need = found
+        await this.#setAside(data, need)
+      }
+    }
+    const { node } = this
+    void node.unusable.then((reason) => this.#refetch(reason, node))
+  }
+
+  /** Why what this node has cannot be used; undefined when it can. */
+  async #needOf(data: ServedData): Promise<string | undefined> {
+    const wanted = replacementReason(data.dataDir)
+    if (wanted !== undefined) return wanted
+    const documents = this.#documents
+    const { node } = this.#options
+    const log = this.#log!
+    try {
+      const { main, collections } = await data.openStore()
+      const hasPoints = main.sequence > 0 || collections.size > 0
+      const { applied } = main
+      const beginning = { log, documents, logId: shortIdOf(log), node, applied, hasPoints }
+      await this.#answered(() => placeOf(beginning))
+      return undefined
+    } catch (error) {
+      const found = needIn(error)
+      if (found === undefined || (damageIn(error) !== undefined && !(await this.#hasOthers()))) throw error
+      return found
+    }
+  }
+
+  /** Whether there can be another node to fetch from. */
+  async #hasOthers(): Promise<boolean> {
+    const documents = this.#documents
+    const { node } = this.#options
+    const { members } = await this.#answered(() => readMembers(documents))
+    return Object.keys(members).some((name) => name !== node)
+  }
+
+  /** From here on the log is kept for this node. */
+  async #enter(): Promise<void> {
+    if (this.#membership !== undefined) return
+    const documents = this.#documents
     const { node, replicas } = this.#options
-    await this.node.start(main, set)
     this.#membership = await this.#answered(() =>
       Membership.join({
         ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
         describe: () => this.#announcement(),
+        onState: (state) => this.#noteState(state),
       }),
     )
     this.#watching = this.#watchLog()
-    await this.node.caughtUp()
-    this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
+  }
+
+  /** Puts what another node holds in place of what this one has. */
+  async #fetch(data: ServedData, reason: string): Promise<void> {
+    const { node, sourceOf, fetchRetryMs: retryMs } = this.#options
+    const membership = this.#membership!
+    this.#logger.warn({ reason }, 'this node fetches everything from another one')
+    this.#waitsFor = `this node fetches everything from another one: ${reason}`
+    await data.unload(new DatabaseError('not_ready', this.#waitsFor))
+    await this.#answered(() => membership.setJoining(true))
+    await fetchReplica(data, {
+      ...{ node, logId: shortIdOf(this.#log!), sourceOf, logger: this.#logger, retryMs },
+      signal: this.#stop.signal,
+      announced: () => membership.announced(),
+      onProgress: (from, points) => {
+        this.#waitsFor = `this node has fetched ${points} points from ${from}: ${reason}`
+      },
+    })
+    this.#fetches += 1
+  }
+
+  async #run(data: ServedData, isFetched: boolean): Promise<void> {
+    const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
+    this.#generation += 1
+    const node = new ClusterNode({
+      ...{ log: this.#log!, documents: this.#nats!.documents, name, maxBufferedBytes, maxRequestBytes },
+      ...{ logger: this.#logger, onApply, onAcknowledge },
+      run: `${Date.now().toString(36)}-${this.#generation}`,
+    })
+    this.#node = node
+    const { main, set } = await data.load((collection) => node.replicaOf(collection))
+    await node.start(main, set)
+    await node.caughtUp()
+    if (isFetched) {
+      this.#waitsFor = 'this node compares what it has fetched with what others hold'
+      await node.verify(set)
+      const membership = this.#membership!
+      await this.#answered(() => membership.setJoining(false))
+      this.#logger.info({ node: name }, 'this node holds what the others hold')
+    }
+    this.#waitsFor = undefined
+  }
+
+  /** What this node holds is not used from here on, and not after a restart either. */
+  async #setAside(data: ServedData, reason: string): Promise<void> {
+    this.#waitsFor = `this node fetches everything from another one: ${reason}`
+    const node = this.#node
+    this.#node = undefined
+    const unloaded = data.unload(new DatabaseError('not_ready', this.#waitsFor))
+    requestReplacement(data.dataDir, reason)
+    await node?.close()
+    await unloaded
+  }
+
+  /** Takes this node out of service until it holds what another one does. */
+  #refetch(reason: string, node: ClusterNode): void {
+    if (this.#stop.signal.aborted || this.#node !== node || this.#refetching !== undefined) return
+    this.#refetching = this.#refetchUntilDone(reason).finally(() => {
+      this.#refetching = undefined
+    })
+  }
+
+  async #refetchUntilDone(reason: string): Promise<void> {
+    const { signal } = this.#stop
+    const { onServing = () => {} } = this.#options
+    while (!signal.aborted) {
+      try {
+        if (!(await this.#hasOthers())) return
+        this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
+        onServing(false)
+        await this.#setAside(this.#data!, reason)
+        await this.#begin(this.#data!)
+        onServing(true)
+        this.#logger.info({ position: this.node.position }, 'this node is in service again')
+        return
+      } catch (err) {
+        if (signal.aborted) return
+        this.#logger.error({ err }, 'this node is still out of service: trying again')
+        await pause(againMs, signal)
+      }
+    }
+  }
+
+  #noteState(state: MemberState | undefined): void {
+    const { node } = this.#options
+    this.#state = state
+    if (state === 'draining')
+      this.#logger.info({ node }, 'this node is being drained: it takes no more clients')
+    if (state === 'refetching' && this.#node !== undefined)
+      this.#refetch('an operator asks for it', this.#node)
   }
 
   /** @throws DatabaseError `not_ready` before `open` is through */
@@ -116,7 +289,7 @@ export class ClusterService {
     const { position, floor, digestMismatches } = this.#node?.status ?? beginning
     return {
       ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
-      ...{ digestMismatches, isConnected: this.#nats?.isConnected ?? false },
+      ...{ digestMismatches, fetches: this.#fetches, isConnected: this.#nats?.isConnected ?? false },
     }
   }
 
@@ -137,18 +310,20 @@ export class ClusterService {
 
   /** Why the node is not ready; undefined when it is. */
   readonly notReady = (): string | undefined => {
+    if (this.#waitsFor !== undefined) return this.#waitsFor
     if (this.#node === undefined) return 'this node is waiting for the log servers of its cluster'
     const { isReady, fault } = this.#node.status
     if (fault !== undefined) return fault
+    if (this.#state === 'draining') return 'this node is being drained'
     return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
   }
 
   readonly status = async (): Promise<ClusterStatus> => {
     const { cluster: name, node } = this.#options
-    const { position, fault, isReady } = this.#node?.status ?? beginning
+    const { position, fault = this.#waitsFor } = this.#node?.status ?? beginning
     const [log, nodes] = await Promise.all([this.#logStatus(), this.#nodes()])
     return {
-      ...{ name, node, is_ready: isReady && fault === undefined },
+      ...{ name, node, is_ready: this.notReady() === undefined },
       is_connected: this.#nats?.isConnected ?? false,
       ...(fault === undefined ? {} : { fault }),
       position,
@@ -157,17 +332,45 @@ export class ClusterService {
     }
   }
 
-  readonly remove = async (node: string): Promise<boolean> => {
-    if (this.#nats === undefined) {
-      throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer')
+  readonly remove = async (node: string): Promise<boolean> => await removeMember(this.#documents, node)
+
+  readonly drain = async (node: string, isDrained: boolean): Promise<boolean> =>
+    await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined, (before) =>
+      isDrained ? before === undefined : before === 'draining',
+    )
+
+  readonly refetch = async (node: string): Promise<boolean> =>
+    await setMemberState(this.#documents, node, 'refetching', (before) => before !== 'joining')
+
+  /** What this node holds, for another one. */
+  readonly replica = {
+    catalog: (): ReplicaCatalog => catalogOf(this.#served, this.node, this.#log!),
+    collection: async (name: string, position: number): Promise<ReplicaCollectionBytes> => {
+      await this.node.admit({ position })
+      return await collectionOf(this.#served, name)
+    },
+  }
+
+  /** Only what this node would show, too. */
+  get #served(): Loaded {
+    const waitsFor = this.notReady()
+    const loaded = this.#data?.loaded
+    if (waitsFor !== undefined || loaded === undefined) {
+      throw new DatabaseError('not_ready', waitsFor ?? 'the stored points are still loading')
     }
-    return await removeMember(this.#nats.documents, node)
+    return loaded
+  }
+
+  get #documents(): SharedDocuments {
+    if (this.#nats !== undefined) return this.#nats.documents
+    throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer')
   }
 
   /** Ends what waits for the log servers, and applies no more. */
   async stop(): Promise<void> {
-    this.#stop.abort()
+    this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     await this.#node?.close()
+    await this.#refetching
   }
 
   /** Ends the connection, once the collections are closed. */
@@ -188,10 +391,10 @@ export class ClusterService {
 
   #announcement(): Announcement {
     const { zone, address } = this.#options
-    const { position, floor, isReady, fault } = this.#node?.status ?? beginning
+    const { position, floor } = this.#node?.status ?? beginning
     return {
-      ...{ zone, address, version: version() },
-      isReady: isReady && fault === undefined,
+      ...{ zone, address: address(), version: version() },
+      isReady: this.notReady() === undefined,
       position,
       floor,
     }
@@ -228,7 +431,9 @@ export class ClusterService {
       const said = there.get(name)
       const { zone, address } = said ?? topology.members[name]!
       const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
-      return { name, zone, address, ...is, ...(said && { position: said.position, version: said.version }) }
+      const { state } = topology.members[name] ?? {}
+      const shown = { name, zone, address, ...is, ...(state && { state }) }
+      return { ...shown, ...(said && { position: said.position, version: said.version }) }
     })
   }
 }
@@ -239,3 +444,5 @@ const beginning: NodeStatus = {
   fault: undefined,
 }
 const watchMs = 1_000
+/** Between attempts to come back into service. */
+const againMs = 5_000

@@ -1,4 +1,49 @@
-import type { SharedDocuments } from './commit-log.ts'
+import type { Applied } from '../storage/applied.ts'
+import type { CommitLog, SharedDocuments } from './commit-log.ts'
+
+/** A position of the log, and the cluster's clock at its record, in microseconds since 1970. */
+export interface LogPlace {
+  readonly position: number
+  readonly clockUs: number
+}
+
+/** The log does not lead from what a node has to what the others have: it needs a copy of what another node holds. */
+export class NeedsReplica extends Error {
+  override readonly name = 'NeedsReplica'
+}
+
+/** What a node has, and the log that it is to apply. */
+export interface Beginning {
+  readonly log: Pick<CommitLog, 'bounds'>
+  readonly documents: SharedDocuments
+  /** Names the log. */
+  readonly logId: string
+  readonly node: string
+  /** Of the default collection; undefined when none of a log has been applied to it. */
+  readonly applied: Applied | undefined
+  /** Whether there are points or collections. */
+  readonly hasPoints: boolean
+}
+
+/**
+ * From where a node goes on with the log. A node that has applied nothing begins as the first one, with or without points of
+ * its own, or empty where the first one was empty, too.
+ *
+ * @throws NeedsReplica; Error when the data are not those of this cluster
+ */
+export async function placeOf(beginning: Beginning): Promise<LogPlace> {
+  const { log, logId, applied } = beginning
+  if (applied !== undefined && applied.logId !== logId) {
+    throw new Error('the data directory is that of a node of another cluster')
+  }
+  if (applied === undefined) await checkFounding(beginning)
+  const { floor = 0, floorClockUs = 0 } = applied ?? {}
+  const { first } = await log.bounds()
+  if (first > floor + 1) {
+    throw new NeedsReplica(`the log begins at ${first} and this node has applied it up to ${floor}`)
+  }
+  return { position: floor, clockUs: floorClockUs }
+}
 
 /** How the first node of a log began it. */
 interface Founding {
@@ -7,13 +52,8 @@ interface Founding {
   readonly hasPoints: boolean
 }
 
-/**
- * Lets a node begin with a log of which it has applied nothing: as the first one, with or without points of its own, or
- * empty where the first one was empty, too.
- *
- * @throws Error that says what the node needs
- */
-export async function checkFounding(documents: SharedDocuments, logId: string, own: Founding): Promise<void> {
+async function checkFounding({ documents, logId, node, hasPoints }: Beginning): Promise<void> {
+  const own: Founding = { node, hasPoints }
   const name = `founding-${logId}`
   const value = new TextEncoder().encode(JSON.stringify(own))
   if ((await documents.put(name, value, 0)) !== undefined) return
@@ -26,9 +66,5 @@ export async function checkFounding(documents: SharedDocuments, logId: string, o
       'the data directory has points that are not from this cluster: start the node with an empty one',
     )
   }
-  if (first.hasPoints) {
-    throw new Error(
-      `the cluster was made from points that ${first.node} had: stop that node, and start this one with a copy of its data directory`,
-    )
-  }
+  if (first.hasPoints) throw new NeedsReplica(`the cluster was made from points that ${first.node} had`)
 }

@@ -17,10 +17,18 @@ export interface Topology {
 export interface Member {
   readonly zone: string
   readonly address: string
+  /** Absent for one that takes part in everything. */
+  readonly state?: MemberState | undefined
 }
 
+/**
+ * `joining`: it fetches what it has to hold; `draining`: it takes no more clients; `refetching`: it is to fetch everything
+ * anew, and becomes `joining`.
+ */
+export type MemberState = 'joining' | 'draining' | 'refetching'
+
 /** What a node says of itself, again and again. */
-export interface Announcement extends Member {
+export interface Announcement extends Omit<Member, 'state'> {
   readonly version: string
   readonly isReady: boolean
   /** All records up to here are applied. */
@@ -37,6 +45,8 @@ export interface MembershipOptions {
   readonly logger: Logger
   /** Nodes that have each point; absent: all. */
   readonly replicas?: number | undefined
+  /** Called when others have changed what state this node is in. */
+  readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
   readonly trimMs?: number
 }
@@ -49,6 +59,7 @@ export class Membership {
   readonly #options: MembershipOptions
   readonly #closed = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
+  #state: MemberState | undefined
 
   private constructor(options: MembershipOptions) {
     this.#options = options
@@ -72,6 +83,14 @@ export class Membership {
     return membership
   }
 
+  /** Says that this node joins, or that it has joined; unless it is drained meanwhile. */
+  async setJoining(isJoining: boolean): Promise<void> {
+    const { documents, node } = this.#options
+    await setMemberState(documents, node, isJoining ? 'joining' : undefined, (before) =>
+      isJoining ? before !== 'draining' : before === 'joining' || before === 'refetching',
+    )
+  }
+
   async topology(): Promise<Topology> {
     return (await readTopology(this.#options.documents)).topology
   }
@@ -88,8 +107,12 @@ export class Membership {
   }
 
   async #announce(): Promise<void> {
-    const { documents, node, describe } = this.#options
+    const { documents, node, describe, onState } = this.#options
     await documents.announce(node, toJson(describe()))
+    const { state } = (await this.topology()).members[node] ?? {}
+    if (state === this.#state) return
+    this.#state = state
+    onState?.(state)
   }
 
   async #trim(): Promise<void> {
@@ -125,6 +148,34 @@ export async function removeMember(documents: SharedDocuments, node: string): Pr
   return true
 }
 
+/**
+ * Sets the state of a member.
+ *
+ * @param isAllowed whether it may come after the state before
+ * @returns whether the node is a member
+ */
+export async function setMemberState(
+  documents: SharedDocuments,
+  node: string,
+  state: MemberState | undefined,
+  isAllowed: (before: MemberState | undefined) => boolean = () => true,
+): Promise<boolean> {
+  let isMember = false
+  await changeTopology(documents, (topology) => {
+    const before = topology.members[node]
+    isMember = before !== undefined
+    if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
+    const { zone, address } = before
+    const member = { zone, address, ...(state === undefined ? {} : { state }) }
+    return {
+      ...topology,
+      generation: topology.generation + 1,
+      members: { ...topology.members, [node]: member },
+    }
+  })
+  return isMember
+}
+
 /** Writes the next topology, again when another node was faster; a change that changes nothing is not written. */
 async function changeTopology(
   documents: SharedDocuments,
@@ -139,6 +190,11 @@ async function changeTopology(
   throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
 }
 
+/** The members of a cluster, for a node that need not be one. */
+export async function readMembers(documents: SharedDocuments): Promise<Topology> {
+  return (await readTopology(documents)).topology
+}
+
 async function readTopology(
   documents: SharedDocuments,
 ): Promise<{ readonly topology: Topology; readonly revision: number }> {
@@ -150,11 +206,9 @@ async function readTopology(
 function withMember(topology: Topology, node: string, member: Member): Topology {
   const before = topology.members[node]
   if (before?.zone === member.zone && before.address === member.address) return topology
-  return {
-    ...topology,
-    generation: topology.generation + 1,
-    members: { ...topology.members, [node]: member },
-  }
+  const { state } = before ?? {}
+  const after = state === undefined ? member : { ...member, state }
+  return { ...topology, generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
 }
 
 /**

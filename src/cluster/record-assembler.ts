@@ -1,5 +1,5 @@
 import { crc32 } from 'node:zlib'
-import type { CommitLog, LogEntry } from './commit-log.ts'
+import { type CommitLog, type LogEntry, LogGap } from './commit-log.ts'
 import {
   type CommitPayload,
   DamagedRecord,
@@ -49,7 +49,8 @@ export class RecordAssembler {
    * Takes the next record of the log.
    *
    * @returns undefined for a part of a batch that is not complete, and for one that will never be
-   * @throws DamagedRecord when the record or a chunk is not what was written; the log may have it right elsewhere
+   * @throws DamagedRecord when the record or a chunk is not what was written; the log may have it right elsewhere. LogGap
+   *   when the log does not have a chunk
    */
   async accept(entry: LogEntry): Promise<Batch | undefined> {
     const frame = decodeRecord(entry.record)
@@ -86,7 +87,7 @@ export class RecordAssembler {
   /** A chunk that was not kept. */
   async #fetch(position: number, { origin, request }: Frame): Promise<Uint8Array> {
     const entry = await this.#log.get(position)
-    if (entry === undefined) throw new DamagedRecord(`the log has no chunk at position ${position}`)
+    if (entry === undefined) throw new LogGap(position, position + 1)
     const frame = decodeRecord(entry.record)
     if (frame.kind !== 'chunk' || frame.origin !== origin || frame.request !== request) {
       throw new DamagedRecord(`the record at position ${position} is no chunk of its commit`)

@@ -138,7 +138,7 @@ describe('batches', () => {
     shared.lose(2)
     const assembler = new RecordAssembler(log, bounds)
     const commit = (await log.get(position))!
-    await assert.rejects(assembler.accept(commit), /no chunk at position 2/)
+    await assert.rejects(assembler.accept(commit), /no record at position 2/)
 
     const chunks = [{ position: 1, crc: 0 }]
     const payload = encodeCommit({ batchBytes: recordBytesMax, batchCrc: 0, chunks })

@@ -84,7 +84,7 @@ async function until(condition: () => boolean): Promise<void> {
   while (!condition()) await delay(5)
 }
 
-describe('a set of collections', { timeout: 120_000 }, () => {
+describe('a set of collections', { timeout: 300_000 }, () => {
   it('keeps each collection’s points apart, whatever their dimensions, and has them after a restart', async () => {
     await using directory = await temporaryDirectory()
     const ids = new Map<string, readonly string[]>()

@@ -155,6 +155,16 @@ export class CollectionSet implements Collections {
     await this.#changes.catch(() => {})
   }
 
+  /** The same, and ends the open ones but for the default one, without keeping anything: calls under way fail. */
+  async discardAll(error: DatabaseError): Promise<void> {
+    await this.close()
+    for (const entry of this.#entries.values()) {
+      // What cannot be opened need not be closed.
+      await entry.opening.catch(() => {})
+      await this.#end(entry, (collection) => collection.discard(error))
+    }
+  }
+
   /** Runs a change of names when those before it have ended. */
   #change<Result>(change: () => Promise<Result>): Promise<Result> {
     const result = this.#changes.then(change, change)

@@ -401,12 +401,13 @@ export class Collection implements Database, AsyncDisposable {
   }
 
   /**
-   * The same without keeping anything: requests that wait, and searches under way, end with `collection_not_found`. For a collection
-   * that is removed.
+   * The same without keeping anything, for a collection that is removed or replaced: requests that wait, and searches under
+   * way, end with an error.
    */
-  discard(): Promise<void> {
+  discard(
+    removed: DatabaseError = new DatabaseError('collection_not_found', 'the collection has been removed'),
+  ): Promise<void> {
     this.#ending ??= this.#end(async () => {
-      const removed = new DatabaseError('collection_not_found', 'the collection has been removed')
       this.#refusal = removed
       this.#indexer.letWritersPass()
       const searches = this.livePoints.searches?.discard(removed)

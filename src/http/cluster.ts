@@ -1,6 +1,8 @@
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { streamAnswer } from './streamed-answer.ts'
 
 /** The cluster of this node, as HTTP shows it. */
 export interface ClusterPages {
@@ -9,24 +11,93 @@ export interface ClusterPages {
   readonly status: () => Promise<ClusterStatus>
   /** Takes a node out of the cluster. Returns whether it was in it. */
   readonly remove: (node: string) => Promise<boolean>
+  /** Has a node take no more clients, or take them again. Returns whether it is in the cluster. */
+  readonly drain: (node: string, isDrained: boolean) => Promise<boolean>
+  /** Has a node fetch everything from another one. Returns whether it is in the cluster. */
+  readonly refetch: (node: string) => Promise<boolean>
+  /** What this node holds, for another one to hold the same. */
+  readonly replica: ReplicaPages
+}
+
+/** Everything that a node holds, as replica-transfer.ts of the cluster describes it. */
+export interface ReplicaPages {
+  readonly catalog: () => unknown
+  /** The caller closes it. */
+  readonly collection: (
+    name: string,
+    position: number,
+  ) => Promise<{ readonly chunks: AsyncIterable<Buffer>; readonly close: () => void }>
 }
 
 /** The paths of a node in a cluster, with their methods; other nodes do not have them. */
 export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
   '/cluster': ['GET', 'HEAD'],
   '/cluster/nodes/:name': ['DELETE'],
+  '/cluster/nodes/:name/drain': ['POST', 'DELETE'],
+  '/cluster/nodes/:name/refetch': ['POST'],
+  '/cluster/replica': ['GET', 'HEAD'],
+  '/cluster/replica/:collection': ['POST'],
 }
 
-export function addCluster(app: FastifyInstance, cluster: ClusterPages): void {
+export interface ClusterPageOptions {
+  /** How long a node may leave a sent chunk unread. */
+  readonly requestTimeoutMs: number
+  readonly logger: Logger
+}
+
+export function addCluster(app: FastifyInstance, cluster: ClusterPages, options: ClusterPageOptions): void {
   app.get('/cluster', { config: { role: 'read' } }, async (_request, reply) =>
     reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.status())),
   )
-  app.delete<{ Params: { name: string } }>('/cluster/nodes/:name', async ({ params: { name } }, reply) => {
+  app.delete<Named>('/cluster/nodes/:name', async ({ params: { name } }, reply) => {
     const { nodes } = await cluster.status()
     if (nodes.some((node) => node.name === name && node.is_there)) {
       throw new DatabaseError('precondition_failed', `node ${name} is running: stop it first`)
     }
-    if (!(await cluster.remove(name))) throw new DatabaseError('not_found', `no node ${name} in this cluster`)
+    if (!(await cluster.remove(name))) throw noNode(name)
     return reply.status(204).send()
   })
+  const change = async (
+    name: string,
+    change: Promise<boolean>,
+    reply: FastifyReply,
+  ): Promise<FastifyReply> => {
+    if (!(await change)) throw noNode(name)
+    return reply.status(204).send()
+  }
+  app.post<Named>('/cluster/nodes/:name/drain', ({ params: { name } }, reply) =>
+    change(name, cluster.drain(name, true), reply),
+  )
+  app.delete<Named>('/cluster/nodes/:name/drain', ({ params: { name } }, reply) =>
+    change(name, cluster.drain(name, false), reply),
+  )
+  app.post<Named>('/cluster/nodes/:name/refetch', ({ params: { name } }, reply) =>
+    change(name, cluster.refetch(name), reply),
+  )
+  addReplica(app, cluster.replica, options)
+}
+
+/** For other nodes: it takes a key that may write. */
+function addReplica(app: FastifyInstance, replica: ReplicaPages, options: ClusterPageOptions): void {
+  app.get('/cluster/replica', (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(JSON.stringify(replica.catalog())),
+  )
+  app.post<{ Params: { collection: string }; Querystring: { position?: string } }>(
+    '/cluster/replica/:collection',
+    async ({ params, query }, reply) => {
+      const position = Number(query.position ?? 0)
+      if (!Number.isSafeInteger(position) || position < 0) {
+        throw new DatabaseError('invalid_argument', 'position is no position of the log')
+      }
+      const { chunks, close } = await replica.collection(params.collection, position)
+      reply.headers({ 'content-type': 'application/octet-stream', 'cache-control': 'no-store' })
+      return streamAnswer(reply, { ...options, chunks, what: 'a copy for another node', ended: close })
+    },
+  )
+}
+
+type Named = { readonly Params: { readonly name: string } }
+
+function noNode(name: string): DatabaseError {
+  return new DatabaseError('not_found', `no node ${name} in this cluster`)
 }

@@ -135,7 +135,7 @@ export async function startHttpServer(options: HttpServerOptions): Promise<Runni
   addMap(app, options)
   addInspection(app, options)
   addPages(app, options)
-  if (options.cluster !== undefined) addCluster(app, options.cluster)
+  if (options.cluster !== undefined) addCluster(app, options.cluster, options)
   await addDocs(app)
   await addConsole(app, options.console)
   await listen(app, options)

@@ -1,12 +1,14 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiContext, Lease, Snapshot } from '../api/call.ts'
+import type { ApiContext, Call, Lease, Snapshot } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
+import { admitRead } from '../api/read-position.ts'
 import { noteRequest } from '../api/run-operation.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
-import { streamAnswer } from './streamed-answer.ts'
+import { leavingOf, streamAnswer } from './streamed-answer.ts'
 
 export interface SnapshotOptions {
   readonly context: ApiContext
@@ -39,6 +41,11 @@ async function take(
   const { collections, database } = options.context
   let lease: Lease | undefined
   try {
+    const { cluster } = options.context
+    if (cluster !== undefined) {
+      await admitRead(cluster, { ...positionsOf(request), signal: leavingOf(reply) })
+      reply.header(positionHeader, String(cluster.position))
+    }
     if (collection !== undefined) lease = await collections.lease(checkName(collection, 'collection'))
     const snapshot = (lease?.database ?? database).snapshot()
     return sendSnapshot(reply, snapshot, options, (outcome) => {
@@ -50,6 +57,11 @@ async function take(
     count(toDatabaseError(thrown).reason)
     throw thrown
   }
+}
+
+function positionsOf({ headers }: FastifyRequest): Pick<Call, 'consistency' | 'position'> {
+  const [consistency, position] = [headers[consistencyHeader], headers[positionHeader]]
+  return { consistency: consistency?.toString(), position: position?.toString() }
 }
 
 function sendSnapshot(

@@ -73,11 +73,7 @@ const faults: Readonly<Record<string, string>> = {
 
 /** An error that says which file is damaged, how, and what to do: damage that a repair can set aside. */
 export function damaged(path: string, fault: string, cause?: unknown): DatabaseError {
-  return new DatabaseError(
-    'internal',
-    `${path} cannot be used: ${fault}. \`vicinal doctor\` lists all damage, \`vicinal doctor --repair\` sets damaged points aside so that the rest can be served. Or restore a snapshot.`,
-    { cause },
-  )
+  return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${repairableAdvice}`, { cause })
 }
 
 /** The same for undamaged data of another format version. */
@@ -90,8 +86,22 @@ export function ofOtherVersion(path: string, fault: string): DatabaseError {
 
 /** The same for damage that no repair can fix. */
 export function beyondRepair(path: string, fault: string): DatabaseError {
-  return new DatabaseError(
-    'internal',
-    `${path} cannot be used: ${fault}. No repair can mend that: restore the newest snapshot into another directory, and keep this one as it is.`,
-  )
+  return new DatabaseError('internal', `${path} cannot be used: ${fault}. ${lostAdvice}`)
+}
+
+const repairableAdvice =
+  '`vicinal doctor` lists all damage, `vicinal doctor --repair` sets damaged points aside so that the rest can be served. Or restore a snapshot.'
+
+const lostAdvice =
+  'No repair can mend that: restore the newest snapshot into another directory, and keep this one as it is.'
+
+/**
+ * The error among an error and its causes that says that stored data are damaged. Recognized by its text, since an error
+ * that comes from another thread keeps nothing else.
+ */
+export function damageIn(error: unknown): Error | undefined {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (each.message.endsWith(repairableAdvice) || each.message.endsWith(lostAdvice)) return each
+  }
+  return undefined
 }

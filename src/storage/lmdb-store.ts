@@ -10,6 +10,7 @@ import { databaseBytes } from './environment.ts'
 import { HeldReads } from './held-reads.ts'
 import type { RequestBounds } from './keyed-requests.ts'
 import { PointStore } from './point-store.ts'
+import { finishReplacement } from './replacement.ts'
 import type { Store } from './store.ts'
 import { openDatabase, readMeta, type Tables } from './tables.ts'
 import { Writer } from './writer.ts'
@@ -59,6 +60,7 @@ export async function openMain(options: StoreOptions): Promise<MainCollection> {
   checkWritable(dataDir)
   const lock = DirectoryLock.acquire(dataDir)
   try {
+    finishReplacement(dataDir)
     const tables = await openDatabase(dataDir)
     try {
       checkDimension(dataDir, tables, options.dimension)

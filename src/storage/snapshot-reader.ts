@@ -1,6 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import { idFromBytes } from '../base/ids.ts'
 import { contentTypes, dimensionMax, type Payload, type Point } from '../base/point.ts'
+import { ByteSource } from './byte-source.ts'
 import { areNumbersOfPoint, payloadOf } from './payload-record.ts'
 import {
   checksumBytes,
@@ -45,7 +46,7 @@ export class SnapshotReader {
 
   /** @throws DatabaseError `invalid_argument` when it is no snapshot, damaged, or of another format version */
   static async open(chunks: AsyncIterable<Uint8Array>): Promise<SnapshotReader> {
-    const source = new ByteSource(chunks)
+    const source = new ByteSource(chunks, refused)
     const checksum = new SnapshotChecksum()
     try {
       const start = await source.take(snapshotStartBytes)
@@ -119,50 +120,6 @@ function payloadIn(
   } catch {
     // Attributes that cannot be read.
     return undefined
-  }
-}
-
-/** Reads pieces of a given size from chunks of any size. */
-class ByteSource {
-  readonly #chunks: AsyncIterator<Uint8Array>
-  #pieces: Buffer[] = []
-  #available = 0
-  /** Bytes taken so far. */
-  position = 0
-
-  constructor(chunks: AsyncIterable<Uint8Array>) {
-    this.#chunks = chunks[Symbol.asyncIterator]()
-  }
-
-  /** The next `length` bytes; a view, if they came in one chunk. */
-  async take(length: number): Promise<Buffer> {
-    while (this.#available < length) {
-      if (!(await this.#more())) {
-        throw refused(`it is cut off at byte ${this.position + this.#available}`)
-      }
-    }
-    const all = this.#pieces.length === 1 ? this.#pieces[0]! : Buffer.concat(this.#pieces)
-    this.#pieces = [all.subarray(length)]
-    this.#available -= length
-    this.position += length
-    return all.subarray(0, length)
-  }
-
-  async isAtEnd(): Promise<boolean> {
-    while (this.#available === 0) if (!(await this.#more())) return true
-    return false
-  }
-
-  async close(): Promise<void> {
-    await this.#chunks.return?.()
-  }
-
-  async #more(): Promise<boolean> {
-    const { value, done } = await this.#chunks.next()
-    if (done) return false
-    this.#pieces.push(Buffer.from(value.buffer, value.byteOffset, value.byteLength))
-    this.#available += value.byteLength
-    return true
   }
 }
 

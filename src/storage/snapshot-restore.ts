@@ -3,10 +3,11 @@ import { dirname, resolve } from 'node:path'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { syncDirectory } from '../base/sync-directory.ts'
+import { Turn } from '../base/turns.ts'
 import { makeDirectory } from './data-directory.ts'
 import { DirectoryLock } from './directory-lock.ts'
 import { openStore } from './lmdb-store.ts'
-import type { SnapshotReader } from './snapshot-reader.ts'
+import type { SnapshotPoint, SnapshotReader } from './snapshot-reader.ts'
 import type { Change, Store } from './store.ts'
 
 /**
@@ -35,7 +36,7 @@ export async function restoreSnapshot(
       logger,
     })
     try {
-      await fill(store, reader)
+      await fillStore(store, reader)
     } finally {
       await store.close()
     }
@@ -66,7 +67,17 @@ function clearLeftover(building: string): void {
   rmSync(building, { recursive: true })
 }
 
-async function fill(store: Store, reader: SnapshotReader): Promise<void> {
+/**
+ * Stores the points of a snapshot in an empty store, and gives it the sequence number of the snapshot.
+ *
+ * @param onPoint called for each point
+ */
+export async function fillStore(
+  store: Store,
+  reader: SnapshotReader,
+  onPoint: (point: SnapshotPoint) => void = () => {},
+): Promise<void> {
+  const turn = new Turn()
   let changes: Change[] = []
   let bytes = 0
   let newest = 0
@@ -76,6 +87,8 @@ async function fill(store: Store, reader: SnapshotReader): Promise<void> {
     bytes += vector.byteLength + payload.content.length + pointWorkBytes
     bytes += point.attributeBytes * memoryOfAttributes
     newest = Math.max(newest, version)
+    onPoint(point)
+    if (turn.isOver) await turn.next()
     if (bytes < groupBytes) continue
     await append(store, changes)
     changes = []

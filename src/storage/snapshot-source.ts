@@ -3,11 +3,23 @@ import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
 import { contentTypes } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
+import type { Applied } from './applied.ts'
 import { damaged } from './data-directory.ts'
 import { currentRead } from './held-reads.ts'
-import { emptyMeta, type Meta, type RowView, rowBytesOf, rowsHeaderBytes, rowViews } from './key-layout.ts'
+import {
+  emptyMeta,
+  emptyQueue,
+  keyOfRequest,
+  type Meta,
+  type RowView,
+  requestNumbers,
+  rowBytesOf,
+  rowsHeaderBytes,
+  rowViews,
+} from './key-layout.ts'
 import { hasSlot } from './live-bits.ts'
 import { type RecordParts, splitRecord } from './payload-record.ts'
+import { decodeKeyedRequest } from './request-record.ts'
 import {
   encodeHeader,
   encodePoint,
@@ -58,6 +70,32 @@ export class StoreSnapshot implements Snapshot {
 
   get sequence(): number {
     return this.#meta.sequence
+  }
+
+  get dimension(): number | undefined {
+    return this.#meta.dimension
+  }
+
+  get applied(): Applied | undefined {
+    return this.#meta.applied
+  }
+
+  get keyedRequestCount(): number {
+    return this.#meta.keyedRequests?.count ?? 0
+  }
+
+  async *keyedRequests(): AsyncGenerator<Buffer> {
+    const { first, count } = this.#meta.keyedRequests ?? emptyQueue
+    const turn = new Turn()
+    for (let index = 0; index < count; index += 1) {
+      const number = (first + index) % requestNumbers
+      const value = this.#tables.meta.getBinary(keyOfRequest(number), this.#open)
+      if (value === undefined || decodeKeyedRequest(value) === undefined) {
+        throw this.#damaged('database', `keyed request ${number} is not what was stored`)
+      }
+      yield value
+      if (turn.isOver) await turn.next()
+    }
   }
 
   async *chunks(): AsyncGenerator<Buffer> {
@@ -148,13 +186,16 @@ export class StoreSnapshot implements Snapshot {
   }
 
   #recordOf({ slot, id }: Row): RecordParts {
-    const transaction = this.#transaction
-    if (transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was given up')
-    const value = this.#tables.payloads.getBinary(slot, transaction)
+    const value = this.#tables.payloads.getBinary(slot, this.#open)
     const parts = value && splitRecord(value)
     if (parts?.id.equals(id)) return parts
     const fault = value === undefined ? 'missing' : 'not what was stored there'
     throw this.#damaged('database', `the payload of slot ${slot} is ${fault}`)
+  }
+
+  get #open(): Transaction {
+    if (this.#transaction === undefined) throw new DatabaseError('cancelled', 'the snapshot was given up')
+    return this.#transaction
   }
 
   #damaged(file: 'database' | 'rows', fault: string): DatabaseError {

@@ -90,6 +90,7 @@ export interface Snapshot {
   /** Of the history that the sequence number counts. */
   readonly databaseId: string
   readonly sequence: number
+  readonly dimension: number | undefined
   readonly points: number
   /**
    * The bytes, as snapshot-format.ts has them, read as they are asked for; to be gone through once. Everything
@@ -98,6 +99,11 @@ export interface Snapshot {
    * @throws DatabaseError `internal` that names what is damaged; `cancelled` after `close`
    */
   chunks(): AsyncGenerator<Buffer>
+  /** On a node of a cluster: what these points are the result of. */
+  readonly applied: Applied | undefined
+  readonly keyedRequestCount: number
+  /** The records of the requests with keys, the oldest first, those included that are too old to be recognized. */
+  keyedRequests(): AsyncGenerator<Buffer>
   /** Lets go of everything; harmless to repeat. The reader has to call it however reading went. */
   close(): void
 }

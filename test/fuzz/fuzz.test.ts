@@ -10,7 +10,7 @@ const inputs = 3000
 
 describe('the service under hostile input', () => {
   it(`answers all of it rightly, lives, and keeps what it stored, seed ${seed}`, {
-    timeout: 300_000,
+    timeout: 600_000,
   }, async () => {
     const result = await campaign({ seed, inputs })
     assert.ok(result.inputs >= inputs)

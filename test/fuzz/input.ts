@@ -38,7 +38,7 @@ export interface World {
 }
 
 /** Nothing takes longer than this, slow senders included; generous, for machines that are busy. */
-export const answerTimeoutMs = 30_000
+export const answerTimeoutMs = 120_000
 
 export async function inTime<Value>(promise: Promise<Value>, what: string): Promise<Value> {
   let timer: NodeJS.Timeout | undefined

@@ -278,8 +278,8 @@ export const shortOptions: BatteryOptions = {
   seed: 20_260_601,
   // Of fewer than 512 points that are left, a graph is not asked.
   share: 0.88,
-  hangMs: 60_000,
-  slowMs: 60_000,
-  settleMs: 60_000,
-  stopMs: shutdownTimeoutMs + 30_000,
+  hangMs: 240_000,
+  slowMs: 240_000,
+  settleMs: 240_000,
+  stopMs: shutdownTimeoutMs + 120_000,
 }

@@ -43,11 +43,19 @@ async function startInCluster(environment: Readonly<Record<string, string>>): Pr
   return Object.defineProperties({}, { ...descriptors, [Symbol.asyncDispose]: asyncDispose }) as TestService
 }
 
+export interface TestCluster extends AsyncDisposable {
+  readonly services: readonly TestService[]
+  readonly log: SharedMemoryLog
+  readonly documents: SharedMemoryDocuments
+  /** Starts one more; resolves when it is ready. */
+  add(name: string, environment?: Readonly<Record<string, string>>): Promise<TestService>
+}
+
 /** Services that are the nodes of a cluster, over a log in memory. */
 export async function startTestCluster(
   names: readonly string[],
   environment: Readonly<Record<string, string>> = {},
-): Promise<AsyncDisposable & { readonly services: readonly TestService[] }> {
+): Promise<TestCluster> {
   const log = new SharedMemoryLog()
   const documents = new SharedMemoryDocuments()
   const openLog: OpenLog = async () => {
@@ -61,19 +69,23 @@ export async function startTestCluster(
   }
   await using stack = new AsyncDisposableStack()
   const services: TestService[] = []
-  for (const name of names) {
+  const add: TestCluster['add'] = async (name, more = {}) => {
     const node = { CLUSTER_NATS_URL: 'nats://127.0.0.1:1', CLUSTER_NODE_NAME: name }
-    services.push(stack.use(await startAlone({ ...environment, ...node }, openLog)))
+    const service = started.use(await startAlone({ ...environment, ...node, ...more }, openLog))
+    services.push(service)
+    return service
   }
-  const started = stack.move()
-  return { services, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
+  let started = stack
+  for (const name of names) await add(name)
+  started = stack.move()
+  return { services, log, documents, add, [Symbol.asyncDispose]: () => started[Symbol.asyncDispose]() }
 }
 
 async function startAlone(
   environment: Readonly<Record<string, string>>,
   openLog?: OpenLog,
 ): Promise<TestService> {
-  const dataDir = await mkdtemp(join(tmpdir(), 'vicinal-test-'))
+  const dataDir = environment.DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'vicinal-test-')))
   let config = configOf(dataDir, environment)
   let service = await startReady(config, openLog).catch(async (error: unknown) => {
     await rm(dataDir, { recursive: true, force: true })

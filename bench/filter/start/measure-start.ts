@@ -1,6 +1,7 @@
 import { existsSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { DatabaseError } from '../../../src/base/errors.ts'
 import type { NewPoint } from '../../../src/base/point.ts'
 import { readConfig } from '../../../src/config.ts'
 import type { Collection } from '../../../src/engine/collection.ts'
@@ -51,11 +52,24 @@ async function fill(
   for (let from = 0; from < count; from += rowsAtOnce) {
     const vectors = rowsOf(readRows(basePath, from, Math.min(rowsAtOnce, count - from), dimension), dimension)
     const points = vectors.map((vector, at): NewPoint => ({ vector, payload: typicalPayload(from + at) }))
-    await collection.insert(points)
+    await insertOnceIndexed(collection, points)
   }
   for (let quiet = 0; quiet < quietRounds; quiet += 1) {
     if (collection.stats.unindexed > 0 || collection.stats.isSettling) quiet = 0
     await sleep(10)
+  }
+}
+
+/** The service refuses points while too many wait for the index. */
+async function insertOnceIndexed(collection: Collection, points: readonly NewPoint[]): Promise<void> {
+  for (;;) {
+    try {
+      await collection.insert(points)
+      return
+    } catch (error) {
+      if (!(error instanceof DatabaseError && error.reason === 'overloaded')) throw error
+      await sleep(100)
+    }
   }
 }
 

@@ -1,6 +1,7 @@
 """
-How fast NumPy rows are loaded, beside `vicinal import` of the same rows, and what a search call costs beside the
-service's own time. All share the cores of this machine; the ways to load take turns, each into a new collection.
+How fast NumPy rows are loaded, beside `vicinal import` of the same rows; then what search calls cost, as
+`search_calls.py` measures it. All share the cores of this machine; the ways to load take turns, each into a new
+collection.
 
     .venv/bin/python bench/bulk_load.py [--rows 100000] [--dimension 384] [--rounds 5]
 """
@@ -22,13 +23,13 @@ import numpy as np
 sys.path[:0] = [str(Path(__file__).parents[1] / folder) for folder in ("src", "test_support")]
 
 from real_service import API_KEY, TREE, Service  # noqa: E402
+from search_calls import measure_searches  # noqa: E402
 
 from vicinal import Columns, Vicinal  # noqa: E402
 from vicinal.vectors import Vector  # noqa: E402
 
 IMPORT_SHARE_MIN = 0.8
-SEARCH_ADDED_MS_MAX = 1.0
-SEARCHES = 500
+SEARCH_TURNS = 1_000
 Load = Callable[[str], float]
 """Loads the rows into the collection of this name and returns the seconds that took."""
 
@@ -47,8 +48,7 @@ def main() -> None:
         np.save(Path(folder) / "rows.npy", rows)
         print(f"{chosen.rows} rows x {chosen.dimension}, {chosen.rounds} rounds")
         measure_loads(service, Path(folder), rows, chosen.rounds)
-        for url in (service.url, service.grpc_url):
-            measure_searches(url, rows)
+        measure_searches(service, rows, SEARCH_TURNS)
 
 
 def measure_loads(service: Service, folder: Path, rows: Vector, rounds: int) -> None:
@@ -69,11 +69,7 @@ def measure_loads(service: Service, folder: Path, rows: Vector, rounds: int) -> 
                 rates[way].append(len(rows) / ways[way](name))
                 stored = client.collection(name).count()
                 assert stored == len(rows), f"{way} stored {stored} of {len(rows)}"
-                # The last one of HTTP is searched below.
-                if name != f"python-http-{rounds - 1}":
-                    client.collections.delete(name)
-                else:
-                    client.collections.set_aliases(set={"searched": name})
+                client.collections.delete(name)
     imported = statistics.median(rates["vicinal import"])
     for way, measured in rates.items():
         rate = statistics.median(measured)
@@ -104,22 +100,6 @@ def client_seconds(url: str, rows: Vector, name: str) -> float:
         started = time.perf_counter()
         client.insert_all(Columns(rows, [""] * len(rows)))
         return time.perf_counter() - started
-
-
-def measure_searches(url: str, rows: Vector) -> None:
-    """Print the time of a call less what the service reports of its own: waiting for a thread and searching."""
-    added_ms: list[float] = []
-    with Vicinal(url, api_key=API_KEY, collection="searched") as client:
-        for row in rows[:SEARCHES]:
-            started = time.perf_counter()
-            result = client.search(row, "Cosine", limit=10, include=None, profile=True)
-            took_ms = (time.perf_counter() - started) * 1000
-            profile = result.profile
-            assert profile is not None
-            added_ms.append(took_ms - (profile.filter_us + profile.queue_us + profile.search_us) / 1000)
-    p50, p95 = statistics.median(added_ms), statistics.quantiles(added_ms, n=20)[-1]
-    transport = url.split(":")[0]
-    print(f"a search over {transport} adds {p50:.2f} ms at p50, {p95:.2f} at p95 (goal: under {SEARCH_ADDED_MS_MAX})")
 
 
 if __name__ == "__main__":

@@ -69,8 +69,8 @@ class Target:
         self._port = parsed.port
         self._prefix = parsed.raw_path.rstrip(b"/")
         self._extensions = {"timeout": dict.fromkeys(("pool", "connect", "write", "read"), timeout_s)}
-        usual = {"host": parsed.netloc.decode("ascii"), "accept": "*/*"}
-        self._headers = _encoded({**usual, **{name.lower(): value for name, value in headers.items()}})
+        host = {"host": parsed.netloc.decode("ascii")}
+        self._headers = _encoded({**host, **{name.lower(): value for name, value in headers.items()}})
 
     def ssl_context(self) -> ssl.SSLContext | None:
         """Return what TLS trusts; None for an address without TLS, because reading the certificates takes a while."""

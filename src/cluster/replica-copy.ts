@@ -1,0 +1,145 @@
+import { defaultCollection } from '../base/collection.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { idToBytes } from '../base/ids.ts'
+import { openDataStore } from '../storage/data-store.ts'
+import type { StoreOptions } from '../storage/lmdb-store.ts'
+import { PartitionDigest } from '../storage/partition-digest.ts'
+import { decodeKeyedRequest } from '../storage/request-record.ts'
+import { SnapshotReader } from '../storage/snapshot-reader.ts'
+import { fillStore } from '../storage/snapshot-restore.ts'
+import type { DataStore, KeyedRequest, Store } from '../storage/store.ts'
+import {
+  type ReplicaCatalog,
+  type ReplicaCollection,
+  ReplicaReader,
+  type ReplicaSource,
+} from './replica-transfer.ts'
+
+export interface ReplicaCopyOptions {
+  readonly source: ReplicaSource
+  /** Names the log that the cluster has. */
+  readonly logId: string
+  /** Of the new, empty directory. */
+  readonly store: StoreOptions
+  readonly signal: AbortSignal
+  /** Called with all points that have come so far. */
+  readonly onPoints: (points: number) => void
+}
+
+/**
+ * Fills an empty data directory with everything that another node holds; durable, and closed, when this resolves.
+ *
+ * @throws DatabaseError when the other node cannot give it, or gives something else than it says
+ */
+export async function copyReplica(options: ReplicaCopyOptions): Promise<ReplicaCatalog> {
+  const { source, signal, logId } = options
+  const catalog = await source.catalog(signal)
+  if (catalog.logId !== logId) throw wrong(`${source.name} has applied another log`)
+  await new ReplicaCopy(options, catalog).run()
+  return catalog
+}
+
+class ReplicaCopy {
+  readonly #options: ReplicaCopyOptions
+  readonly #catalog: ReplicaCatalog
+  #points = 0
+
+  constructor(options: ReplicaCopyOptions, catalog: ReplicaCatalog) {
+    this.#options = options
+    this.#catalog = catalog
+  }
+
+  async run(): Promise<void> {
+    const main = await this.#open(defaultCollection)
+    const { applied, dimension } = main?.head ?? {}
+    if (main === undefined || applied === undefined) {
+      await main?.close()
+      throw wrong('it has no default collection')
+    }
+    await using opened = new AsyncDisposableStack()
+    const data = await openDataStore({
+      ...this.#options.store,
+      ...(dimension === undefined ? {} : { dimension }),
+    })
+    opened.defer(() => data.close())
+    await this.#fill(data.main, main)
+    for (const collection of this.#catalog.collections) await this.#addNamed(data, collection)
+    const aliases = new Map(Object.entries(this.#catalog.aliases))
+    if (aliases.size > 0) await data.setAliases(aliases, [])
+    const { position: floor, clockUs: floorClockUs } = this.#catalog
+    await data.main.commit({ ...nothing, applied: { ...applied, floor, floorClockUs } })
+  }
+
+  async #open(name: string): Promise<ReplicaReader | undefined> {
+    const { source, signal } = this.#options
+    const bytes = await source.collection(name, this.#catalog.position, signal)
+    if (bytes === undefined) return undefined
+    const reader = await ReplicaReader.open(bytes)
+    const { applied } = reader.head
+    if (applied === undefined || applied.logId === this.#catalog.logId) return reader
+    await reader.close()
+    throw wrong(`its collection ${name} is from another log`)
+  }
+
+  async #addNamed(data: DataStore, { name, dimension, hnsw }: ReplicaCollection): Promise<void> {
+    const reader = await this.#open(name)
+    const { number } = await data.create({ name, dimension: reader?.head.dimension ?? dimension, hnsw })
+    if (reader === undefined) return
+    const store = await data.open(number)
+    try {
+      await this.#fill(store, reader)
+      const { applied } = reader.head
+      if (applied !== undefined) await store.commit({ ...nothing, applied })
+    } finally {
+      await store.close()
+    }
+  }
+
+  async #fill(store: Store, reader: ReplicaReader): Promise<void> {
+    const { applied } = reader.head
+    await this.#addKeyedRequests(store, reader)
+    const digest = new PartitionDigest()
+    const snapshot = await SnapshotReader.open(reader.points())
+    await fillStore(store, snapshot, ({ id, version }) => {
+      digest.add(idToBytes(id), version)
+      this.#points += 1
+      if (this.#points % pointsPerReport === 0) this.#options.onPoints(this.#points)
+    })
+    this.#options.onPoints(this.#points)
+    if (applied === undefined || Buffer.compare(digest.bytes, applied.digest) === 0) return
+    throw wrong('its points are not those of its digest')
+  }
+
+  /** As they are, those included that are too old: which ones are forgotten next depends on all of them. */
+  async #addKeyedRequests(store: Store, reader: ReplicaReader): Promise<void> {
+    const { applied } = reader.head
+    // By this clock no request is too old.
+    const early = applied && { applied: { ...applied, position: 0, clockUs: 0 } }
+    let group: KeyedRequest[] = []
+    let bytes = 0
+    const commit = async (): Promise<void> => {
+      if (group.length > 0) await store.commit({ ...nothing, keyedRequests: group, ...early })
+      group = []
+      bytes = 0
+    }
+    for await (const record of reader.keyedRequests()) {
+      const request = decodeKeyedRequest(record)
+      if (request === undefined) throw wrong('a keyed request does not match its checksum')
+      group.push(request)
+      bytes += record.length + requestWorkBytes
+      if (bytes >= groupBytes) await commit()
+    }
+    await commit()
+  }
+}
+
+const nothing = { changes: [], slots: [] } as const
+
+function wrong(fault: string): DatabaseError {
+  return new DatabaseError('invalid_argument', `what another node sent cannot be used: ${fault}`)
+}
+
+const pointsPerReport = 10_000
+const groupBytes = 4 * 1024 * 1024
+/** What a keyed request takes besides its record. */
+const requestWorkBytes = 512

@@ -1,0 +1,78 @@
+import type { Logger } from '../base/log.ts'
+import type { ServedData } from '../engine/served-data.ts'
+import { DirectoryLock } from '../storage/directory-lock.ts'
+import { beginReplacement, commitReplacement } from '../storage/replacement.ts'
+import type { Announcement } from './membership.ts'
+import { pause } from './pause.ts'
+import { copyReplica } from './replica-copy.ts'
+import type { ReplicaSource } from './replica-transfer.ts'
+
+export interface ReplicaFetchOptions {
+  readonly node: string
+  /** Names the log. */
+  readonly logId: string
+  /** What the nodes that are there say of themselves. */
+  readonly announced: () => Promise<ReadonlyMap<string, Announcement>>
+  readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
+  readonly logger: Logger
+  readonly signal: AbortSignal
+  /** Called with where from, and the points that have come so far. */
+  readonly onProgress: (from: string, points: number) => void
+  /** Between two attempts; for tests, a few. */
+  readonly retryMs?: number | undefined
+}
+
+/**
+ * Puts what another node holds in place of what this one has, which nobody uses meanwhile. Tries all nodes that serve, in
+ * turn, until one has given everything; nothing of an attempt that failed is left.
+ *
+ * @throws the reason of the signal when that aborts
+ */
+export async function fetchReplica(data: ServedData, options: ReplicaFetchOptions): Promise<void> {
+  const { logger, signal, logId, onProgress, retryMs = usualRetryMs } = options
+  const { dataDir, storeOptions } = data
+  const lock = DirectoryLock.acquire(dataDir)
+  try {
+    for (let attempt = 0; ; attempt += 1) {
+      signal.throwIfAborted()
+      const sources = await servingNodes(options)
+      const source = sources[attempt % sources.length]
+      if (source === undefined) {
+        if (attempt % attemptsPerLine === 0)
+          logger.warn('no other node of the cluster serves: waiting for one')
+        await pause(retryMs, signal)
+        continue
+      }
+      const from = source.name
+      logger.info({ from }, 'fetching what another node holds')
+      try {
+        const store = { ...storeOptions, onWritesBlocked: () => {}, dataDir: await beginReplacement(dataDir) }
+        const onPoints = (points: number): void => onProgress(from, points)
+        const { position } = await copyReplica({ source, logId, store, signal, onPoints })
+        commitReplacement(dataDir)
+        logger.info({ from, position }, 'fetched what another node holds')
+        return
+      } catch (err) {
+        signal.throwIfAborted()
+        logger.warn({ err, from }, 'what another node holds could not be fetched: trying again')
+        await pause(retryMs, signal)
+      }
+    }
+  } finally {
+    lock.release()
+  }
+}
+
+/** The furthest first. */
+async function servingNodes({ node, announced, sourceOf }: ReplicaFetchOptions): Promise<ReplicaSource[]> {
+  // Without an answer, as if there were none: asked again.
+  const said = await announced().catch(() => new Map<string, Announcement>())
+  return [...said]
+    .filter(([name, { isReady }]) => name !== node && isReady)
+    .sort(([, a], [, b]) => b.position - a.position)
+    .map(([name, announcement]) => sourceOf(name, announcement))
+}
+
+const usualRetryMs = 1_000
+/** Lines that say the same are some way apart. */
+const attemptsPerLine = 30

@@ -1,0 +1,45 @@
+import type { Collection } from '../engine/collection.ts'
+import type { Loaded } from '../engine/served-data.ts'
+import type { ClusterNode } from './cluster-node.ts'
+import type { CommitLog } from './commit-log.ts'
+import { shortIdOf } from './log-id.ts'
+import { type ReplicaCatalog, replicaBytes } from './replica-transfer.ts'
+
+/** What a node holds now, for another one: its place in the log and its collections belong together. */
+export function catalogOf({ store }: Loaded, node: ClusterNode, log: CommitLog): ReplicaCatalog {
+  const { position, clockUs } = node.place
+  return {
+    ...{ logId: shortIdOf(log), position, clockUs },
+    collections: [...store.collections.values()].map(({ name, dimension, hnsw }) => ({
+      name,
+      dimension,
+      hnsw,
+    })),
+    aliases: Object.fromEntries(store.aliases),
+  }
+}
+
+/** The bytes of a collection, which its reader closes. */
+export interface ReplicaCollectionBytes {
+  readonly chunks: AsyncIterable<Buffer>
+  readonly close: () => void
+}
+
+/**
+ * @throws DatabaseError `collection_not_found` when it is gone; `overloaded` while a snapshot of it is being read
+ */
+export async function collectionOf({ set }: Loaded, name: string): Promise<ReplicaCollectionBytes> {
+  const lease = await set.lease(name)
+  try {
+    const collection: Collection = lease.database
+    const snapshot = collection.snapshot()
+    const close = (): void => {
+      snapshot.close()
+      lease[Symbol.dispose]()
+    }
+    return { chunks: replicaBytes(snapshot), close }
+  } catch (error) {
+    lease[Symbol.dispose]()
+    throw error
+  }
+}

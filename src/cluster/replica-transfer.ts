@@ -1,0 +1,178 @@
+import { crc32 } from 'node:zlib'
+import type { HnswSettings } from '../base/collection.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Applied } from '../storage/applied.ts'
+import { ByteSource } from '../storage/byte-source.ts'
+import type { Snapshot } from '../storage/store.ts'
+
+/**
+ * How a node gets everything that another one holds. The giver goes on applying the log meanwhile:
+ *
+ *   catalog     its collections and aliases, and the position F up to which it had applied the log
+ *   collection  one after the other: its points, keys of requests and `Applied`, cut at a position of its own, F or later
+ *
+ * The taker then applies the log from F + 1 on, and each collection skips what it has, as after a restart. A collection
+ * that is dropped, or made anew, between F and its turn comes empty, or later than it should: the log drops it in any case.
+ *
+ * The bytes of a collection, numbers little-endian:
+ *
+ *   ├ VICNREPL 8 │ version u32 │ bytes u32 │ head, JSON │ crc u32 ┤
+ *   ├ bytes u32 │ a keyed request, as request-record.ts has it ┤ as many as the head says
+ *   ├ a snapshot, as snapshot-format.ts has it ┤
+ */
+
+/** What a node holds, but for the contents of its collections. */
+export interface ReplicaCatalog {
+  readonly logId: string
+  /** Everything up to here is in what the node holds. */
+  readonly position: number
+  /** The cluster's clock there. */
+  readonly clockUs: number
+  /** Without the default one. */
+  readonly collections: readonly ReplicaCollection[]
+  /** By alias, the name of its collection. */
+  readonly aliases: Readonly<Record<string, string>>
+}
+
+export interface ReplicaCollection {
+  readonly name: string
+  readonly dimension?: number | undefined
+  readonly hnsw: HnswSettings
+}
+
+/** Where a node gets what another one holds. */
+export interface ReplicaSource {
+  /** For people: which node it is. */
+  readonly name: string
+  catalog(signal: AbortSignal): Promise<ReplicaCatalog>
+  /**
+   * The bytes of a collection, cut at `position` or later; undefined when it is gone.
+   *
+   * @throws DatabaseError when the node cannot give them
+   */
+  collection(
+    name: string,
+    position: number,
+    signal: AbortSignal,
+  ): Promise<AsyncIterable<Uint8Array> | undefined>
+}
+
+/** What comes before the keyed requests and points of a collection. */
+export interface ReplicaHead {
+  /** Undefined for a collection that has not applied any of the log. */
+  readonly applied: Applied | undefined
+  /** Undefined when nothing was ever inserted. */
+  readonly dimension: number | undefined
+  readonly keyedRequests: number
+}
+
+/** The bytes of a collection. */
+export async function* replicaBytes(snapshot: Snapshot): AsyncGenerator<Buffer> {
+  const { applied, dimension, keyedRequestCount: keyedRequests } = snapshot
+  yield encodeHead({ applied, dimension, keyedRequests })
+  let records: Buffer[] = []
+  let bytes = 0
+  for await (const record of snapshot.keyedRequests()) {
+    const length = Buffer.alloc(4)
+    length.writeUInt32LE(record.length)
+    records.push(length, record)
+    bytes += length.length + record.length
+    if (bytes < chunkBytes) continue
+    yield Buffer.concat(records)
+    records = []
+    bytes = 0
+  }
+  if (bytes > 0) yield Buffer.concat(records)
+  yield* snapshot.chunks()
+}
+
+/** The parts of a collection's bytes, to be read in this order. */
+export class ReplicaReader {
+  readonly head: ReplicaHead
+  readonly #source: ByteSource
+
+  private constructor(head: ReplicaHead, source: ByteSource) {
+    this.head = head
+    this.#source = source
+  }
+
+  /** @throws DatabaseError `invalid_argument` when these are no such bytes, or damaged */
+  static async open(chunks: AsyncIterable<Uint8Array>): Promise<ReplicaReader> {
+    const source = new ByteSource(chunks, refused)
+    try {
+      const start = await source.take(startBytes)
+      if (!start.subarray(0, magic.length).equals(magic)) throw refused('it does not begin as a replica')
+      const version = start.readUInt32LE(magic.length)
+      if (version !== replicaVersion)
+        throw refused(`it has version ${version}, this program reads ${replicaVersion}`)
+      const length = start.readUInt32LE(magic.length + 4)
+      if (length > headBytesMax) throw refused(`its head has ${length} bytes`)
+      const rest = await source.take(length + 4)
+      const bytes = Buffer.concat([start, rest])
+      const end = bytes.length - 4
+      if (bytes.readUInt32LE(end) !== crc32(bytes.subarray(0, end))) {
+        throw refused('its head does not match its checksum')
+      }
+      return new ReplicaReader(decodeHead(rest.toString('utf8', 0, length)), source)
+    } catch (error) {
+      await source.close()
+      throw error
+    }
+  }
+
+  /** The records of keyed requests, the oldest first. */
+  async *keyedRequests(): AsyncGenerator<Buffer> {
+    for (let index = 0; index < this.head.keyedRequests; index += 1) {
+      const length = (await this.#source.take(4)).readUInt32LE(0)
+      if (length > recordBytesMax) throw refused(`a keyed request has ${length} bytes`)
+      yield await this.#source.take(length)
+    }
+  }
+
+  /** The snapshot. */
+  points(): AsyncIterable<Uint8Array> {
+    return this.#source.rest()
+  }
+
+  async close(): Promise<void> {
+    await this.#source.close()
+  }
+}
+
+function encodeHead({ applied, dimension, keyedRequests }: ReplicaHead): Buffer {
+  const shown = applied && { ...applied, digest: Buffer.from(applied.digest).toString('base64') }
+  const json = Buffer.from(JSON.stringify({ applied: shown, dimension, keyedRequests }))
+  const bytes = Buffer.alloc(startBytes + json.length + 4)
+  magic.copy(bytes)
+  bytes.writeUInt32LE(replicaVersion, magic.length)
+  bytes.writeUInt32LE(json.length, magic.length + 4)
+  json.copy(bytes, startBytes)
+  const end = bytes.length - 4
+  bytes.writeUInt32LE(crc32(bytes.subarray(0, end)), end)
+  return bytes
+}
+
+function decodeHead(json: string): ReplicaHead {
+  const { applied, dimension, keyedRequests } = JSON.parse(json) as {
+    readonly applied?: Omit<Applied, 'digest'> & { readonly digest: string }
+    readonly dimension?: number
+    readonly keyedRequests: number
+  }
+  return {
+    applied: applied && { ...applied, digest: new Uint8Array(Buffer.from(applied.digest, 'base64')) },
+    dimension,
+    keyedRequests,
+  }
+}
+
+function refused(fault: string): DatabaseError {
+  return new DatabaseError('invalid_argument', `what another node sent cannot be used: ${fault}`)
+}
+
+const magic = Buffer.from('VICNREPL')
+const startBytes: number = magic.length + 8
+const replicaVersion = 1
+const headBytesMax = 65_536
+/** Longer than any keyed request is. */
+const recordBytesMax = 2 * 1024 * 1024
+const chunkBytes = 256 * 1024

@@ -1,0 +1,142 @@
+import { assert } from '../base/assert.ts'
+import { defaultCollection } from '../base/collection.ts'
+import type { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { openDataStore } from '../storage/data-store.ts'
+import type { StoreOptions } from '../storage/lmdb-store.ts'
+import type { DataStore } from '../storage/store.ts'
+import { CollectionSet, type CollectionSetOptions } from './collection-set.ts'
+import type { CollectionStats } from './collection-stats.ts'
+import type { Collection, Engine } from './engine.ts'
+import type { ReplicaHooks } from './replica-hooks.ts'
+
+export interface ServedDataOptions
+  extends Pick<CollectionSetOptions, 'hnswM' | 'hnswEfConstruction' | 'maxOpenCollections'> {
+  readonly engine: Engine
+  readonly store: StoreOptions
+  /** Of the default collection. */
+  readonly indexDirectory: string
+  readonly logger: Logger
+}
+
+/** What there is once the points of the default collection are in memory. */
+export interface Loaded {
+  readonly store: DataStore
+  readonly main: Collection
+  readonly set: CollectionSet
+}
+
+/** For metrics. */
+export interface Figures {
+  /** Of the default collection. */
+  readonly stats: CollectionStats
+  readonly keyedRequests: number
+  readonly diskBytes: number
+}
+
+/**
+ * What a process serves: the directory, the default collection, and the others. A node of a cluster can end all of it and
+ * load what another node had, while the process goes on:
+ *
+ *   openStore ─> load ─> loaded ─> close
+ *       ^                  │
+ *       └──── replaced ────┴─ unload
+ */
+export class ServedData {
+  readonly #options: ServedDataOptions
+  readonly #stop = new AbortController()
+  #store: DataStore | undefined
+  #main: Collection | undefined
+  #set: CollectionSet | undefined
+  #loading: Promise<unknown> = Promise.resolve()
+  #figures: Figures | undefined
+
+  constructor(options: ServedDataOptions) {
+    this.#options = options
+  }
+
+  /** Those of the end while there are no others. */
+  get figures(): Figures {
+    const { loaded } = this
+    if (loaded === undefined) {
+      assert(this.#figures !== undefined, 'something was loaded once')
+      return this.#figures
+    }
+    const { store, main } = loaded
+    return { stats: main.stats, keyedRequests: store.main.keyedRequestCount, diskBytes: store.diskBytes }
+  }
+
+  get dataDir(): string {
+    return this.#options.store.dataDir
+  }
+
+  /** How the store is opened. */
+  get storeOptions(): StoreOptions {
+    return this.#options.store
+  }
+
+  get loaded(): Loaded | undefined {
+    if (this.#store === undefined || this.#main === undefined || this.#set === undefined) return undefined
+    return { store: this.#store, main: this.#main, set: this.#set }
+  }
+
+  /**
+   * Opens the directory, unless it is open.
+   *
+   * @throws what `openDataStore` does
+   */
+  async openStore(): Promise<DataStore> {
+    this.#store ??= await openDataStore(this.#options.store)
+    return this.#store
+  }
+
+  /**
+   * Loads the points of the default collection.
+   *
+   * @param replicaOf on a node of a cluster: the hooks of a collection
+   * @throws DatabaseError that names what is damaged; `shutting_down` once this is being closed
+   */
+  async load(replicaOf: ((name: string) => ReplicaHooks) | undefined): Promise<Loaded> {
+    const loading = this.#load(replicaOf)
+    this.#loading = loading.catch(() => {})
+    return await loading
+  }
+
+  async #load(replicaOf: ((name: string) => ReplicaHooks) | undefined): Promise<Loaded> {
+    const { engine, indexDirectory } = this.#options
+    const store = await this.openStore()
+    const main = await engine.openCollection(store.main, {
+      ...this.#options,
+      indexDirectory,
+      signal: this.#stop.signal,
+      replica: replicaOf?.(defaultCollection),
+    })
+    const set = new CollectionSet({ ...this.#options, store, main, replicaOf })
+    this.#main = main
+    this.#set = set
+    return { store, main, set }
+  }
+
+  /** Ends everything, without keeping any graph, and releases the directory; what runs ends with the error. */
+  async unload(error: DatabaseError): Promise<void> {
+    if (this.loaded !== undefined) this.#figures = this.figures
+    const [store, main, set] = [this.#store, this.#main, this.#set]
+    this.#store = undefined
+    this.#main = undefined
+    this.#set = undefined
+    await set?.discardAll(error)
+    await main?.discard(error)
+    await store?.close()
+  }
+
+  /** Loads no more, and opens no more collections. The engine closes those that are open, and then `close` is called. */
+  async stop(error: DatabaseError): Promise<void> {
+    this.#stop.abort(error)
+    await this.#loading
+    await this.#set?.close()
+  }
+
+  async close(): Promise<void> {
+    await this.#store?.close()
+  }
+}

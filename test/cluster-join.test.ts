@@ -1,0 +1,277 @@
+import assert from 'node:assert/strict'
+import {
+  copyFileSync,
+  existsSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { setTimeout as delay } from 'node:timers/promises'
+import type { ClusterStatus } from '../src/base/cluster-status.ts'
+import { DirectoryWithPoints } from './support/directory-with-points.ts'
+import { startTestCluster, type TestService } from './support/service.ts'
+
+describe('a node that joins a cluster whose log has been trimmed', () => {
+  it('fetches everything from another one, and goes on with the log', async () => {
+    await using cluster = await startTestCluster(['a'])
+    const [a] = cluster.services as [TestService]
+    const ids = await insert(a, 20)
+    await put(a, '/collections/docs', { dimension: 2 })
+    await call(a, 'PUT', '/aliases', { set: { papers: 'docs' } })
+    const inDocs = await insert(a, 3, '/collections/docs')
+    await call(a, 'DELETE', `/points/${ids[0]}`)
+    const keyed = await insertKeyed(a)
+    trim(cluster)
+    const b = await cluster.add('b')
+    await assertSame(a, b)
+    assert.equal((await fetch(`${b.httpUrl}/points/${ids[0]}`)).status, 404)
+    assert.equal((await fetch(`${b.httpUrl}/collections/papers/points/${inDocs[0]}`)).status, 200)
+    assert.deepEqual(await insertKeyed(b), keyed, 'a key is known that was used before')
+    const more = await insert(b, 2)
+    await until(async () => (await fetch(`${a.httpUrl}/points/${more[1]}`)).ok)
+    await assertSame(a, b)
+    assert.deepEqual(
+      readdirSync(b.dataDir).filter((name) => /join|refetch/.test(name)),
+      [],
+    )
+    const status = await statusOf(a)
+    assert.deepEqual(
+      status.nodes.map(({ name, is_ready }) => [name, is_ready]),
+      [
+        ['a', true],
+        ['b', true],
+      ],
+    )
+    await b.restart()
+    await assertSame(a, b)
+  })
+
+  it('does so while others write', async () => {
+    await using cluster = await startTestCluster(['a'])
+    const [a] = cluster.services as [TestService]
+    await insert(a, 2000)
+    trim(cluster)
+    let isOver = false
+    const writing = (async () => {
+      for (let round = 0; !isOver; round += 1) {
+        const [first] = await insert(a, 5)
+        if (round % 3 === 0) await call(a, 'DELETE', `/points/${first}`)
+        if (round % 5 === 0) await put(a, `/collections/c${round}`, { dimension: 2 })
+        if (round % 10 === 5) await call(a, 'DELETE', `/collections/c${round - 5}`)
+      }
+    })()
+    const b = await cluster.add('b')
+    isOver = true
+    await writing
+    await assertSame(a, b)
+  })
+
+  it('does so where the first node has brought points of its own', async () => {
+    await using data = await DirectoryWithPoints.make()
+    await using cluster = await startTestCluster([])
+    const a = await cluster.add('a', { DATA_DIR: data.copy('a') })
+    const b = await cluster.add('b')
+    assert.equal((await fetch(`${b.httpUrl}/points/${data.id}`)).status, 200)
+    await insertOf(a, [[1, 2, 3]])
+    await assertSame(a, b)
+  })
+
+  it('does so after it was away for too long', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 10)
+    await b.service.close()
+    await insert(a, 10)
+    trim(cluster)
+    await b.restart()
+    await assertSame(a, b)
+    assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
+  })
+})
+
+describe('a node that cannot use what it holds', () => {
+  it('fetches everything anew when its files are damaged', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    await assertSame(a, b)
+    await b.service.close()
+    flipBits(join(b.dataDir, 'vectors.rows'))
+    await insert(a, 5)
+    await b.restart()
+    await assertSame(a, b)
+    assert.match(await metricsOf(b), /^vicinal_cluster_fetches 1$/m)
+    await b.service.close()
+    truncateSync(join(b.dataDir, 'points.mdb'), 4096)
+    await b.restart()
+    await assertSame(a, b)
+  })
+
+  it('does so when its files are gone', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    trim(cluster)
+    await b.service.close()
+    for (const name of readdirSync(b.dataDir)) rmSync(join(b.dataDir, name), { recursive: true })
+    await b.restart()
+    await assertSame(a, b)
+  })
+
+  it('does so while it runs, when an operator says so', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    await call(a, 'POST', '/cluster/nodes/b/refetch')
+    await until(async () => /^vicinal_cluster_fetches 1$/m.test(await metricsOf(b)))
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    await assertSame(a, b)
+    const ids = await insert(b, 3)
+    await until(async () => (await fetch(`${a.httpUrl}/points/${ids[0]}`)).ok)
+  })
+
+  it('goes on after a kill while the new data take the place of the former', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 20)
+    await assertSame(a, b)
+    await b.service.close()
+    // As if the process had ended after some step: complete beside the former data, or with these gone and some files moved.
+    const joined = join(b.dataDir, 'joined')
+    mkdirSync(joined)
+    for (const name of ['points.mdb', 'vectors.rows']) copyFileSync(join(b.dataDir, name), join(joined, name))
+    writeFileSync(join(b.dataDir, 'points.mdb'), 'former')
+    writeFileSync(join(b.dataDir, 'collections.mdb'), 'former')
+    await b.restart()
+    await assertSame(a, b)
+    await b.service.close()
+    mkdirSync(joined)
+    renameSync(join(b.dataDir, 'vectors.rows'), join(joined, 'vectors.rows'))
+    writeFileSync(join(joined, 'cleared'), '')
+    await b.restart()
+    await assertSame(a, b)
+    assert.match(await metricsOf(b), /^vicinal_cluster_fetches 0$/m)
+    assert.equal(existsSync(joined), false)
+  })
+})
+
+describe('a node that is drained', () => {
+  it('is not ready until it is taken back', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    const isDrained = async (): Promise<boolean> =>
+      (await (await fetch(`${b.httpUrl}/readyz`)).text()).includes('being drained')
+    await call(a, 'POST', '/cluster/nodes/b/drain')
+    await until(isDrained)
+    assert.equal((await statusOf(a)).nodes.find(({ name }) => name === 'b')?.state, 'draining')
+    await b.restart()
+    await until(isDrained)
+    await call(a, 'DELETE', '/cluster/nodes/b/drain')
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    const missing = await fetch(`${a.httpUrl}/cluster/nodes/c/drain`, { method: 'POST' })
+    assert.equal(missing.status, 404)
+  })
+})
+
+function flipBits(path: string): void {
+  const bytes = readFileSync(path)
+  for (let at = 4096; at < bytes.length; at += 40) bytes[at] = bytes[at]! ^ 0xff
+  writeFileSync(path, bytes)
+}
+
+function trim({
+  log,
+}: {
+  readonly log: {
+    connect(): { trim(below: number): Promise<void> }
+    readonly bounds: { readonly last: number }
+  }
+}): void {
+  void log.connect().trim(log.bounds.last)
+}
+
+async function insert(service: TestService, count: number, prefix = ''): Promise<string[]> {
+  return await insertOf(
+    service,
+    Array.from({ length: count }, (_, at) => [at, 1]),
+    prefix,
+  )
+}
+
+async function insertOf(service: TestService, vectors: readonly number[][], prefix = ''): Promise<string[]> {
+  const answer = await call(service, 'POST', `${prefix}/points/batch`, {
+    vectors: vectors.map((vector) => ({
+      vector,
+      payload: { content_type: 'Text', content: `${vector}`, attributes: { x: vector[0]! } },
+    })),
+  })
+  return ((await answer.json()) as { point_ids: string[] }).point_ids
+}
+
+async function insertKeyed(service: TestService): Promise<unknown> {
+  const answer = await fetch(`${service.httpUrl}/points`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json', 'idempotency-key': 'once' },
+    body: JSON.stringify({ vector: [7, 7], payload: { content_type: 'Text', content: 'once' } }),
+  })
+  assert.ok(answer.ok)
+  return await answer.json()
+}
+
+async function put(service: TestService, path: string, body: unknown): Promise<void> {
+  await call(service, 'PUT', path, body)
+}
+
+async function call(service: TestService, method: string, path: string, body?: unknown): Promise<Response> {
+  const answer = await fetch(service.httpUrl + path, {
+    method,
+    ...(body === undefined
+      ? {}
+      : { headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }),
+  })
+  assert.ok(answer.ok, `${method} ${path}: ${answer.status} ${answer.ok ? '' : await answer.text()}`)
+  return answer
+}
+
+/** Both have the same collections with the same points in the same versions. */
+async function assertSame(a: TestService, b: TestService): Promise<void> {
+  await until(async () => (await statusOf(a)).position <= (await statusOf(b)).position)
+  assert.deepEqual(await contentsOf(b), await contentsOf(a))
+}
+
+async function contentsOf(service: TestService): Promise<unknown> {
+  const headers = { 'vicinal-consistency': 'latest', 'content-type': 'application/json' }
+  const listed = await fetch(`${service.httpUrl}/collections`)
+  const { collections } = (await listed.json()) as { collections: { name: string }[] }
+  const points = collections.map(async ({ name }) => {
+    const answer = await fetch(`${service.httpUrl}/collections/${name}/points/list`, {
+      method: 'POST',
+      headers,
+      body: JSON.stringify({ limit: 10_000, include: { payload: true, version: true, vector: true } }),
+    })
+    return [name, await answer.json()]
+  })
+  return { collections, points: await Promise.all(points) }
+}
+
+async function statusOf({ httpUrl }: TestService): Promise<ClusterStatus> {
+  return (await (await fetch(`${httpUrl}/cluster`)).json()) as ClusterStatus
+}
+
+async function metricsOf({ httpUrl }: TestService): Promise<string> {
+  return await (await fetch(`${httpUrl}/metrics`)).text()
+}
+
+async function until(condition: () => Promise<boolean>): Promise<void> {
+  const endMs = Date.now() + 60_000
+  while (!(await condition())) {
+    assert.ok(Date.now() < endMs, 'not within a minute')
+    await delay(10)
+  }
+}
