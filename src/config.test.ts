@@ -187,6 +187,7 @@ const expectations: Readonly<Record<SettingName, Expectation>> = {
   },
   clusterNodeName: { default: hostname(), valid: { 'node-1': 'node-1' }, ...text },
   clusterZone: { default: '', valid: { 'eu-1a': 'eu-1a' }, ...text },
+  clusterReplicas: numbers(undefined, 1, 1000),
   clusterAdvertise: { default: '', valid: { 'node-1:3000': 'node-1:3000' }, ...text },
   clusterLogBytes: {
     default: 8 * 1024 * mebibyte,

@@ -567,6 +567,17 @@ class Settings {
     parse: nonEmpty,
   }
 
+  readonly clusterReplicas: Setting<number | undefined> = {
+    env: 'CLUSTER_REPLICAS',
+    flag: 'cluster-replicas',
+    default: undefined,
+    defaultText: 'all nodes',
+    placeholder: 'n',
+    group: 'cluster',
+    doc: 'Nodes that have each point. A node does not start when the cluster would have more nodes than that: nodes that have a part of the points each are not supported yet.',
+    parse: integer(1, 1_000),
+  }
+
   readonly clusterAdvertise: Setting<string> = {
     env: 'CLUSTER_ADVERTISE',
     flag: 'cluster-advertise',

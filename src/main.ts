@@ -350,6 +350,7 @@ async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterSe
   const options = {
     ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
     address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
+    replicas: config.clusterReplicas,
     ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
     ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
     ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },

@@ -14,8 +14,17 @@ import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
+import { createLogger } from '../src/base/log.ts'
+import { appendBatch } from '../src/cluster/append-batch.ts'
+import { encodeRequest } from '../src/cluster/request-codec.ts'
+import { openDataStore } from '../src/storage/data-store.ts'
+import { PartitionDigest } from '../src/storage/partition-digest.ts'
+import { CuttingProxy } from './support/cutting-proxy.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
+import { assertEnded, run } from './support/process.ts'
 import { startTestCluster, type TestService } from './support/service.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
 
 describe('a node that joins a cluster whose log has been trimmed', () => {
   it('fetches everything from another one, and goes on with the log', async () => {
@@ -82,6 +91,22 @@ describe('a node that joins a cluster whose log has been trimmed', () => {
     await assertSame(a, b)
   })
 
+  it('begins again when the other node dies on the way, or something else comes than was sent', async () => {
+    await using proxy = await CuttingProxy.start([
+      { after: 40_000, kind: 'cut' },
+      { after: 60_000, kind: 'flip' },
+    ])
+    await using cluster = await startTestCluster(['a'], { CLUSTER_ADVERTISE: proxy.address })
+    const [a] = cluster.services as [TestService]
+    proxy.passTo(a.service.httpAddress!.port)
+    await insert(a, 2000)
+    await insert(a, 1)
+    trim(cluster)
+    const b = await cluster.add('b')
+    assert.equal(proxy.harmsLeft, 0)
+    await assertSame(a, b)
+  })
+
   it('does so after it was away for too long', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
@@ -124,6 +149,30 @@ describe('a node that cannot use what it holds', () => {
     await assertSame(a, b)
   })
 
+  it('does so while it runs, when most others contradict it', async () => {
+    await using cluster = await startTestCluster(['a', 'b', 'c'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 50)
+    await assertSame(a, b)
+    await b.service.close()
+    const store = await openDataStore({ dataDir: b.dataDir, logger })
+    const applied = store.main.applied!
+    const digest = new PartitionDigest(applied.digest)
+    digest.add(new Uint8Array(16), 1)
+    await store.main.commit({ changes: [], slots: [], applied: { ...applied, digest: digest.bytes } })
+    await store.close()
+    await b.restart()
+    await appendBatch(cluster.log.connect(), {
+      ...{ collection: 'default', origin: 'test', request: 1, partition: undefined, intoReserve: false },
+      payload: encodeRequest({ request: { kind: 'audit' }, timeUs: Date.now() * 1000 }),
+      signal: AbortSignal.timeout(60_000),
+    })
+    await until(async () => /^vicinal_cluster_fetches 1$/m.test(await metricsOf(b)))
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    await assertSame(a, b)
+    assert.match(await metricsOf(a), /^vicinal_cluster_fetches 0$/m)
+  })
+
   it('does so while it runs, when an operator says so', async () => {
     await using cluster = await startTestCluster(['a', 'b'])
     const [a, b] = cluster.services as [TestService, TestService]
@@ -158,6 +207,36 @@ describe('a node that cannot use what it holds', () => {
     await assertSame(a, b)
     assert.match(await metricsOf(b), /^vicinal_cluster_fetches 0$/m)
     assert.equal(existsSync(joined), false)
+  })
+})
+
+describe('the command line', () => {
+  it('waits for a join, drains, takes back and backs up', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 5)
+    const vicinal = (...words: string[]): ReturnType<typeof run> =>
+      run(['cluster', ...words, '--http', a.httpUrl])
+    const joined = await run(['cluster', 'join', '--http', b.httpUrl])
+    assertEnded(joined, 0)
+    assert.match(joined.stdout, /^node b has joined the cluster vicinal, at position \d+ of its log$/m)
+    assertEnded(await vicinal('drain', 'b'), 0)
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).status === 503)
+    assert.match((await vicinal('status')).stdout, /^b .* draining /m)
+    assertEnded(await vicinal('drain', 'b', '--undo'), 0)
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    assertEnded(await vicinal('refetch', 'b'), 2, /confirm with --yes/)
+    assertEnded(await vicinal('refetch', 'nobody', '--yes'), 1, /no node nobody in this cluster/)
+    const file = join(a.dataDir, 'backup.snapshot')
+    assertEnded(await vicinal('backup', file), 0)
+    const restored = join(a.dataDir, 'restored')
+    const done = await run(['snapshot', 'restore', file, '--data-dir', restored])
+    assertEnded(done, 0)
+    assert.match(done.stdout, /^5 points of 2 dimensions/)
+    await using another = await startTestCluster([])
+    const founder = await another.add('founder', { DATA_DIR: restored })
+    const joining = await another.add('joining')
+    await assertSame(founder, joining)
   })
 })
 

@@ -129,6 +129,7 @@ describe('nodes of a cluster', () => {
         await delay(5)
       }
       assert.match(b!.up.node.status.fault!, /other points than node-0 and node-2 in 1 partitions/)
+      assert.equal(await b!.up.node.unusable, b!.up.node.status.fault)
       assert.deepEqual(
         [nodes[0], nodes[2]].map((node) => node!.up.node.status.isReady),
         [true, true],

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
+import { freePort } from './support/free-ports.ts'
 import { ServerProcess, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
@@ -20,6 +21,8 @@ async function start(directory: string): Promise<ServerProcess> {
   return ServerProcess.start(directory, {
     GRPC_ROOT_PASSWORD: apiKey,
     SHUTDOWN_TIMEOUT_MS: shutdownTimeoutMs,
+    // Clients come again when it has gone: nobody else may have its port by then.
+    HTTP_PORT: String(await freePort()),
   })
 }
 

@@ -1,6 +1,6 @@
 import { existsSync, mkdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
+import { type Browser, type BrowserContext, chromium, type Locator, type Page } from 'playwright-core'
 import { apiKey, startTestService, type TestService } from '../../test/support/service.ts'
 
 /** Where Debian, Ubuntu, Fedora and Google put it. Nothing is downloaded. */
@@ -96,6 +96,14 @@ async function openPage(
   })
   await page.goto(`${httpUrl}/console/${hash}`)
   return page
+}
+
+/**
+ * Clicks, and waits for what the console then says. It says so for five seconds: a test that began to wait after the click could
+ * be held up for longer.
+ */
+export async function clickAndHear(button: Locator, text: string): Promise<void> {
+  await Promise.all([button.page().getByText(text).waitFor(), button.click()])
 }
 
 /** Fails every request that is not for the service. */

@@ -3,6 +3,7 @@ import { after, before, describe, it, type TestContext } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import {
   type ConsoleBrowser,
+  clickAndHear,
   glosses,
   keepScreenshot,
   missingChromium,
@@ -110,10 +111,10 @@ describe('attributes in the console', { skip: missingChromium }, () => {
       await page.getByRole('dialog').getByRole('button', { name: 'Edit' }).click()
       await page.getByRole('dialog').getByRole('button', { name: 'JSON', exact: true }).click()
       await write(page, 'Attributes as JSON', text)
-      await page.getByRole('button', { name: 'Save', exact: true }).click()
     }
+    const save = page.getByRole('button', { name: 'Save', exact: true })
     await edit('{"kind": "noun", "note": "seen"}')
-    await page.getByText('Saved the changes.').waitFor()
+    await clickAndHear(save, 'Saved the changes.')
     const point = (await (await fetch(`${console.service.httpUrl}/points/${id}`)).json()) as {
       readonly payload: { readonly attributes: Answer }
     }
@@ -124,6 +125,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
       body: JSON.stringify({ set: { note: 'changed by another' } }),
     })
     await edit('{"kind": "noun", "note": "mine"}')
+    await save.click()
     await page
       .getByRole('dialog')
       .getByRole('alert')
@@ -151,8 +153,7 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await dialog.getByLabel('Name').last().fill('since')
     await dialog.getByLabel('Type of since').selectOption('moment')
     await dialog.getByLabel('Value of since').fill('2026-01-31')
-    await dialog.getByRole('button', { name: 'Save', exact: true }).click()
-    await page.getByText('Saved the changes.').waitFor()
+    await clickAndHear(dialog.getByRole('button', { name: 'Save', exact: true }), 'Saved the changes.')
     await dialog.getByRole('row', { name: 'length 5 number' }).waitFor()
     await keepScreenshot(page, 'point')
     const { payload: changed } = (await (await fetch(`${console.service.httpUrl}/points/${id}`)).json()) as {
@@ -179,13 +180,11 @@ describe('attributes in the console', { skip: missingChromium }, () => {
     await page.getByRole('button', { name: 'Count first' }).click()
     await page.getByText('Change 80 points?').waitFor()
     assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 0)
-    await page.getByRole('button', { name: 'Change 80 points' }).click()
-    await page.getByText('Changed 80 points.').waitFor()
+    await clickAndHear(page.getByRole('button', { name: 'Change 80 points' }), 'Changed 80 points.')
     assert.equal((await post(console, 'points/count', { filter: { checked: true } })).count, 80)
     await page.getByRole('button', { name: 'Delete matching' }).click()
     await page.getByRole('button', { name: 'Count first' }).click()
-    await page.getByRole('button', { name: 'Delete 80 points' }).click()
-    await page.getByText('Deleted 80 points.').waitFor()
+    await clickAndHear(page.getByRole('button', { name: 'Delete 80 points' }), 'Deleted 80 points.')
     assert.equal((await post(console, 'points/count', {})).count, 160)
     await page.close()
   })

@@ -5,6 +5,7 @@ import { after, before, describe, it } from 'node:test'
 import { type EmbeddingServer, startEmbeddingServer } from '../../test/support/embedding-server.ts'
 import {
   type ConsoleBrowser,
+  clickAndHear,
   glosses,
   keepScreenshot,
   missingChromium,
@@ -74,8 +75,7 @@ describe('the console, with an embedding endpoint', { skip: missingChromium }, (
     await page.getByRole('button', { name: 'Insert point' }).click()
     await page.getByText('Left empty: letters embeds the content.').waitFor()
     await page.getByLabel('Content', { exact: true }).fill('abab')
-    await page.getByRole('button', { name: 'Insert', exact: true }).click()
-    await page.getByText('Stored the point.').waitFor()
+    await clickAndHear(page.getByRole('button', { name: 'Insert', exact: true }), 'Stored the point.')
     assert.deepEqual(endpoint.requests.at(-1)!.texts, ['abab'])
     await page.close()
   })

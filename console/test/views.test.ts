@@ -5,6 +5,7 @@ import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import {
   type ConsoleBrowser,
+  clickAndHear,
   glosses,
   keepScreenshot,
   missingChromium,
@@ -97,8 +98,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.getByRole('dialog').getByText('to be deleted').waitFor()
     await page.getByRole('button', { name: 'Delete', exact: true }).click()
     assert.equal((await getPoint(console, id!)).status, 200)
-    await page.getByRole('button', { name: 'Delete point' }).click()
-    await page.getByText('Deleted the point.').waitFor()
+    await clickAndHear(page.getByRole('button', { name: 'Delete point' }), 'Deleted the point.')
     assert.equal((await getPoint(console, id!)).status, 404)
     await page.close()
   })
@@ -108,8 +108,7 @@ describe('the console', { skip: missingChromium }, () => {
     await page.getByRole('button', { name: 'Insert point' }).click()
     await page.getByLabel('Vector', { exact: true }).fill(stored[1]!.vector.join(' '))
     await page.getByLabel('Content', { exact: true }).fill('typed by hand')
-    await page.getByRole('button', { name: 'Insert', exact: true }).click()
-    await page.getByText('Stored the point.').waitFor()
+    await clickAndHear(page.getByRole('button', { name: 'Insert', exact: true }), 'Stored the point.')
     const id = /id=([\da-f-]{36})/.exec(page.url())![1]!
     const point = (await (await getPoint(console, id)).json()) as {
       readonly payload: { readonly content: string }
@@ -143,8 +142,7 @@ describe('the console', { skip: missingChromium }, () => {
     const confirm = page.getByRole('button', { name: 'Delete collection' })
     assert.equal(await confirm.isDisabled(), true)
     await page.getByLabel('Type books to confirm').fill('books')
-    await confirm.click()
-    await page.getByText('Deleted books.').waitFor()
+    await clickAndHear(confirm, 'Deleted books.')
     assert.equal(await row.count(), 0)
     await page.close()
   })

@@ -1,4 +1,5 @@
 import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
+import { releaseWords, takeWords } from './scratch-words.ts'
 import { andNotWords, andWords, countWords, orWords } from './slot-words.ts'
 
 /** Matches if all of the nodes do. Those that negate are taken together: not a and not b is not (a or b). */
@@ -42,22 +43,21 @@ export class AllNode implements FilterNode {
   *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
     const [first, ...others] = this.#fewestFirst()
     if (first === undefined) return this.#source.live.orInto(words)
-    const found = new Uint32Array(words.length)
+    const found = takeWords(words.length)
     yield* first.fill(found, within)
-    const next = others.length === 0 ? found : new Uint32Array(words.length)
     for (const node of others) {
       const count = countWords(found)
-      if (count === 0) return
+      if (count === 0) break
       if (count * node.matchCost < node.fillCost()) yield* keepMatching(found, node)
-      else yield* this.#keepFilled(found, node, next)
+      else yield* this.#keepFilled(found, node)
       yield
     }
     orWords(words, found)
+    releaseWords(found)
   }
 
-  /** @param scratch of the same length */
-  *#keepFilled(found: Uint32Array, node: FilterNode, scratch: Uint32Array): Generator<void, void> {
-    scratch.fill(0)
+  *#keepFilled(found: Uint32Array, node: FilterNode): Generator<void, void> {
+    const scratch = takeWords(found.length)
     if (node instanceof NotNode) {
       yield* node.of.fill(scratch, found)
       andNotWords(found, scratch)
@@ -65,6 +65,7 @@ export class AllNode implements FilterNode {
       yield* node.fill(scratch, found)
       andWords(found, scratch)
     }
+    releaseWords(scratch)
   }
 
   #fewestFirst(): readonly FilterNode[] {
@@ -147,12 +148,14 @@ export class NotNode implements FilterNode {
   }
 
   *fill(words: Uint32Array, within?: Uint32Array): Generator<void, void> {
-    const others = new Uint32Array(words.length)
+    const others = takeWords(words.length)
     yield* this.of.fill(others, within)
-    const rest = new Uint32Array(words.length)
+    const rest = takeWords(words.length)
     this.#source.live.orInto(rest)
     andNotWords(rest, others)
     orWords(words, rest)
+    releaseWords(others)
+    releaseWords(rest)
   }
 }
 

@@ -3,7 +3,8 @@ import { type FilterNode, type FilterSource, matchesNone } from './filter-node.t
 import type { FlagField } from './flag-field.ts'
 import type { GeoTest } from './geo.ts'
 import type { GeoField } from './geo-field.ts'
-import type { NumberField, NumberTest } from './number-field.ts'
+import type { NumberField } from './number-field.ts'
+import type { NumberTest } from './number-tests.ts'
 import type { SlotGroup } from './slot-group.ts'
 import { andNotWords, andWords, orWords, setBit } from './slot-words.ts'
 

@@ -1,6 +1,6 @@
 import { blockBytes, columnFilter } from '../kernels/column-filter.ts'
 import { type ColumnPart, zoneLength } from './column-part.ts'
-import type { NumberTest } from './number-field.ts'
+import type { NumberTest } from './number-tests.ts'
 import type { CodeRange } from './packed-numbers.ts'
 import { hasMany, orBlock } from './slot-words.ts'
 
@@ -26,13 +26,16 @@ export function* fillFromArray(
   const { test, words, within } = fill
   const range = part.numbers!.range(test.min, test.max)
   if (range.low > range.high) return
+  const ofPart: PartFill = { test, words, within, ...range, firstWord }
   const zonesAtOnce = blockBytes / range.codes.BYTES_PER_ELEMENT / zoneLength
   const wordsEnd = Math.min(range.codes.length >>> 5, words.length - firstWord)
+  const manyMin = range.codes.BYTES_PER_ELEMENT * manyPerByte
   const isByKernel = prepareKernel(part, range, test)
   const isSkipped = (zone: number): boolean =>
     part.zoneMin[zone]! > test.max || part.zoneMax[zone]! < test.min
   const isDense = (zone: number): boolean =>
-    within === undefined || hasMany(within, firstWord + zone * zoneWords, firstWord + (zone + 1) * zoneWords)
+    within === undefined ||
+    hasMany(within, firstWord + zone * zoneWords, firstWord + (zone + 1) * zoneWords, manyMin)
   const zones = Math.ceil(wordsEnd / zoneWords)
   for (let zone = 0; zone < zones; zone += 1) {
     if (isSkipped(zone)) continue
@@ -42,10 +45,10 @@ export function* fillFromArray(
       const last = Math.min(first + zonesAtOnce, zones) - 1
       while (zone < last && !isSkipped(zone + 1) && isDense(zone + 1)) zone += 1
       const end = Math.min((zone + 1) * zoneWords, wordsEnd)
-      found = fillBlock({ ...fill, ...range, firstWord }, first * zoneWords, end)
+      found = fillBlock(ofPart, first * zoneWords, end)
     } else {
       const end = Math.min((zone + 1) * zoneWords, wordsEnd)
-      found = fillWords({ ...fill, ...range, firstWord }, part, first * zoneWords, end)
+      found = fillWords(ofPart, part, first * zoneWords, end)
       // Testing slot by slot can take a hundred times as long.
       if (!isByKernel) yield
     }
@@ -118,3 +121,5 @@ function bitsAccepted(
 
 const zoneWords = zoneLength / 32
 const allBits = -1
+/** Testing 4,096 slots by a kernel takes about as long as testing so many by themselves, times the bytes of a number. */
+const manyPerByte = 16

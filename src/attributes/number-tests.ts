@@ -1,5 +1,13 @@
 import type { NumberCounts } from './number-counts.ts'
-import type { NumberTest } from './number-field.ts'
+
+/** A test of one number. None outside of [min, max] passes. */
+export interface NumberTest {
+  readonly min: number
+  readonly max: number
+  /** Whether all numbers in [min, max] pass. */
+  readonly isInterval: boolean
+  accepts(value: number): boolean
+}
 
 /** All numbers of [min, max]; none when min is greater. */
 export function numberRange(min: number, max: number): NumberTest {

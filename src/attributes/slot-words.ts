@@ -16,15 +16,12 @@ export function countBits(word: number): number {
   return Math.imul((nibbles + (nibbles >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Whether so many bits of the words [from, to), a block of 128, are set that to test all its slots costs less than to test those. */
-export function hasMany(words: Uint32Array, from: number, to: number): boolean {
+/** Whether at least `min` bits of the words [from, to) are set. */
+export function hasMany(words: Uint32Array, from: number, to: number, min: number): boolean {
   let wanted = 0
-  for (let word = from; word < to && wanted < manyMin; word += 1) wanted += countBits(words[word] ?? 0)
-  return wanted >= manyMin
+  for (let word = from; word < to && wanted < min; word += 1) wanted += countBits(words[word] ?? 0)
+  return wanted >= min
 }
-
-/** Testing 4,096 by a kernel takes about as long as testing so many by themselves. */
-const manyMin = 128
 
 export function countWords(words: Uint32Array): number {
   return columnFilter.count(words)

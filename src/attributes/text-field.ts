@@ -139,7 +139,7 @@ export class TextField {
       if (first % wordsPerStep === 0) columnFilter.accept(accepted, 1)
       const end = Math.min(first + wordsPerBlock, wordsEnd)
       const entries = this.#column.entriesOf(first * 32, end * 32)
-      if (entries !== undefined && (slots === undefined || hasMany(slots, first, end))) {
+      if (entries !== undefined && (slots === undefined || hasMany(slots, first, end, manyMin))) {
         columnFilter.ofAccepted(entries)
         orBlock(words, columnFilter.bits, first, entries.length >>> 5)
       } else this.#fillSingly(words, slots, accepted, first, end)
@@ -273,6 +273,8 @@ const listMax = 63
 const isList = 2 ** 31
 /** Well under a millisecond of looking at slots. */
 const wordsPerStep = 1024
+/** Testing 4,096 slots by a kernel takes about as long as testing so many by themselves. */
+const manyMin = 64
 /** 4,096 slots. */
 const wordsPerBlock = 128
 const allBits = -1

@@ -30,6 +30,7 @@ import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { Scatter } from './scatter.ts'
 import { ScatteredReads } from './scattered-reads.ts'
+import { StalledOwners } from './stalled-owners.ts'
 
 /** Of a node that has a part of the points. */
 export interface Sharding {
@@ -120,6 +121,7 @@ export class ClusterNode {
   #seen = 0
   #hedges = 0
   readonly #recent = new RecentOutcomes()
+  readonly #stalledOwners = new StalledOwners()
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -173,6 +175,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
+      held: this.#options.sharding?.held,
       floor: () => this.#applier?.applied ?? this.#from,
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
@@ -373,7 +376,10 @@ export class ClusterNode {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
     const { sharding } = this.#options
-    if (sharding !== undefined) checkOwners(request, sharding.placement)
+    if (sharding !== undefined) {
+      checkOwners(request, sharding.placement)
+      if (!freesSpace) this.#stalledOwners.check(request, sharding.placement)
+    }
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#gather(request, ended, to.signal)
@@ -392,6 +398,8 @@ export class ClusterNode {
    */
   async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const asked = decodeQuestion(question)
+    // It does not get there before a disk or a memory has room again.
+    if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
     await this.#waitFor(asked.position, signal)
     return encodeOutcome(this.#recent.find(asked))
   }
@@ -452,7 +460,9 @@ export class ClusterNode {
     const ask: AskOutcome = (node, question, stop) =>
       peers.ask(node, peerMethods.outcome, question, { signal: stop })
     try {
-      return await gatherResult(request, own, { self: name, placement, ask, retryMs: againMs }, signal)
+      const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
+      const options = { self: name, placement, ask, retryMs: againMs, onFailure }
+      return await gatherResult(request, own, options, signal)
     } catch (error) {
       if (caller?.aborted) throw cancellation(caller)
       throw error

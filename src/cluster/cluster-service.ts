@@ -32,6 +32,8 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
   readonly address: () => string
+  /** Nodes that have each point; absent: all. */
+  readonly replicas?: number | undefined
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
   /** How other nodes reach this one, and it them; absent: not at all. */
@@ -213,10 +215,10 @@ export class ClusterService {
   async #enter(): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
-    const { node } = this.#options
+    const { node, replicas } = this.#options
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, logger: this.#logger },
+        ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
         describe: () => this.#announcement(),
         onState: (state) => this.#noteState(state),
       }),

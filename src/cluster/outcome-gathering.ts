@@ -24,6 +24,10 @@ export interface GatheringOptions {
   readonly ask: AskOutcome
   /** After which nodes that could not tell are asked again; for tests, a few. */
   readonly retryMs: number
+  /** Called when a node could not tell, with the reason. */
+  readonly onFailure?: ((node: string, error: unknown) => void) | undefined
+  /** How long a node is waited for before another owner is asked, at first; for tests, a few. */
+  readonly askMs?: number | undefined
 }
 
 /**
@@ -31,7 +35,7 @@ export interface GatheringOptions {
  *
  *   own part ─┐
  *   node b ───┼─ one live owner of each partition, when it has applied the record durably ──> the whole answer
- *   node c ───┘   └ dies, or has forgotten: another owner
+ *   node c ───┘   └ dies, is behind, or has forgotten: another owner
  *
  * @param own what became of the record here
  * @throws DatabaseError with which the request was refused; `not_ready` when no owner could tell before the signal aborts
@@ -42,7 +46,8 @@ export async function gatherResult(
   options: GatheringOptions,
   signal: AbortSignal,
 ): Promise<LoggedResult> {
-  const { self, placement, ask, retryMs } = options
+  const { self, placement, retryMs } = options
+  let { askMs = usualAskMs } = options
   const left = without(partitionsOf(request), own.held)
   const results = resultsHere(own)
   const avoid = new Set([self])
@@ -50,7 +55,7 @@ export async function gatherResult(
     const { parts, missing } = placement.cover(left, avoid)
     const asked = parts.map(async ({ node, partitions }) => {
       const question = encodeQuestion({ position: own.position, partitions })
-      const answer = await ask(node, question, signal).catch(() => undefined)
+      const answer = await answerOf(options, node, question, { signal, askMs })
       return { node, partitions, answer }
     })
     for (const { node, partitions, answer } of await Promise.all(asked)) {
@@ -64,10 +69,39 @@ export async function gatherResult(
     if (missing.size > 0) {
       avoid.clear()
       avoid.add(self)
+      // All owners may be slow: they get more time.
+      askMs = Math.min(2 * askMs, askMsMax)
       await pause(retryMs, signal)
     }
   }
   return merged(request, results)
+}
+
+/** Undefined when the node does not answer in time, or cannot tell. */
+async function answerOf(
+  { ask, onFailure }: GatheringOptions,
+  node: string,
+  question: Uint8Array,
+  { signal, askMs }: { readonly signal: AbortSignal; readonly askMs: number },
+): Promise<Uint8Array | undefined> {
+  const end = new AbortController()
+  const stop = (): void => end.abort(new DatabaseError('deadline_exceeded', 'the other node took too long'))
+  const timer = setTimeout(stop, askMs)
+  signal.addEventListener('abort', stop)
+  const stopped = new Promise<undefined>((resolve) => {
+    end.signal.addEventListener('abort', () => resolve(undefined), { once: true })
+  })
+  try {
+    if (signal.aborted) stop()
+    const answer = ask(node, question, end.signal).catch((error: unknown) => {
+      onFailure?.(node, error)
+      return undefined
+    })
+    return await Promise.race([answer, stopped])
+  } finally {
+    clearTimeout(timer)
+    signal.removeEventListener('abort', stop)
+  }
 }
 
 /** What one node says, and the partitions for which it is believed. */
@@ -123,3 +157,8 @@ export function checkOwners(request: LoggedRequest, placement: Placement): void 
     'no node is there that has the points which the write is about: try again later',
   )
 }
+
+/** Many times what a record takes to be applied, and much less than a caller waits. */
+const usualAskMs = 1_000
+
+const askMsMax = 16_000

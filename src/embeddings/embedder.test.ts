@@ -8,6 +8,7 @@ import {
   startEmbeddingServer,
   vectorOf,
 } from '../../test/support/embedding-server.ts'
+import { freePort } from '../../test/support/free-ports.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import { Embedder, type EmbedderOptions } from './embedder.ts'
 
@@ -283,12 +284,11 @@ describe('an endpoint that fails', () => {
   })
 
   it('is named when nobody answers there', async () => {
-    const server = await startEmbeddingServer()
-    await server[Symbol.asyncDispose]()
-    const { embedder, outcomes } = embedderOf(server)
+    const host = `127.0.0.1:${await freePort()}`
+    const { embedder, outcomes } = embedderOf({ url: `http://${host}/v1` })
     const { reason, message } = await failureOf(embedder.embed(['a']))
     assert.equal(reason, 'embeddings_unavailable')
-    const what = `the embedding endpoint ${server.host} cannot be reached (ECONNREFUSED)`
+    const what = `the embedding endpoint ${host} cannot be reached (ECONNREFUSED)`
     assert.equal(message, `${what}: check that it runs, and EMBEDDINGS_URL`)
     assert.deepEqual(new Set(outcomes), new Set(['unreachable']))
   })

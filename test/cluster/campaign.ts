@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { openLog } from '../support/nats-log.ts'
 import { seededRandom } from '../support/random.ts'
 import { ClusterProcesses } from './cluster-processes.ts'
 import { anomaliesAtRest, anomaliesOf } from './history.ts'
@@ -39,6 +40,34 @@ export const faults: Readonly<
     node.pause()
     await pause(100 + 5_000 * random())
     node.resume()
+  },
+  'a store emptied': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    node.emptyStore()
+    await node.start()
+  },
+  'a store with flipped bits': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    node.flipBits()
+    await node.start()
+  },
+  'an empty node that joins after the log was trimmed': async ({ nodes, servers }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    const others = nodes.filter((each) => each !== node)
+    await node.kill()
+    node.emptyStore()
+    await until('the node is no member any more', async () => {
+      const path = `${others[0]!.url}/cluster/nodes/${node.name}`
+      const { status } = await fetch(path, { method: 'DELETE' })
+      return status === 204 || status === 404
+    })
+    // Never beyond what those that serve have on disk: all of them can be killed next.
+    const floors = await Promise.all(others.map(durablePositionOf))
+    await using connection = await openLog(servers, 'test', { logBytesMax: 2 ** 30 })
+    await connection.log.trim(Math.min(...floors) + 1)
+    await node.start()
   },
   'SIGSTOP of a log server': async ({ servers }, random) => {
     const index = below(random, servers.count)
@@ -96,6 +125,11 @@ async function atRest({ nodes }: ClusterProcesses, { history }: Workload): Promi
 async function positionOf({ url }: { readonly url: string }): Promise<number> {
   const response = await fetch(`${url}/cluster`)
   return ((await response.json()) as { position: number }).position
+}
+
+async function durablePositionOf({ url }: { readonly url: string }): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  return Number(/^vicinal_cluster_durable_position (\d+)$/m.exec(metrics)![1])
 }
 
 async function allReady({ nodes }: ClusterProcesses): Promise<void> {

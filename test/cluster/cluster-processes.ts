@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { mkdirSync, openSync, readFileSync } from 'node:fs'
+import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePorts } from '../support/free-ports.ts'
 import { NatsServers } from '../support/nats-servers.ts'
@@ -36,7 +36,7 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_NODE_NAME: name,
         CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
-        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2 + 1]}`,
+        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2]}`,
         GRPC_PORT: String(ports[index * 2 + 1]),
         ...options.environment,
       })
@@ -74,7 +74,7 @@ export class NodeProcess {
       stdio: ['ignore', log, log],
       env: {
         ...process.env,
-        DATA_DIR: join(this.#directory, 'data'),
+        DATA_DIR: this.#dataDir,
         GRPC_ROOT_PASSWORD: 'a-key-for-tests',
         LOG_FORMAT: 'json',
         SEARCH_THREADS: '1',
@@ -104,6 +104,24 @@ export class NodeProcess {
     const exited = once(this.#process!, 'exit')
     this.#process!.kill('SIGKILL')
     await exited
+  }
+
+  /** Of a node that does not run. */
+  emptyStore(): void {
+    rmSync(this.#dataDir, { recursive: true, force: true })
+  }
+
+  /** Changes a byte in each stored vector of a node that does not run. */
+  flipBits(): void {
+    const path = join(this.#dataDir, 'vectors.rows')
+    if (!existsSync(path)) return
+    const bytes = readFileSync(path)
+    for (let at = 4096; at < bytes.length; at += 40) bytes[at] = bytes[at]! ^ 1
+    writeFileSync(path, bytes)
+  }
+
+  get #dataDir(): string {
+    return join(this.#directory, 'data')
   }
 
   pause(): void {

@@ -1,6 +1,6 @@
 /**
  * The fault test of clusters at any length: `npm run test:cluster -- --faults 100`; `--seed` runs one again.
- * `--mutant "no barrier"` makes the nodes wrong: then it has to fail.
+ * `--only store` takes the faults with that in their names. `--mutant "no barrier"` makes the nodes wrong: then it has to fail.
  */
 import { parseArgs } from 'node:util'
 import { natsMissing } from '../support/nats-servers.ts'
@@ -8,7 +8,12 @@ import { seededRandom } from '../support/random.ts'
 import { faults, runCampaign } from './campaign.ts'
 
 const { values } = parseArgs({
-  options: { faults: { type: 'string' }, seed: { type: 'string' }, mutant: { type: 'string' } },
+  options: {
+    faults: { type: 'string' },
+    seed: { type: 'string' },
+    mutant: { type: 'string' },
+    only: { type: 'string' },
+  },
 })
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const count = Number(values.faults ?? 20)
@@ -17,7 +22,7 @@ const missing = natsMissing()
 if (missing !== false) throw new Error(missing)
 
 const random = seededRandom(seed)
-const names = Object.keys(faults)
+const names = Object.keys(faults).filter((name) => values.only === undefined || name.includes(values.only))
 const chosen = Array.from({ length: count }, () => names[Math.floor(random() * names.length)]!)
 console.log(`seed ${seed}, ${count} faults`)
 const environment = values.mutant === undefined ? {} : { MUTANT: values.mutant }

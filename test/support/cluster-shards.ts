@@ -1,5 +1,5 @@
 import { DatabaseError } from '../../src/base/errors.ts'
-import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
+import { PartitionSet } from '../../src/base/partitions.ts'
 import type { Sharding } from '../../src/cluster/cluster-node.ts'
 import type { SeededFaults } from '../../src/cluster/log-faults.ts'
 import { OwnedPlacement } from '../../src/cluster/owned-placement.ts'
@@ -31,12 +31,6 @@ export class SimulatedShards {
   /** What a node should have. */
   heldBy(name: string): PartitionSet {
     return PartitionSet.of([...PartitionSet.all()].filter((p) => this.#owners[p]!.includes(name)))
-  }
-
-  /** The running nodes that have a point. */
-  ownersOf(id: string): readonly SimulatedNode[] {
-    const owners = this.#owners[partitionOf(id)]!
-    return this.#nodes().filter(({ name, running }) => running !== undefined && owners.includes(name))
   }
 
   /** For a node; a mutant changes it. */

@@ -11,6 +11,7 @@ import type { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import { SeededFaults } from '../../src/cluster/log-faults.ts'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import type { Database } from '../../src/engine/database.ts'
 import { ClusterModel, type ModelOutcome } from './cluster-model.ts'
 import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
@@ -146,10 +147,17 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const node of this.#nodes) {
       const held = this.#heldBy(node)
       const own = new Map([...expected].filter(([id]) => held.has(partitionOf(id))))
-      assert.deepEqual(await stored(node.up), own, `the points of ${node.name}`)
+      assert.deepEqual(await stored(node.up.main), own, `the points of ${node.name}`)
       const { digest } = node.up.main.replica
       assert.deepEqual(Buffer.from(digest), Buffer.from(model.digestOf(held)), `the digest of ${node.name}`)
       assert.equal(node.up.node.status.digestMismatches, 0, `audits of ${node.name}`)
+    }
+    if (this.#shards !== undefined) {
+      // All together, whichever node is asked.
+      for (const { name, up } of this.#nodes) {
+        assert.deepEqual(await stored(up.node.database), expected, `the points that ${name} finds`)
+        assert.equal(await up.node.database.count(), expected.size, `the points that ${name} counts`)
+      }
     }
     const lists = await Promise.all(
       this.#nodes.map(async (node) => ({ held: this.#heldBy(node), list: await listed(node.up) })),
@@ -199,8 +207,8 @@ export class ClusterSimulation implements AsyncDisposable {
       if (this.#random() < 0.02) await this.#restart()
       const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
       if (running === undefined) continue
-      const asked = await (this.#random() < 0.5 ? this.#read(running, position) : this.#write(running))
-      position = Math.max(position, asked.node.position)
+      await (this.#random() < 0.5 ? this.#read(running, position) : this.#write(running))
+      position = Math.max(position, running.node.answeredPosition)
       this.#known = Math.max(this.#known, position)
     }
   }
@@ -214,26 +222,20 @@ export class ClusterSimulation implements AsyncDisposable {
     await this.#start(node)
   }
 
-  /** @returns the node that was asked: one that has the point */
-  async #read(any: RunningNode, position: number): Promise<RunningNode> {
+  async #read({ node, main }: RunningNode, position: number): Promise<void> {
     const id = this.#random() < 0.3 ? this.#pick(...this.#ids)! : this.#changed
-    const asked =
-      this.#shards === undefined ? any : (this.#pick(...this.#shards.ownersOf(id))?.running ?? any)
-    const { node, main } = asked
     const consistency = this.#pick(...consistencies)!
     const from = { available: 0, session: position, latest: this.#known }[consistency]
     try {
-      await node.admit({ consistency, position })
-      const point = await main.get(id)
+      const asOf = await node.admit({ consistency, position })
+      const point = await (this.#shards === undefined ? main : node.database.asOf(asOf)).get(id)
       this.#reads.push({ id, version: point?.version, what: consistency, from, to: this.#log.bounds.last })
     } catch (error) {
       this.#checkUnknown(error)
     }
-    return asked
   }
 
-  async #write(running: RunningNode): Promise<RunningNode> {
-    const { node } = running
+  async #write({ node }: RunningNode): Promise<void> {
     this.#names += 1
     const name = `write ${this.#names}`
     try {
@@ -244,7 +246,6 @@ export class ClusterSimulation implements AsyncDisposable {
       if (isRefused) this.#answered.push({ name, outcome: { refused: error.reason } })
       else if (!this.#isUndecidable(error)) this.#checkUnknown(error)
     }
-    return running
   }
 
   /** The answer of a write that can be compared. */
@@ -376,8 +377,8 @@ async function listed({ main }: RunningNode): Promise<readonly Listed[]> {
   ])
 }
 
-async function stored({ main }: RunningNode): Promise<ReadonlyMap<string, object>> {
+async function stored(points: Pick<Database, 'list'>): Promise<ReadonlyMap<string, object>> {
   const include = { distance: false, payload: true, version: true, vector: false }
-  const { points } = await main.list({ limit: 10_000, include })
-  return new Map(points.map(({ id, version, payload }) => [id, { version, content: payload?.content }]))
+  const page = await points.list({ limit: 10_000, include })
+  return new Map(page.points.map(({ id, version, payload }) => [id, { version, content: payload?.content }]))
 }

@@ -3,10 +3,16 @@ import type { SimulatedNode } from './cluster-nodes.ts'
 
 /** As `clusterMutants`, of nodes that have a part of the points each. */
 export const shardMutants: Readonly<Record<string, (node: SimulatedNode) => void>> = {
-  'a node passes over what it should have': ({ sharding }) => {
-    const { held } = sharding!
-    // That of half of the ids.
-    held.delete(7)
+  'a node passes over some of what it should have': ({ up: { main } }) => {
+    const { replica } = main
+    const apply = replica.apply.bind(replica)
+    Object.assign(replica, {
+      apply: (...[request, stamp, held]: Parameters<typeof apply>) => {
+        if (request.kind !== 'insert') return apply(request, stamp, held)
+        // That of half of the ids.
+        return apply(request, stamp, PartitionSet.of([...held!].filter((partition) => partition !== 7)))
+      },
+    })
   },
   'a node keeps what others should have': ({ sharding }) => {
     const { held } = sharding!
@@ -29,6 +35,12 @@ export const shardMutants: Readonly<Record<string, (node: SimulatedNode) => void
         if (node.position >= Buffer.from(question).readDoubleLE()) return await answer(question, signal)
         return Buffer.from(JSON.stringify({ errors: [] }))
       },
+    })
+  },
+  'a node does not ask others to be as new as a read has to be': ({ up: { node } }) => {
+    const readsOf = node.readsOf.bind(node)
+    Object.assign(node, {
+      readsOf: (...[collection, local]: Parameters<typeof readsOf>) => readsOf(collection, local, 0),
     })
   },
   'numbers of changes count what a node has': ({ up: { main }, sharding }) => {

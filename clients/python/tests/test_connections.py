@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import socket
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +19,7 @@ from vicinal import (
     ClosedError,
     CollectionNotFoundError,
     ConnectionFailedError,
+    DeadlineExceededError,
     NewPoint,
     Vicinal,
 )
@@ -33,19 +36,23 @@ def is_async(request: pytest.FixtureRequest) -> bool:
 
 
 @contextmanager
-def _client(url: str, runner: asyncio.Runner, *, is_async: bool, brought: bool = False) -> Iterator[Vicinal]:
+def _client(
+    url: str, runner: asyncio.Runner, *, is_async: bool, brought: bool = False, timeout_s: float = 60
+) -> Iterator[Vicinal]:
     """Return a client, with a client of httpx if one is brought along; both are closed."""
     if is_async:
         http = httpx.AsyncClient() if brought else None
-        client = waiting(AsyncVicinal(url, api_key=API_KEY, retry=NO_RETRY, http_client=http), runner)
+        client = waiting(
+            AsyncVicinal(url, api_key=API_KEY, retry=NO_RETRY, timeout_s=timeout_s, http_client=http), runner
+        )
         yield client
         client.close()
         if http is not None:
             runner.run(http.aclose())
         return
     with httpx.Client() as blocking:
-        client = Vicinal(url, api_key=API_KEY, retry=NO_RETRY, http_client=blocking if brought else None)
-        with client:
+        given = blocking if brought else None
+        with Vicinal(url, api_key=API_KEY, retry=NO_RETRY, timeout_s=timeout_s, http_client=given) as client:
             yield client
 
 
@@ -90,3 +97,55 @@ def test_a_password_in_the_address_is_sent(proxy: FaultyProxy, runner: asyncio.R
     with _client(url, runner, is_async=is_async) as client:
         client.health()
     assert proxy.authorizations == ["Basic c29tZWJvZHk6c2VjcmV0"]
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
+
+
+@contextmanager
+def _answering(answers: list[bytes]) -> Iterator[tuple[str, threading.Semaphore]]:
+    """
+    Listen, and give each connection one of these answers. Then it is closed and the semaphore released; without an
+    answer it is left open.
+    """
+
+    def serve() -> None:
+        for answer in answers:
+            connection, _ = listener.accept()
+            accepted.append(connection)
+            connection.recv(65536)
+            if answer != b"":
+                connection.sendall(answer)
+                connection.close()
+                closed.release()
+
+    accepted: list[socket.socket] = []
+    closed = threading.Semaphore(0)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}", closed
+        thread.join()
+        for connection in accepted:
+            connection.close()
+
+
+def test_a_connection_that_was_closed_while_it_was_idle_is_not_used(runner: asyncio.Runner, is_async: bool) -> None:
+    with (
+        _answering([ANSWER, ANSWER, ANSWER]) as (url, closed),
+        _client(url, runner, is_async=is_async) as client,
+    ):
+        for _ in range(3):
+            assert client.health() == "OK"
+            closed.acquire()
+            # The event loop looks once whether something has come.
+            runner.run(asyncio.sleep(0.001))
+
+
+def test_a_service_that_does_not_answer_is_not_waited_for(runner: asyncio.Runner, is_async: bool) -> None:
+    with (
+        _answering([b""]) as (url, _),
+        _client(url, runner, is_async=is_async, timeout_s=2) as client,
+        pytest.raises(DeadlineExceededError),
+    ):
+        client.health()

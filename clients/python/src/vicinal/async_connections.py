@@ -11,6 +11,7 @@ from typing import Protocol
 import httpcore
 import httpx
 
+from .asyncio_backend import AsyncioBackend
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
 from .target import POOL_LIMITS, Streamed, Target, headers_of_answer, needs_httpx
@@ -43,7 +44,9 @@ def async_connections_to(target: Target, client: httpx.AsyncClient | None) -> As
 class _AsyncPoolConnections:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pool = httpcore.AsyncConnectionPool(ssl_context=target.ssl_context(), **POOL_LIMITS)
+        ssl_context = target.ssl_context()
+        backend = AsyncioBackend() if ssl_context is None else None
+        self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context, network_backend=backend, **POOL_LIMITS)
         self._is_closed = False
 
     @property
