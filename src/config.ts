@@ -567,6 +567,17 @@ class Settings {
     parse: nonEmpty,
   }
 
+  readonly clusterReplicas: Setting<number | undefined> = {
+    env: 'CLUSTER_REPLICAS',
+    flag: 'cluster-replicas',
+    default: undefined,
+    defaultText: 'all nodes',
+    placeholder: 'n',
+    group: 'cluster',
+    doc: 'Nodes that have each point. A node does not start when the cluster would have more nodes than that: nodes that have a part of the points each are not supported yet.',
+    parse: integer(1, 1_000),
+  }
+
   readonly clusterAdvertise: Setting<string> = {
     env: 'CLUSTER_ADVERTISE',
     flag: 'cluster-advertise',
@@ -576,6 +587,113 @@ class Settings {
     group: 'cluster',
     doc: 'Address by which clients and operators reach this node, as the status of the cluster shows it.',
     parse: nonEmpty,
+  }
+
+  readonly clusterSecret: Setting<string | undefined> = {
+    env: 'CLUSTER_SECRET',
+    flag: 'cluster-secret',
+    default: undefined,
+    defaultText: 'none: no link',
+    placeholder: 'secret',
+    group: 'cluster',
+    secret: true,
+    doc: 'Secret that all nodes of the cluster share, at least 16 characters. With it, or with CLUSTER_TLS_CA, the nodes ask each other over a link of their own at CLUSTER_PORT; without both there is no link. A secret keeps others out, and does not hide what is sent: for that, set the certificates. Prefer the environment: a flag shows in the process list.',
+    parse: clusterSecret,
+  }
+
+  readonly clusterHost: Setting<string> = {
+    env: 'CLUSTER_HOST',
+    flag: 'cluster-host',
+    default: 'localhost',
+    placeholder: 'host',
+    group: 'cluster',
+    doc: 'Address at which this node listens for the other nodes, once there is a link; 0.0.0.0 listens on all.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterPort: Setting<number> = {
+    env: 'CLUSTER_PORT',
+    flag: 'cluster-port',
+    default: 50052,
+    placeholder: 'port',
+    group: 'cluster',
+    doc: 'Port at which this node listens for the other nodes, once there is a link; 0 takes a free one.',
+    parse: integer(0, 65_535),
+  }
+
+  readonly clusterPeerAdvertise: Setting<string> = {
+    env: 'CLUSTER_PEER_ADVERTISE',
+    flag: 'cluster-peer-advertise',
+    default: '',
+    defaultText: 'CLUSTER_HOST, or the host name if that is all addresses, and CLUSTER_PORT',
+    placeholder: 'address',
+    group: 'cluster',
+    doc: 'Host and port by which the other nodes reach CLUSTER_PORT of this one.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterTlsCa: Setting<string | undefined> = {
+    env: 'CLUSTER_TLS_CA',
+    flag: 'cluster-tls-ca',
+    default: undefined,
+    defaultText: 'none: plaintext',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with the certificate authority of the nodes, PEM. With it the link is TLS, and both sides demand a certificate of this authority: no other certificates should come from it.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterTlsCert: Setting<string | undefined> = {
+    env: 'CLUSTER_TLS_CERT',
+    flag: 'cluster-tls-cert',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with the certificate that this node shows to the others, PEM: for the host of its address, or for CLUSTER_TLS_NAME.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterTlsKey: Setting<string | undefined> = {
+    env: 'CLUSTER_TLS_KEY',
+    flag: 'cluster-tls-key',
+    default: undefined,
+    defaultText: 'none',
+    placeholder: 'file',
+    group: 'cluster',
+    doc: 'File with the private key of that certificate, PEM.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterTlsName: Setting<string | undefined> = {
+    env: 'CLUSTER_TLS_NAME',
+    flag: 'cluster-tls-name',
+    default: undefined,
+    defaultText: 'the host of each node',
+    placeholder: 'name',
+    group: 'cluster',
+    doc: 'Name that the certificates of all nodes have, if they have one name in common.',
+    parse: nonEmpty,
+  }
+
+  readonly clusterPeerTimeoutMs: Setting<number> = {
+    env: 'CLUSTER_PEER_TIMEOUT_MS',
+    flag: 'cluster-peer-timeout-ms',
+    default: 10_000,
+    placeholder: 'ms',
+    group: 'cluster',
+    doc: 'How long this node waits for the answer of another node, before it asks an owner of the same points, or gives up.',
+    parse: integer(100, 600_000),
+  }
+
+  readonly clusterMaxPeerCalls: Setting<number> = {
+    env: 'CLUSTER_MAX_PEER_CALLS',
+    flag: 'cluster-max-peer-calls',
+    default: 1_024,
+    placeholder: 'n',
+    group: 'cluster',
+    doc: 'Requests to each other node that may be under way, and of each other node to this one; further ones are refused.',
+    parse: integer(1, 65_536),
   }
 
   readonly clusterLogBytes: Setting<number> = {
@@ -878,6 +996,12 @@ function origins(text: string): readonly string[] {
     throw new Error('is not a list of origins like https://app.example.org,http://localhost:5173')
   }
   return names
+}
+
+/** One that nobody guesses. */
+function clusterSecret(text: string): string {
+  if (text.length < 16) throw new Error('has fewer than 16 characters')
+  return text
 }
 
 /** Part of the names of streams and subjects of NATS. */

@@ -8,7 +8,7 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
-import type { ClusterService, OpenLog } from './cluster/cluster-service.ts'
+import type { ClusterService, LinkSettings, OpenLog } from './cluster/cluster-service.ts'
 import {
   type Config,
   effectiveSettings,
@@ -350,6 +350,7 @@ async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterSe
   const options = {
     ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
     address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
+    replicas: config.clusterReplicas,
     ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
     ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
     ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },
@@ -357,6 +358,7 @@ async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterSe
     appendTimeoutMs: config.clusterAppendTimeoutMs,
     ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
     ...{ openLog, onServing },
+    link: linkOf(config, (seconds) => timings()?.link(seconds)),
     sourceOf: (name: string, { address }: { readonly address: string }) =>
       new HttpReplicaSource({ node: name, address, apiKey: peerKey() }),
     onAppend: (seconds: number) => timings()?.append(seconds),
@@ -364,6 +366,36 @@ async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterSe
     onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
   }
   return new ClusterService(options, logger)
+}
+
+/**
+ * How nodes reach each other; undefined where neither a secret nor certificates say who is one.
+ *
+ * @throws Error when the settings do not belong together
+ */
+function linkOf(config: Config, onSeconds: (seconds: number) => void): LinkSettings | undefined {
+  const { clusterSecret: secret, clusterHost: host, clusterPeerAdvertise } = config
+  const {
+    clusterTlsCa: caFile,
+    clusterTlsCert: certFile,
+    clusterTlsKey: keyFile,
+    clusterTlsName: name,
+  } = config
+  const files = [caFile, certFile, keyFile].filter((file) => file !== undefined)
+  if (files.length === 0 && secret === undefined) return undefined
+  if (files.length % 3 !== 0) {
+    throw new Error(
+      'CLUSTER_TLS_CA, CLUSTER_TLS_CERT and CLUSTER_TLS_KEY belong together: set all three or none',
+    )
+  }
+  const shown = isAnyAddress(host) ? hostname() : host
+  return {
+    ...{ secret, host, port: config.clusterPort, timeoutMs: config.clusterPeerTimeoutMs },
+    callsMax: config.clusterMaxPeerCalls,
+    tls: caFile === undefined ? undefined : { caFile, certFile: certFile!, keyFile: keyFile!, name },
+    addressAt: (port) => clusterPeerAdvertise || `${shown.includes(':') ? `[${shown}]` : shown}:${port}`,
+    onCall: (_, seconds) => onSeconds(seconds),
+  }
 }
 
 function isAnyAddress(host: string): boolean {
@@ -604,6 +636,7 @@ interface ClusterTimings {
   readonly append: (seconds: number) => void
   readonly apply: (seconds: number) => void
   readonly acknowledge: (seconds: number) => void
+  readonly link: (seconds: number) => void
 }
 
 function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): ClusterTimings {
@@ -636,6 +669,11 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): Clus
     () => cluster.figures.digestMismatches,
   )
   metrics.gauge(
+    'vicinal_cluster_hedges',
+    'Requests that were sent to a second node too, because the first one was slow, since the start.',
+    () => cluster.figures.hedges,
+  )
+  metrics.gauge(
     'vicinal_cluster_fetches',
     'How often this node has fetched everything from another one, since the start.',
     () => cluster.figures.fetches,
@@ -652,6 +690,10 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): Clus
     acknowledge: metrics.seconds(
       'vicinal_cluster_acknowledge_seconds',
       'Time of a write on this node, from its append to its answer.',
+    ),
+    link: metrics.seconds(
+      'vicinal_cluster_link_seconds',
+      'Time that another node took to answer a request of this one.',
     ),
   }
 }

@@ -16,15 +16,17 @@ export interface Limits {
 export interface ClusterReads {
   /** The node has applied the cluster's log up to here. */
   readonly position: number
+  /** What answers may have in them: of other nodes, too. */
+  readonly answeredPosition: number
   /**
-   * Resolves when the node is as new as asked for.
+   * Resolves when the node is as new as asked for, with the position that other nodes have to be as new as.
    *
    * @throws DatabaseError `not_ready` when that takes too long
    */
   admit(
     read: { readonly consistency: Consistency; readonly position: number },
     signal: AbortSignal | undefined,
-  ): Promise<void>
+  ): Promise<number>
 }
 
 /** What an operation runs against. */

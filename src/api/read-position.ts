@@ -9,9 +9,13 @@ import { operationRoles } from './access.ts'
 import { type Call, type ClusterReads, invalid } from './call.ts'
 import type { OperationName } from './operations.ts'
 
-/** Waits until this node of a cluster is as new as the call asks for; a write needs only what its caller has seen. */
-export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<void> {
-  await admitCall(cluster, call, operationRoles[name] === 'write')
+/**
+ * Waits until this node of a cluster is as new as the call asks for; a write needs only what its caller has seen.
+ *
+ * @returns the position that other nodes have to be as new as
+ */
+export async function admit(cluster: ClusterReads, name: OperationName, call: Call): Promise<number> {
+  return await admitCall(cluster, call, operationRoles[name] === 'write')
 }
 
 /** The same for what is no operation. */
@@ -21,13 +25,14 @@ export async function admitRead(cluster: ClusterReads, call: AskedPosition): Pro
 
 type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
 
-async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<void> {
+async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<number> {
   const asked = checkConsistency(call.consistency)
   const position = checkPosition(call.position)
   const consistency = isWrite ? 'session' : asked
   if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
-    await cluster.admit({ consistency, position }, call.signal)
+    return await cluster.admit({ consistency, position }, call.signal)
   }
+  return consistency === 'session' ? position : 0
 }
 
 function checkConsistency(given = 'session'): Consistency {

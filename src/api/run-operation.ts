@@ -1,7 +1,7 @@
 import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
-import type { ApiContext, Call } from './call.ts'
+import type { ApiContext, Call, Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
 import { admit } from './read-position.ts'
@@ -41,8 +41,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
     const { cluster } = runner.context
-    if (cluster !== undefined) await admit(cluster, name, call)
-    seen.output = await inCollection(runner.context, call, (context) => {
+    const position = cluster === undefined ? undefined : await admit(cluster, name, call)
+    seen.output = await inCollection(runner.context, call, position, (context) => {
       seen.context = context
       const input = decode()
       const run = (whole: OperationTypes[Name]['input']): Promise<OperationTypes[Name]['output']> => {
@@ -89,16 +89,28 @@ function noteSlow(
   slowRequests.add({ collection, operation, transport, tookMs, outcome, ...facts })
 }
 
-/** Runs an operation on the collection that its call names, which stays open meanwhile. */
+/**
+ * Runs an operation on the collection that its call names, which stays open meanwhile.
+ *
+ * @param position in a cluster, what reads have to be as new as
+ */
 async function inCollection<Output>(
   context: ApiContext,
   { collection }: Call,
+  position: number | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
-  if (collection === undefined) return operation(context)
   const { collections, limits, embeddings } = context
+  if (collection === undefined) {
+    if (position === undefined) return operation(context)
+    return operation({ collections, limits, embeddings, database: asOf(context.database, position) })
+  }
   using lease = await collections.lease(checkName(collection, 'collection'))
-  return await operation({ collections, limits, embeddings, database: lease.database })
+  return await operation({ collections, limits, embeddings, database: asOf(lease.database, position) })
+}
+
+function asOf(database: Database, position: number | undefined): Database {
+  return position === undefined ? database : (database.asOf?.(position) ?? database)
 }
 
 /** Counts a call of an operation, or of something else that a transport offers; never logs its contents. */

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { type AttributeValue, DateTime, GeoPoint, type Scalar } from '../../src/base/attributes.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import { idFromBytes, writeIdBytes } from '../../src/base/ids.ts'
+import { PartitionSet } from '../../src/base/partitions.ts'
 import type { Payload } from '../../src/base/point.ts'
 import { matches, valuesAt } from '../../test/support/plain-filter.ts'
 import { seededRandom } from '../../test/support/random.ts'
@@ -33,7 +34,8 @@ class Subject {
   set(slot: number, payload: Payload): void {
     this.#version += 1
     this.#forget(slot)
-    const id = `00000000-0000-4000-8000-${String(this.#version).padStart(12, '0')}`
+    const partition = (this.#version % 256).toString(16).padStart(2, '0')
+    const id = `${partition}000000-0000-4000-8000-${String(this.#version).padStart(12, '0')}`
     this.held.set(slot, { id, payload, version: this.#version })
     this.#slots.set(id, slot)
     this.index.set(slot, { payload, version: this.#version })
@@ -102,6 +104,16 @@ function randomSlot(documents: RandomDocuments): number {
   return from + documents.below(count)
 }
 
+/** Sometimes only of some partitions. */
+function withPartitions(filter: Filter, documents: RandomDocuments): Filter {
+  if (documents.below(3) > 0) return filter
+  const some = PartitionSet.of(
+    Array.from({ length: 256 }, (_, at) => at).filter(() => documents.below(2) === 0),
+  )
+  const partitions: Filter = { kind: 'partitions', partitions: some.bytes }
+  return documents.below(4) === 0 ? partitions : { kind: 'all', of: [filter, partitions] }
+}
+
 function change(subject: Subject, documents: RandomDocuments): void {
   const slot = randomSlot(documents)
   if (documents.below(4) === 0) subject.delete(slot)
@@ -116,7 +128,7 @@ for (const seed of [1, 2, 3, 4, 5, 6]) {
       const subject = new Subject()
       for (let round = 0; round < 150; round += 1) {
         for (let count = documents.below(20); count > 0; count -= 1) change(subject, documents)
-        const filter = documents.filter(subject.ids)
+        const filter = withPartitions(documents.filter(subject.ids), documents)
         const expected = subject.slots(filter)
         const where = `round ${round}: ${JSON.stringify(filter)}`
         const found = run(subject.index.evaluate(filter))

@@ -32,6 +32,8 @@ function* textOf(filter: Filter): Generator<void, string> {
       return `not(${shortened(yield* textOf(filter.of))})`
     case 'ids':
       return `ids ${hashed(filter.ids)}`
+    case 'partitions':
+      return `partitions ${hashed(filter.partitions)}`
     case 'condition':
       return `${JSON.stringify(filter.path)} ${yield* testText(filter.test)}`
   }

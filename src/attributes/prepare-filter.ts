@@ -8,6 +8,7 @@ import { boxTest, nearTest, placesTest } from './geo.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberCounts } from './number-counts.ts'
 import { boundsTest, numberRange, numbersTest } from './number-tests.ts'
+import { PartitionsNode } from './partitions-node.ts'
 import type { TextTest } from './text-field.ts'
 import { TextNode } from './text-node.ts'
 import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
@@ -47,6 +48,8 @@ class Preparation {
       case 'ids':
         this.#memory.add(filter.ids.length)
         return new IdsNode(this.#source, filter.ids)
+      case 'partitions':
+        return new PartitionsNode(this.#source, filter.partitions)
       case 'condition':
         return yield* this.#condition(filter.path, filter.test)
     }

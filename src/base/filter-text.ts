@@ -29,6 +29,8 @@ function* partsOf(filter: Filter): Generator<string, void> {
       yield `${at > 0 ? ',' : ''}"${idFromBytes(filter.ids, at)}"`
     }
     yield ']}}'
+  } else if (filter.kind === 'partitions') {
+    yield `{"$partitions":"${Buffer.from(filter.partitions).toString('hex')}"}`
   } else if (filter.kind === 'not') {
     yield '{"$not":'
     yield* partsOf(filter.of)

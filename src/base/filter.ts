@@ -12,6 +12,8 @@ export type Filter =
   | { readonly kind: 'not'; readonly of: Filter }
   /** Points by id: 16 bytes each, ascending, without repetition. */
   | { readonly kind: 'ids'; readonly ids: Uint8Array }
+  /** Points of some partitions, the bytes of a `PartitionSet`: what a node of a cluster is asked for, never a caller's. */
+  | { readonly kind: 'partitions'; readonly partitions: Uint8Array }
   | { readonly kind: 'condition'; readonly path: string; readonly test: Test }
 
 /**

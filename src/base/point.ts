@@ -91,6 +91,8 @@ export interface SearchQuery {
   readonly include?: Include | undefined
   /** Whether the answer says how it was found. */
   readonly profile?: boolean | undefined
+  /** Whether the answer has what its results are ordered by, for merging it with others; of all queries of a request or none. */
+  readonly ranked?: boolean | undefined
 }
 
 /** A query with the vector to search near. */

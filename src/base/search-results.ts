@@ -16,6 +16,15 @@ export interface SearchResults {
   readonly profiles: readonly (Profile | undefined)[]
   /** By query, how it was searched for, where that is known; absent if it is of none. */
   readonly plans?: readonly (SearchPlan | undefined)[]
+  /** Only for queries that are `ranked`. */
+  readonly ranks?: Ranks | undefined
+}
+
+/** What results are ordered by, in parallel to the ids: by the key, then by the sequence number of the vector. */
+export interface Ranks {
+  /** The index's distance: for Euclidean the square of the distance. */
+  readonly keys: Float64Array
+  readonly sequences: Float64Array
 }
 
 /** How a query was searched for, in words. */

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, Stamp } from '../engine/logged-request.ts'
@@ -11,6 +12,7 @@ import { type LogPlace, NeedsReplica } from './founding.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
 import { type ClusterRequest, decodeRequest, UnknownRequest } from './request-codec.ts'
+import { concerns } from './request-partitions.ts'
 import { Waiters } from './waiters.ts'
 
 export interface ApplierOptions {
@@ -28,6 +30,10 @@ export interface ApplierOptions {
   readonly logger: Logger
   /** Called with the seconds that each record took from being read to being applied. */
   readonly onApply?: ((seconds: number) => void) | undefined
+  /** The partitions that this node has, if not all: it passes over what is about others. */
+  readonly held?: (() => PartitionSet | undefined) | undefined
+  /** Called with what became of each request of which others can ask. */
+  readonly onOutcome?: ((position: number, outcome: Outcome) => void) | undefined
   /** What a collection holds at the record of an audit: see `PartitionDigest`. */
   readonly onAudit: (collection: string, position: number, digest: Uint8Array) => void
   /** Called when the node can never go on by itself. */
@@ -197,6 +203,8 @@ export class Applier {
   }
 
   async #change(name: string, request: LoggedRequest, stamp: Stamp): Promise<() => Promise<Outcome>> {
+    const held = this.#options.held?.()
+    if (held !== undefined && !concerns(request, held)) return async () => ({ result: undefined, held })
     const leased = await outcomeOf(async () => await this.#options.set.lease(name))
     if ('error' in leased) return async () => leased
     const lease = leased.result
@@ -206,10 +214,10 @@ export class Applier {
       lease[Symbol.dispose]()
       return async () => ({ result: undefined })
     }
-    const applied = replica.apply(request, stamp)
+    const applied = replica.apply(request, stamp, held)
     return async () => {
       try {
-        return await outcomeOf(() => applied)
+        return { ...(await outcomeOf(() => applied)), held }
       } finally {
         lease[Symbol.dispose]()
       }
@@ -267,13 +275,17 @@ export class Applier {
   /** What is done, in order. */
   #land(): void {
     if (this.#failure !== undefined) return
-    const { outcomes, onApply } = this.#options
+    const { outcomes, onApply, onOutcome } = this.#options
     for (let first = this.#flight[0]; first?.outcome !== undefined; first = this.#flight[0]) {
       this.#flight.shift()
       this.#flightBytes -= first.bytes
       this.#applied = first.place
       onApply?.((performance.now() - first.readMs) / 1000)
-      if (first.batch !== undefined) outcomes.settle(first.batch.origin, first.batch.request, first.outcome)
+      const { batch, outcome } = first
+      if (batch === undefined) continue
+      const { position } = first.place
+      outcomes.settle(batch.origin, batch.request, { ...outcome, position })
+      onOutcome?.(position, outcome)
     }
     this.#waiters.wakeAll()
   }

@@ -1,5 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { Logger } from '../base/log.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import { differingPartitions } from '../storage/partition-digest.ts'
 import type { SharedDocuments } from './commit-log.ts'
 
@@ -29,6 +30,8 @@ interface Finding {
   readonly collection: string
   readonly position: number
   readonly digest: string
+  /** The partitions that the node has; absent: all. */
+  readonly held?: string | undefined
 }
 
 /**
@@ -63,10 +66,17 @@ export class Audits {
     return this.#compared
   }
 
-  /** This node's digest of a collection at a position of the log. */
-  add(collection: string, position: number, digest: Uint8Array): void {
+  /**
+   * This node's digest of a collection at a position of the log.
+   *
+   * @param held the partitions that this node has, if not all
+   */
+  add(collection: string, position: number, digest: Uint8Array, held?: PartitionSet): void {
     const { node, logger } = this.#options
-    const own = { node, collection, position, digest: Buffer.from(digest).toString('base64') }
+    const own = {
+      ...{ node, collection, position, digest: Buffer.from(digest).toString('base64') },
+      ...(held === undefined ? {} : { held: Buffer.from(held.bytes).toString('base64') }),
+    }
     this.#recent = [...this.#recent, own].slice(-recentMax)
     // At once: the others wait for it, while this node may still be waiting for an earlier one of theirs.
     const written = this.#write()
@@ -105,20 +115,20 @@ export class Audits {
     // So many are under way that the others have forgotten this one.
     if (!this.#recent.includes(own)) return nobody
     const others = await this.#others(own)
-    const different = others.filter(({ digest }) => digest !== own.digest)
+    const different = others.filter((other) => differing(own, other).length > 0)
     this.#compared += others.length
     this.#mismatches += different.length
     const comparison = { compared: others.length, different: different.length }
     if (different.length === 0) return comparison
     const { logger, onMinority } = this.#options
     const { collection, position } = own
-    const partitions = differingPartitions(bytesOf(own), bytesOf(different[0]!))
+    const partitions = differing(own, different[0]!)
     const nodes = different.map(({ node }) => node)
     logger.error({ collection, position, nodes, partitions }, 'replicas of the cluster differ')
-    const isOneVoice = different.every(({ digest }) => digest === different[0]!.digest)
-    if (isOneVoice && different.length >= 2 && different.length > others.length / 2) {
+    const wrong = contradicted(own, different, others)
+    if (wrong.length > 0) {
       onMinority(
-        `this node holds other points than ${nodes.join(' and ')} in ${partitions.length} partitions of the collection ${collection}`,
+        `this node holds other points than ${nodes.join(' and ')} in ${wrong.length} partitions of the collection ${collection}`,
       )
     }
     return comparison
@@ -156,6 +166,34 @@ function nameOf(node: string): string {
 
 function findingsIn(value: Uint8Array | undefined): readonly Finding[] {
   return value === undefined ? [] : (JSON.parse(new TextDecoder().decode(value)) as readonly Finding[])
+}
+
+/** The partitions in which two nodes differ, of those that both have. */
+function differing(own: Finding, other: Finding): readonly number[] {
+  if (own.digest === other.digest && own.held === other.held) return []
+  return differingPartitions(bytesOf(own), bytesOf(other)).filter((p) => has(own, p) && has(other, p))
+}
+
+/** The partitions in which most of the others that have them contradict a node with one voice. */
+function contradicted(
+  own: Finding,
+  different: readonly Finding[],
+  others: readonly Finding[],
+): readonly number[] {
+  const partitions = new Set(different.flatMap((other) => differing(own, other)))
+  return [...partitions].filter((partition) => {
+    const against = different.filter((other) => differing(own, other).includes(partition))
+    const count = others.filter((other) => has(other, partition)).length
+    const first = bytesOf(against[0]!)
+    const isOneVoice = against.every(
+      (other) => !differingPartitions(first, bytesOf(other)).includes(partition),
+    )
+    return isOneVoice && against.length >= 2 && against.length > count / 2
+  })
+}
+
+function has({ held }: Finding, partition: number): boolean {
+  return held === undefined || new PartitionSet(Buffer.from(held, 'base64')).has(partition)
 }
 
 function bytesOf({ digest }: Finding): Uint8Array {

@@ -3,6 +3,7 @@ import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
 import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
+import type { LocalLease } from './peer-reads.ts'
 import type { ClusterRequest } from './request-codec.ts'
 
 /** What collections ask of their node besides the writes of points. */
@@ -27,6 +28,11 @@ export class ClusterCollections implements Collections {
     const lease = this.#set.lease(name)
     if (lease instanceof Promise) return lease.then((opened) => this.#wrapped(name, opened))
     return this.#wrapped(name, lease)
+  }
+
+  /** The collection as it is on this node. */
+  leaseLocal(name: string): LocalLease | Promise<LocalLease> {
+    return this.#set.lease(name)
   }
 
   list(): readonly CollectionInfo[] {

@@ -1,5 +1,7 @@
 import { randomBytes } from 'node:crypto'
+import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
+import { partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -17,6 +19,8 @@ import type {
   Snapshot,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { ScatteredReads } from './scattered-reads.ts'
+import { partitionToDraw } from './sharded-inserts.ts'
 
 /** What the collections of a node ask of the node. */
 export interface ClusterWrites {
@@ -33,26 +37,43 @@ export interface ClusterWrites {
       readonly signal: AbortSignal | undefined
     },
   ): Promise<LoggedResults[Request['kind']]>
-  /** Resolves when everything that was acknowledged anywhere before is applied here. */
-  latest(signal: AbortSignal | undefined): Promise<void>
+  /** Whether this node has a part of the points only. */
+  readonly isPart: boolean
+  /** Resolves when everything that was acknowledged anywhere before is applied here, with the position of all that. */
+  latest(signal: AbortSignal | undefined): Promise<number>
   /** Has the cluster's clock move on, as far as that does not take long. */
   tick(): Promise<void>
+  /**
+   * How a collection is read together with other nodes; undefined where this node holds all of it.
+   *
+   * @param position that answers have to be as new as
+   */
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
 }
 
 /**
- * One collection of a cluster, for the api: reads are answered by this node, writes go through the log. What a write is
- * about is decided when it is applied; only what would fill this node's memory is refused before.
+ * One collection of a cluster, for the api: reads are answered by this node, with others where it does not hold all points;
+ * writes go through the log. What a write is about is decided when it is applied; only what would fill this node's memory is
+ * refused before.
  */
 export class ClusterDatabase implements Database {
   readonly #name: string
   readonly #collection: Collection
   readonly #writes: ClusterWrites
+  /** Reads have to be as new. */
+  readonly #position: number
 
   /** @param name the collection's, or an alias */
-  constructor(name: string, collection: Collection, writes: ClusterWrites) {
+  constructor(name: string, collection: Collection, writes: ClusterWrites, position = 0) {
     this.#name = name
     this.#collection = collection
     this.#writes = writes
+    this.#position = position
+  }
+
+  asOf(position: number): Database {
+    if (position === this.#position) return this
+    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position)
   }
 
   get dimension(): number | undefined {
@@ -61,8 +82,11 @@ export class ClusterDatabase implements Database {
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
+    this.#checkPart()
     this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
+    const partition = this.#writes.isPart ? partitionToDraw(points, options) : undefined
+    if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
     return await this.#write(
       { kind: 'insert', points, onError, identity, idSeed },
@@ -81,6 +105,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
+    this.#checkPart()
     this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
   }
@@ -103,36 +128,48 @@ export class ClusterDatabase implements Database {
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }> {
-    await this.#writes.latest(signal)
-    const { ids, more, matching } = await this.#collection.planByFilter(request)
+    const position = await this.#writes.latest(signal)
+    const others = this.#readsOf(position)
+    const { ids, more, matching } = await (others?.planByFilter(request, signal) ??
+      this.#collection.planByFilter(request))
     if (request.dryRun) return { changed: matching, more }
     if (ids.length === 0) return { changed: 0, more }
     const { filter, change } = request
     const changed = await this.#write({ kind: 'each', ids, filter, change }, signal, undefined)
-    return { changed, more }
+    return { changed: [...changed.values()].reduce((sum, count) => sum + count, 0), more }
   }
 
-  async get(id: string): Promise<Point | undefined> {
+  async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.get(id, signal)
     await this.#moveClock()
     return await this.#collection.get(id)
   }
 
   async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.search(queries, signal)
     await this.#moveClock()
     return await this.#collection.search(queries, signal)
   }
 
   async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.list(query, signal)
     await this.#moveClock()
     return await this.#collection.list(query, signal)
   }
 
   async count(...args: Parameters<Database['count']>): Promise<number> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.count(...args)
     await this.#moveClock()
     return await this.#collection.count(...args)
   }
 
   async facets(...args: Parameters<Database['facets']>): Promise<ReadonlyMap<string, readonly FacetCount[]>> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await others.facets(...args)
     await this.#moveClock()
     return await this.#collection.facets(...args)
   }
@@ -150,6 +187,23 @@ export class ClusterDatabase implements Database {
     return this.#collection.snapshot()
   }
 
+  #readsOf(position: number): ScatteredReads | undefined {
+    return this.#writes.readsOf(this.#name, this.#collection, position)
+  }
+
+  /**
+   * The first insertion cannot fix the dimension where not all nodes decide about it.
+   *
+   * @throws DatabaseError `invalid_argument`
+   */
+  #checkPart(): void {
+    if (!this.#writes.isPart || this.dimension !== undefined) return
+    throw new DatabaseError(
+      'invalid_argument',
+      `the collection ${this.#name} has no dimension: where nodes have a part of the points each, it has to be created with one (DIMENSION)`,
+    )
+  }
+
   /** Points expire by the cluster's clock: a read that would show one of them moves it on. */
   async #moveClock(): Promise<void> {
     if (this.#collection.isDueSoon) await this.#writes.tick()
@@ -162,8 +216,4 @@ export class ClusterDatabase implements Database {
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#name, partition, signal })
   }
-}
-
-function partitionOf(id: string): number {
-  return Number.parseInt(id.slice(0, 2), 16)
 }

@@ -3,12 +3,13 @@ import { defaultCollection } from '../base/collection.ts'
 import type { Consistency } from '../base/consistency.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { damageIn } from '../storage/data-directory.ts'
-import { Applier } from './applier.ts'
+import { Applier, type ApplierOptions } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
@@ -16,10 +17,29 @@ import { ClusterDatabase } from './cluster-database.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
-import { Outcomes } from './outcomes.ts'
+import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
+import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
+import { type Ended, Outcomes } from './outcomes.ts'
+import { peerMethods } from './peer-methods.ts'
+import { readHandlers } from './peer-reads.ts'
+import type { PeerHandler, PeerHandlers, Peers } from './peers.ts'
+import type { Placement } from './placement.ts'
 import { Publisher, uncertain } from './publisher.ts'
+import { RecentOutcomes } from './recent-outcomes.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
+import { Scatter } from './scatter.ts'
+import { ScatteredReads } from './scattered-reads.ts'
+import { StalledOwners } from './stalled-owners.ts'
+
+/** Of a node that has a part of the points. */
+export interface Sharding {
+  readonly placement: Placement
+  /** The partitions that this node has, completely. */
+  readonly held: PartitionSet
+  /** How it asks the others. */
+  readonly peers: Peers
+}
 
 export interface ReadPosition {
   /** Absent: `session`. */
@@ -52,6 +72,8 @@ export interface ClusterNodeOptions {
   readonly expireMs?: number | undefined
   /** How often the replicas are compared; for tests, a few. */
   readonly auditMs?: number | undefined
+  /** Absent: every node has all points. */
+  readonly sharding?: Sharding | undefined
   /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
   readonly onApply?: ((seconds: number) => void) | undefined
   readonly onAcknowledge?: ((seconds: number) => void) | undefined
@@ -82,8 +104,8 @@ export interface NodeStatus {
  *
  *   new ClusterNode ─> collections are opened with `replicaOf` ─> start ─> caught up: ready ─> close
  *
- * Every node holds all points and answers every read by itself. A write can be sent to any node: it goes through the log,
- * and is answered when this node has applied it durably.
+ * A node that holds all points answers every read by itself; otherwise it asks others with it. A write can be sent to any
+ * node: it goes through the log, and is answered when this node has applied it durably.
  *
  * Main thread only.
  */
@@ -94,6 +116,12 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
+  readonly #scatter: Scatter | undefined
+  /** What other nodes have had in their answers. */
+  #seen = 0
+  #hedges = 0
+  readonly #recent = new RecentOutcomes()
+  readonly #stalledOwners = new StalledOwners()
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
@@ -134,6 +162,8 @@ export class ClusterNode {
       },
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
+    const { sharding } = options
+    this.#scatter = sharding && new Scatter({ ...sharding, self: name, onHedge: () => this.#noteHedge() })
   }
 
   /** Resolves with the reason when what this node holds can be used no more: it takes a copy of what another one holds. */
@@ -145,6 +175,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
+      held: this.#options.sharding?.held,
       floor: () => this.#applier?.applied ?? this.#from,
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
@@ -174,10 +205,11 @@ export class ClusterNode {
       batchBytesMax: batchFactor * maxRequestBytes,
       retryMs: this.#options.retryMs ?? retryMs,
       onApply: this.#options.onApply,
+      ...this.#partially(),
       onAudit: (...finding) => {
         this.#auditedMs = performance.now()
         // What was in the log before is long compared, and this node can be ahead of it.
-        if (this.#isCaughtUp) this.#audits.add(...finding)
+        if (this.#isCaughtUp) this.#audits.add(...finding, this.#options.sharding?.held)
       },
       onFailure: (error) => this.#fail(error),
     })
@@ -225,6 +257,42 @@ export class ClusterNode {
     return this.#applier?.applied ?? this.#from
   }
 
+  /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
+  get answeredPosition(): number {
+    return Math.max(this.position, this.#seen)
+  }
+
+  /** How often a second node was asked because the first one was slow. */
+  get hedges(): number {
+    return this.#hedges
+  }
+
+  /** The partitions that this node holds completely. */
+  get held(): PartitionSet {
+    return this.#options.sharding?.held ?? allPartitions
+  }
+
+  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
+    const { sharding, name: self } = this.#options
+    if (sharding === undefined || sharding.placement.isWhole) return undefined
+    return new ScatteredReads({
+      ...{ self, node: this, peers: sharding.peers, scatter: this.#scatter!, collection, local, position },
+      onPosition: (seen) => {
+        this.#seen = Math.max(this.#seen, seen)
+      },
+    })
+  }
+
+  /** What this node answers other nodes. */
+  readonly peerHandlers: PeerHandlers = new Map<number, PeerHandler>([
+    ...readHandlers(this),
+    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+  ])
+
+  leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
+    return this.#started.collections.leaseLocal(name)
+  }
+
   /** Resolves when everything is applied that was in the log at the start. */
   async caughtUp(): Promise<void> {
     while (!this.#isCaughtUp) {
@@ -257,15 +325,20 @@ export class ClusterNode {
   /**
    * Resolves when this node is as new as a read asks for.
    *
+   * @returns the position that other nodes have to be as new as
    * @throws DatabaseError `not_ready` when that takes too long
    */
-  async admit({ consistency = 'session', position = 0 }: ReadPosition, signal?: AbortSignal): Promise<void> {
-    if (consistency === 'available') return
-    if (consistency === 'latest') await this.latest(signal)
+  async admit(
+    { consistency = 'session', position = 0 }: ReadPosition,
+    signal?: AbortSignal,
+  ): Promise<number> {
+    if (consistency === 'available') return 0
+    const latest = consistency === 'latest' ? await this.latest(signal) : 0
     if (position > this.position) await this.#waitFor(position, signal)
+    return Math.max(position, latest)
   }
 
-  async latest(signal: AbortSignal | undefined): Promise<void> {
+  async latest(signal: AbortSignal | undefined): Promise<number> {
     if (signal?.aborted) throw cancellation(signal)
     const position = await this.#barriers.next().catch((cause: unknown) => {
       throw new DatabaseError(
@@ -277,6 +350,7 @@ export class ClusterNode {
       )
     })
     await this.#waitFor(position, signal)
+    return position
   }
 
   async tick(): Promise<void> {
@@ -301,13 +375,42 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    return (await this.#submit(request, { ...to, intoReserve: freesSpace })) as LoggedResults[Request['kind']]
+    const { sharding } = this.#options
+    if (sharding !== undefined) {
+      checkOwners(request, sharding.placement)
+      if (!freesSpace) this.#stalledOwners.check(request, sharding.placement)
+    }
+    const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
+    const isWhole = ended.held === undefined || request.kind === 'expire'
+    const result = isWhole ? ended.result : await this.#gather(request, ended, to.signal)
+    return result as LoggedResults[Request['kind']]
+  }
+
+  /** Whether this node has a part of the points only. */
+  get isPart(): boolean {
+    return this.#options.sharding !== undefined
+  }
+
+  /**
+   * Answers another node that asks how a record ended here: see outcome-answers.ts. It is durable here then.
+   *
+   * @throws DatabaseError `not_ready` when another node has to be asked
+   */
+  async answerOutcome(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    const asked = decodeQuestion(question)
+    // It does not get there before a disk or a memory has room again.
+    if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
+    await this.#waitFor(asked.position, signal)
+    return encodeOutcome(this.#recent.find(asked))
   }
 
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    return await this.#submit(request, { collection: '', intoReserve: request.kind === 'drop' })
+    const { result } = await this.#submit(request, {
+      ...{ collection: '', intoReserve: request.kind === 'drop' },
+    })
+    return result
   }
 
   /** Applies what is under way, and no more. The collections are closed after it. */
@@ -329,11 +432,41 @@ export class ClusterNode {
     return this.#options.timeoutMs ?? timeoutMs
   }
 
-  async #submit(request: ClusterRequest, to: Parameters<Publisher['submit']>[1]): Promise<unknown> {
+  async #submit(
+    request: ClusterRequest,
+    to: Parameters<Publisher['submit']>[1],
+  ): ReturnType<Publisher['submit']> {
     const { failure } = this.#applier ?? {}
     if (failure !== undefined) throw failure
-    const { result } = await this.#publisher.submit(request, to)
-    return result
+    return await this.#publisher.submit(request, to)
+  }
+
+  /** What this node passes over, and what it keeps for nodes that do. */
+  #partially(): Pick<ApplierOptions, 'held' | 'onOutcome'> {
+    const { sharding } = this.#options
+    if (sharding === undefined) return {}
+    return {
+      held: () => sharding.held,
+      onOutcome: (position, outcome) => this.#recent.add(position, outcome),
+    }
+  }
+
+  /** The answer to a request that other nodes decide, too. */
+  async #gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
+    const { sharding, name, retryMs: againMs = retryMs } = this.#options
+    const ends = [AbortSignal.timeout(this.#timeoutMs), this.#stop.signal]
+    const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
+    const { placement, peers } = sharding!
+    const ask: AskOutcome = (node, question, stop) =>
+      peers.ask(node, peerMethods.outcome, question, { signal: stop })
+    try {
+      const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
+      const options = { self: name, placement, ask, retryMs: againMs, onFailure }
+      return await gatherResult(request, own, options, signal)
+    } catch (error) {
+      if (caller?.aborted) throw cancellation(caller)
+      throw error
+    }
   }
 
   async #waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
@@ -404,6 +537,10 @@ export class ClusterNode {
     }
   }
 
+  #noteHedge(): void {
+    this.#hedges += 1
+  }
+
   #noteStall(stall: Error | undefined): void {
     const { logger } = this.#options
     if (stall !== undefined && this.#stall === undefined) {
@@ -422,6 +559,7 @@ export class ClusterNode {
   }
 }
 
+const allPartitions = PartitionSet.all()
 /** Why a node needs a copy of what another one holds, if the error says so. */
 export function needIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {

@@ -21,6 +21,8 @@ import {
 } from './membership.ts'
 import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
+import { PeerLink, type PeerLinkOptions } from './peer-link.ts'
+import type { Peers } from './peers.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
@@ -30,8 +32,12 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly node: string
   readonly zone: string
   readonly address: () => string
+  /** Nodes that have each point; absent: all. */
+  readonly replicas?: number | undefined
   readonly maxBufferedBytes: number
   readonly maxRequestBytes: number
+  /** How other nodes reach this one, and it them; absent: not at all. */
+  readonly link?: LinkSettings | undefined
   /** Called with what each took, in seconds. */
   readonly onAppend: (seconds: number) => void
   readonly onApply: (seconds: number) => void
@@ -44,6 +50,14 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly fetchRetryMs?: number | undefined
   /** Absent: that of the log servers; for tests, one in memory. */
   readonly openLog?: OpenLog | undefined
+}
+
+/** What the settings say about the link. */
+export interface LinkSettings
+  extends Pick<PeerLinkOptions, 'host' | 'port' | 'tls' | 'callsMax' | 'timeoutMs' | 'onCall'> {
+  readonly secret: string | undefined
+  /** Host and port that other nodes are told. */
+  readonly addressAt: (port: number) => string
 }
 
 /** Connects to the log of a cluster. */
@@ -59,6 +73,8 @@ export interface ClusterFigures {
   readonly digestMismatches: number
   /** How often this node fetched everything from another one. */
   readonly fetches: number
+  /** How often it asked a second node, because the first one was slow. */
+  readonly hedges: number
   readonly isConnected: boolean
 }
 
@@ -81,6 +97,9 @@ export class ClusterService {
   #node: ClusterNode | undefined
   #data: ServedData | undefined
   #membership: Membership | undefined
+  #link: PeerLink | undefined
+  /** By node, where it is reached over the link, as it said last. */
+  #peerAddresses: ReadonlyMap<string, string> = new Map()
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
   /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
@@ -109,10 +128,31 @@ export class ClusterService {
    */
   async start(data: ServedData): Promise<void> {
     this.#data = data
+    await this.#openLink()
     await this.#connect()
     await this.#begin(data)
     const { node } = this.#options
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
+  }
+
+  /** How this node asks others; undefined without a link. */
+  get peers(): Peers | undefined {
+    return this.#link
+  }
+
+  async #openLink(): Promise<void> {
+    const { link, cluster, node, maxRequestBytes } = this.#options
+    if (link === undefined) return
+    this.#link = await PeerLink.open({
+      ...link,
+      own: { cluster, node, secret: link.secret },
+      handlers: { get: (method) => this.#node?.peerHandlers.get(method) },
+      addressOf: (name) => this.#peerAddresses.get(name),
+      messageBytesMax: messageFactor * maxRequestBytes,
+      logger: this.#logger,
+    })
+    const { port } = this.#link
+    this.#logger.info({ host: link.host, port, isTls: link.tls !== undefined }, 'listening for other nodes')
   }
 
   async #connect(): Promise<void> {
@@ -181,10 +221,10 @@ export class ClusterService {
   async #enter(): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
-    const { node } = this.#options
+    const { node, replicas } = this.#options
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, logger: this.#logger },
+        ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
         describe: () => this.#announcement(),
         onState: (state) => this.#noteState(state),
       }),
@@ -293,7 +333,12 @@ export class ClusterService {
     const { position, floor, digestMismatches } = this.#node?.status ?? beginning
     return {
       ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
-      ...{ digestMismatches, fetches: this.#fetches, isConnected: this.#nats?.isConnected ?? false },
+      ...{
+        digestMismatches,
+        fetches: this.#fetches,
+        hedges: this.#node?.hedges ?? 0,
+        isConnected: this.#nats?.isConnected ?? false,
+      },
     }
   }
 
@@ -302,9 +347,14 @@ export class ClusterService {
     return this.#node?.position ?? 0
   }
 
+  /** What answers may have in them. */
+  get answeredPosition(): number {
+    return this.#node?.answeredPosition ?? 0
+  }
+
   /** Resolves when this node is as new as a read asks for. */
-  async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<void> {
-    await this.node.admit(read, signal)
+  async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<number> {
+    return await this.node.admit(read, signal)
   }
 
   /** Why the node is not ready; undefined when it is. */
@@ -377,6 +427,7 @@ export class ClusterService {
     await this.stop()
     await this.#membership?.close()
     await this.#watching
+    this.#link?.close()
     await this.#nats?.close()
   }
 
@@ -389,10 +440,11 @@ export class ClusterService {
   }
 
   #announcement(): Announcement {
-    const { zone, address } = this.#options
+    const { zone, address, link } = this.#options
     const { position, floor } = this.#node?.status ?? beginning
     return {
       ...{ zone, address: address(), version: version() },
+      ...(link && this.#link && { peer: link.addressAt(this.#link.port) }),
       isReady: this.notReady() === undefined,
       position,
       floor,
@@ -404,8 +456,19 @@ export class ClusterService {
     while (!signal.aborted) {
       // Without an answer the log is where it was, as far as anybody knows.
       this.#last = (await this.#log!.bounds().catch(() => undefined))?.last ?? this.#last
+      if (this.#link !== undefined) await this.#findPeers()
       await pause(watchMs, signal)
     }
+  }
+
+  async #findPeers(): Promise<void> {
+    // Without an answer the nodes are where they were.
+    const announced = await this.#membership?.announced().catch(() => undefined)
+    if (announced === undefined) return
+    const said = [...announced].flatMap(([name, { peer }]) =>
+      peer === undefined ? [] : [[name, peer] as const],
+    )
+    this.#peerAddresses = new Map(said)
   }
 
   /** Undefined while the servers do not answer. */
@@ -444,5 +507,7 @@ const beginning: NodeStatus = {
 }
 const asked = 'an operator asks for it'
 const watchMs = 1_000
+/** A request of a client, as it goes to another node: numbers of one digit become four bytes. */
+const messageFactor = 4
 /** Between attempts to come back into service. */
 const againMs = 5_000

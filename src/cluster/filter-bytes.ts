@@ -1,10 +1,11 @@
 import { DateTime, GeoPoint, type Scalar } from '../base/attributes.ts'
 import type { Bounds, Filter, Ordered, Test } from '../base/filter.ts'
+import { partitionCount } from '../base/partitions.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 
 /** Filters in a record of a log: a byte for the kind of each node, then its fields. The numbers of kinds never change. */
 
-const nodeKinds = { all: 1, any: 2, not: 3, ids: 4, condition: 5 } as const
+const nodeKinds = { all: 1, any: 2, not: 3, ids: 4, condition: 5, partitions: 6 } as const
 const testOps = { in: 1, range: 2, exists: 3, contains: 4, prefix: 5, near: 6, box: 7 } as const
 const scalarTags = { text: 1, number: 2, false: 3, true: 4, moment: 5, place: 6 } as const
 const boundNames = ['gt', 'gte', 'lt', 'lte'] as const
@@ -16,6 +17,7 @@ export function writeFilter(to: PackedWriter, filter: Filter): void {
     for (const each of filter.of) writeFilter(to, each)
   } else if (filter.kind === 'not') writeFilter(to, filter.of)
   else if (filter.kind === 'ids') to.bytes(filter.ids)
+  else if (filter.kind === 'partitions') to.raw(filter.partitions)
   else {
     to.text(filter.path)
     writeTest(to, filter.test)
@@ -34,6 +36,8 @@ export function readFilter(from: PackedReader): Filter {
       return { kind: 'not', of: readFilter(from) }
     case nodeKinds.ids:
       return { kind: 'ids', ids: from.bytes() }
+    case nodeKinds.partitions:
+      return { kind: 'partitions', partitions: new Uint8Array(from.raw(partitionCount / 8)) }
     case nodeKinds.condition:
       return { kind: 'condition', path: from.text(), test: readTest(from) }
   }
@@ -110,7 +114,7 @@ function readBounds(from: PackedReader): Bounds {
   return bounds
 }
 
-function writeScalar(to: PackedWriter, value: Scalar): void {
+export function writeScalar(to: PackedWriter, value: Scalar): void {
   if (typeof value === 'string') {
     to.byte(scalarTags.text)
     to.text(value)
@@ -127,7 +131,7 @@ function writeScalar(to: PackedWriter, value: Scalar): void {
   }
 }
 
-function readScalar(from: PackedReader): Scalar {
+export function readScalar(from: PackedReader): Scalar {
   const tag = from.byte()
   switch (tag) {
     case scalarTags.text:

@@ -16,6 +16,8 @@ export interface FaultChances {
   readonly readerDies?: number
   /** A reader falls behind: it goes on once the log is longer, or nobody has anything else to do. */
   readonly behind?: number
+  /** A question to another node, or its answer, is lost. */
+  readonly askLost?: number
   /** A server does not have a record that others have. */
   readonly skipped?: number
 }

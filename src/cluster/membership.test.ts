@@ -36,6 +36,18 @@ describe('membership', () => {
     assert.equal((await log.bounds()).first, last - chunkSpanMax)
     await close()
   })
+
+  it('refuses a node that would be one more than have each point', async () => {
+    const { join, close, documents } = cluster()
+    await join('a', 0, 2)
+    await join('b', 0, 2)
+    await assert.rejects(join('c', 0, 2), /CLUSTER_REPLICAS is 2, and the cluster would have 3 nodes/)
+    const again = await join('a', 0, 2)
+    assert.deepEqual(Object.keys((await again.topology()).members), ['a', 'b'])
+    await removeMember(documents, 'b')
+    await join('c', 0, 2)
+    await close()
+  })
 })
 
 function cluster() {
@@ -45,12 +57,12 @@ function cluster() {
   return {
     log,
     documents,
-    async join(node: string, floor: number): Promise<Membership> {
+    async join(node: string, floor: number, replicas?: number): Promise<Membership> {
       const describe = (): Announcement => ({
         ...{ zone: '', address: node, version: '1', isReady: true },
         ...{ position: floor, floor },
       })
-      const options = { log, documents, node, describe, logger, announceMs: 5, trimMs: 5 }
+      const options = { log, documents, node, describe, logger, replicas, announceMs: 5, trimMs: 5 }
       const membership = await Membership.join(options)
       joined.push(membership)
       return membership

@@ -1,14 +1,22 @@
+import type { PartitionSet } from '../base/partitions.ts'
 import type { LoggedResult } from '../engine/logged-request.ts'
 
 /** How a request of the log ended on this node; `created` of a collection. */
-export type Outcome =
+export type Outcome = (
   | { readonly result: LoggedResult | { readonly created: boolean } | undefined }
   | { readonly error: unknown }
+) & {
+  /** The partitions that this node had then, if not all: the outcome is about what was in them. */
+  readonly held?: PartitionSet | undefined
+}
+
+/** An outcome, and where in the log its request was. */
+export type Ended = Outcome & { readonly position: number }
 
 /** Those who wait for the requests that this process has sent to the log. */
 export class Outcomes {
   readonly #origin: string
-  readonly #waiting = new Map<number, PromiseWithResolvers<Outcome>>()
+  readonly #waiting = new Map<number, PromiseWithResolvers<Ended>>()
   #requests = 0
   #end: Error | undefined
 
@@ -22,9 +30,9 @@ export class Outcomes {
   }
 
   /** The number of a new request, and its outcome once it has been applied here. */
-  expect(): { readonly request: number; readonly outcome: Promise<Outcome> } {
+  expect(): { readonly request: number; readonly outcome: Promise<Ended> } {
     this.#requests += 1
-    const waiting = Promise.withResolvers<Outcome>()
+    const waiting = Promise.withResolvers<Ended>()
     // It may be refused before anybody waits.
     waiting.promise.catch(() => {})
     if (this.#end === undefined) this.#waiting.set(this.#requests, waiting)
@@ -37,8 +45,8 @@ export class Outcomes {
     this.#waiting.delete(request)
   }
 
-  settle(origin: string, request: number, outcome: Outcome): void {
-    if (origin === this.#origin) this.#waiting.get(request)?.resolve(outcome)
+  settle(origin: string, request: number, ended: Ended): void {
+    if (origin === this.#origin) this.#waiting.get(request)?.resolve(ended)
   }
 
   /** Nothing is applied any more. */

@@ -59,6 +59,11 @@ export class PackedWriter {
     this.raw(new Uint8Array(buffer, byteOffset, byteLength))
   }
 
+  /** Numbers whose count the reader knows. */
+  float64s({ buffer, byteOffset, byteLength }: Float64Array): void {
+    this.raw(new Uint8Array(buffer, byteOffset, byteLength))
+  }
+
   /** A view of what has been written. */
   get written(): Buffer {
     return this.#bytes.subarray(0, this.#length)
@@ -132,6 +137,11 @@ export class PackedReader {
     return view
   }
 
+  /** A view of all that is left. */
+  rest(): Buffer {
+    return this.raw(this.#bytes.length - this.#at)
+  }
+
   text(): string {
     return this.raw(this.count()).toString('utf8')
   }
@@ -140,5 +150,10 @@ export class PackedReader {
     const bytes = this.raw(this.length(Float32Array.BYTES_PER_ELEMENT) * Float32Array.BYTES_PER_ELEMENT)
     // A copy: the bytes need not begin where a float may.
     return new Float32Array(new Uint8Array(bytes).buffer)
+  }
+
+  float64s(count: number): Float64Array {
+    const bytes = this.raw(count * Float64Array.BYTES_PER_ELEMENT)
+    return new Float64Array(new Uint8Array(bytes).buffer)
   }
 }

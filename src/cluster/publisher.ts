@@ -3,7 +3,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { changesOf, changesPerRecord, type LoggedRequest } from '../engine/logged-request.ts'
 import { appendBatch } from './append-batch.ts'
 import { type CommitLog, UncertainAppend } from './commit-log.ts'
-import type { Outcome, Outcomes } from './outcomes.ts'
+import type { Ended, Outcomes } from './outcomes.ts'
 import { type ClusterRequest, encodeRequest } from './request-codec.ts'
 
 export interface PublisherOptions {
@@ -62,7 +62,7 @@ export class Publisher {
   async submit(
     request: ClusterRequest,
     options: PublishOptions,
-  ): Promise<Outcome & { readonly result: unknown }> {
+  ): Promise<Ended & { readonly result: unknown }> {
     const { signal } = options
     if (signal?.aborted) throw cancellation(signal)
     if (isLogged(request) && changesOf(request) > changesPerRecord) throw tooManyChanges(request)
@@ -138,8 +138,8 @@ export class Publisher {
     payload: Uint8Array,
     request: number,
     options: PublishOptions,
-    { outcome, deadline }: { readonly outcome: Promise<Outcome>; readonly deadline: AbortSignal },
-  ): Promise<Outcome> {
+    { outcome, deadline }: { readonly outcome: Promise<Ended>; readonly deadline: AbortSignal },
+  ): Promise<Ended> {
     await this.#append(payload, request, options, deadline)
     return await Promise.race([outcome, uncertainAfter(deadline, options.signal)])
   }

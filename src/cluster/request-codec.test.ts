@@ -93,6 +93,7 @@ class Requests {
     const of = (): Filter[] => this.#list(3, () => this.#filter(depth - 1))
     const leaves: readonly (() => Filter)[] = [
       () => ({ kind: 'ids', ids: this.#bytes(32) }),
+      () => ({ kind: 'partitions', partitions: this.#bytes(32) }),
       () => ({ kind: 'condition', path: this.#text(), test: this.#test() }),
     ]
     const nodes: readonly (() => Filter)[] = [

@@ -1,18 +1,12 @@
-import { attributesFromJson, attributesToJson, attributeToJson } from '../base/attribute-json.ts'
+import { attributesFromJson, attributeToJson } from '../base/attribute-json.ts'
 import type { AttributeValue } from '../base/attributes.ts'
 import type { CollectionSettings } from '../base/collection.ts'
-import {
-  conflictRules,
-  contentTypes,
-  type NewPoint,
-  type Patch,
-  type Payload,
-  type Precondition,
-} from '../base/point.ts'
+import { conflictRules, contentTypes, type NewPoint, type Patch, type Precondition } from '../base/point.ts'
 import type { RequestIdentity } from '../engine/database.ts'
 import type { LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
+import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
 
 /** What one record of a cluster's log asks of every replica. */
 export type ClusterRequest =
@@ -182,27 +176,15 @@ function readInsert(from: PackedReader): LoggedInsert {
 
 function writePoint(to: PackedWriter, { vector, payload }: Pick<NewPoint, 'vector' | 'payload'>): void {
   to.vector(vector)
-  to.byte(contentTypes.indexOf(payload.contentType))
-  to.text(payload.content)
-  writeOptional(to, payload.attributes, (attributes) => to.text(attributesToJson(attributes)))
-  writeOptional(to, payload.expiresAtUs, (us) => to.float64(us))
+  writePayload(to, payload)
 }
 
 function readPoint(from: PackedReader): Pick<NewPoint, 'vector' | 'payload'> {
   const vector = from.vector()
-  const contentType = nameOf(contentTypes, from.byte())
-  const content = from.text()
-  const attributes = readOptional(from, () => attributesFromJson(from.text()))
-  const expiresAtUs = readOptional(from, () => from.float64())
-  const payload: Payload = {
-    ...{ contentType, content },
-    ...(attributes && { attributes }),
-    ...(expiresAtUs === undefined ? {} : { expiresAtUs }),
-  }
-  return { vector, payload }
+  return { vector, payload: readPayload(from) }
 }
 
-function writePatch(
+export function writePatch(
   to: PackedWriter,
   { set, unset, content, contentType, expiresAtUs, vector }: Patch,
 ): void {
@@ -224,7 +206,7 @@ function writePatch(
   writeOptional(to, vector, (numbers) => to.vector(numbers))
 }
 
-function readPatch(from: PackedReader): Patch {
+export function readPatch(from: PackedReader): Patch {
   const set = readOptional(from, () => new Map(Array.from({ length: from.length(2) }, () => readPath(from))))
   const unset = readOptional(from, () => Array.from({ length: from.length(1) }, () => from.text()))
   const content = readOptional(from, () => from.text())
@@ -272,25 +254,6 @@ function writeIds(to: PackedWriter, ids: readonly string[]): void {
 
 function readIds(from: PackedReader): string[] {
   return Array.from({ length: from.length(16) }, () => from.id())
-}
-
-function writeOptional<Value>(
-  to: PackedWriter,
-  value: Value | undefined,
-  write: (value: Value) => void,
-): void {
-  to.byte(value === undefined ? 0 : 1)
-  if (value !== undefined) write(value)
-}
-
-function readOptional<Value>(from: PackedReader, read: () => Value): Value | undefined {
-  return from.byte() === 0 ? undefined : read()
-}
-
-function nameOf<Name>(names: readonly Name[], number: number): Name {
-  const name = names[number]
-  if (name === undefined) throw new RangeError(`there is no ${number} of ${names.join(', ')}`)
-  return name
 }
 
 /** So that a large insert is not copied while it grows. */

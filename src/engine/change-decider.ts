@@ -1,5 +1,6 @@
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { partitionOf } from '../base/partitions.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
@@ -8,7 +9,7 @@ import type { Change, Insertion, Store, Update } from '../storage/store.ts'
 import type { CurrentPoints, Decision } from './decision.ts'
 import { changedBytesMax, isSamePayload, patched, slotsOf } from './filter-plan.ts'
 import { InsertDecider } from './insert-decider.ts'
-import { changesPerRecord, type Stamp } from './logged-request.ts'
+import { type ChangedByPartition, changesPerRecord, type Stamp } from './logged-request.ts'
 import { checkPrecondition } from './precondition.ts'
 import {
   dimensionOf,
@@ -45,7 +46,10 @@ export class ChangeDecider {
     this.#inserts = new InsertDecider({
       store,
       points,
-      changeTo: (id, point) => this.#store(id, point),
+      changeTo: (id, point, index) => {
+        this.#numberFrom(index)
+        return this.#store(id, point)
+      },
     })
   }
 
@@ -87,6 +91,14 @@ export class ChangeDecider {
     // Numbers of the log: the same on every replica, however the request is grouped there, and if it is decided again.
     this.#sequence = this.#base + stamp.position * changesPerRecord - 1
     this.#sequenceMax = this.#sequence + changesPerRecord
+  }
+
+  /**
+   * The number of a change of the log follows from the place of its item in the request, whatever becomes of those before it:
+   * a node may not have the points that decide about them.
+   */
+  #numberFrom(index: number): void {
+    if (this.#isLogged) this.#sequence = this.#sequenceMax - changesPerRecord + index
   }
 
   #checkDimension(request: WriteRequest): void {
@@ -140,7 +152,7 @@ export class ChangeDecider {
     const changes: Change[] = []
     let bytes = 0
     let looked = 0
-    for await (const slot of slotsOf(matching, count)) {
+    for await (const { slot } of slotsOf(matching, count)) {
       if (changes.length === count || bytes >= changedBytesMax) break
       looked += 1
       // It can have expired since.
@@ -186,26 +198,48 @@ export class ChangeDecider {
 
   /** The points that still match; as in `#decideByFilter`, those that stay as they are do not count. */
   async #decideEach(request: EachRequest, turn: Turn): Promise<Decision | undefined> {
+    const { held } = request
     const { ids, filter, change } = request.request
     const changes: Change[] = []
-    for (const id of ids) {
-      const slot = this.#points.find(id)
+    for (const [index, id] of ids.entries()) {
+      const slot = held === undefined || held.has(partitionOf(id)) ? this.#points.find(id) : -1
+      this.#numberFrom(index)
       const made =
-        slot !== -1 && this.#points.matches(slot, filter) ? this.#changeOf(slot, change) : undefined
+        slot !== -1 && this.#points.matches(slot, filter) ? this.#changeIfPossible(slot, change) : undefined
       if (made !== undefined) changes.push(made)
       if (turn.isOver) await turn.next()
     }
-    return counted(request, changes)
+    const changed = byPartition(changes)
+    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(changed) }
+    request.resolve(changed)
+    return undefined
+  }
+
+  /**
+   * Undefined for a point to which the patch cannot be applied any more. It stays as it is, as one that does not match any
+   * more: what becomes of a point must not depend on others, which another node may not have.
+   */
+  #changeIfPossible(slot: number, change: Patch | 'delete'): Change | undefined {
+    try {
+      return this.#changeOf(slot, change)
+    } catch (error) {
+      if (error instanceof DatabaseError && error.reason === 'invalid_argument') return undefined
+      throw error
+    }
   }
 
   async #decideExpire(request: ExpireRequest, turn: Turn): Promise<Decision | undefined> {
     const changes: Change[] = []
-    for (const id of request.ids) {
-      const slot = this.#points.slotOf(id)
+    const { held } = request
+    for (const [index, id] of request.ids.entries()) {
+      const slot = held === undefined || held.has(partitionOf(id)) ? this.#points.slotOf(id) : -1
+      this.#numberFrom(index)
       if (slot !== -1 && this.#points.hasExpired(slot)) changes.push(this.#delete(id))
       if (turn.isOver) await turn.next()
     }
-    return counted(request, changes)
+    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(changes.length) }
+    request.resolve(0)
+    return undefined
   }
 
   /** Puts a point in the place of whatever has its id. */
@@ -245,11 +279,13 @@ export class ChangeDecider {
   }
 }
 
-/** A decision that is answered with how many points it changes. */
-function counted(request: EachRequest | ExpireRequest, changes: readonly Change[]): Decision | undefined {
-  if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(changes.length) }
-  request.resolve(0)
-  return undefined
+function byPartition(changes: readonly Change[]): ChangedByPartition {
+  const changed = new Map<number, number>()
+  for (const { id } of changes) {
+    const partition = partitionOf(id)
+    changed.set(partition, (changed.get(partition) ?? 0) + 1)
+  }
+  return changed
 }
 
 function tooManyChanges(): DatabaseError {

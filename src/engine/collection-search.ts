@@ -69,7 +69,11 @@ export class CollectionSearch {
     const { searches, ids, attributes } = this.#points
     if (searches === undefined) {
       const none = queries.map(() => 0)
-      return plainResults(queries, new IdLists(new Uint8Array(), none), new Float64Array())
+      return plainResults(queries, {
+        ids: new IdLists(new Uint8Array(), none),
+        distances: new Float64Array(),
+        ranks: undefined,
+      })
     }
     const { index } = searches
     const { removals, replacements } = index
@@ -77,7 +81,7 @@ export class CollectionSearch {
     const hits = await searches.search(queries, signal)
     this.#points.hideExpired()
     const found = await inTurns(foundIds(hits, queries, ids, index, removals))
-    if (index.replacements === replacements) return plainResults(queries, found.ids, found.distances)
+    if (index.replacements === replacements) return plainResults(queries, found)
     const runs = queries.map((query) => ({ query, slots: query, replacements, position, filterUs: 0 }))
     return this.#assemble(runs, hits, runs.keys(), signal)
   }

@@ -49,6 +49,8 @@ export interface ListQuery {
   /** From the page before; checked by the engine: `invalid_argument` for one that it never made. */
   readonly cursor?: string | undefined
   readonly include: Include
+  /** Whether the page says what its points are ordered by, for merging it with others. */
+  readonly ordered?: boolean | undefined
 }
 
 /** A page of points in the order of their insertion. */
@@ -56,6 +58,8 @@ export interface ListPage {
   readonly points: readonly ({ readonly id: string } & HitDetails)[]
   /** Absent on the last page. */
   readonly nextCursor?: string | undefined
+  /** Of each point, its place in the order of insertion; only of an `ordered` query. */
+  readonly orders?: readonly number[]
 }
 
 export interface FacetCount {
@@ -159,8 +163,13 @@ export interface Database {
     request: ChangeByFilter,
     signal?: AbortSignal,
   ): Promise<{ readonly changed: number; readonly more: boolean }>
+  /**
+   * The same, for reads that have to be as new as a position of the cluster's log: what other nodes answer has to be, too.
+   * Absent where there are no other nodes.
+   */
+  asOf?(position: number): Database
   /** The point with this id, a lower-case UUID. */
-  get(id: string): Promise<Point | undefined>
+  get(id: string, signal?: AbortSignal): Promise<Point | undefined>
   /**
    * The nearest points, a list a query: closest first, equal distances by insertion order.
    *

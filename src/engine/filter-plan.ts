@@ -6,12 +6,15 @@ import type { Patch, Payload } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { ChangeByFilter } from './database.ts'
 import type { CurrentPoints, MatchingPoints } from './decision.ts'
+import type { OrderedSlot } from './insertion-order.ts'
 import { changesPerRecord } from './logged-request.ts'
 
 /** What a request by filter changes. */
 export interface FilterPlan {
   /** In the order of insertion. */
   readonly ids: readonly string[]
+  /** Their places in that order. */
+  readonly orders: readonly number[]
   /** Whether points may be left that match. */
   readonly more: boolean
 }
@@ -29,10 +32,11 @@ export async function planByFilter(
   const count = Math.min(limit, changesPerRecord)
   const matching = await points.matching(filter)
   const ids: string[] = []
+  const orders: number[] = []
   let bytes = 0
   let looked = 0
   const turn = new Turn()
-  for await (const slot of dryRun ? [] : slotsOf(matching, count)) {
+  for await (const { slot, order } of dryRun ? [] : slotsOf(matching, count)) {
     if (ids.length === count || bytes >= changedBytesMax) break
     looked += 1
     if (!points.isVisible(slot)) continue
@@ -40,12 +44,13 @@ export async function planByFilter(
     const added = change === 'delete' ? 0 : patchedBytes(points, slot, id, change)
     if (added !== undefined) {
       ids.push(id)
+      orders.push(order)
       bytes += added
     }
     if (turn.isOver) await turn.next()
   }
   const done = dryRun ? count : looked
-  return { ids, more: matching.count > done, matching: Math.min(count, matching.count) }
+  return { ids, orders, more: matching.count > done, matching: Math.min(count, matching.count) }
 }
 
 /** What a patch of a point writes; undefined if it stays as it is. */
@@ -57,11 +62,11 @@ function patchedBytes(points: CurrentPoints, slot: number, id: string, change: P
 }
 
 /** The slots in the order of insertion, as many at a time as are likely to be wanted. */
-export async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<number> {
+export async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<OrderedSlot> {
   let after = 0
   for (;;) {
     const page = await matching.page(after, Math.min(wanted, slotsPerPage))
-    for (const { slot } of page) yield slot
+    yield* page
     const last = page.at(-1)
     if (last === undefined) return
     after = last.order

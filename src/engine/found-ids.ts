@@ -1,6 +1,7 @@
 import { IdLists } from '../base/id-lists.ts'
 import { idBytes } from '../base/ids.ts'
-import type { Metric } from '../base/point.ts'
+import type { Metric, SearchQuery } from '../base/point.ts'
+import type { Ranks } from '../base/search-results.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { HitLists } from './hit-lists.ts'
 import type { IdTable } from './id-table.ts'
@@ -10,6 +11,7 @@ export interface FoundIds {
   readonly ids: IdLists
   /** Of each id, in the units of its query's metric. */
   readonly distances: Float64Array
+  readonly ranks: Ranks | undefined
 }
 
 /**
@@ -22,13 +24,15 @@ export interface FoundIds {
  */
 export function* foundIds(
   hits: HitLists,
-  queries: readonly { readonly metric: Metric }[],
+  queries: readonly Pick<SearchQuery, 'metric' | 'ranked'>[],
   ids: Pick<IdTable, 'copyId'>,
   index: VectorIndex | undefined,
   removals: number,
 ): Generator<void, FoundIds> {
   const bytes = Buffer.allocUnsafe(hits.total * idBytes)
   const distances = new Float64Array(hits.total)
+  const isRanked = queries.some(({ ranked }) => ranked)
+  const ranks = isRanked ? emptyRanks(hits.total) : undefined
   const ends: number[] = []
   let copied = 0
   let seen = 0
@@ -46,11 +50,26 @@ export function* foundIds(
       if (!isFound) continue
       ids.copyId(slot, bytes, copied * idBytes)
       distances[copied] = inUnits(metric, hits.distance(list, rank))
+      if (ranks !== undefined) {
+        ranks.keys[copied] = hits.distance(list, rank)
+        ranks.sequences[copied] = hits.sequence(list, rank)
+      }
       copied += 1
     }
     ends.push(copied)
   }
-  return { ids: new IdLists(bytes, ends), distances: distances.subarray(0, copied) }
+  return {
+    ids: new IdLists(bytes, ends),
+    distances: distances.subarray(0, copied),
+    ranks: ranks && {
+      keys: ranks.keys.subarray(0, copied),
+      sequences: ranks.sequences.subarray(0, copied),
+    },
+  }
+}
+
+export function emptyRanks(count: number): Ranks {
+  return { keys: new Float64Array(count), sequences: new Float64Array(count) }
 }
 
 /** The index's distance in the units of the metric: the index has the square of a Euclidean distance, which orders alike. */

@@ -2,6 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { DatabaseError } from '../base/errors.ts'
 import { idempotencyKeyLifeMs } from '../base/idempotency-key.ts'
 import { idBytes, idFromBytes, idSeedBytes, idsFromSeed, newId } from '../base/ids.ts'
+import { partitionOf } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { checkOutcome } from '../storage/request-record.ts'
@@ -14,8 +15,8 @@ import type { InsertRequest, Keyed } from './write-request.ts'
 export interface InsertDeciderParts {
   readonly store: Store
   readonly points: CurrentPoints
-  /** The change that puts a point in the place of whatever has its id. */
-  readonly changeTo: (id: string, point: NewPoint) => Change
+  /** The change that puts a point in the place of whatever has its id; with the place of the point in its request. */
+  readonly changeTo: (id: string, point: NewPoint, index: number) => Change
 }
 
 /** What becomes of each point of an insert: its id, what is stored under an existing one, and which ones are refused. */
@@ -47,7 +48,7 @@ export class InsertDecider {
   }
 
   async #decideItems(
-    { points, onError, drawnIds }: InsertRequest,
+    { points, onError, drawnIds, held }: InsertRequest,
     idSeed: Uint8Array | undefined,
     turn: Turn,
   ): Promise<{ changes: Change[]; inserted: Inserted }> {
@@ -63,7 +64,9 @@ export class InsertDecider {
           point.id ??
           drawnIds?.[index] ??
           (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
-        if (!this.#isSkipped(points, index)) changes.push(this.#parts.changeTo(id, point))
+        // Other nodes decide about what is not held here, and whoever asked hears it from them.
+        const isHeld = held === undefined || held.has(partitionOf(id))
+        if (isHeld && !this.#isSkipped(points, index)) changes.push(this.#parts.changeTo(id, point, index))
         ids.push(id)
       } catch (error) {
         if (onError === 'abort' || !(error instanceof DatabaseError)) throw error

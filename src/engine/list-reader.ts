@@ -40,14 +40,17 @@ export class ListReader {
   }
 
   /** A page; undefined if so much has changed meanwhile that the journal has run over. */
-  async #attempt({ filter, limit, include }: ListQuery, after: number): Promise<ListPage | undefined> {
+  async #attempt(
+    { filter, limit, include, ordered }: ListQuery,
+    after: number,
+  ): Promise<ListPage | undefined> {
     const points = this.#points
     await points.hideDue()
     const { position } = points.attributes.journal
     const matching = filter && (await inTurns(points.attributes.evaluate(filter)))
     const found = await inInsertionOrder(points.table, matching, { after, limit: limit + 1 })
     const last = found.length > limit ? found[limit - 1]!.order : Number.POSITIVE_INFINITY
-    const draft = new Draft({ points, reader: this.#reader, include, filter, after, last })
+    const draft = new Draft({ points, reader: this.#reader, include, filter, after, last, ordered })
     await inTurns(draft.read(found.slice(0, limit)))
     return await inTurns(draft.complete(position, limit))
   }
@@ -62,6 +65,7 @@ interface DraftOptions {
   readonly after: number
   /** Up to this one; infinite if there are no others at its end. */
   readonly last: number
+  readonly ordered: boolean | undefined
 }
 
 /** A page that is being read. */
@@ -124,14 +128,16 @@ class Draft {
   }
 
   #page(limit: number): ListPage {
-    const { points } = this.#options
+    const { points, ordered } = this.#options
     const entries = [...this.#entries.values()]
       .filter(({ slot }) => !points.hasExpired(slot))
       .sort((one, other) => one.order - other.order)
     // Fewer than the limit when points have been removed meanwhile: the next page goes on behind all of them.
     const next = entries.length > limit ? entries[limit - 1]!.order : this.#last
+    const shown = entries.slice(0, limit)
     return {
-      points: entries.slice(0, limit).map(({ point }) => point),
+      points: shown.map(({ point }) => point),
+      ...(ordered && { orders: shown.map(({ order }) => order) }),
       nextCursor: next === Number.POSITIVE_INFINITY ? undefined : cursorAfter(next),
     }
   }

@@ -49,20 +49,22 @@ export interface Stamp {
   readonly nowUs: number
 }
 
+/** How many points were changed, by partition; those with none are left out. */
+export type ChangedByPartition = ReadonlyMap<number, number>
+
 /** By kind of request, how it ended if it was not refused. */
 export interface LoggedResults {
   readonly insert: Inserted
   readonly put: { readonly version: number; readonly created: boolean }
   readonly patch: { readonly version: number }
   readonly remove: boolean
-  /** How many points were changed. */
-  readonly each: number
+  readonly each: ChangedByPartition
   readonly expire: number
 }
 
 export type LoggedResult = LoggedResults[keyof LoggedResults]
 
-/** Changes of a request; the number of a change is this times the position, and its index. */
+/** Changes of a request; the number of a change is this times the position, and the index of its item in the request. */
 export const changesPerRecord = 65_536
 
 /** How many points a request can change. */

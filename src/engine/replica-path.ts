@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { Applied } from '../storage/applied.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
@@ -64,6 +65,7 @@ export class ReplicaPath {
     this.#decider = new ChangeDecider(store, target)
     this.#steps = new GroupSteps(store, slots, target)
     const { applied } = store
+    checkHeld(store, hooks.held)
     this.#base = applied?.base ?? store.sequence
     this.#position = applied?.position ?? 0
     this.#clockUs = applied?.clockUs ?? 0
@@ -93,18 +95,25 @@ export class ReplicaPath {
   /**
    * Carries out a request. Calls have to be in the order of the log, each position once.
    *
+   * @param held as in the hooks; a request about a single point has to be in one of them
    * @throws DatabaseError when the request is refused, on every replica; any other error when this one cannot go on
    */
-  apply(request: LoggedRequest, stamp: Stamp): Promise<LoggedResult> {
+  apply(request: LoggedRequest, stamp: Stamp, held?: PartitionSet): Promise<LoggedResult> {
     if (request.kind === 'insert') {
       const keyed = request.identity && keyedOf(request.identity)
       return this.#submit(loggedBytes(request), (answer) => ({
-        ...{ ...request, keyed, stamp, drawnIds: drawnIdsOf(request) },
+        ...{ ...request, keyed, stamp, held, drawnIds: drawnIdsOf(request) },
         ...answer,
       }))
     }
     if (request.kind === 'each') {
-      return this.#submit(loggedBytes(request), (answer) => ({ kind: 'each', request, stamp, ...answer }))
+      return this.#submit(loggedBytes(request), (answer) => ({
+        ...{ kind: 'each', request, stamp, held },
+        ...answer,
+      }))
+    }
+    if (request.kind === 'expire') {
+      return this.#submit(loggedBytes(request), (answer) => ({ ...request, stamp, held, ...answer }))
     }
     if (request.kind === 'put' || request.kind === 'patch') {
       const { when } = request
@@ -217,11 +226,12 @@ export class ReplicaPath {
       try {
         placed = await this.#place(decisions)
         const { position: floor, clockUs: floorClockUs } = this.#hooks.floor()
-        const { logId } = this.#hooks
+        const { logId, held } = this.#hooks
         const base = this.#base
         await this.#steps.store(placed, {
           ...{ logId, position, clockUs, floor, floorClockUs, base },
           digest: digest.bytes,
+          ...(held === undefined ? {} : { held: held.bytes }),
         })
       } catch (error) {
         if (!isPassing(error)) throw error
@@ -260,6 +270,21 @@ export class ReplicaPath {
     }
     return digest
   }
+}
+
+/**
+ * What a node has follows from its data: it would take partitions for complete of which it has passed over records.
+ *
+ * @throws Error when the data is that of other partitions
+ */
+function checkHeld({ applied, sequence }: Store, held: PartitionSet | undefined): void {
+  // A collection without points can be that of any partitions.
+  if (applied === undefined && sequence === 0) return
+  const before = applied?.held === undefined ? PartitionSet.all() : new PartitionSet(applied.held)
+  if (before.equals(held ?? PartitionSet.all())) return
+  throw new Error(
+    'the data directory has the points of other partitions than the topology of the cluster says: start the node with an empty one',
+  )
 }
 
 /** By point of an insert; none if all have ids of their own. */

@@ -3,9 +3,9 @@ import { IdLists } from '../base/id-lists.ts'
 import { idBytes, idFromBytes } from '../base/ids.ts'
 import type { SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
-import type { HitDetails, SearchPlan, SearchResults } from '../base/search-results.ts'
+import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/search-results.ts'
 import type { Hit } from '../index/hit.ts'
-import { inUnits } from './found-ids.ts'
+import { emptyRanks, type FoundIds, inUnits } from './found-ids.ts'
 import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
 import { planOf, profileOf } from './search-profile.ts'
 import type { Run } from './search-runs.ts'
@@ -16,6 +16,8 @@ import { settledHits } from './settled-hits.ts'
 export interface Answer {
   readonly ids: Uint8Array
   readonly distances: readonly number[]
+  /** Only of queries that are ranked. */
+  readonly hits: readonly Hit[] | undefined
   readonly details: readonly HitDetails[] | undefined
   readonly profile: Profile | undefined
   readonly plan: SearchPlan | undefined
@@ -97,6 +99,7 @@ export class SearchAnswers {
     return {
       ids: bytes,
       distances: hits.map(({ distance }) => inUnits(query.metric, distance)),
+      hits: query.ranked === true ? hits : undefined,
       details: yield* this.#details(query, hits, bytes, room),
       profile: query.profile === true ? profileOf({ query, slots, points, filterUs }) : undefined,
       plan: slots.report && planOf(slots.report, slots.matching?.count ?? points, query.filter !== undefined),
@@ -146,10 +149,10 @@ export class SearchAnswers {
 /** Results of queries that want nothing but ids and distances. */
 export function plainResults(
   queries: readonly unknown[],
-  ids: IdLists,
-  distances: Float64Array,
+  { ids, distances, ranks }: FoundIds,
 ): SearchResults {
-  return { ids, distances, details: queries.map(() => undefined), profiles: queries.map(() => undefined) }
+  const none = queries.map(() => undefined)
+  return { ids, distances, details: none, profiles: none, ...(ranks && { ranks }) }
 }
 
 /** The answers to all queries of a request. */
@@ -168,7 +171,21 @@ export function packed(answers: readonly Answer[]): SearchResults {
     details: answers.map(({ details }) => details),
     profiles: answers.map(({ profile }) => profile),
     plans: answers.map(({ plan }) => plan),
+    ...(answers.some(({ hits }) => hits !== undefined) && { ranks: ranksOf(answers, end) }),
   }
+}
+
+function ranksOf(answers: readonly Answer[], count: number): Ranks {
+  const ranks = emptyRanks(count)
+  let at = 0
+  for (const { hits = [] } of answers) {
+    for (const { distance, sequence } of hits) {
+      ranks.keys[at] = distance
+      ranks.sequences[at] = sequence
+      at += 1
+    }
+  }
+  return ranks
 }
 
 /** All steps at once. */

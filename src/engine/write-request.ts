@@ -1,7 +1,8 @@
+import type { PartitionSet } from '../base/partitions.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
-import type { LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
+import type { ChangedByPartition, LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
 
 /** A request to change points, from the queue until it is answered. */
 export type WriteRequest =
@@ -24,6 +25,7 @@ export interface InsertRequest extends Answer<Inserted> {
   readonly idSeed?: Uint8Array | undefined
   /** By point, the ids from the seed: a later request of the log can be about them before this one has taken effect. */
   readonly drawnIds?: readonly string[] | undefined
+  readonly held?: PartitionSet | undefined
 }
 
 export interface PutRequest extends Answer<{ readonly version: number; readonly created: boolean }> {
@@ -57,15 +59,17 @@ export interface ExpiryRequest extends Answer<void> {
 }
 
 /** Of a cluster's log: see `LoggedChangeEach`. */
-export interface EachRequest extends Answer<number> {
+export interface EachRequest extends Answer<ChangedByPartition> {
   readonly kind: 'each'
   readonly request: LoggedChangeEach
+  readonly held?: PartitionSet | undefined
 }
 
 /** Of a cluster's log: deletes those of these points that have expired. */
 export interface ExpireRequest extends Answer<number> {
   readonly kind: 'expire'
   readonly ids: readonly string[]
+  readonly held?: PartitionSet | undefined
 }
 
 /** On a node of a cluster: stores how far the log is applied, and changes nothing. */

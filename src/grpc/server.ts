@@ -169,7 +169,7 @@ function handlerOf(
 function trailerOf({ cluster }: ApiContext): Metadata | undefined {
   if (cluster === undefined) return undefined
   const trailer = new Metadata()
-  trailer.set(positionHeader, String(cluster.position))
+  trailer.set(positionHeader, String(cluster.answeredPosition))
   return trailer
 }
 

@@ -378,7 +378,7 @@ async function answer<Name extends OperationName>(
     json = await runOperation(runner, name, codec, callOf(request, reply, parts))
   } finally {
     // A refusal tells its caller something of the points, too.
-    if (cluster !== undefined) reply.header(positionHeader, String(cluster.position))
+    if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
   }
   return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
 }

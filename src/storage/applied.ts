@@ -1,4 +1,5 @@
 import { idBytes } from '../base/ids.ts'
+import { partitionCount } from '../base/partitions.ts'
 
 /**
  * What a replica has applied of its cluster's log: a part of the meta record of each collection, so that it changes in the
@@ -19,20 +20,26 @@ export interface Applied {
   readonly base: number
   /** The bytes of a `PartitionDigest`. */
   readonly digest: Uint8Array
+  /** The partitions that the node has, `heldBytes` of a `PartitionSet`; absent: all. */
+  readonly held?: Uint8Array | undefined
 }
-
-/** The first byte of an id is the number of its partition. */
-export const partitionCount = 256
 
 /** Of a partition: points u32, sum of hashes 2 x u32. */
 const digestEntryBytes = 12
 
 export const digestBytes: number = partitionCount * digestEntryBytes
 
-/** In a meta record. */
+/** A bit for each partition. */
+export const heldBytes: number = partitionCount / 8
+
+/** In a meta record, of a node that has all partitions; `heldBytes` more of any other. */
 export const appliedBytes: number = idBytes + 5 * 8 + digestBytes
 
-/** Writes to `target` at `offset`, `appliedBytes`. */
+export function appliedBytesOf({ held }: Applied): number {
+  return appliedBytes + (held === undefined ? 0 : heldBytes)
+}
+
+/** Writes to `target` at `offset`, `appliedBytesOf`. */
 export function writeApplied(applied: Applied, target: Buffer, offset: number): void {
   target.write(applied.logId, offset, idBytes, 'hex')
   let at = offset + idBytes
@@ -42,9 +49,11 @@ export function writeApplied(applied: Applied, target: Buffer, offset: number): 
   at = target.writeDoubleLE(applied.floorClockUs, at)
   at = target.writeDoubleLE(applied.base, at)
   target.set(applied.digest, at)
+  if (applied.held !== undefined) target.set(applied.held, at + digestBytes)
 }
 
-export function readApplied(source: Buffer, offset: number): Applied {
+/** @param isPart whether the node does not have all partitions */
+export function readApplied(source: Buffer, offset: number, isPart: boolean): Applied {
   const numbersAt = offset + idBytes
   const digestAt = numbersAt + 5 * 8
   return {
@@ -55,5 +64,8 @@ export function readApplied(source: Buffer, offset: number): Applied {
     floorClockUs: source.readDoubleLE(numbersAt + 24),
     base: source.readDoubleLE(numbersAt + 32),
     digest: new Uint8Array(source.subarray(digestAt, digestAt + digestBytes)),
+    ...(isPart
+      ? { held: new Uint8Array(source.subarray(digestAt + digestBytes, digestAt + digestBytes + heldBytes)) }
+      : {}),
   }
 }

@@ -14,7 +14,7 @@ import {
   type PlacedChange,
 } from '../../test/support/stored-points.ts'
 import { createLogger } from '../base/log.ts'
-import { digestBytes } from './applied.ts'
+import { digestBytes, heldBytes } from './applied.ts'
 import { databasePath } from './data-directory.ts'
 import { openDataStore } from './data-store.ts'
 import { decodeMeta, emptyMeta, encodeMeta } from './key-layout.ts'
@@ -303,6 +303,7 @@ describe('the format of a data directory', () => {
       ...{ position: 2 ** 40, clockUs: 5, floor: 6, floorClockUs: 7, base: 8 },
       digest: Uint8Array.from({ length: digestBytes }, (_, at) => at),
     }
+    const ofPart = { ...applied, held: Uint8Array.from({ length: heldBytes }, (_, at) => 7 * at) }
     const cases = [
       { meta: { ...state, keyedRequests: undefined }, version: 2, bytes: 36 },
       { meta: { ...state, keyedRequests }, version: 3, bytes: 44 },
@@ -319,6 +320,12 @@ describe('the format of a data directory', () => {
         meta: { ...state, keyedRequests: withOutcomes, hasOutcomes: true, applied },
         version: 6,
         bytes: 3184,
+      },
+      { meta: { ...state, keyedRequests, applied: ofPart }, version: 6, bytes: 3208 },
+      {
+        meta: { ...state, keyedRequests: withOutcomes, hasOutcomes: true, applied: ofPart },
+        version: 6,
+        bytes: 3216,
       },
     ]
     for (const { meta, version, bytes } of cases) {

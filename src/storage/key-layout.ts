@@ -1,6 +1,13 @@
 import { crc32 } from 'node:zlib'
 import { idBytes, idFromBytes, writeIdBytes } from '../base/ids.ts'
-import { type Applied, appliedBytes, readApplied, writeApplied } from './applied.ts'
+import {
+  type Applied,
+  appliedBytes,
+  appliedBytesOf,
+  heldBytes,
+  readApplied,
+  writeApplied,
+} from './applied.ts'
 
 /**
  * Every byte that storage writes. Numbers are little-endian; checksums are CRC-32 (zlib's).
@@ -236,7 +243,8 @@ export function encodeMeta(meta: Meta): Buffer {
   }
   if (isExtended) value.writeUInt32LE(flagsOf(meta), flagsAt)
   if (meta.hasOutcomes === true) value.writeDoubleLE(keyedRequests!.outcomeBytes, outcomeBytesAt)
-  if (meta.applied !== undefined) writeApplied(meta.applied, value, appliedAt(value))
+  if (meta.applied !== undefined)
+    writeApplied(meta.applied, value, appliedAt(value, appliedBytesOf(meta.applied)))
   const end = value.length - 4
   value.writeUInt32LE(crc32(value.subarray(0, end)), end)
   return value
@@ -259,12 +267,12 @@ function versionOf({
 function lengthOf({ keyedRequests, hasOutcomes, applied }: Meta, version: number): number {
   if (version < extendedFormatVersion) return keyedRequests === undefined ? metaBytes : keyedMetaBytes
   const bytes = hasOutcomes === true ? outcomesMetaBytes : extendedMetaBytes
-  return bytes + (applied === undefined ? 0 : appliedBytes)
+  return bytes + (applied === undefined ? 0 : appliedBytesOf(applied))
 }
 
 /** What is applied of a cluster's log comes last, before the checksum. */
-function appliedAt(value: Buffer): number {
-  return value.length - 4 - appliedBytes
+function appliedAt(value: Buffer, bytes: number): number {
+  return value.length - 4 - bytes
 }
 
 const metaFlags = { hasCollections: 1, hasExtendedRecords: 2, hasOutcomes: 4 } as const
@@ -296,7 +304,13 @@ const metaLengths: ReadonlyMap<number | undefined, readonly number[]> = new Map(
   [keyedFormatVersion, [keyedMetaBytes]],
   [collectionsFormatVersion, [metaBytes, keyedMetaBytes]],
   [extendedFormatVersion, [extendedMetaBytes, outcomesMetaBytes]],
-  [clusterFormatVersion, [extendedMetaBytes + appliedBytes, outcomesMetaBytes + appliedBytes]],
+  [
+    clusterFormatVersion,
+    [appliedBytes, appliedBytes + heldBytes].flatMap((bytes) => [
+      extendedMetaBytes + bytes,
+      outcomesMetaBytes + bytes,
+    ]),
+  ],
 ])
 
 /** Keys of the table `meta`. */
@@ -338,7 +352,9 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
   }
   const isKeyed = value.length >= keyedMetaBytes
   const isReplica = version === clusterFormatVersion
-  const ownBytes = value.length - (isReplica ? appliedBytes : 0)
+  const isPart = isReplica && value.length >= extendedMetaBytes + appliedBytes + heldBytes
+  const replicaBytes = appliedBytes + (isPart ? heldBytes : 0)
+  const ownBytes = value.length - (isReplica ? replicaBytes : 0)
   const outcomeBytes = ownBytes >= outcomesMetaBytes ? value.readDoubleLE(outcomeBytesAt) : 0
   return {
     dimension: value.readUInt32LE(4) || undefined,
@@ -352,7 +368,7 @@ export function decodeMeta(value: Buffer): Meta | MetaFault {
     ...(version !== undefined && version >= extendedFormatVersion
       ? fromFlags(value.readUInt32LE(flagsAt))
       : {}),
-    ...(isReplica ? { applied: readApplied(value, appliedAt(value)) } : {}),
+    ...(isReplica ? { applied: readApplied(value, appliedAt(value, replicaBytes), isPart) } : {}),
   }
 }
 

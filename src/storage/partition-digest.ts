@@ -1,4 +1,5 @@
-import { digestBytes, partitionCount } from './applied.ts'
+import { partitionCount } from '../base/partitions.ts'
+import { digestBytes } from './applied.ts'
 
 /**
  * By partition, how many points there are and the sum of a hash of each point's id and version. Two replicas that hold the

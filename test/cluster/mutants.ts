@@ -10,7 +10,7 @@ import { NatsReader } from '../../src/cluster/nats-reader.ts'
 /** By name. */
 export const mutants: Readonly<Record<string, () => void>> = {
   'no barrier'() {
-    ClusterNode.prototype.latest = async () => {}
+    ClusterNode.prototype.latest = async () => 0
   },
   'acknowledged before the log'() {
     const { write } = ClusterNode.prototype

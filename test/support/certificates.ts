@@ -9,16 +9,44 @@ export interface CertificateFiles {
 
 /** Makes an authority, and a certificate of it for this machine. */
 export function makeCertificates(directory: string): CertificateFiles {
-  const [caFile, caKey, certFile, keyFile] = ['ca.pem', 'ca.key', 'cert.pem', 'key.pem'].map((name) =>
-    join(directory, name),
-  ) as [string, string, string, string]
-  const openssl = (...words: string[]): void => {
-    execFileSync('openssl', words, { stdio: 'pipe' })
+  return new TestAuthority(directory).sign('localhost', ',IP:127.0.0.1')
+}
+
+/** An authority and what it has signed, as files in a directory. */
+export class TestAuthority {
+  readonly caFile: string
+  readonly #directory: string
+  readonly #name: string
+
+  /** @param name unique in the directory */
+  constructor(directory: string, name = 'ca') {
+    this.#directory = directory
+    this.#name = name
+    this.caFile = join(directory, `${name}.pem`)
+    openssl(
+      `req -x509 ${newKey} -days 2 -subj /CN=${name} -addext basicConstraints=critical,CA:TRUE -keyout ${this.#key} -out ${this.caFile}`,
+    )
   }
-  const newKey = ['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-  openssl(...newKey, '-days', '2', '-subj', '/CN=ca', '-keyout', caKey, '-out', caFile)
-  const names = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=DNS:localhost,IP:127.0.0.1']
-  const signed = ['-CA', caFile, '-CAkey', caKey]
-  openssl(...newKey, '-days', '2', ...names, ...signed, '-keyout', keyFile, '-out', certFile)
-  return { caFile, certFile, keyFile }
+
+  get #key(): string {
+    return join(this.#directory, `${this.#name}.key`)
+  }
+
+  /** A certificate for a host, as both sides of a connection use it. */
+  sign(host: string, others = ''): CertificateFiles {
+    const [certFile, keyFile] = ['pem', 'key'].map((end) =>
+      join(this.#directory, `${this.#name}-${host}.${end}`),
+    ) as [string, string]
+    const names = `-addext subjectAltName=DNS:${host}${others} -addext basicConstraints=critical,CA:FALSE`
+    openssl(
+      `req -x509 ${newKey} -days 2 -subj /CN=${host} ${names} -CA ${this.caFile} -CAkey ${this.#key} -keyout ${keyFile} -out ${certFile}`,
+    )
+    return { caFile: this.caFile, certFile, keyFile }
+  }
+}
+
+const newKey = '-newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes'
+
+function openssl(command: string): void {
+  execFileSync('openssl', command.split(' '), { stdio: 'pipe' })
 }

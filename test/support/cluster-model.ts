@@ -1,5 +1,6 @@
 import type { Filter } from '../../src/base/filter.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../../src/base/ids.ts'
+import { type PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Patch, Payload, Precondition } from '../../src/base/point.ts'
 import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { RecordAssembler } from '../../src/cluster/record-assembler.ts'
@@ -60,9 +61,12 @@ export class ClusterModel {
     return model
   }
 
-  get digest(): Uint8Array {
+  /** Of the points in these partitions. */
+  digestOf(held: PartitionSet): Uint8Array {
     const digest = new PartitionDigest()
-    for (const [id, { version }] of this.points) digest.add(idToBytes(id), version)
+    for (const [id, { version }] of this.points) {
+      if (held.has(partitionOf(id))) digest.add(idToBytes(id), version)
+    }
     return digest.bytes
   }
 
@@ -108,7 +112,7 @@ export class ClusterModel {
       return { answer: true }
     }
     let changed = 0
-    for (const id of request.ids) {
+    for (const [index, id] of request.ids.entries()) {
       const before = request.kind === 'expire' ? this.points.get(id) : find(id)
       if (before === undefined) continue
       if (request.kind === 'expire') {
@@ -116,8 +120,7 @@ export class ClusterModel {
         this.#set(id, position, undefined)
       } else {
         if (!matches(request.filter, before)) continue
-        const after =
-          request.change === 'delete' ? undefined : patched(before, request.change, first + changed)
+        const after = request.change === 'delete' ? undefined : patched(before, request.change, first + index)
         if (after !== undefined && isSame(before, after)) continue
         this.#set(id, position, after)
       }
@@ -147,7 +150,7 @@ export class ClusterModel {
       }
       ids.push(id)
       if (exists && point.onConflict === 'skip') continue
-      changes.push([id, pointOf(position * changesPerRecord + changes.length, point.payload)])
+      changes.push([id, pointOf(position * changesPerRecord + index, point.payload)])
     }
     for (const [id, point] of changes) this.#set(id, position, point)
     const outcome = { answer: ids }

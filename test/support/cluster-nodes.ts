@@ -2,7 +2,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
-import { ClusterNode } from '../../src/cluster/cluster-node.ts'
+import { ClusterNode, type Sharding } from '../../src/cluster/cluster-node.ts'
 import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { CollectionSet } from '../../src/engine/collection-set.ts'
@@ -39,6 +39,10 @@ export interface NodeSetup {
   readonly maxMemoryBytes?: number | undefined
   /** How long a write or a read that waits for the log is tried; a minute unless given. */
   readonly timeoutMs?: number | undefined
+  /** Absent: the node has all points. */
+  readonly sharding?: Sharding | undefined
+  /** Of all vectors; absent: the first insertion fixes it. */
+  readonly dimension?: number | undefined
   /** The node's own clock. */
   readonly nowUs?: (() => number) | undefined
 }
@@ -55,6 +59,10 @@ export class SimulatedNode implements AsyncDisposable {
     this.name = setup.name
     this.#setup = setup
     this.#dataDir = setup.dataDir
+  }
+
+  get sharding(): Sharding | undefined {
+    return this.#setup.sharding
   }
 
   get running(): RunningNode | undefined {
@@ -80,18 +88,20 @@ export class SimulatedNode implements AsyncDisposable {
     this.#dataDir ??= await mkdtemp(join(tmpdir(), 'vicinal-cluster-'))
     this.#runs += 1
     const { name, log, documents, nowUs, maxMemoryBytes = 0, writerExecArgv } = this.#setup
-    const { timeoutMs = 60_000 } = this.#setup
+    const { sharding, dimension, timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
+      ...(sharding === undefined ? {} : { sharding }),
       ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
     })
     const engine = startEngine(config)
     const store = await openDataStore({
       ...{ dataDir: this.#dataDir, logger },
       ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
+      ...(dimension === undefined ? {} : { dimension }),
     })
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
     const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)

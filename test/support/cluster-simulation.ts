@@ -5,22 +5,27 @@ import { consistencies } from '../../src/base/consistency.ts'
 import { DatabaseError } from '../../src/base/errors.ts'
 import type { Filter } from '../../src/base/filter.ts'
 import { idFromBytes } from '../../src/base/ids.ts'
+import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { NewPoint, Precondition } from '../../src/base/point.ts'
 import type { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import { SeededFaults } from '../../src/cluster/log-faults.ts'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import type { Database } from '../../src/engine/database.ts'
 import { ClusterModel, type ModelOutcome } from './cluster-model.ts'
 import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
+import { SimulatedShards } from './cluster-shards.ts'
 import { seededRandom } from './random.ts'
 
 export interface SimulationOptions {
   readonly seed: number
   readonly nodes: number
+  /** Nodes that have each point; absent: all. */
+  readonly replicas?: number | undefined
   /** Of each client. */
   readonly operations: number
   readonly clients: number
-  /** Makes a node wrong on purpose. */
+  /** Makes a node wrong on purpose, whenever it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
 
@@ -53,6 +58,7 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #faults: SeededFaults
   readonly #log: SharedMemoryLog
   readonly #nodes: readonly SimulatedNode[]
+  readonly #shards: SimulatedShards | undefined
   readonly #ids: string[]
   readonly #answered: Answered[] = []
   readonly #reads: Read[] = []
@@ -79,23 +85,31 @@ export class ClusterSimulation implements AsyncDisposable {
         readerDies: 0.02,
         behind: 0.05,
         skipped: 0.005,
+        askLost: 0.02,
       },
       seededRandom(options.seed + 1),
     )
     this.#log = new SharedMemoryLog({ faults: this.#faults, nowMs: () => this.#nowUs / 1000 })
-    this.#nodes = Array.from({ length: options.nodes }, (_, index) => {
+    const names = Array.from({ length: options.nodes }, (_, index) => `node-${index}`)
+    this.#shards =
+      options.replicas === undefined
+        ? undefined
+        : new SimulatedShards(names, options.replicas, this.#faults, () => this.#nodes)
+    const documents = new SharedMemoryDocuments()
+    this.#nodes = names.map((name) => {
       // Clocks are up to a second apart.
       const aheadUs = Math.floor(random() * 1e6)
+      const sharding = this.#shards?.shardingOf(name)
       return new SimulatedNode({
-        ...{ name: `node-${index}`, log: this.#log, documents: new SharedMemoryDocuments() },
-        nowUs: () => this.#nowUs + aheadUs,
+        ...{ name, log: this.#log, nowUs: () => this.#nowUs + aheadUs },
+        ...(sharding === undefined
+          ? { documents: new SharedMemoryDocuments() }
+          : { documents, sharding, dimension: 3 }),
         // Clients go on with something else soon.
         timeoutMs: 5000,
       })
     })
-    this.#ids = Array.from({ length: idsInUse }, () =>
-      idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256))),
-    )
+    this.#ids = Array.from({ length: idsInUse }, () => this.#newId())
     this.#changed = this.#ids[0]!
   }
 
@@ -133,12 +147,28 @@ export class ClusterSimulation implements AsyncDisposable {
       [...model.visible].map(([id, { version, content }]) => [id, { version, content }]),
     )
     for (const node of this.#nodes) {
-      assert.deepEqual(await stored(node.up), expected, `the points of ${node.name}`)
-      assert.deepEqual(Buffer.from(node.up.main.replica.digest), Buffer.from(model.digest), node.name)
+      const held = this.#heldBy(node)
+      const own = new Map([...expected].filter(([id]) => held.has(partitionOf(id))))
+      assert.deepEqual(await stored(node.up.main), own, `the points of ${node.name}`)
+      const { digest } = node.up.main.replica
+      assert.deepEqual(Buffer.from(digest), Buffer.from(model.digestOf(held)), `the digest of ${node.name}`)
       assert.equal(node.up.node.status.digestMismatches, 0, `audits of ${node.name}`)
     }
-    const [first, ...others] = await Promise.all(this.#nodes.map(async (node) => await listed(node.up)))
-    for (const other of others) assert.deepEqual(other, first, 'the order of insertion')
+    if (this.#shards !== undefined) {
+      // All together, whichever node is asked.
+      for (const { name, up } of this.#nodes) {
+        assert.deepEqual(await stored(up.node.database), expected, `the points that ${name} finds`)
+        assert.equal(await up.node.database.count(), expected.size, `the points that ${name} counts`)
+      }
+    }
+    const lists = await Promise.all(
+      this.#nodes.map(async (node) => ({ held: this.#heldBy(node), list: await listed(node.up) })),
+    )
+    for (const one of lists) {
+      for (const other of lists) {
+        assert.deepEqual(within(one.list, other.held), within(other.list, one.held), 'the order of insertion')
+      }
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
@@ -164,6 +194,10 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
+  #heldBy({ name }: SimulatedNode): PartitionSet {
+    return this.#shards?.heldBy(name) ?? PartitionSet.all()
+  }
+
   async #start(node: SimulatedNode): Promise<void> {
     await node.start()
     this.#options.mutate?.(node)
@@ -177,7 +211,7 @@ export class ClusterSimulation implements AsyncDisposable {
       const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
       if (running === undefined) continue
       await (this.#random() < 0.5 ? this.#read(running, position) : this.#write(running))
-      position = Math.max(position, running.node.position)
+      position = Math.max(position, running.node.answeredPosition)
       this.#known = Math.max(this.#known, position)
     }
   }
@@ -196,8 +230,8 @@ export class ClusterSimulation implements AsyncDisposable {
     const consistency = this.#pick(...consistencies)!
     const from = { available: 0, session: position, latest: this.#known }[consistency]
     try {
-      await node.admit({ consistency, position })
-      const point = await main.get(id)
+      const asOf = await node.admit({ consistency, position })
+      const point = await (this.#shards === undefined ? main : node.database.asOf(asOf)).get(id)
       this.#reads.push({ id, version: point?.version, what: consistency, from, to: this.#log.bounds.last })
     } catch (error) {
       this.#checkUnknown(error)
@@ -213,7 +247,7 @@ export class ClusterSimulation implements AsyncDisposable {
     } catch (error) {
       const isRefused = error instanceof DatabaseError && decided.has(error.reason)
       if (isRefused) this.#answered.push({ name, outcome: { refused: error.reason } })
-      else this.#checkUnknown(error)
+      else if (!this.#isUndecidable(error)) this.#checkUnknown(error)
     }
   }
 
@@ -300,6 +334,18 @@ export class ClusterSimulation implements AsyncDisposable {
     return items[Math.floor(this.#random() * items.length)]
   }
 
+  /** What is refused where nodes have a part of the points each. */
+  #isUndecidable(error: unknown): boolean {
+    return this.#shards !== undefined && error instanceof DatabaseError && error.reason === 'invalid_argument'
+  }
+
+  /** Where nodes have a part of the points each, half of the ids share a partition. */
+  #newId(): string {
+    const bytes = Uint8Array.from({ length: 16 }, () => Math.floor(this.#random() * 256))
+    if (this.#shards !== undefined && this.#random() < 0.5) bytes[0] = 7
+    return idFromBytes(bytes)
+  }
+
   /** Nothing but what a fault explains. */
   #checkUnknown(error: unknown): void {
     const isExplained = error instanceof DatabaseError && unknown.has(error.reason)
@@ -313,20 +359,29 @@ const decided: ReadonlySet<string> = new Set([
 
 const unknown: ReadonlySet<string> = new Set(['not_ready', 'shutting_down', 'cancelled', 'internal'])
 
+/** Of the points of a list, those in these partitions. */
+function within(list: readonly Listed[], held: PartitionSet): readonly Listed[] {
+  return list.filter(([id]) => held.has(partitionOf(id)))
+}
+
 function hashOf(text: string): Uint8Array {
   return createHash('sha256').update(text).digest().subarray(0, 16)
 }
 
-async function listed({ main }: RunningNode): Promise<readonly string[]> {
+/** An id, and everything else as text. */
+type Listed = readonly [string, string]
+
+async function listed({ main }: RunningNode): Promise<readonly Listed[]> {
   const include = { distance: false, payload: true, version: true, vector: true }
   const { points } = await main.list({ limit: 10_000, include })
-  return points.map(({ id, version, vector, payload }) =>
-    JSON.stringify([id, version, [...(vector ?? [])], payload?.content, payload?.expiresAtUs]),
-  )
+  return points.map(({ id, version, vector, payload }) => [
+    id,
+    JSON.stringify([version, [...(vector ?? [])], payload?.content, payload?.expiresAtUs]),
+  ])
 }
 
-async function stored({ main }: RunningNode): Promise<ReadonlyMap<string, object>> {
+async function stored(points: Pick<Database, 'list'>): Promise<ReadonlyMap<string, object>> {
   const include = { distance: false, payload: true, version: true, vector: false }
-  const { points } = await main.list({ limit: 10_000, include })
-  return new Map(points.map(({ id, version, payload }) => [id, { version, content: payload?.content }]))
+  const page = await points.list({ limit: 10_000, include })
+  return new Map(page.points.map(({ id, version, payload }) => [id, { version, content: payload?.content }]))
 }

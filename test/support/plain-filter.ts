@@ -7,6 +7,7 @@ import {
   type Scalar,
 } from '../../src/base/attributes.ts'
 import type { Bounds, Filter, Ordered, Test } from '../../src/base/filter.ts'
+import { PartitionSet, partitionOf } from '../../src/base/partitions.ts'
 import type { Payload } from '../../src/base/point.ts'
 import { idsOf } from './client-filter.ts'
 
@@ -23,6 +24,7 @@ export function matches(filter: Filter, document: Document): boolean {
   if (filter.kind === 'any') return filter.of.some((each) => matches(each, document))
   if (filter.kind === 'not') return !matches(filter.of, document)
   if (filter.kind === 'ids') return idsOf(filter.ids).includes(document.id)
+  if (filter.kind === 'partitions') return new PartitionSet(filter.partitions).has(partitionOf(document.id))
   return meets(filter.test, valuesAt(filter.path, document))
 }
 

@@ -25,6 +25,7 @@ function spelled(filter: Filter, isNegated: boolean): string {
     case 'condition':
       return condition(filter.path, filter.test, isNegated)
     case 'ids':
+    case 'partitions':
       throw new Error('filters of ids are not measured')
   }
 }

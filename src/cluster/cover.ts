@@ -1,0 +1,105 @@
+import { PartitionSet } from '../base/partitions.ts'
+import type { Cover, CoverPart } from './placement.ts'
+
+export interface CoverQuestion {
+  /** By partition, the nodes that have it. */
+  readonly owners: readonly (readonly string[])[]
+  /** What is to be covered. */
+  readonly wanted: PartitionSet
+  /** Whether a node can be asked. */
+  readonly isLive: (node: string) => boolean
+  /** The node that asks: it is part of the cover if it has any of it, since that takes no hop. Absent: not itself. */
+  readonly self?: string | undefined
+  /** Chooses among covers of the same size, so that the nodes get equally much to do. */
+  readonly turn?: number | undefined
+}
+
+/**
+ * The fewest nodes that have the wanted partitions together. That is a set cover: partitions of the same live owners are one
+ * element of it, and there are no more of those than nodes unless partitions are moving, so a search with bounds finds
+ * the smallest in well under a millisecond. After `stepsMax` steps it keeps the best that it has found.
+ */
+export function coverOf(question: CoverQuestion): Cover {
+  const { self, turn = 0 } = question
+  const { groups, missing } = groupsOf(question)
+  const nodes = [...new Set(groups.flatMap(({ owners }) => owners))].sort()
+  const start = nodes.length === 0 ? 0 : turn % nodes.length
+  // Earlier ones are taken first where several are as good.
+  const ranked = [...nodes.slice(start), ...nodes.slice(0, start)]
+  const chosen = self !== undefined && nodes.includes(self) ? [self] : []
+  const left = groups.filter(({ owners }) => !owners.some((owner) => chosen.includes(owner)))
+  const nodesOf = [...chosen, ...fewest(left, ranked)]
+  return { parts: partsOf(groups, nodesOf), missing }
+}
+
+/** Partitions with the same live owners. */
+interface Group {
+  readonly owners: readonly string[]
+  readonly partitions: number[]
+}
+
+function groupsOf({ owners, wanted, isLive, self }: CoverQuestion): {
+  readonly groups: readonly Group[]
+  readonly missing: PartitionSet
+} {
+  const groups = new Map<string, Group>()
+  const missing = new PartitionSet()
+  for (const partition of wanted) {
+    const live = owners[partition]!.filter((node) => node === self || isLive(node)).sort()
+    const key = JSON.stringify(live)
+    if (live.length === 0) missing.add(partition)
+    else if (groups.has(key)) groups.get(key)!.partitions.push(partition)
+    else groups.set(key, { owners: live, partitions: [partition] })
+  }
+  return { groups: [...groups.values()], missing }
+}
+
+/** The fewest nodes such that each group has one of them. */
+function fewest(groups: readonly Group[], ranked: readonly string[]): readonly string[] {
+  let best: readonly string[] = ranked
+  let steps = 0
+  const search = (left: readonly Group[], chosen: readonly string[]): void => {
+    if (left.length === 0) {
+      if (chosen.length < best.length) best = chosen
+      return
+    }
+    const reach = reachOf(left)
+    const most = Math.max(...reach.values())
+    if (chosen.length + Math.ceil(left.length / most) >= best.length || steps >= stepsMax) return
+    steps += 1
+    // One of its owners must be chosen: the fewer there are, the fewer ways there are to go on.
+    const hardest = left.reduce((one, other) => (other.owners.length < one.owners.length ? other : one))
+    const choices = hardest.owners.toSorted(
+      (one, other) => reach.get(other)! - reach.get(one)! || ranked.indexOf(one) - ranked.indexOf(other),
+    )
+    for (const node of choices) {
+      search(
+        left.filter(({ owners }) => !owners.includes(node)),
+        [...chosen, node],
+      )
+    }
+  }
+  search(groups, [])
+  return groups.length === 0 ? [] : best
+}
+
+/** By node, of how many groups it is an owner. */
+function reachOf(groups: readonly Group[]): ReadonlyMap<string, number> {
+  const reach = new Map<string, number>()
+  for (const { owners } of groups) {
+    for (const owner of owners) reach.set(owner, (reach.get(owner) ?? 0) + 1)
+  }
+  return reach
+}
+
+/** Each group is answered for by the first of these nodes that owns it. */
+function partsOf(groups: readonly Group[], nodes: readonly string[]): readonly CoverPart[] {
+  const parts = new Map(nodes.map((node) => [node, new PartitionSet()]))
+  for (const { owners, partitions } of groups) {
+    const node = nodes.find((each) => owners.includes(each))!
+    for (const partition of partitions) parts.get(node)!.add(partition)
+  }
+  return [...parts].map(([node, partitions]) => ({ node, partitions }))
+}
+
+const stepsMax = 20_000

@@ -1,0 +1,47 @@
+import { cursorAfter, orderOfCursor } from '../engine/cursor.ts'
+import type { ListPage } from '../engine/database.ts'
+import type { FilterPlan } from '../engine/filter-plan.ts'
+import type { OrderedPage } from './read-codec.ts'
+
+/** Pages of nodes that have no point in common as one page, in the order of insertion. */
+export function mergePages(pages: readonly OrderedPage[], limit: number): ListPage {
+  // A page may end before its limit: what comes behind it is not known yet.
+  const bound = Math.min(...pages.map(({ nextCursor }) => endOf(nextCursor)))
+  const all = pages
+    .flatMap(({ points, orders }) => points.map((point, at) => ({ point, order: orders[at]! })))
+    .filter(({ order }) => order <= bound)
+    .sort((one, other) => one.order - other.order)
+  const shown = all.slice(0, limit)
+  const last = all.length > limit ? shown.at(-1)!.order : bound
+  return {
+    points: shown.map(({ point }) => point),
+    nextCursor: last === Number.POSITIVE_INFINITY ? undefined : cursorAfter(last),
+  }
+}
+
+/** A plan of one node. */
+export type NodePlan = FilterPlan & { readonly matching: number }
+
+/** Plans of nodes that have no point in common as one: those inserted first. */
+export function mergePlans(plans: readonly NodePlan[], limit: number): NodePlan {
+  const bound = Math.min(
+    ...plans.map(({ more, orders }) =>
+      more ? (orders.at(-1) ?? Number.POSITIVE_INFINITY) : Number.POSITIVE_INFINITY,
+    ),
+  )
+  const all = plans
+    .flatMap(({ ids, orders }) => ids.map((id, at) => ({ id, order: orders[at]! })))
+    .sort((one, other) => one.order - other.order)
+  const within = all.filter(({ order }) => order <= bound).slice(0, limit)
+  const matching = plans.reduce((sum, plan) => sum + plan.matching, 0)
+  return {
+    ids: within.map(({ id }) => id),
+    orders: within.map(({ order }) => order),
+    more: plans.some(({ more }) => more) || within.length < all.length || matching > limit,
+    matching: Math.min(limit, matching),
+  }
+}
+
+function endOf(cursor: string | undefined): number {
+  return cursor === undefined ? Number.POSITIVE_INFINITY : orderOfCursor(cursor)
+}

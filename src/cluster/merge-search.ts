@@ -1,0 +1,174 @@
+import { IdLists } from '../base/id-lists.ts'
+import { idBytes, idToBytes } from '../base/ids.ts'
+import type { Metric } from '../base/point.ts'
+import type { Profile } from '../base/profile.ts'
+import type { HitDetails, SearchResults } from '../base/search-results.ts'
+import { Turn } from '../base/turns.ts'
+import type { FoundByPeer } from './search-codec.ts'
+
+/** What one node has found. */
+export interface NodeResults {
+  readonly found: FoundByPeer
+  /** Of the log, when the node began and when it had ended. */
+  readonly before: number
+  readonly after: number
+}
+
+export interface MergedQuery {
+  readonly metric: Metric
+  readonly limit: number
+  /** The point that was searched near. */
+  readonly without?: string | undefined
+}
+
+/**
+ * The results of several nodes as those of one: by distance, equal ones by sequence, a point once. Nodes have points in
+ * common, and each has searched all of its own.
+ *
+ * @param inUnits the key of a result in the units of its metric
+ */
+export async function mergeResults(
+  queries: readonly MergedQuery[],
+  nodes: readonly NodeResults[],
+  inUnits: (metric: Metric, key: number) => number,
+): Promise<SearchResults> {
+  // Nodes of different states can have one point with different vectors.
+  const [first] = nodes
+  const isOneState = nodes.every(({ before, after }) => before === first!.before && after === first!.before)
+  const draft = new Draft(nodes, isOneState)
+  const turn = new Turn()
+  for (const [list, query] of queries.entries()) {
+    draft.merge(list, query, inUnits)
+    if (turn.isOver) await turn.next()
+  }
+  return draft.results()
+}
+
+/** The merged results so far. */
+class Draft {
+  readonly #found: readonly FoundByPeer[]
+  readonly #isOneState: boolean
+  readonly #bytes: Buffer
+  readonly #distances: Float64Array
+  readonly #ends: number[] = []
+  readonly #details: (readonly HitDetails[] | undefined)[] = []
+  #count = 0
+
+  constructor(nodes: readonly NodeResults[], isOneState: boolean) {
+    this.#found = nodes.map(({ found }) => found)
+    this.#isOneState = isOneState
+    const total = this.#found.reduce((sum, { ids }) => sum + ids.total, 0)
+    this.#bytes = Buffer.allocUnsafe(total * idBytes)
+    this.#distances = new Float64Array(total)
+  }
+
+  merge(
+    list: number,
+    { metric, limit, without }: MergedQuery,
+    inUnits: (metric: Metric, key: number) => number,
+  ): void {
+    const found = this.#found
+    const at = found.map(({ ids }) => ids.startOf(list))
+    const own = without === undefined ? undefined : idToBytes(without)
+    const newest = this.#isOneState ? undefined : this.#newest(list)
+    const seen = new Set<number>()
+    const hasDetails = found.some(({ details }) => details[list] !== undefined)
+    const details: HitDetails[] | undefined = hasDetails ? [] : undefined
+    const end = this.#count + limit
+    while (this.#count < end) {
+      const node = this.#nearest(list, at)
+      if (node === -1) break
+      const { ids, ranks, details: lists } = found[node]!
+      const number = at[node]!
+      at[node]! += 1
+      const sequence = ranks.sequences[number]!
+      // Two nodes with the same vector of a point have the same sequence.
+      if (seen.has(sequence)) continue
+      seen.add(sequence)
+      const id = ids.bytes.subarray(number * idBytes, (number + 1) * idBytes)
+      if (newest !== undefined && newest.get(textOf(id)) !== sequence) continue
+      if (own !== undefined && Buffer.compare(own, id) === 0) continue
+      this.#bytes.set(id, this.#count * idBytes)
+      this.#distances[this.#count] = inUnits(metric, ranks.keys[number]!)
+      details?.push(lists[list]![number - ids.startOf(list)]!)
+      this.#count += 1
+    }
+    this.#ends.push(this.#count)
+    this.#details.push(details)
+  }
+
+  results(): SearchResults {
+    return {
+      ids: new IdLists(this.#bytes, this.#ends),
+      distances: this.#distances.subarray(0, this.#count),
+      details: this.#details,
+      profiles: this.#ends.map((_, list) => mergedProfile(this.#found.map(({ profiles }) => profiles[list]))),
+      plans: this.#ends.map((_, list) => this.#found.map(({ plans }) => plans[list]).find(isThere)),
+    }
+  }
+
+  /** The node with the next result of a list; -1 when there is none. */
+  #nearest(list: number, at: readonly number[]): number {
+    let best = -1
+    let [bestKey, bestSequence] = [0, 0]
+    for (const [node, { ids, ranks }] of this.#found.entries()) {
+      const number = at[node]!
+      if (number === ids.endOf(list)) continue
+      const key = ranks.keys[number]!
+      const sequence = ranks.sequences[number]!
+      if (best !== -1 && (key > bestKey || (key === bestKey && sequence >= bestSequence))) continue
+      best = node
+      bestKey = key
+      bestSequence = sequence
+    }
+    return best
+  }
+
+  /** By id, the sequence of the newest vector that a node has found. */
+  #newest(list: number): Map<string, number> {
+    const newest = new Map<string, number>()
+    for (const { ids, ranks } of this.#found) {
+      for (let number = ids.startOf(list); number < ids.endOf(list); number += 1) {
+        const id = textOf(ids.bytes.subarray(number * idBytes, (number + 1) * idBytes))
+        newest.set(id, Math.max(newest.get(id) ?? 0, ranks.sequences[number]!))
+      }
+    }
+    return newest
+  }
+}
+
+/** What all nodes did together: counts are sums, times those of the slowest. */
+function mergedProfile(all: readonly (Profile | undefined)[]): Profile | undefined {
+  const profiles = all.filter(isThere)
+  const [first] = profiles
+  if (first === undefined) return undefined
+  const sum = (name: 'points' | 'matching' | 'compared' | 'measured'): number =>
+    profiles.reduce((total, each) => total + each[name], 0)
+  const most = (name: 'efMultiplier' | 'filterUs' | 'queueUs' | 'searchUs'): number =>
+    Math.max(...profiles.map((each) => each[name]))
+  const searched = profiles.filter(({ plan }) => plan !== 'empty')
+  const reasons = new Set((searched.length === 0 ? profiles : searched).map(({ reason }) => reason))
+  const recalls = searched.map(({ recallEstimate }) => recallEstimate).filter(isThere)
+  return {
+    plan: searched.find(({ plan }) => plan === 'graph')?.plan ?? searched[0]?.plan ?? first.plan,
+    reason: `${profiles.length} nodes: ${[...reasons].join('; ')}`,
+    points: sum('points'),
+    matching: sum('matching'),
+    compared: sum('compared'),
+    measured: sum('measured'),
+    ef: first.ef,
+    efMultiplier: most('efMultiplier'),
+    filterUs: most('filterUs'),
+    queueUs: most('queueUs'),
+    searchUs: most('searchUs'),
+    recallEstimate: recalls.length === 0 ? undefined : Math.min(...recalls),
+  }
+}
+
+function isThere<Value>(value: Value | undefined): value is Value {
+  return value !== undefined
+}
+
+function textOf(id: Uint8Array): string {
+  return Buffer.from(id.buffer, id.byteOffset, idBytes).toString('latin1')
+}

@@ -1,0 +1,106 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import type { Point, SearchQuery } from '../base/point.ts'
+import type { ChangeByFilter, Database, ListQuery } from '../engine/database.ts'
+import { emptyRanks } from '../engine/found-ids.ts'
+import type { NodeFacets } from './merge-facets.ts'
+import type { NodePlan } from './merge-lists.ts'
+import type { NodeResults } from './merge-search.ts'
+import type { OrderedPage } from './read-codec.ts'
+
+/** What a node asks of itself to answer reads. */
+export interface ReadingNode {
+  /** Up to here, all records of the log are applied. */
+  readonly position: number
+  /** The partitions that it holds completely. */
+  readonly held: PartitionSet
+  /** Has the cluster's clock move on where a point is due, as far as that does not take long. */
+  tick(): Promise<void>
+}
+
+/** A collection of a node. */
+export interface ReadCollection extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets'> {
+  readonly isDueSoon: boolean
+  planByFilter(request: ChangeByFilter): Promise<NodePlan>
+}
+
+export type FacetsQuery = Parameters<Database['facets']>[0]
+
+/**
+ * What one node answers for some partitions of a collection. Searches are of all that it holds, as it is one graph: what nodes
+ * have in common is merged. Everything else is of those partitions only.
+ */
+export class NodeReads {
+  readonly #node: ReadingNode
+  readonly #collection: ReadCollection
+  readonly #partitions: PartitionSet
+
+  /** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
+  constructor(node: ReadingNode, collection: ReadCollection, partitions: PartitionSet) {
+    for (const partition of partitions) {
+      if (!node.held.has(partition)) {
+        throw new DatabaseError(
+          'not_ready',
+          `this node does not hold partition ${partition}: try again later`,
+        )
+      }
+    }
+    this.#node = node
+    this.#collection = collection
+    this.#partitions = partitions
+  }
+
+  /** @param queries with their vectors, ranked */
+  async search(queries: readonly SearchQuery[], signal: AbortSignal | undefined): Promise<NodeResults> {
+    await this.#moveClock()
+    const before = this.#node.position
+    const results = await this.#collection.search(queries, signal)
+    const { ranks = emptyRanks(0), plans = queries.map(() => undefined) } = results
+    return { found: { ...results, ranks, plans }, before, after: this.#node.position }
+  }
+
+  async get(id: string): Promise<Point | undefined> {
+    await this.#moveClock()
+    return await this.#collection.get(id)
+  }
+
+  async list(query: ListQuery, signal: AbortSignal | undefined): Promise<OrderedPage> {
+    await this.#moveClock()
+    const page = await this.#collection.list(
+      { ...query, filter: this.#within(query.filter), ordered: true },
+      signal,
+    )
+    return { ...page, orders: page.orders! }
+  }
+
+  async count(filter: Filter | undefined, signal: AbortSignal | undefined): Promise<number> {
+    await this.#moveClock()
+    return await this.#collection.count(this.#within(filter), signal)
+  }
+
+  async facets(query: FacetsQuery, signal: AbortSignal | undefined): Promise<NodeFacets> {
+    await this.#moveClock()
+    return await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, signal)
+  }
+
+  /** Points for a change by filter: its own filter stays as it is. */
+  async plan(request: ChangeByFilter): Promise<NodePlan> {
+    await this.#moveClock()
+    return await this.#collection.planByFilter({
+      ...request,
+      filter: this.#within(request.filter) ?? request.filter,
+    })
+  }
+
+  /** Only the partitions that are asked for, where the node holds others too. */
+  #within(filter: Filter | undefined): Filter | undefined {
+    if (this.#partitions.equals(this.#node.held)) return filter
+    const partitions: Filter = { kind: 'partitions', partitions: this.#partitions.bytes }
+    return filter === undefined ? partitions : { kind: 'all', of: [filter, partitions] }
+  }
+
+  async #moveClock(): Promise<void> {
+    if (this.#collection.isDueSoon) await this.#node.tick()
+  }
+}

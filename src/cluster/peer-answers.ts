@@ -1,0 +1,168 @@
+import { DatabaseError, toDatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import type { FrameSender } from './frame-sender.ts'
+import { type Frame, Pieces } from './peer-frames.ts'
+import type { PeerHandlers } from './peers.ts'
+import { Waiters } from './waiters.ts'
+
+export interface PeerAnswersOptions {
+  /** Who asks. */
+  readonly node: string
+  readonly handlers: PeerHandlers
+  readonly sender: FrameSender
+  /** Calls of this node that are under way. */
+  readonly callsMax: number
+  /** Of one request. */
+  readonly messageBytesMax: number
+  readonly logger: Logger
+}
+
+/** Answers the calls of one stream, many at once. Main thread only. */
+export class PeerAnswers {
+  readonly #options: PeerAnswersOptions
+  readonly #calls = new Map<number, AnsweredCall>()
+
+  constructor(options: PeerAnswersOptions) {
+    this.#options = options
+  }
+
+  /** @throws RangeError for what no node asks */
+  take(frame: Frame): void {
+    if (frame.kind === 'ask') this.#begin(frame)
+    else if (frame.kind === 'rest') this.#goOn(this.#calls.get(frame.call), frame)
+    else if (frame.kind === 'cancel') this.#calls.get(frame.call)?.cancel()
+    else if (frame.kind === 'credit') this.#calls.get(frame.call)?.grant(frame.count)
+    else throw new RangeError(`a node that asks does not send ${frame.kind}`)
+  }
+
+  /** Nobody waits for the answers any more. */
+  end(): void {
+    for (const call of this.#calls.values()) call.cancel()
+  }
+
+  #begin(frame: Extract<Frame, { readonly kind: 'ask' }>): void {
+    const { callsMax, messageBytesMax, sender } = this.#options
+    if (this.#calls.has(frame.call)) throw new RangeError('a call has the number of another one')
+    if (this.#calls.size >= callsMax) {
+      const message = `this node has ${callsMax} calls of the other one under way (CLUSTER_MAX_PEER_CALLS)`
+      sender.send({ kind: 'failure', call: frame.call, reason: 'overloaded', message })
+      return
+    }
+    const call = new AnsweredCall(frame, messageBytesMax)
+    this.#calls.set(frame.call, call)
+    this.#goOn(call, frame)
+  }
+
+  #goOn(call: AnsweredCall | undefined, piece: { readonly bytes: Buffer; readonly isWhole: boolean }): void {
+    // Refused, or cancelled, before all of it had come.
+    if (call === undefined) return
+    const { messageBytesMax, sender } = this.#options
+    const body = call.request.add(piece)
+    if (body === 'too long') {
+      const message = `a request between nodes exceeds ${messageBytesMax} bytes, four times MAX_REQUEST_BYTES`
+      sender.send({ kind: 'failure', call: call.number, reason: 'request_too_large', message })
+      this.#drop(call)
+    } else if (body !== undefined) void this.#answer(call, body)
+  }
+
+  #drop(call: AnsweredCall): void {
+    call.close()
+    this.#calls.delete(call.number)
+  }
+
+  async #answer(call: AnsweredCall, body: Buffer): Promise<void> {
+    const { sender, handlers, node, logger } = this.#options
+    try {
+      const handler = handlers.get(call.method)
+      if (handler === undefined) {
+        throw new DatabaseError('not_ready', `this node does not know request ${call.method} of the link yet`)
+      }
+      const answer = handler(body, { node, signal: call.signal })
+      if (answer instanceof Promise) await this.#send(call, await answer, true)
+      else {
+        for await (const message of answer) {
+          await call.mayGoOn()
+          if (call.signal.aborted) break
+          await this.#send(call, message, false)
+        }
+        await this.#send(call, noBytes, true)
+      }
+    } catch (thrown) {
+      const error = toDatabaseError(thrown)
+      if (error.reason === 'internal') {
+        logger.error({ peer: node, method: call.method, err: error.cause ?? error }, error.message)
+      }
+      const { reason, message } = error
+      if (!call.isCancelled) sender.send({ kind: 'failure', call: call.number, reason, message })
+    } finally {
+      this.#drop(call)
+    }
+  }
+
+  async #send(call: AnsweredCall, message: Uint8Array, isLast: boolean): Promise<void> {
+    await this.#options.sender.message(message, call.signal, ({ bytes, isWhole }) => ({
+      ...{ kind: 'answer', call: call.number, isWhole, isLast },
+      bytes,
+    }))
+    if (call.signal.aborted) throw call.signal.reason
+  }
+}
+
+/** A call that is being answered. */
+class AnsweredCall {
+  readonly number: number
+  readonly method: number
+  readonly request: Pieces
+  readonly #abort = new AbortController()
+  readonly #granted = new Waiters()
+  readonly #timer: NodeJS.Timeout | undefined
+  #credit = firstCredit
+  #isCancelled = false
+
+  constructor(
+    { call, method, timeoutMs }: Extract<Frame, { readonly kind: 'ask' }>,
+    requestBytesMax: number,
+  ) {
+    this.number = call
+    this.method = method
+    this.request = new Pieces(requestBytesMax)
+    if (timeoutMs === 0) return
+    this.#timer = setTimeout(
+      () => this.#abort.abort(new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')),
+      timeoutMs,
+    )
+  }
+
+  get signal(): AbortSignal {
+    return this.#abort.signal
+  }
+
+  get isCancelled(): boolean {
+    return this.#isCancelled
+  }
+
+  cancel(): void {
+    this.#isCancelled = true
+    this.#abort.abort(new DatabaseError('cancelled', 'the caller has gone'))
+  }
+
+  grant(count: number): void {
+    this.#credit += count
+    this.#granted.wakeAll()
+  }
+
+  /** Resolves when one more message is welcome. */
+  async mayGoOn(): Promise<void> {
+    while (this.#credit === 0 && !this.signal.aborted) await this.#granted.wait(this.signal)
+    this.#credit -= 1
+  }
+
+  close(): void {
+    clearTimeout(this.#timer)
+  }
+}
+
+/** Messages of an answer that are sent before the first was taken. */
+export const firstCredit = 4
+
+const noBytes = new Uint8Array()

@@ -1,0 +1,208 @@
+import { Client } from '@grpc/grpc-js'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { frameBytesMax } from './peer-frames.ts'
+import { type OwnName, RefusedPeer } from './peer-handshake.ts'
+import type { PeerMethod } from './peer-methods.ts'
+import { linkPath } from './peer-server.ts'
+import { type CallEvents, PeerSession } from './peer-session.ts'
+import { channelCredentials, channelNames, type PeerTls } from './peer-tls.ts'
+import type { PeerAsk } from './peers.ts'
+import { Waiters } from './waiters.ts'
+
+export interface PeerConnectionOptions {
+  readonly own: OwnName
+  readonly node: string
+  /** Host and port. */
+  readonly address: string
+  readonly tls: PeerTls | undefined
+  /** Calls under way. */
+  readonly callsMax: number
+  readonly messageBytesMax: number
+  /** Of calls that bring no time of their own. */
+  readonly timeoutMs: number
+  readonly logger: Logger
+}
+
+/**
+ * The way to one other node: a stream that is opened when it is needed, and again after it broke. Calls that were under way
+ * then fail, and it is for the one who asked to ask again, here or elsewhere. Main thread only.
+ */
+export class PeerConnection {
+  readonly #options: PeerConnectionOptions
+  readonly #client: Client
+  #session: PeerSession | undefined
+  #isClosed = false
+  #isLost = false
+
+  constructor(options: PeerConnectionOptions) {
+    this.#options = options
+    const { address, tls } = options
+    this.#client = new Client(address, channelCredentials(tls), {
+      ...channelNames(tls),
+      'grpc.max_receive_message_length': frameBytesMax,
+      // Else what is sent is kept for another attempt.
+      'grpc.enable_retries': 0,
+      'grpc.use_local_subchannel_pool': 1,
+      // A peer that is gone without a word is noticed, and one that is back is found.
+      'grpc.keepalive_time_ms': keepaliveMs,
+      'grpc.keepalive_timeout_ms': keepaliveMs,
+      'grpc.initial_reconnect_backoff_ms': reconnectMinMs,
+      'grpc.max_reconnect_backoff_ms': reconnectMaxMs,
+    })
+  }
+
+  get address(): string {
+    return this.#options.address
+  }
+
+  /** Calls under way. */
+  get calls(): number {
+    return this.#session?.calls ?? 0
+  }
+
+  /** See `Peers.ask`. */
+  ask(method: PeerMethod, body: Uint8Array, { signal, timeoutMs }: PeerAsk): Promise<Buffer> {
+    return new Promise((resolve, reject) => {
+      let answer: Buffer = noBytes
+      this.#begin(method, body, signal, timeoutMs ?? this.#options.timeoutMs, {
+        message: (bytes) => {
+          answer = bytes
+        },
+        ended: () => resolve(answer),
+        failed: reject,
+      })
+    })
+  }
+
+  /** See `Peers.stream`. */
+  async *stream(
+    method: PeerMethod,
+    body: Uint8Array,
+    { signal, timeoutMs }: PeerAsk,
+  ): AsyncGenerator<Buffer, void> {
+    const arrived: Buffer[] = []
+    const changed = new Waiters()
+    let outcome: 'ended' | DatabaseError | undefined
+    const end = (how: 'ended' | DatabaseError): void => {
+      outcome = how
+      changed.wakeAll()
+    }
+    const call = this.#begin(method, body, signal, timeoutMs ?? 0, {
+      message: (bytes) => {
+        arrived.push(bytes)
+        changed.wakeAll()
+      },
+      ended: () => end('ended'),
+      failed: end,
+    })
+    try {
+      for (;;) {
+        const message = arrived.shift()
+        if (message !== undefined) {
+          yield message
+          call?.grant()
+        } else if (outcome === 'ended') return
+        else if (outcome !== undefined) throw outcome
+        else await changed.wait(never)
+      }
+    } finally {
+      call?.cancel()
+    }
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#session?.end(new Error('this node is closing'))
+    this.#client.close()
+  }
+
+  /** Undefined where it has failed at once. */
+  #begin(
+    method: PeerMethod,
+    body: Uint8Array,
+    signal: AbortSignal | undefined,
+    timeoutMs: number,
+    events: CallEvents,
+  ): { grant(): void; cancel(): void } | undefined {
+    const { callsMax, node } = this.#options
+    if (signal?.aborted) return void events.failed(cancellation(signal))
+    if (this.#isClosed)
+      return void events.failed(new DatabaseError('shutting_down', 'the server is shutting down'))
+    if (this.calls >= callsMax) {
+      const message = `${callsMax} calls of node ${node} are under way (CLUSTER_MAX_PEER_CALLS): try again later`
+      return void events.failed(new DatabaseError('overloaded', message))
+    }
+    this.#session ??= this.#open()
+    const session = this.#session
+    let hasEnded = false
+    const end = (): void => {
+      hasEnded = true
+      clearTimeout(timer)
+      signal?.removeEventListener('abort', onAbort)
+    }
+    const fail = (error: DatabaseError): void => {
+      end()
+      session.cancel(call)
+      events.failed(error)
+    }
+    const onAbort = (): void => fail(cancellation(signal!))
+    const onTime = (): void =>
+      fail(
+        new DatabaseError(
+          'deadline_exceeded',
+          `node ${node} of the cluster has not answered in ${timeoutMs} ms`,
+        ),
+      )
+    const timer = timeoutMs === 0 ? undefined : setTimeout(onTime, timeoutMs)
+    signal?.addEventListener('abort', onAbort)
+    const call = session.begin(method, body, Math.ceil(timeoutMs), {
+      message: events.message,
+      ended: () => {
+        end()
+        events.ended()
+      },
+      failed: (error) => {
+        end()
+        events.failed(error)
+      },
+    })
+    return {
+      grant: () => session.grant(call, 1),
+      cancel: () => {
+        if (hasEnded) return
+        end()
+        session.cancel(call)
+      },
+    }
+  }
+
+  #open(): PeerSession {
+    const { own, node, address, messageBytesMax, logger } = this.#options
+    const stream = this.#client.makeBidiStreamRequest<Buffer, Buffer>(linkPath, pass, pass)
+    const session = new PeerSession(stream, {
+      ...{ own, node, messageBytesMax },
+      onEnd: (err) => {
+        if (this.#session === session) this.#session = undefined
+        // Once for a node that stays away; a refusal is for an operator to see.
+        if (!this.#isClosed && !this.#isLost) {
+          const level = err instanceof RefusedPeer ? 'error' : 'warn'
+          logger[level]({ peer: node, address, err }, 'the connection to another node was lost')
+        }
+        this.#isLost = true
+      },
+      onReady: () => {
+        if (this.#isLost) logger.info({ peer: node, address }, 'connected to another node again')
+        this.#isLost = false
+      },
+    })
+    return session
+  }
+}
+
+const pass = (bytes: Buffer): Buffer => bytes
+const noBytes = Buffer.alloc(0)
+const never: AbortSignal = new AbortController().signal
+const keepaliveMs = 5_000
+const reconnectMinMs = 100
+const reconnectMaxMs = 2_000

@@ -1,0 +1,8 @@
+/** What nodes ask each other over the link. The numbers never change; 1 is not used. */
+// biome-ignore format: a line a group
+export const peerMethods = {
+  search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7,
+  outcome: 32,
+} as const
+
+export type PeerMethod = (typeof peerMethods)[keyof typeof peerMethods]

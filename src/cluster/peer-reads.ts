@@ -1,0 +1,209 @@
+import type { Filter } from '../base/filter.ts'
+import type { Point, SearchQuery } from '../base/point.ts'
+import type { ChangeByFilter, ListQuery } from '../engine/database.ts'
+import { readFilter, writeFilter } from './filter-bytes.ts'
+import type { NodeFacets } from './merge-facets.ts'
+import type { NodePlan } from './merge-lists.ts'
+import type { NodeResults } from './merge-search.ts'
+import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
+import { PackedReader, PackedWriter } from './packed-bytes.ts'
+import { readOptional, writeOptional } from './packed-values.ts'
+import { type PeerMethod, peerMethods } from './peer-methods.ts'
+import type { PeerHandler, Peers } from './peers.ts'
+import {
+  type OrderedPage,
+  type ReadHead,
+  readFacets,
+  readHead,
+  readListQuery,
+  readPage,
+  readPoint,
+  writeFacets,
+  writeHead,
+  writeListQuery,
+  writePage,
+  writePoint,
+} from './read-codec.ts'
+import { readPatch, writePatch } from './request-codec.ts'
+import { readQueries, readResults, writeQueries, writeResults } from './search-codec.ts'
+
+/** What another node answers for some partitions of a collection, asked over the link. As `NodeReads`. */
+export class PeerReads {
+  readonly #peers: Peers
+  readonly #node: string
+  readonly #head: ReadHead
+  readonly #signal: AbortSignal
+  readonly #onPosition: (position: number) => void
+
+  /** @param onPosition told how far that node had applied the log */
+  constructor(
+    {
+      peers,
+      node,
+      onPosition,
+    }: { readonly peers: Peers; readonly node: string; readonly onPosition: (position: number) => void },
+    head: ReadHead,
+    signal: AbortSignal,
+  ) {
+    this.#peers = peers
+    this.#node = node
+    this.#head = head
+    this.#signal = signal
+    this.#onPosition = onPosition
+  }
+
+  async search(queries: readonly SearchQuery[]): Promise<NodeResults> {
+    const from = await this.#ask(peerMethods.search, (to) => writeQueries(to, queries))
+    const before = from.count()
+    const after = from.count()
+    this.#onPosition(after)
+    return { before, after, found: readResults(from) }
+  }
+
+  async get(id: string): Promise<Point | undefined> {
+    return readPoint(await this.#askAt(peerMethods.get, (to) => to.id(id)))
+  }
+
+  async list(query: ListQuery): Promise<OrderedPage> {
+    return readPage(await this.#askAt(peerMethods.list, (to) => writeListQuery(to, query)))
+  }
+
+  async count(filter: Filter | undefined): Promise<number> {
+    const write = (to: PackedWriter): void => writeOptional(to, filter, (each) => writeFilter(to, each))
+    return (await this.#askAt(peerMethods.count, write)).count()
+  }
+
+  async facets({ filter, paths, limit }: FacetsQuery): Promise<NodeFacets> {
+    const from = await this.#askAt(peerMethods.facets, (to) => {
+      writeOptional(to, filter, (each) => writeFilter(to, each))
+      to.count(paths.length)
+      for (const path of paths) to.text(path)
+      to.count(limit)
+    })
+    return readFacets(from)
+  }
+
+  async plan(request: ChangeByFilter): Promise<NodePlan> {
+    const from = await this.#askAt(peerMethods.plan, (to) => writePlanRequest(to, request))
+    const [more, matching, length] = [from.byte() === 1, from.count(), from.length(24)]
+    const ids = Array.from({ length }, () => from.id())
+    return { ids, orders: [...from.float64s(length)], more, matching }
+  }
+
+  /** The answer begins with the position of the node. */
+  async #askAt(method: PeerMethod, write: (to: PackedWriter) => void): Promise<PackedReader> {
+    const from = await this.#ask(method, write)
+    this.#onPosition(from.count())
+    return from
+  }
+
+  async #ask(method: PeerMethod, write: (to: PackedWriter) => void): Promise<PackedReader> {
+    const to = new PackedWriter()
+    writeHead(to, this.#head)
+    write(to)
+    return new PackedReader(await this.#peers.ask(this.#node, method, to.written, { signal: this.#signal }))
+  }
+}
+
+/** What a node needs to answer the reads of others. */
+export interface AnsweringNode extends ReadingNode {
+  /** Resolves when the node is as new as asked for. */
+  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
+  /** Keeps a collection open. */
+  leaseLocal(name: string): LocalLease | Promise<LocalLease>
+}
+
+export interface LocalLease extends Disposable {
+  readonly database: ReadCollection
+}
+
+/** Answers what other nodes ask with `PeerReads`. */
+export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
+  const handler =
+    (answer: Answer): PeerHandler =>
+    async (body, { signal }) => {
+      const from = new PackedReader(body)
+      const head = readHead(from)
+      await node.admit({ position: head.position }, signal)
+      using lease = await node.leaseLocal(head.collection)
+      const to = new PackedWriter()
+      await answer(new NodeReads(node, lease.database, head.partitions), from, to, node, signal)
+      return to.written
+    }
+  return [
+    [peerMethods.search, handler(answerSearch)],
+    [peerMethods.get, handler(answerGet)],
+    [peerMethods.list, handler(answerList)],
+    [peerMethods.count, handler(answerCount)],
+    [peerMethods.facets, handler(answerFacets)],
+    [peerMethods.plan, handler(answerPlan)],
+  ]
+}
+
+type Answer = (
+  reads: NodeReads,
+  from: PackedReader,
+  to: PackedWriter,
+  node: AnsweringNode,
+  signal: AbortSignal,
+) => Promise<void>
+
+const answerSearch: Answer = async (reads, from, to, _, signal) => {
+  const { before, after, found } = await reads.search(readQueries(from), signal)
+  to.count(before)
+  to.count(after)
+  writeResults(to, found)
+}
+
+const answerGet: Answer = async (reads, from, to, node) => {
+  const point = await reads.get(from.id())
+  to.count(node.position)
+  writePoint(to, point)
+}
+
+const answerList: Answer = async (reads, from, to, node, signal) => {
+  const page = await reads.list(readListQuery(from), signal)
+  to.count(node.position)
+  writePage(to, page)
+}
+
+const answerCount: Answer = async (reads, from, to, node, signal) => {
+  const filter = readOptional(from, () => readFilter(from))
+  const count = await reads.count(filter, signal)
+  to.count(node.position)
+  to.count(count)
+}
+
+const answerFacets: Answer = async (reads, from, to, node, signal) => {
+  const filter = readOptional(from, () => readFilter(from))
+  const paths = Array.from({ length: from.length(1) }, () => from.text())
+  const facets = await reads.facets({ filter, paths, limit: from.count() }, signal)
+  to.count(node.position)
+  writeFacets(to, facets)
+}
+
+const answerPlan: Answer = async (reads, from, to, node) => {
+  const { ids, orders, more, matching } = await reads.plan(readPlanRequest(from))
+  to.count(node.position)
+  to.byte(Number(more))
+  to.count(matching)
+  to.count(ids.length)
+  for (const id of ids) to.id(id)
+  to.float64s(Float64Array.from(orders))
+}
+
+function writePlanRequest(to: PackedWriter, { filter, change, limit, dryRun }: ChangeByFilter): void {
+  writeFilter(to, filter)
+  writeOptional(to, change === 'delete' ? undefined : change, (patch) => writePatch(to, patch))
+  writeOptional(to, limit, (each) => to.count(each))
+  to.byte(Number(dryRun))
+}
+
+function readPlanRequest(from: PackedReader): ChangeByFilter {
+  return {
+    filter: readFilter(from),
+    change: readOptional(from, () => readPatch(from)) ?? 'delete',
+    limit: readOptional(from, () => from.count()),
+    dryRun: from.byte() === 1,
+  }
+}

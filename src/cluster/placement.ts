@@ -1,0 +1,29 @@
+import type { PartitionSet } from '../base/partitions.ts'
+
+/** A node that is asked, and the partitions that it answers for: no other part of the cover has them. */
+export interface CoverPart {
+  readonly node: string
+  readonly partitions: PartitionSet
+}
+
+/** Which nodes answer a read together. */
+export interface Cover {
+  readonly parts: readonly CoverPart[]
+  /** Partitions without a live owner. */
+  readonly missing: PartitionSet
+}
+
+/** Where the points are, as reads need to know it. */
+export interface Placement {
+  /** Whether this node holds every partition: then it answers by itself. */
+  readonly isWhole: boolean
+  /**
+   * The fewest live nodes that hold some partitions together, this node among them where it holds any.
+   *
+   * @param wanted the partitions
+   * @param avoid nodes that are not asked
+   */
+  cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover
+  /** The live nodes that hold a partition, this node first. */
+  owners(partition: number): readonly string[]
+}

@@ -1,0 +1,108 @@
+import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import type { Point } from '../base/point.ts'
+import type { FacetCount, ListPage, ListQuery } from '../engine/database.ts'
+import { readFilter, readScalar, writeFilter, writeScalar } from './filter-bytes.ts'
+import type { PackedReader, PackedWriter } from './packed-bytes.ts'
+import { readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
+import { readDetails, readInclude, writeDetails, writeInclude } from './search-codec.ts'
+
+/** What every read on the link begins with. */
+export interface ReadHead {
+  /** Or an alias. */
+  readonly collection: string
+  /** The answer has to be at least as new. */
+  readonly position: number
+  /** The partitions that the node answers for. */
+  readonly partitions: PartitionSet
+}
+
+export function writeHead(to: PackedWriter, { collection, position, partitions }: ReadHead): void {
+  to.text(collection)
+  to.count(position)
+  to.raw(partitions.bytes)
+}
+
+export function readHead(from: PackedReader): ReadHead {
+  const [collection, position] = [from.text(), from.count()]
+  return { collection, position, partitions: new PartitionSet(new Uint8Array(from.raw(partitionCount / 8))) }
+}
+
+export function writePoint(to: PackedWriter, point: Point | undefined): void {
+  writeOptional(to, point, ({ id, vector, payload, version }) => {
+    to.id(id)
+    to.vector(vector)
+    writePayload(to, payload)
+    to.float64(version)
+  })
+}
+
+export function readPoint(from: PackedReader): Point | undefined {
+  return readOptional(from, () => {
+    const [id, vector] = [from.id(), from.vector()]
+    return { id, vector, payload: readPayload(from), version: from.float64() }
+  })
+}
+
+export function writeListQuery(to: PackedWriter, { filter, limit, cursor, include }: ListQuery): void {
+  writeOptional(to, filter, (each) => writeFilter(to, each))
+  to.count(limit)
+  writeOptional(to, cursor, (each) => to.text(each))
+  writeInclude(to, include)
+}
+
+export function readListQuery(from: PackedReader): ListQuery {
+  return {
+    filter: readOptional(from, () => readFilter(from)),
+    limit: from.count(),
+    cursor: readOptional(from, () => from.text()),
+    include: readInclude(from),
+  }
+}
+
+/** A page of an ordered query. */
+export type OrderedPage = ListPage & { readonly orders: readonly number[] }
+
+export function writePage(to: PackedWriter, { points, orders, nextCursor }: OrderedPage): void {
+  to.count(points.length)
+  for (const [at, { id, ...details }] of points.entries()) {
+    to.id(id)
+    to.float64(orders[at]!)
+    writeDetails(to, details)
+  }
+  writeOptional(to, nextCursor, (cursor) => to.text(cursor))
+}
+
+export function readPage(from: PackedReader): OrderedPage {
+  const orders: number[] = []
+  const points = Array.from({ length: from.length(24) }, () => {
+    const id = from.id()
+    orders.push(from.float64())
+    return { id, ...readDetails(from) }
+  })
+  return { points, orders, nextCursor: readOptional(from, () => from.text()) }
+}
+
+export function writeFacets(to: PackedWriter, facets: ReadonlyMap<string, readonly FacetCount[]>): void {
+  to.count(facets.size)
+  for (const [path, counts] of facets) {
+    to.text(path)
+    to.count(counts.length)
+    for (const { value, count } of counts) {
+      writeScalar(to, value)
+      to.count(count)
+    }
+  }
+}
+
+export function readFacets(from: PackedReader): Map<string, readonly FacetCount[]> {
+  return new Map(
+    Array.from({ length: from.length(2) }, () => {
+      const path = from.text()
+      const counts = Array.from({ length: from.length(2) }, () => ({
+        value: readScalar(from),
+        count: from.count(),
+      }))
+      return [path, counts]
+    }),
+  )
+}

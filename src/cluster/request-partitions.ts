@@ -1,0 +1,21 @@
+import { PartitionSet, partitionOf } from '../base/partitions.ts'
+import type { LoggedRequest } from '../engine/logged-request.ts'
+
+/** The partitions whose points a request is about. */
+export function partitionsOf(request: LoggedRequest): PartitionSet {
+  if (request.kind === 'insert') {
+    const drawn = request.idSeed[0]!
+    return PartitionSet.of(request.points.map(({ id }) => (id === undefined ? drawn : partitionOf(id))))
+  }
+  if ('ids' in request) return PartitionSet.of(request.ids.map(partitionOf))
+  return PartitionSet.of([partitionOf(request.id)])
+}
+
+/**
+ * Whether a node that has some partitions must apply a request. Every node keeps all idempotency keys: a key can be used again
+ * for points of another partition, and which keys are forgotten must not depend on what a node has.
+ */
+export function concerns(request: LoggedRequest, held: PartitionSet): boolean {
+  if (request.kind === 'insert' && request.identity !== undefined) return true
+  return [...partitionsOf(request)].some((partition) => held.has(partition))
+}

@@ -1,0 +1,40 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { LoggedRequest } from '../engine/logged-request.ts'
+import type { Placement } from './placement.ts'
+import { partitionsOf } from './request-partitions.ts'
+
+/**
+ * Nodes whose disk or memory is full, as they have said when they were asked how a record ended. What only such nodes would have
+ * to store is refused for a moment: the log would take it, and nobody could say when it is applied.
+ */
+export class StalledOwners {
+  readonly #nowMs: () => number
+  readonly #stalls = new Map<string, { readonly error: DatabaseError; readonly untilMs: number }>()
+
+  constructor(nowMs: () => number = () => performance.now()) {
+    this.#nowMs = nowMs
+  }
+
+  /** A node could not tell how a record ended. */
+  note(node: string, error: unknown): void {
+    if (!(error instanceof DatabaseError) || !fullReasons.has(error.reason)) return
+    this.#stalls.set(node, { error, untilMs: this.#nowMs() + stallMs })
+  }
+
+  /** @throws DatabaseError `disk_full` or `memory_full` when all live owners of a partition of the request are full */
+  check(request: LoggedRequest, placement: Placement): void {
+    const nowMs = this.#nowMs()
+    for (const [node, { untilMs }] of this.#stalls) if (untilMs <= nowMs) this.#stalls.delete(node)
+    if (this.#stalls.size === 0) return
+    for (const partition of partitionsOf(request)) {
+      const owners = placement.owners(partition)
+      const isFull = owners.length > 0 && owners.every((node) => this.#stalls.has(node))
+      if (isFull) throw this.#stalls.get(owners[0]!)!.error
+    }
+  }
+}
+
+const fullReasons: ReadonlySet<string> = new Set(['disk_full', 'memory_full'])
+
+/** The next write after it is tried again. */
+const stallMs = 1_000

@@ -1,0 +1,219 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DatabaseError } from '../src/base/errors.ts'
+import type { Filter } from '../src/base/filter.ts'
+import { idFromBytes } from '../src/base/ids.ts'
+import { distanceMetrics, type NewPoint, type SearchQuery } from '../src/base/point.ts'
+import { peerMethods } from '../src/cluster/peer-methods.ts'
+import type { Database, ListPage } from '../src/engine/database.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+import { below } from './support/searched-points.ts'
+import { ShardedNodes, type ShardedNodesOptions } from './support/sharded-nodes.ts'
+
+const dimension = 4
+
+function newIdFrom(random: () => number): string {
+  return idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
+}
+
+/** Points in all partitions, many of them at the same distances of each other. */
+function points(random: () => number, count: number): NewPoint[] {
+  return Array.from({ length: count }, (_, index) => ({
+    id: newIdFrom(random),
+    onConflict: 'skip',
+    vector: randomVector(random, dimension, 'small integers'),
+    payload: {
+      contentType: 'Text',
+      content: `point ${index}`,
+      attributes: new Map<string, string | number>([
+        ['price', index % 100],
+        ['shop', `shop ${Math.floor(random() ** 3 * 300)}`],
+      ]),
+    },
+  }))
+}
+
+/** A cluster with points that have been written at different nodes, patched, replaced and removed. */
+async function filled(options: Omit<ShardedNodesOptions, 'dimension'>, seed: number): Promise<ShardedNodes> {
+  const all = await ShardedNodes.start({ ...options, dimension })
+  const random = seededRandom(seed)
+  const at = (index: number): Database => all.nodes[index % all.nodes.length]!.up.node.database
+  const inserted = points(random, 300)
+  for (let from = 0; from < inserted.length; from += 100) {
+    await at(from / 100).insert(inserted.slice(from, from + 100))
+  }
+  // Ids that are drawn are in one partition for each request.
+  await at(0).insert(points(random, 40).map(({ vector, payload }) => ({ vector, payload })))
+  for (const [index, { id, payload }] of inserted.slice(0, 15).entries()) {
+    if (index % 3 === 0) await at(index).remove(id!)
+    else if (index % 3 === 1) await at(index).patch(id!, { content: 'patched' })
+    else await at(index).put(id!, { vector: randomVector(random, dimension, 'small integers'), payload })
+  }
+  await all.settled()
+  return all
+}
+
+const include = { distance: true, payload: true, vector: true, version: true } as const
+
+function queries(random: () => number, ids: readonly string[]): SearchQuery[] {
+  const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!
+  return Array.from({ length: 40 }, () => ({
+    vector: random() < 0.3 ? pick(ids) : randomVector(random, dimension, 'small integers'),
+    metric: pick(distanceMetrics),
+    limit: pick([1, 7, 50, 700]),
+    ef: 700,
+    exact: random() < 0.5,
+    filter: pick<Filter | undefined>([undefined, undefined, below('price', 40), below('price', 0)]),
+    maxDistance: pick([undefined, undefined, 1.5]),
+    include: pick([undefined, include, { ...include, payload: false, attributes: ['shop'] }]),
+  }))
+}
+
+async function pages(database: Database, limit: number, filter: Filter | undefined): Promise<ListPage[]> {
+  const all: ListPage[] = []
+  for (let cursor: string | undefined; ; ) {
+    const page = await database.list({ limit, filter, cursor, include })
+    all.push(page)
+    cursor = page.nextCursor
+    if (cursor === undefined) return all
+  }
+}
+
+for (const [replicas, nodes, seed] of [
+  [1, 3, 1],
+  [2, 3, 2],
+  [2, 5, 3],
+] as const) {
+  describe(`${nodes} nodes with ${replicas} of each partition`, () => {
+    it('answer every read as one node with all points does', async () => {
+      await using all = await filled({ nodes, replicas }, seed)
+      const random = seededRandom(seed + 100)
+      const one = all.whole.up.node.database
+      const ids = (await pages(one, 1000, undefined))[0]!.points.map(({ id }) => id)
+      for (const { up } of all.nodes) {
+        const { database } = up.node
+        assert.ok(up.main.stats.points < ids.length, 'it does not have all points')
+        const asked = queries(random, ids)
+        const [found, expected] = [await database.search(asked), await one.search(asked)]
+        for (const [at, strings] of expected.ids.strings().entries()) {
+          const { vector, ...query } = asked[at]!
+          assert.deepEqual(found.ids.strings()[at], strings, JSON.stringify({ at, ...query }))
+          assert.deepEqual(found.details[at], expected.details[at])
+        }
+        assert.deepEqual(found.distances, expected.distances)
+        assert.deepEqual((await database.search([asked[0]!])).ids.strings(), [expected.ids.strings()[0]])
+        for (const id of ids.slice(0, 20)) assert.deepEqual(await database.get(id), await one.get(id))
+        for (const filter of [undefined, below('price', 40), below('price', 0)]) {
+          assert.equal(await database.count(filter), await one.count(filter))
+          for (const limit of [17, 1000]) {
+            assert.deepEqual(await pages(database, limit, filter), await pages(one, limit, filter))
+          }
+          for (const limit of [1, 10, 1000]) {
+            const query = { filter, paths: ['shop', 'price', '$content_type', 'nothing'], limit }
+            assert.deepEqual([...(await database.facets(query))], [...(await one.facets(query))])
+          }
+        }
+      }
+    })
+  })
+}
+
+describe('a read over several nodes', () => {
+  it('says that a point to search near, or to get, is not there', async () => {
+    await using all = await filled({ nodes: 3, replicas: 1 }, 4)
+    for (const { up } of all.nodes) {
+      const near = { vector: newIdFrom(seededRandom(9)), metric: 'Cosine', limit: 1, ef: 10 } as const
+      assert.equal(await up.node.database.get(near.vector), undefined)
+      await assert.rejects(
+        up.node.database.search([near]),
+        (error) =>
+          error instanceof DatabaseError &&
+          error.reason === 'not_found' &&
+          /to search near/.test(error.message),
+      )
+    }
+  })
+
+  it('changes by filter what was inserted first, wherever it is', async () => {
+    await using all = await filled({ nodes: 3, replicas: 1 }, 5)
+    const { database } = all.nodes[0]!.up.node
+    const one = all.whole.up.node.database
+    const filter = below('price', 50)
+    const before = (await pages(one, 1000, filter))[0]!.points.map(({ id }) => id)
+    const dry = await database.changeByFilter({ filter, change: 'delete', dryRun: true, limit: 30 })
+    assert.deepEqual(dry, { changed: 30, more: true })
+    const done = await database.changeByFilter({ filter, change: 'delete', dryRun: false, limit: 30 })
+    assert.deepEqual(done, { changed: 30, more: true })
+    await all.settled()
+    const after = (await pages(one, 1000, filter))[0]!.points.map(({ id }) => id)
+    assert.deepEqual(after, before.slice(30))
+  })
+
+  it('asks another owner when a node fails, and fails where there is none', async () => {
+    await using all = await filled({ nodes: 3, replicas: 2 }, 6)
+    const [a, b] = all.nodes
+    const query = {
+      vector: Float32Array.of(1, 2, 3, 4),
+      metric: 'Euclidean',
+      limit: 20,
+      ef: 20,
+      exact: true,
+    } as const
+    const expected = (await all.whole.up.node.database.search([query])).ids.strings()
+    const { database } = a!.up.node
+    // Its link is gone, and it is still thought to be there.
+    all.links.get('node-1')!.close()
+    for (let round = 0; round < 5; round += 1) {
+      assert.deepEqual((await database.search([query])).ids.strings(), expected)
+    }
+    await b!.up.stop()
+    assert.deepEqual((await database.search([query])).ids.strings(), expected)
+    all.links.get('node-2')!.close()
+    await assert.rejects(
+      database.search([query]),
+      (error) => error instanceof DatabaseError && error.reason === 'not_ready',
+    )
+  })
+
+  it('asks another owner when a node is slower than it usually is', async () => {
+    await using all = await filled({ nodes: 3, replicas: 2 }, 7)
+    const query = {
+      vector: Float32Array.of(1, 2, 3, 4),
+      metric: 'Euclidean',
+      limit: 20,
+      ef: 20,
+      exact: true,
+    } as const
+    const { database } = all.nodes[0]!.up.node
+    const expected = (await database.search([query])).ids.strings()
+    for (let round = 0; round < 100; round += 1) await database.search([query])
+    // From now on, one node answers no more searches, and says nothing.
+    let held = 0
+    all.before.set('node-1', async (method) => {
+      if (method !== peerMethods.search) return
+      held += 1
+      await new Promise(() => {})
+    })
+    for (let round = 0; round < 20; round += 1) {
+      assert.deepEqual((await database.search([query])).ids.strings(), expected)
+    }
+    assert.ok(held > 0, 'it was asked')
+  })
+
+  it('is as new as its caller wants, whatever node has to answer', async () => {
+    await using all = await filled({ nodes: 3, replicas: 1 }, 8)
+    const random = seededRandom(10)
+    for (let round = 0; round < 30; round += 1) {
+      const [writer, reader] = [all.nodes[round % 3]!.up.node, all.nodes[(round + 1) % 3]!.up.node]
+      const [point] = points(random, 1)
+      await writer.database.insert([point!])
+      const position = await reader.admit({ position: writer.answeredPosition })
+      const database = reader.database.asOf(position)
+      assert.equal((await database.get(point!.id!))?.id, point!.id)
+      await all.whole.up.node.admit({ consistency: 'latest' })
+      const latest = reader.database.asOf(await reader.admit({ consistency: 'latest' }))
+      assert.equal(await latest.count(), await all.whole.up.node.database.count())
+      assert.ok(reader.answeredPosition >= position)
+    }
+  })
+})

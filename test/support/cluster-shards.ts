@@ -1,0 +1,70 @@
+import { DatabaseError } from '../../src/base/errors.ts'
+import { PartitionSet } from '../../src/base/partitions.ts'
+import type { Sharding } from '../../src/cluster/cluster-node.ts'
+import type { SeededFaults } from '../../src/cluster/log-faults.ts'
+import { OwnedPlacement } from '../../src/cluster/owned-placement.ts'
+import type { Peers } from '../../src/cluster/peers.ts'
+import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
+import type { SimulatedNode } from './cluster-nodes.ts'
+
+/**
+ * The parts of the points that simulated nodes have. Nodes reach each other through calls that take time and get lost, as over
+ * a link.
+ */
+export class SimulatedShards {
+  readonly #owners: readonly (readonly string[])[]
+  readonly #faults: SeededFaults | undefined
+  readonly #nodes: () => readonly SimulatedNode[]
+
+  constructor(
+    names: readonly string[],
+    replicas: number,
+    faults: SeededFaults | undefined,
+    nodes: () => readonly SimulatedNode[],
+  ) {
+    const ring = names.map((name, index) => ({ name, zone: `zone-${index % 2}` }))
+    this.#owners = ownersIn(ringOf(ring, replicas))
+    this.#faults = faults
+    this.#nodes = nodes
+  }
+
+  /** What a node should have. */
+  heldBy(name: string): PartitionSet {
+    return PartitionSet.of([...PartitionSet.all()].filter((p) => this.#owners[p]!.includes(name)))
+  }
+
+  /** For a node; a mutant changes it. */
+  shardingOf(name: string, peers: Peers = this.#peersOf(name)): Sharding {
+    const isLive = (node: string): boolean => this.#find(node)?.running !== undefined
+    const placement = new OwnedPlacement({ self: name, owners: () => this.#owners, isLive })
+    return { placement, held: this.heldBy(name), peers }
+  }
+
+  #peersOf(name: string): Peers {
+    return {
+      ask: async (node, method, body, { signal = never } = {}) => {
+        await this.#pass('the question is lost')
+        const { running } = this.#find(node)!
+        if (running === undefined) throw new DatabaseError('not_ready', 'the node does not run')
+        const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
+        const bytes = await (answer as Promise<Uint8Array>)
+        await this.#pass('the answer is lost')
+        return Buffer.from(bytes)
+      },
+      stream: () => {
+        throw new Error('no node of the simulation takes answers in parts')
+      },
+    }
+  }
+
+  async #pass(loss: string): Promise<void> {
+    await this.#faults?.delay()
+    if (this.#faults?.happens('askLost')) throw new DatabaseError('not_ready', `a fault: ${loss}`)
+  }
+
+  #find(name: string): SimulatedNode | undefined {
+    return this.#nodes().find((node) => node.name === name)
+  }
+}
+
+const never: AbortSignal = new AbortController().signal

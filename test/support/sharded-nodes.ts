@@ -1,0 +1,88 @@
+import { createLogger } from '../../src/base/log.ts'
+import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
+import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import { PeerLink } from '../../src/cluster/peer-link.ts'
+import type { PeerHandler, PeerHandlers } from '../../src/cluster/peers.ts'
+import { SimulatedNode } from './cluster-nodes.ts'
+import { SimulatedShards } from './cluster-shards.ts'
+
+export interface ShardedNodesOptions {
+  readonly nodes: number
+  /** Of each partition. */
+  readonly replicas: number
+  readonly dimension: number
+}
+
+/** Nodes of one cluster in this process, with a part of the points each, that ask each other over real sockets. */
+export class ShardedNodes implements AsyncDisposable {
+  readonly nodes: SimulatedNode[] = []
+  /** A node of the same cluster that has everything. */
+  readonly whole: SimulatedNode
+  readonly links: Map<string, PeerLink> = new Map()
+  /** By name of the node that answers: comes before its own answers; for tests of slow and failing nodes. */
+  readonly before: Map<string, (method: number) => Promise<void>> = new Map()
+  readonly #log: SharedMemoryLog = new SharedMemoryLog()
+  readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
+
+  private constructor(dimension: number) {
+    this.whole = new SimulatedNode({ name: 'whole', log: this.#log, documents: this.#documents, dimension })
+  }
+
+  static async start({ nodes: count, replicas, dimension }: ShardedNodesOptions): Promise<ShardedNodes> {
+    const all = new ShardedNodes(dimension)
+    const names = Array.from({ length: count }, (_, index) => `node-${index}`)
+    const shards = new SimulatedShards(names, replicas, undefined, () => all.nodes)
+    for (const name of names) {
+      const link = await all.#link(name)
+      const sharding = shards.shardingOf(name, link)
+      all.nodes.push(
+        new SimulatedNode({ name, log: all.#log, documents: all.#documents, sharding, dimension }),
+      )
+    }
+    for (const node of [...all.nodes, all.whole]) await (await node.start()).node.caughtUp()
+    return all
+  }
+
+  async #link(name: string): Promise<PeerLink> {
+    const link = await PeerLink.open({
+      ...{
+        own: { cluster: 'test', node: name, secret: 'of the tests' },
+        host: 'localhost',
+        port: 0,
+        tls: undefined,
+      },
+      ...{
+        handlers: this.#handlersOf(name),
+        callsMax: 100,
+        messageBytesMax: 64 * 1024 * 1024,
+        timeoutMs: 60_000,
+      },
+      logger: createLogger({ level: 'silent', pretty: false }),
+      addressOf: (node) => `localhost:${this.links.get(node)!.port}`,
+    })
+    this.links.set(name, link)
+    return link
+  }
+
+  /** Of the node as it runs at the time. */
+  #handlersOf(name: string): PeerHandlers {
+    const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
+    const get =
+      (method: number): PeerHandler =>
+      async (body, call) => {
+        await this.before.get(name)?.(method)
+        return await (node().up.node.peerHandlers.get(method)!(body, call) as Promise<Uint8Array>)
+      }
+    return { get }
+  }
+
+  /** Resolves when all nodes have applied what was acknowledged. */
+  async settled(): Promise<void> {
+    await Promise.all([...this.nodes, this.whole].map(({ up }) => up.node.admit({ consistency: 'latest' })))
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    for (const node of [...this.nodes, this.whole]) await node[Symbol.asyncDispose]()
+    for (const link of this.links.values()) link.close()
+  }
+}
