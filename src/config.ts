@@ -870,7 +870,8 @@ export function defaultText(row: { readonly default: unknown; readonly defaultTe
 export function effectiveSettings(config: Config): Readonly<Record<string, unknown>> {
   const entries = settingRows.map(([name, row]) => {
     const value = config[name]
-    if (value === undefined) return [row.env, row.defaultText ?? 'unset']
+    const isUnset = value === undefined || (row.secret && Array.isArray(value) && value.length === 0)
+    if (isUnset) return [row.env, row.defaultText ?? 'unset']
     return [row.env, row.secret ? 'set' : value]
   })
   return Object.fromEntries(entries)

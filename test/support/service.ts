@@ -85,10 +85,14 @@ async function startAlone(
   environment: Readonly<Record<string, string>>,
   openLog?: OpenLog,
 ): Promise<TestService> {
-  const dataDir = environment.DATA_DIR ?? (await mkdtemp(join(tmpdir(), 'vicinal-test-')))
+  const own = environment.DATA_DIR === undefined ? await mkdtemp(join(tmpdir(), 'vicinal-test-')) : undefined
+  const dataDir = own ?? environment.DATA_DIR!
+  const remove = async (): Promise<void> => {
+    if (own !== undefined) await rm(own, { recursive: true, force: true })
+  }
   let config = configOf(dataDir, environment)
   let service = await startReady(config, openLog).catch(async (error: unknown) => {
-    await rm(dataDir, { recursive: true, force: true })
+    await remove()
     throw error
   })
   return {
@@ -112,7 +116,7 @@ async function startAlone(
     },
     async [Symbol.asyncDispose]() {
       await service.close()
-      await rm(dataDir, { recursive: true, force: true })
+      await remove()
     },
   }
 }
