@@ -1,3 +1,4 @@
+import { DatabaseError } from '../base/errors.ts'
 import type { Applied } from '../storage/applied.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 
@@ -29,7 +30,7 @@ export interface Beginning {
  * From where a node goes on with the log. A node that has applied nothing begins as the first one, with or without points of
  * its own, or empty where the first one was empty, too.
  *
- * @throws NeedsReplica; Error when the data are not those of this cluster
+ * @throws NeedsReplica; Error when the data are not those of this cluster; DatabaseError `not_ready` when it has to be tried again
  */
 export async function placeOf(beginning: Beginning): Promise<LogPlace> {
   const { log, logId, applied } = beginning
@@ -58,7 +59,9 @@ async function checkFounding({ documents, logId, node, hasPoints }: Beginning): 
   const value = new TextEncoder().encode(JSON.stringify(own))
   if ((await documents.put(name, value, 0)) !== undefined) return
   const document = await documents.get(name)
-  const first = JSON.parse(new TextDecoder().decode(document!.value)) as Founding
+  // Servers refuse a second first revision before the first one can be read.
+  if (document === undefined) throw new DatabaseError('not_ready', 'another node begins the cluster')
+  const first = JSON.parse(new TextDecoder().decode(document.value)) as Founding
   // Its process can have ended before it stored anything.
   if (first.node === own.node && first.hasPoints === own.hasPoints) return
   if (own.hasPoints) {

@@ -125,7 +125,10 @@ export class ClusterSimulation implements AsyncDisposable {
 
   async run(): Promise<void> {
     for (const node of this.#nodes) await this.#start(node)
-    await Promise.all(Array.from({ length: this.#options.clients }, () => this.#client()))
+    const clients = Array.from({ length: this.#options.clients }, () => this.#client())
+    // All of them, also when one fails: another may be starting a node.
+    const ended = await Promise.allSettled(clients)
+    for (const end of ended) if (end.status === 'rejected') throw end.reason
     this.#faults.chances = {}
     for (const node of this.#nodes) if (node.running === undefined) await this.#start(node)
   }
