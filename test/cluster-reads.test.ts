@@ -152,13 +152,6 @@ describe('a read over several nodes', () => {
   it('asks another owner when a node fails, and fails where there is none', async () => {
     await using all = await filled({ nodes: 3, replicas: 2 }, 6)
     const [a, b] = all.nodes
-    const query = {
-      vector: Float32Array.of(1, 2, 3, 4),
-      metric: 'Euclidean',
-      limit: 20,
-      ef: 20,
-      exact: true,
-    } as const
     const expected = (await all.whole.up.node.database.search([query])).ids.strings()
     const { database } = a!.up.node
     // Its link is gone, and it is still thought to be there.
@@ -177,13 +170,6 @@ describe('a read over several nodes', () => {
 
   it('asks another owner when a node is slower than it usually is', async () => {
     await using all = await filled({ nodes: 3, replicas: 2 }, 7)
-    const query = {
-      vector: Float32Array.of(1, 2, 3, 4),
-      metric: 'Euclidean',
-      limit: 20,
-      ef: 20,
-      exact: true,
-    } as const
     const { database } = all.nodes[0]!.up.node
     const expected = (await database.search([query])).ids.strings()
     for (let round = 0; round < 100; round += 1) await database.search([query])
@@ -217,3 +203,11 @@ describe('a read over several nodes', () => {
     }
   })
 })
+
+const query = {
+  vector: Float32Array.of(1, 2, 3, 4),
+  metric: 'Euclidean',
+  limit: 20,
+  ef: 20,
+  exact: true,
+} as const
