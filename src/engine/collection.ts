@@ -293,7 +293,7 @@ export class Collection implements Database, AsyncDisposable {
   planByFilter(request: ChangeByFilter): ReturnType<typeof planByFilter> {
     return this.#reads.run(async () => {
       await this.livePoints.hideDue()
-      return await planByFilter(this.livePoints, request)
+      return await planByFilter(this.livePoints, this.#reader, request)
     })
   }
 

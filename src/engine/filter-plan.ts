@@ -5,9 +5,11 @@ import { payloadBytes } from '../base/payload-bytes.ts'
 import type { Patch, Payload } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { ChangeByFilter } from './database.ts'
-import type { CurrentPoints, MatchingPoints } from './decision.ts'
+import type { MatchingPoints } from './decision.ts'
 import type { OrderedSlot } from './insertion-order.ts'
+import type { LivePoints } from './live-points.ts'
 import { changesPerRecord } from './logged-request.ts'
+import type { PointReader } from './point-reader.ts'
 
 /** What a request by filter changes. */
 export interface FilterPlan {
@@ -26,7 +28,8 @@ export interface FilterPlan {
  * @throws DatabaseError when a patch cannot be applied to one of them
  */
 export async function planByFilter(
-  points: CurrentPoints,
+  points: LivePoints,
+  reader: PointReader,
   { filter, change, limit = changesPerRecord, dryRun }: ChangeByFilter,
 ): Promise<FilterPlan & { readonly matching: number }> {
   const count = Math.min(limit, changesPerRecord)
@@ -41,7 +44,7 @@ export async function planByFilter(
     looked += 1
     if (!points.isVisible(slot)) continue
     const id = points.idOf(slot)
-    const added = change === 'delete' ? 0 : patchedBytes(points, slot, id, change)
+    const added = change === 'delete' ? 0 : patchedBytes(reader, slot, id, change)
     if (added !== undefined) {
       ids.push(id)
       orders.push(order)
@@ -53,9 +56,10 @@ export async function planByFilter(
   return { ids, orders, more: matching.count > done, matching: Math.min(count, matching.count) }
 }
 
-/** What a patch of a point writes; undefined if it stays as it is. */
-function patchedBytes(points: CurrentPoints, slot: number, id: string, change: Patch): number | undefined {
-  const before = points.record(slot, id).payload
+/** What a patch of a point writes; undefined if it stays as it is, or if a committed change has taken it from its slot. */
+function patchedBytes(reader: PointReader, slot: number, id: string, change: Patch): number | undefined {
+  const before = reader.payload(slot, id)
+  if (before === undefined) return undefined
   const after = patched(id, before, change)
   if (change.vector === undefined && isSamePayload(before, after)) return undefined
   return payloadBytes(after) + (change.vector?.byteLength ?? 0)
