@@ -62,6 +62,29 @@ export class ColumnPart {
     for (let local = 0; local < end; local += 1) if (values.has(local)) yield local
   }
 
+  /**
+   * Takes an array of numbers from a file, as the part has none. The bounds of its zones are exact then.
+   *
+   * @returns the last slot in the part that has one; -1 for none
+   */
+  load(bytes: Buffer): number {
+    if (this.count > 0) throw new Error('a column has the same part twice')
+    const values =
+      this.#kind === 'numbers' ? new PackedNumbers(this.#memory) : new PackedOrdinals(this.#memory)
+    values.load(bytes)
+    if (values.length > partLength) throw new Error('a part of a column is too long')
+    let last = -1
+    for (let local = 0; local < values.length; local += 1) {
+      if (!values.has(local)) continue
+      this.count += 1
+      last = local
+    }
+    this.#useArray(values)
+    this.#end = last + 1
+    for (let zone = 0; zone < this.zoneMin.length; zone += 1) this.tighten(zone, undefined)
+    return last
+  }
+
   /** The slot must not have a number. */
   set(local: number, value: number): void {
     this.count += 1
@@ -123,10 +146,15 @@ export class ColumnPart {
       const local = table.keys[index]!
       if (!Number.isNaN(local)) values.set(local, table.values[index]!)
     }
+    this.#useArray(values)
+  }
+
+  /** In place of the table. */
+  #useArray(values: PackedNumbers | PackedOrdinals): void {
     if (values instanceof PackedNumbers) this.#numbers = values
     else this.#ordinals = values
+    this.#table!.release()
     this.#table = undefined
-    table.release()
   }
 }
 

@@ -57,6 +57,10 @@ export class SlotColumn {
     return this.#more.get(part)
   }
 
+  has(slot: number): boolean {
+    return !Object.is(this.get(slot), this.#absent)
+  }
+
   /** The first number of a slot. */
   get(slot: number): number {
     if (this.#sparse !== undefined) return this.#sparse.get(slot)
@@ -94,6 +98,21 @@ export class SlotColumn {
     if (this.#sparse !== undefined && this.#isTooDense()) this.#divide(this.#sparse)
     if (this.#sparse !== undefined) this.#sparse.set(slot, value)
     else this.#partFor(slot).set(slot & partMask, value)
+    this.addFurther(slot, further)
+  }
+
+  /** Takes the numbers of a part from a file, as it has none. */
+  loadPart(index: number, bytes: Buffer): void {
+    if (this.#sparse !== undefined) this.#divide(this.#sparse)
+    const part = this.#partFor(index * partLength)
+    const last = part.load(bytes)
+    this.#count += part.count
+    if (last === -1) this.#drop(index)
+    else this.#end = Math.max(this.#end, index * partLength + last + 1)
+  }
+
+  /** Gives a slot that has a number some more. */
+  addFurther(slot: number, further: readonly number[]): void {
     if (further.length > 0) this.#setFurther(slot, further)
   }
 
@@ -129,8 +148,11 @@ export class SlotColumn {
     const index = slot >>> partBits
     const part = this.#parts[index]!
     part.delete(slot & partMask)
-    if (part.count > 0) return
-    part.release()
+    if (part.count === 0) this.#drop(index)
+  }
+
+  #drop(index: number): void {
+    this.#parts[index]!.release()
     this.#parts[index] = undefined
   }
 
