@@ -1,5 +1,5 @@
 import type { MemoryCount } from './memory-count.ts'
-import { NumberTable } from './number-table.ts'
+import { NumberTable, sortedKeys } from './number-table.ts'
 import { PackedNumbers } from './packed-numbers.ts'
 import { PackedOrdinals } from './packed-ordinals.ts'
 
@@ -54,9 +54,9 @@ export class ColumnPart {
     return this.#numbers === undefined ? this.#table!.get(local) : this.#numbers.get(local)
   }
 
-  /** Those with a number. The part may change between two of them. */
+  /** Those with a number, ascending. */
   *locals(): Generator<number, void> {
-    if (this.#table !== undefined) return yield* this.#table.keys.filter((local) => !Number.isNaN(local))
+    if (this.#table !== undefined) return yield* sortedKeys(this.#table)
     const values = this.#array!
     const end = values.length
     for (let local = 0; local < end; local += 1) if (values.has(local)) yield local

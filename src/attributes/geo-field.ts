@@ -53,11 +53,6 @@ export class GeoField {
     this.lon.remove(slot)
   }
 
-  /** The slots with a place, as `SlotColumn.slots`. */
-  slots(): Iterable<number> {
-    return this.lat.column.slots()
-  }
-
   /** Latitudes and longitudes of a slot, parallel. */
   valuesOf(slot: number): readonly [lat: readonly number[], lon: readonly number[]] {
     return [this.lat.valuesOf(slot), this.lon.valuesOf(slot)]

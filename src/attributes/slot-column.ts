@@ -1,6 +1,6 @@
 import { type ColumnKind, ColumnPart, partLength } from './column-part.ts'
 import type { MemoryCount } from './memory-count.ts'
-import { NumberTable } from './number-table.ts'
+import { NumberTable, sortedKeys } from './number-table.ts'
 
 /**
  * A number for some of the slots: a hash table while they are few or far between, then a part for each 65,536 slots. A slot
@@ -83,9 +83,9 @@ export class SlotColumn {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
   }
 
-  /** The slots with a number. The column may change between two of them: those that are not touched come exactly once. */
+  /** The slots with a number, ascending. */
   *slots(): Generator<number, void> {
-    if (this.#sparse !== undefined) return yield* this.#sparse.keys.filter((slot) => !Number.isNaN(slot))
+    if (this.#sparse !== undefined) return yield* sortedKeys(this.#sparse)
     for (let index = 0; index < this.#parts.length; index += 1) {
       for (const local of this.#parts[index]?.locals() ?? []) yield index * partLength + local
     }

@@ -77,11 +77,6 @@ export class TextField {
     for (const ordinal of ordinals) this.#unpost(ordinal, slot)
   }
 
-  /** The slots with a text, as `SlotColumn.slots`. */
-  slots(): Iterable<number> {
-    return this.#column.slots()
-  }
-
   /** For a file: the texts, and which of them slots have. The slots of each text follow from that. */
   *pieces(): Generator<Piece, void> {
     yield* this.dictionary.pieces()
