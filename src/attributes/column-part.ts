@@ -54,12 +54,16 @@ export class ColumnPart {
     return this.#numbers === undefined ? this.#table!.get(local) : this.#numbers.get(local)
   }
 
-  /** Those with a number, ascending. */
-  *locals(): Generator<number, void> {
-    if (this.#table !== undefined) return yield* sortedKeys(this.#table)
+  /** Visits the slots with a number, ascending, and their number. */
+  each(firstSlot: number, visit: (slot: number, number: number) => void): void {
+    if (this.#table !== undefined) {
+      for (const local of sortedKeys(this.#table)) visit(firstSlot + local, this.#table.get(local))
+      return
+    }
     const values = this.#array!
-    const end = values.length
-    for (let local = 0; local < end; local += 1) if (values.has(local)) yield local
+    for (let local = 0; local < values.length; local += 1) {
+      if (values.has(local)) visit(firstSlot + local, values.get(local))
+    }
   }
 
   /**

@@ -57,14 +57,10 @@ export class Shapes {
     const { end } = this.#dictionary
     const counts = this.#counts
     counts.reserve(end)
-    let seen = 0
-    for (const slot of this.#column.slots()) {
-      const ordinal = this.#column.get(slot) - 1
-      if (ordinal >= end) throw new Error('a slot has a shape that is not there')
-      counts.set(ordinal, counts.get(ordinal) + 1)
-      seen += 1
-      if (seen % stepLength === 0) yield
-    }
+    yield* this.#column.each((_, entry) => {
+      if (entry > end) throw new Error('a slot has a shape that is not there')
+      counts.set(entry - 1, counts.get(entry - 1) + 1)
+    })
     for (let ordinal = 0; ordinal < end; ordinal += 1) {
       const isUsed = this.#dictionary.isUsed(ordinal)
       if (!isUsed && counts.get(ordinal) > 0) throw new Error('a slot has a shape that is not there')

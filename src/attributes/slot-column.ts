@@ -83,11 +83,15 @@ export class SlotColumn {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
   }
 
-  /** The slots with a number, ascending. */
-  *slots(): Generator<number, void> {
-    if (this.#sparse !== undefined) return yield* sortedKeys(this.#sparse)
+  /** Visits the slots with a number and their first number, ascending: a step for each 65,536 slots. */
+  *each(visit: (slot: number, number: number) => void): Generator<void, void> {
+    if (this.#sparse !== undefined) {
+      for (const slot of sortedKeys(this.#sparse)) visit(slot, this.#sparse.get(slot))
+      yield
+    }
     for (let index = 0; index < this.#parts.length; index += 1) {
-      for (const local of this.#parts[index]?.locals() ?? []) yield index * partLength + local
+      this.#parts[index]?.each(index * partLength, visit)
+      yield
     }
   }
 

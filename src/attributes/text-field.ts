@@ -127,15 +127,11 @@ export class TextField {
   }
 
   /** Each slot with each of its texts, by slot, in steps. */
-  *#eachEntry(visit: (slot: number, ordinal: number) => void): Generator<void, void> {
-    let seen = 0
-    for (const slot of this.#column.slots()) {
-      const entry = this.#column.get(slot)
+  #eachEntry(visit: (slot: number, ordinal: number) => void): Generator<void, void> {
+    return this.#column.each((slot, entry) => {
       if (entry < isList) visit(slot, entry - 1)
       else for (const ordinal of this.#listed(entry - isList)) visit(slot, ordinal)
-      seen += 1
-      if (seen % entriesPerStep === 0) yield
-    }
+    })
   }
 
   /** Of the texts of a slot. */
@@ -332,8 +328,7 @@ const manyMin = 64
 /** 4,096 slots. */
 const wordsPerBlock = 128
 const allBits = -1
-/** Well under a millisecond each. */
+/** Well under a millisecond. */
 const ordinalsPerStep = 1024
-const entriesPerStep = 8192
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500
