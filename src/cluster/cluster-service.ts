@@ -1,4 +1,4 @@
-import type { ClusterStatus, LogStatus, NodeStatus as ShownNode } from '../base/cluster-status.ts'
+import type { ClusterStatus, NodeStatus as ShownNode } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
@@ -7,77 +7,22 @@ import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
+import { ClusterView, logStatus, nodeStatuses } from './cluster-view.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { MeasuredLog } from './measured-log.ts'
-import {
-  type Announcement,
-  type MemberState,
-  Membership,
-  readMembers,
-  removeMember,
-  setMemberState,
-  type Topology,
-} from './membership.ts'
-import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
+import { type Announcement, Membership } from './membership.ts'
+import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
-import { PeerLink, type PeerLinkOptions } from './peer-link.ts'
+import { PeerLink } from './peer-link.ts'
 import type { Peers } from './peers.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
-import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
+import type { ReplicaCatalog } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
-
-export interface ClusterServiceOptions extends NatsClusterOptions {
-  readonly node: string
-  readonly zone: string
-  readonly address: () => string
-  /** Nodes that have each point; absent: all. */
-  readonly replicas?: number | undefined
-  readonly maxBufferedBytes: number
-  readonly maxRequestBytes: number
-  /** How other nodes reach this one, and it them; absent: not at all. */
-  readonly link?: LinkSettings | undefined
-  /** Called with what each took, in seconds. */
-  readonly onAppend: (seconds: number) => void
-  readonly onApply: (seconds: number) => void
-  readonly onAcknowledge: (seconds: number) => void
-  /** Where everything is fetched from that another node holds. */
-  readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
-  /** Called when this node is taken out of service, and when it serves again. */
-  readonly onServing?: ((isServing: boolean) => void) | undefined
-  /** For tests, a few. */
-  readonly fetchRetryMs?: number | undefined
-  /** Absent: that of the log servers; for tests, one in memory. */
-  readonly openLog?: OpenLog | undefined
-}
-
-/** What the settings say about the link. */
-export interface LinkSettings
-  extends Pick<PeerLinkOptions, 'host' | 'port' | 'tls' | 'callsMax' | 'timeoutMs' | 'onCall'> {
-  readonly secret: string | undefined
-  /** Host and port that other nodes are told. */
-  readonly addressAt: (port: number) => string
-}
-
-/** Connects to the log of a cluster. */
-export type OpenLog = typeof openNatsCluster
-
-/** How this node is, in numbers. */
-export interface ClusterFigures {
-  readonly position: number
-  readonly floor: number
-  /** Records of the log that are not applied yet. */
-  readonly lag: number
-  readonly gaps: number
-  readonly digestMismatches: number
-  /** How often this node fetched everything from another one. */
-  readonly fetches: number
-  /** How often it asked a second node, because the first one was slow. */
-  readonly hedges: number
-  readonly isConnected: boolean
-}
+import { type MemberState, noTopology, readMembers, removeMember, setMemberState } from './topology.ts'
 
 /**
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
@@ -99,8 +44,7 @@ export class ClusterService {
   #data: ServedData | undefined
   #membership: Membership | undefined
   #link: PeerLink | undefined
-  /** By node, where it is reached over the link, as it said last. */
-  #peerAddresses: ReadonlyMap<string, string> = new Map()
+  readonly #view = new ClusterView()
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
   /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
@@ -112,8 +56,6 @@ export class ClusterService {
   #fetches = 0
   /** Counts the nodes that this process has been. */
   #generation = 0
-  /** Of the log, as far as is known. */
-  #last = 0
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -148,7 +90,7 @@ export class ClusterService {
       ...link,
       own: { cluster, node, secret: link.secret },
       handlers: { get: (method) => this.#node?.peerHandlers.get(method) },
-      addressOf: (name) => this.#peerAddresses.get(name),
+      addressOf: (name) => this.#view.peerAddressOf(name),
       messageBytesMax: messageFactor * maxRequestBytes,
       logger: this.#logger,
     })
@@ -230,7 +172,7 @@ export class ClusterService {
         onState: (state) => this.#noteState(state),
       }),
     )
-    this.#watching = this.#watchLog()
+    this.#watching = this.#watch()
   }
 
   /** Puts what another node holds in place of what this one has. */
@@ -333,7 +275,7 @@ export class ClusterService {
   get figures(): ClusterFigures {
     const { position, floor, digestMismatches } = this.#node?.status ?? beginning
     return {
-      ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
+      ...{ position, floor, lag: Math.max(0, this.#view.last - position), gaps: this.#log?.gaps ?? 0 },
       ...{
         digestMismatches,
         fetches: this.#fetches,
@@ -371,7 +313,7 @@ export class ClusterService {
   readonly status = async (): Promise<ClusterStatus> => {
     const { cluster: name, node } = this.#options
     const { position, fault = this.#waitsFor } = this.#node?.status ?? beginning
-    const [log, nodes] = await Promise.all([this.#logStatus(), this.#nodes()])
+    const [log, nodes] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
     return {
       ...{ name, node, is_ready: this.notReady() === undefined },
       is_connected: this.#nats?.isConnected ?? false,
@@ -452,52 +394,22 @@ export class ClusterService {
     }
   }
 
-  async #watchLog(): Promise<void> {
+  async #watch(): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
-      // Without an answer the log is where it was, as far as anybody knows.
-      this.#last = (await this.#log!.bounds().catch(() => undefined))?.last ?? this.#last
-      if (this.#link !== undefined) await this.#findPeers()
+      // Without a link nobody is asked.
+      await this.#view.refresh(this.#log!, this.#link === undefined ? undefined : this.#membership)
       await pause(watchMs, signal)
     }
   }
 
-  async #findPeers(): Promise<void> {
-    // Without an answer the nodes are where they were.
-    const announced = await this.#membership?.announced().catch(() => undefined)
-    if (announced === undefined) return
-    const said = [...announced].flatMap(([name, { peer }]) =>
-      peer === undefined ? [] : [[name, peer] as const],
-    )
-    this.#peerAddresses = new Map(said)
-  }
-
-  /** Undefined while the servers do not answer. */
-  async #logStatus(): Promise<LogStatus | undefined> {
-    const bounds = await this.#nats?.log.bounds().catch(() => undefined)
-    if (bounds === undefined) return undefined
-    const { first, last, bytes, bytesMax } = bounds
-    return { first, last, bytes, bytes_max: bytesMax }
-  }
-
   /** All members; without log servers this node alone. */
-  async #nodes(): Promise<ShownNode[]> {
-    const { node } = this.#options
-    const own = new Map([[node, this.#announcement()]])
+  async #nodes(): Promise<readonly ShownNode[]> {
+    const own = new Map([[this.#options.node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
       () => [undefined, undefined] as const,
     )
-    const topology: Topology = known[0] ?? { generation: 0, members: {} }
-    const there = new Map([...(known[1] ?? []), ...own])
-    const names = new Set([...Object.keys(topology.members), ...there.keys()])
-    return [...names].sort().map((name) => {
-      const said = there.get(name)
-      const { zone, address } = said ?? topology.members[name]!
-      const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
-      const { state } = topology.members[name] ?? {}
-      const shown = { name, zone, address, ...is, ...(state && { state }) }
-      return { ...shown, ...(said && { position: said.position, version: said.version }) }
-    })
+    return nodeStatuses(known[0] ?? noTopology, new Map([...(known[1] ?? []), ...own]))
   }
 }
 
