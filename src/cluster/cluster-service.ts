@@ -13,6 +13,7 @@ import type { SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { MeasuredLog } from './measured-log.ts'
+import { removeMember, setMemberState } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
 import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
@@ -22,7 +23,8 @@ import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
-import { type MemberState, noTopology, readMembers, removeMember, setMemberState } from './topology.ts'
+import { ServiceParts } from './service-parts.ts'
+import { type MemberState, noTopology, readMembers } from './topology.ts'
 
 /**
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
@@ -45,6 +47,10 @@ export class ClusterService {
   #membership: Membership | undefined
   #link: PeerLink | undefined
   readonly #view = new ClusterView()
+  /** Absent without a link. */
+  #parts: ServiceParts | undefined
+  /** Ends the moves of the node of the moment. */
+  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
   /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
@@ -73,6 +79,11 @@ export class ClusterService {
     this.#data = data
     await this.#openLink()
     await this.#connect()
+    if (this.#link !== undefined) {
+      const { node: self } = this.#options
+      const [documents, peers] = [this.#documents, this.#link]
+      this.#parts = new ServiceParts({ self, view: this.#view, documents, peers, logger: this.#logger })
+    }
     await this.#begin(data)
     const { node } = this.#options
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
@@ -112,7 +123,7 @@ export class ClusterService {
   async #begin(data: ServedData): Promise<void> {
     let need = await this.#needOf(data)
     for (;;) {
-      await this.#enter()
+      await this.#enter(need === undefined)
       if (need !== undefined) await this.#fetch(data, need)
       try {
         await this.#run(data, need !== undefined)
@@ -161,13 +172,14 @@ export class ClusterService {
   }
 
   /** From here on the log is kept for this node. */
-  async #enter(): Promise<void> {
+  async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
     const { node, replicas } = this.#options
+    const hasLink = this.#link !== undefined
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
+        ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger: this.#logger },
         describe: () => this.#announcement(),
         onState: (state) => this.#noteState(state),
       }),
@@ -182,6 +194,7 @@ export class ClusterService {
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
     this.#waitsFor = `this node fetches everything from another one: ${reason}`
     await data.unload(new DatabaseError('not_ready', this.#waitsFor))
+    await this.#answered(async () => await this.#parts?.leave())
     await this.#answered(() => membership.setJoining(true))
     await fetchReplica(data, {
       ...{ node, logId: shortIdOf(this.#log!), sourceOf, logger: this.#logger, retryMs },
@@ -197,7 +210,10 @@ export class ClusterService {
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
     this.#generation += 1
+    const { main: stored } = await data.openStore()
+    const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
     const node = new ClusterNode({
+      ...(sharding === undefined ? {} : { sharding }),
       ...{ log: this.#log!, documents: this.#nats!.documents, name, maxBufferedBytes, maxRequestBytes },
       ...{ logger: this.#logger, onApply, onAcknowledge },
       run: `${Date.now().toString(36)}-${this.#generation}`,
@@ -214,11 +230,19 @@ export class ClusterService {
       this.#logger.info({ node: name }, 'this node holds what the others hold')
     }
     this.#waitsFor = undefined
+    if (sharding !== undefined) {
+      const stop = new AbortController()
+      const either = AbortSignal.any([stop.signal, this.#stop.signal])
+      this.#moves = { stop, ended: this.#parts!.move(node, either) }
+    }
   }
 
   /** What this node holds is not used from here on, and not after a restart either. */
   async #setAside(data: ServedData, reason: string): Promise<void> {
     this.#waitsFor = `this node fetches everything from another one: ${reason}`
+    this.#moves?.stop.abort()
+    await this.#moves?.ended
+    this.#moves = undefined
     const node = this.#node
     this.#node = undefined
     const unloaded = data.unload(new DatabaseError('not_ready', this.#waitsFor))
@@ -242,6 +266,8 @@ export class ClusterService {
     while (!signal.aborted) {
       try {
         if (!(await this.#hasOthers())) return
+        // Before anything is set aside: nobody else may have some of it.
+        await this.#parts?.leave()
         this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
         onServing(false)
         await this.#setAside(this.#data!, reason)
@@ -361,6 +387,7 @@ export class ClusterService {
   /** Ends what waits for the log servers, and applies no more. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
+    await this.#moves?.ended
     await this.#node?.close()
     await this.#refetching
   }
@@ -387,11 +414,17 @@ export class ClusterService {
     const { position, floor } = this.#node?.status ?? beginning
     return {
       ...{ zone, address: address(), version: version() },
-      ...(link && this.#link && { peer: link.addressAt(this.#link.port) }),
+      ...(link && this.#link && { peer: link.addressAt(this.#link.port), ...this.#asked() }),
       isReady: this.notReady() === undefined,
       position,
       floor,
     }
+  }
+
+  /** What those need who may ask this node. */
+  #asked(): Pick<Announcement, 'answers' | 'generation'> {
+    const answers = this.#waitsFor === undefined && (this.#node?.status.isReady ?? false)
+    return { answers, generation: this.#view.topology.generation }
   }
 
   async #watch(): Promise<void> {

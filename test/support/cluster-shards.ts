@@ -2,7 +2,6 @@ import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet } from '../../src/base/partitions.ts'
 import type { SeededFaults } from '../../src/cluster/log-faults.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
-import { OwnedPlacement } from '../../src/cluster/owned-placement.ts'
 import type { Peers } from '../../src/cluster/peers.ts'
 import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
@@ -36,8 +35,7 @@ export class SimulatedShards {
   /** For a node; a mutant changes it. */
   shardingOf(name: string, peers: Peers = this.#peersOf(name)): Sharding {
     const isLive = (node: string): boolean => this.#find(node)?.running !== undefined
-    const placement = new OwnedPlacement({ self: name, owners: () => this.#owners, isLive })
-    return { placement, held: this.heldBy(name), peers }
+    return { owners: () => this.#owners, isLive, held: this.heldBy(name), peers }
   }
 
   #peersOf(name: string): Peers {
