@@ -1,7 +1,7 @@
 import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet } from '../../src/base/partitions.ts'
-import type { Sharding } from '../../src/cluster/cluster-node.ts'
 import type { SeededFaults } from '../../src/cluster/log-faults.ts'
+import type { Sharding } from '../../src/cluster/node-shards.ts'
 import { OwnedPlacement } from '../../src/cluster/owned-placement.ts'
 import type { Peers } from '../../src/cluster/peers.ts'
 import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
