@@ -4,6 +4,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
+import { checkHeld } from '../engine/held-partitions.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { damageIn } from '../storage/data-directory.ts'
@@ -19,6 +20,7 @@ import { NodeChores } from './node-chores.ts'
 import { NodeShards } from './node-shards.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
 import { Outcomes } from './outcomes.ts'
+import { PartitionMoves } from './partition-moves.ts'
 import { peerMethods } from './peer-methods.ts'
 import { readHandlers } from './peer-reads.ts'
 import type { PeerHandler, PeerHandlers } from './peers.ts'
@@ -61,6 +63,7 @@ export class ClusterNode {
   #doubt: string | undefined
   #stall: Error | undefined
   #chores: NodeChores | undefined
+  #moves: PartitionMoves | undefined
   #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
@@ -106,7 +109,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
-      held: this.#part,
+      held: this.#shards?.partitions,
       floor: () => this.#applier?.applied ?? this.#from,
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
@@ -157,6 +160,8 @@ export class ClusterNode {
     await main.replica.mark()
     const { last } = await retried(() => log.bounds(), attempt)
     this.#applier.start()
+    this.#moves = this.#movesOf(this.#applier, main, set)
+    this.#moves?.start()
     this.#working = chores.run()
     this.#applier.waitFor(last, this.#stop.signal).then(
       () => {
@@ -347,11 +352,29 @@ export class ClusterNode {
     return result
   }
 
+  /** See `PartitionMoves.drop`. */
+  async dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void> {
+    await this.#startedMoves.drop(gone, signal)
+  }
+
+  get #startedMoves(): PartitionMoves {
+    if (this.#moves === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    return this.#moves
+  }
+
+  #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
+    if (this.#shards === undefined) return undefined
+    const { partitions } = this.#shards
+    const { logger } = this.#options
+    return new PartitionMoves({ partitions, main, set, applier, logger, stop: this.#stop.signal })
+  }
+
   /** Applies what is under way, and no more. The collections are closed after it. */
   async close(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
     await this.#applier?.close()
+    await this.#moves?.ended()
     await this.#working
     await this.#audits.close()
     this.#outcomes.end(uncertain(this.#stop.signal.reason))
@@ -406,6 +429,7 @@ export class ClusterNode {
     const { log, documents, name: node } = this.#options
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
+    checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
     return await placeOf({ log, documents, logId: this.#logId, node, applied, hasPoints })
   }
 

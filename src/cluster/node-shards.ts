@@ -1,6 +1,7 @@
 import { cancellation } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
+import { HeldPartitions } from '../engine/held-partitions.ts'
 import type { LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
 import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
@@ -38,14 +39,15 @@ export class NodeShards {
   readonly #scatter: Scatter
   readonly #recent = new RecentOutcomes()
   readonly #stalledOwners = new StalledOwners()
-  #held: PartitionSet
+  /** For the node's collections. */
+  readonly partitions: HeldPartitions
   /** What other nodes have had in their answers. */
   #seen = 0
   #hedges = 0
 
   constructor(options: NodeShardsOptions) {
     this.#options = options
-    this.#held = options.held
+    this.partitions = new HeldPartitions(options.held)
     const onHedge = (): void => {
       this.#hedges += 1
     }
@@ -55,12 +57,7 @@ export class NodeShards {
 
   /** The partitions that this node has completely: another object after each change. */
   get held(): PartitionSet {
-    return this.#held
-  }
-
-  /** From the next record on. */
-  set held(held: PartitionSet) {
-    this.#held = held
+    return this.partitions.now
   }
 
   /** The highest position that an answer of another node had. */

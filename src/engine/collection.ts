@@ -3,6 +3,7 @@ import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idBytes } from '../base/ids.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
@@ -29,6 +30,7 @@ import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { enterIds, enterRecords } from './load-points.ts'
+import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
@@ -37,6 +39,7 @@ import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
+import type { TakenPoint } from './write-request.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -78,6 +81,8 @@ export class Collection implements Database, AsyncDisposable {
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
   #hasMap = false
+  /** Slots of hidden points of partitions that the node did not have when they expired. */
+  readonly #expiredElsewhere: number[] = []
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -139,6 +144,8 @@ export class Collection implements Database, AsyncDisposable {
     signal?.throwIfAborted()
     if (this.#replicaPath !== undefined && this.#store.applied === undefined) await this.#digestAll()
     await points.hideDue()
+    // Left of a move that had not ended; reads do not show it.
+    if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
   }
 
   /** Of a collection that becomes a replica, before anything is hidden: what has expired is stored too. */
@@ -257,7 +264,36 @@ export class Collection implements Database, AsyncDisposable {
   async #deleteExpired(): Promise<void> {
     if (this.#hooks === undefined) return await this.#ownWrites.deleteExpired()
     const points = this.livePoints
-    await this.#hooks.expire(() => points.takeExpired(expiredPerRecord).map((slot) => points.idOf(slot)))
+    const { held, expire } = this.#hooks
+    await expire(() => {
+      const slots = points.takeExpired(expiredPerRecord)
+      const isOurs = (slot: number): boolean => held?.now.has(points.table.ids.firstByteOf(slot)) ?? true
+      // Until the node has their partitions, other nodes see to them.
+      this.#expiredElsewhere.push(...slots.filter((slot) => !isOurs(slot)))
+      return slots.filter(isOurs).map((slot) => points.idOf(slot))
+    })
+  }
+
+  /**
+   * On a node of a cluster: removes the points of partitions that the node neither has nor gets; resolves when that is
+   * durable.
+   */
+  async clearPartitions(signal: AbortSignal): Promise<void> {
+    const { held } = this.#hooks!
+    if (this.replica.foreign?.restriction === undefined) return
+    const keeps = (partition: number): boolean => held!.keeps(partition)
+    await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
+  }
+
+  /** The node has got other partitions. */
+  heldChanged(): void {
+    this.livePoints.expirations.putBack(this.#expiredElsewhere.splice(0))
+  }
+
+  /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
+  stored(id: string): TakenPoint | undefined {
+    if (this.#refusal !== undefined) throw this.#refusal
+    return this.#reader.stored(id)
   }
 
   /**
@@ -328,7 +364,11 @@ export class Collection implements Database, AsyncDisposable {
       if (signal?.aborted) throw cancellation(signal)
       const hiding = this.livePoints.hideDue()
       if (hiding !== undefined) await hiding
-      const results = await this.#search.search(queries, signal)
+      const foreign = this.#replicaPath?.foreign
+      const [restriction, arrivals] = [foreign?.restriction, foreign?.arrivals]
+      const results = await this.#search.search(restrictedTo(restriction, queries), signal)
+      // Points that no read may show have come meanwhile.
+      if (restriction === undefined && foreign?.arrivals !== arrivals && attempt < searchesMax) continue
       // So much has expired meanwhile that not all of it is hidden.
       if (!this.livePoints.isDue || attempt === searchesMax) return results
     }
@@ -349,7 +389,8 @@ export class Collection implements Database, AsyncDisposable {
       onClose,
     }
     try {
-      return await this.#reads.run(() => openPointMap(options, query, signal))
+      const [restricted] = restrictedTo(this.#replicaPath?.foreign?.restriction, [query])
+      return await this.#reads.run(() => openPointMap(options, restricted!, signal))
     } catch (error) {
       onClose()
       throw error
@@ -445,5 +486,15 @@ export const unindexedBytesMax: number = 2 * 1024 * 1024
 /** Some milliseconds of deletions, and a record of 64 KiB. */
 const expiredPerRecord = 4096
 
+const never: AbortSignal = new AbortController().signal
+
 /** Searches of a request whose points expire by the thousand while it is answered. */
 const searchesMax = 3
+
+function restrictedTo<Query extends { readonly filter?: Filter | undefined }>(
+  partitions: PartitionSet | undefined,
+  queries: readonly Query[],
+): readonly Query[] {
+  if (partitions === undefined) return queries
+  return queries.map((query) => ({ ...query, filter: within(partitions, query.filter) }))
+}

@@ -11,7 +11,7 @@ import type { SimulatedNode } from './cluster-nodes.ts'
  * a link.
  */
 export class SimulatedShards {
-  readonly #owners: readonly (readonly string[])[]
+  #owners: readonly (readonly string[])[]
   readonly #faults: SeededFaults | undefined
   readonly #nodes: () => readonly SimulatedNode[]
 
@@ -25,6 +25,13 @@ export class SimulatedShards {
     this.#owners = ownersIn(ringOf(ring, replicas))
     this.#faults = faults
     this.#nodes = nodes
+  }
+
+  /** Partitions get other owners. */
+  own(partitions: PartitionSet, change: (owners: readonly string[]) => readonly string[]): void {
+    this.#owners = this.#owners.map((owners, partition) =>
+      partitions.has(partition) ? change(owners) : owners,
+    )
   }
 
   /** What a node should have. */

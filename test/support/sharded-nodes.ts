@@ -18,23 +18,26 @@ export class ShardedNodes implements AsyncDisposable {
   readonly nodes: SimulatedNode[] = []
   /** A node of the same cluster that has everything. */
   readonly whole: SimulatedNode
+  readonly names: readonly string[]
+  readonly shards: SimulatedShards
   readonly links: Map<string, PeerLink> = new Map()
   /** By name of the node that answers: comes before its own answers; for tests of slow and failing nodes. */
   readonly before: Map<string, (method: number) => Promise<void>> = new Map()
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
 
-  private constructor(dimension: number) {
+  private constructor({ nodes, replicas, dimension }: ShardedNodesOptions) {
+    this.names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
+    this.shards = new SimulatedShards(this.names, replicas, undefined, () => this.nodes)
     this.whole = new SimulatedNode({ name: 'whole', log: this.#log, documents: this.#documents, dimension })
   }
 
-  static async start({ nodes: count, replicas, dimension }: ShardedNodesOptions): Promise<ShardedNodes> {
-    const all = new ShardedNodes(dimension)
-    const names = Array.from({ length: count }, (_, index) => `node-${index}`)
-    const shards = new SimulatedShards(names, replicas, undefined, () => all.nodes)
-    for (const name of names) {
+  static async start(options: ShardedNodesOptions): Promise<ShardedNodes> {
+    const { dimension } = options
+    const all = new ShardedNodes(options)
+    for (const name of all.names) {
       const link = await all.#link(name)
-      const sharding = shards.shardingOf(name, link)
+      const sharding = all.shards.shardingOf(name, link)
       all.nodes.push(
         new SimulatedNode({ name, log: all.#log, documents: all.#documents, sharding, dimension }),
       )

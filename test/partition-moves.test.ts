@@ -1,0 +1,138 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { PartitionSet } from '../src/base/partitions.ts'
+import type { NewPoint, SearchQuery } from '../src/base/point.ts'
+import type { RunningNode } from './support/cluster-nodes.ts'
+import { assertHasOnly } from './support/partition-contents.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+import { ShardedNodes } from './support/sharded-nodes.ts'
+
+const dimension = 4
+const include = { distance: false, payload: true, vector: true, version: true } as const
+const never = new AbortController().signal
+
+/** Changes points of its own at random, through random nodes. */
+class Writer {
+  readonly #all: ShardedNodes
+  readonly #random: () => number
+  readonly #ids: string[] = []
+
+  constructor(all: ShardedNodes, seed: number) {
+    this.#all = all
+    this.#random = seededRandom(seed)
+  }
+
+  get ids(): readonly string[] {
+    return this.#ids
+  }
+
+  #below(count: number): number {
+    return Math.floor(this.#random() * count)
+  }
+
+  #newId(): string {
+    const hex = Array.from({ length: 32 }, () => this.#below(16).toString(16)).join('')
+    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
+  }
+
+  #point(): Pick<NewPoint, 'vector' | 'payload'> {
+    const attributes = new Map<string, string | number>([['n', this.#below(100)]])
+    const content = 'x'.repeat(this.#below(20))
+    return {
+      vector: randomVector(this.#random, dimension, 'small integers'),
+      payload: { contentType: 'Text', content, ...(this.#below(3) === 0 ? {} : { attributes }) },
+    }
+  }
+
+  async insert(count: number): Promise<void> {
+    const points = Array.from({ length: count }, () => {
+      const id = this.#newId()
+      this.#ids.push(id)
+      return { id, onConflict: 'skip', ...this.#point() } as const
+    })
+    await this.#database.insert(points)
+  }
+
+  /** One change of a point, or an insertion. */
+  async change(): Promise<void> {
+    const id = this.#ids[this.#below(this.#ids.length)]!
+    const kind = this.#below(5)
+    if (kind === 0) await this.#database.remove(id)
+    else if (kind === 1) await this.#database.put(id, this.#point())
+    else if (kind === 2) await this.insert(3)
+    else {
+      const vector = kind === 3 ? randomVector(this.#random, dimension, 'small integers') : undefined
+      const patch = { content: `patched ${this.#below(1000)}`, ...(vector === undefined ? {} : { vector }) }
+      await this.#database.patch(id, patch).catch((error: { readonly reason: string }) => {
+        assert.equal(error.reason, 'not_found')
+      })
+    }
+  }
+
+  /** Until `done` has resolved. */
+  async changeWhile(done: Promise<unknown>, inRow: number): Promise<void> {
+    let isDone = false
+    const ended = done.finally(() => {
+      isDone = true
+    })
+    const one = async (): Promise<void> => {
+      while (!isDone) await this.change()
+    }
+    await Promise.all([ended, ...Array.from({ length: inRow }, one)])
+  }
+
+  get #database(): RunningNode['node']['database'] {
+    return this.#all.nodes[this.#below(this.#all.nodes.length)]!.up.node.database
+  }
+}
+
+/** Every node has what the node with everything has of its partitions, and all answer as that one. */
+async function assertEqual(all: ShardedNodes, writer: Writer, seed: number): Promise<void> {
+  await all.settled()
+  for (const { up } of all.nodes) await assertHasOnly(up.main, up.node.held, all.whole.up.main)
+  const random = seededRandom(seed)
+  const queries: SearchQuery[] = Array.from({ length: 10 }, (_, index) => ({
+    vector: randomVector(random, dimension, 'small integers'),
+    ...{ metric: 'Euclidean', limit: 20, ef: 300, exact: index % 2 === 0 },
+  }))
+  const one = all.whole.up.node.database
+  const expected = await one.search(queries)
+  for (const { up } of all.nodes) {
+    const { database } = up.node
+    const found = await database.search(queries)
+    assert.deepEqual(found.ids.strings(), expected.ids.strings())
+    assert.equal(await database.count(), await one.count())
+    const [page, wanted] = [
+      await database.list({ limit: 1000, include }),
+      await one.list({ limit: 1000, include }),
+    ]
+    assert.deepEqual(page.points, wanted.points)
+    for (const id of writer.ids.slice(0, 10)) assert.deepEqual(await database.get(id), await one.get(id))
+  }
+}
+
+function firstOf(partitions: PartitionSet, count: number): PartitionSet {
+  return PartitionSet.of([...partitions].slice(0, count))
+}
+
+describe('a node that drops partitions', () => {
+  it('has the others as before while writes go on, and after a restart', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
+    const writer = new Writer(all, 1)
+    for (let index = 0; index < 10; index += 1) await writer.insert(100)
+    const node = all.nodes[0]!
+    const before = node.up.node.held
+    const gone = firstOf(before, 90)
+    all.shards.own(gone, (owners) => owners.filter((name) => name !== node.name))
+    await writer.changeWhile(node.up.node.dropPartitions(gone, never), 4)
+    const { held } = node.up.node
+    assert.notEqual(held, before, 'another object')
+    assert.deepEqual([...held], [...before].slice(90))
+    await assertEqual(all, writer, 2)
+    await node.up.stop()
+    const restarted = await node.start()
+    await restarted.node.caughtUp()
+    assert.deepEqual([...restarted.node.held], [...held])
+    await assertEqual(all, writer, 3)
+  })
+})
