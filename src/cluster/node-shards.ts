@@ -51,7 +51,7 @@ export class NodeShards {
     const onHedge = (): void => {
       this.#hedges += 1
     }
-    this.#placement = new OwnedPlacement({ ...options, held: () => this.#held })
+    this.#placement = new OwnedPlacement({ ...options, held: () => this.partitions.now })
     this.#scatter = new Scatter({ placement: this.#placement, self: options.self, onHedge })
   }
 

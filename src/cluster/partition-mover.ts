@@ -13,7 +13,7 @@ export interface MovingNode {
   /** Takes partitions from a node that has them; resolves when this one has them completely and durably. */
   takePartitions?(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
   /** Gives partitions up. */
-  dropPartitions?(gone: PartitionSet, signal: AbortSignal): Promise<void>
+  dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void>
 }
 
 export interface PartitionMoverOptions {
@@ -116,7 +116,7 @@ export class PartitionMover {
       this.#gone.set(partition, since)
       if (seen >= since) gone.add(partition)
     }
-    if (gone.size === 0 || node.dropPartitions === undefined) return
+    if (gone.size === 0) return
     await node.dropPartitions(gone, signal)
     for (const partition of gone) this.#gone.delete(partition)
     logger.info({ partitions: gone.size }, 'partitions that other nodes have now are dropped here')

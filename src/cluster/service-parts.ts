@@ -1,5 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import { heldIn } from '../engine/held-partitions.ts'
 import type { Store } from '../storage/store.ts'
 import type { ClusterView } from './cluster-view.ts'
 import type { SharedDocuments } from './commit-log.ts'
@@ -50,9 +51,8 @@ export class ServiceParts {
   }
 
   /** A new directory is filled by the log, with what its node should have. */
-  #heldAtFirst({ applied, sequence }: Pick<Store, 'applied' | 'sequence'>): PartitionSet {
-    if (applied?.held !== undefined) return new PartitionSet(applied.held)
-    if (applied !== undefined || sequence > 0) return PartitionSet.all()
+  #heldAtFirst(main: Pick<Store, 'applied' | 'sequence'>): PartitionSet {
+    if (main.applied !== undefined || main.sequence > 0) return heldIn(main)
     const { view, self } = this.#options
     const { ring, owners } = view.topology.ownership!
     const wanted = ownersIn(ring)
