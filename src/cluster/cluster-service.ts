@@ -1,4 +1,4 @@
-import type { ClusterStatus, NodeStatus as ShownNode } from '../base/cluster-status.ts'
+import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
@@ -8,7 +8,7 @@ import { replacementReason, requestReplacement } from '../storage/replacement.ts
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
-import { ClusterView, logStatus, nodeStatuses } from './cluster-view.ts'
+import { ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
@@ -339,14 +339,14 @@ export class ClusterService {
   readonly status = async (): Promise<ClusterStatus> => {
     const { cluster: name, node } = this.#options
     const { position, fault = this.#waitsFor } = this.#node?.status ?? beginning
-    const [log, nodes] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
+    const [log, shown] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
     return {
       ...{ name, node, is_ready: this.notReady() === undefined },
       is_connected: this.#nats?.isConnected ?? false,
       ...(fault === undefined ? {} : { fault }),
       position,
       ...(log === undefined ? {} : { log }),
-      ...{ nodes, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
+      ...{ ...shown, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
     }
   }
 
@@ -422,9 +422,11 @@ export class ClusterService {
   }
 
   /** What those need who may ask this node. */
-  #asked(): Pick<Announcement, 'answers' | 'generation'> {
+  #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
     const answers = this.#waitsFor === undefined && (this.#node?.status.isReady ?? false)
-    return { answers, generation: this.#view.topology.generation }
+    const { from: takesFrom } = this.#parts?.moving ?? {}
+    const { generation } = this.#view.topology
+    return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
   }
 
   async #watch(): Promise<void> {
@@ -437,12 +439,15 @@ export class ClusterService {
   }
 
   /** All members; without log servers this node alone. */
-  async #nodes(): Promise<readonly ShownNode[]> {
+  async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
     const own = new Map([[this.#options.node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
       () => [undefined, undefined] as const,
     )
-    return nodeStatuses(known[0] ?? noTopology, new Map([...(known[1] ?? []), ...own]))
+    const [topology = noTopology, announced = []] = known
+    const there = new Map([...announced, ...own])
+    const partitions = partitionsStatus(topology, there)
+    return { ...(partitions && { partitions }), nodes: nodeStatuses(topology, there) }
   }
 }
 

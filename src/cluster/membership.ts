@@ -17,6 +17,8 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly answers?: boolean
   /** Of the topology that it acts on; absent where it has no link. */
   readonly generation?: number
+  /** The node that it is getting partitions from now. */
+  readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
   /** All records up to here are on the node's own disk. */
