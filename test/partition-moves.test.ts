@@ -136,3 +136,30 @@ describe('a node that drops partitions', () => {
     await assertEqual(all, writer, 3)
   })
 })
+
+describe('a node that takes partitions', () => {
+  it('has them to the last bit, while writes go on at all nodes, and after a restart', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    const writer = new Writer(all, 11)
+    for (let index = 0; index < 10; index += 1) await writer.insert(100)
+    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const before = taker.up.node.held
+    const wanted = firstOf(giver.up.node.held, 60)
+    const taken = taker.up.node.takePartitions(wanted, giver.name, never)
+    await writer.changeWhile(taken, 6)
+    assert.deepEqual(
+      [...taker.up.node.held],
+      [...before, ...wanted].sort((a, b) => a - b),
+    )
+    all.shards.own(wanted, (owners) => [...owners, taker.name])
+    await assertEqual(all, writer, 12)
+    for (let index = 0; index < 50; index += 1) await writer.change()
+    await assertEqual(all, writer, 13)
+    all.shards.own(wanted, () => [taker.name])
+    await writer.changeWhile(giver.up.node.dropPartitions(wanted, never), 4)
+    await assertEqual(all, writer, 14)
+    await taker.up.stop()
+    await (await taker.start()).node.caughtUp()
+    await assertEqual(all, writer, 15)
+  })
+})

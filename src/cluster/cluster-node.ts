@@ -20,6 +20,7 @@ import { NodeChores } from './node-chores.ts'
 import { NodeShards } from './node-shards.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
 import { Outcomes } from './outcomes.ts'
+import { PartitionGiving } from './partition-giving.ts'
 import { PartitionMoves } from './partition-moves.ts'
 import { peerMethods } from './peer-methods.ts'
 import { readHandlers } from './peer-reads.ts'
@@ -63,6 +64,10 @@ export class ClusterNode {
   #doubt: string | undefined
   #stall: Error | undefined
   #chores: NodeChores | undefined
+  readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
+    ...readHandlers(this),
+    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+  ])
   #moves: PartitionMoves | undefined
   #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
@@ -227,10 +232,9 @@ export class ClusterNode {
   }
 
   /** What this node answers other nodes. */
-  readonly peerHandlers: PeerHandlers = new Map<number, PeerHandler>([
-    ...readHandlers(this),
-    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
-  ])
+  get peerHandlers(): PeerHandlers {
+    return this.#handlers
+  }
 
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
     return this.#started.collections.leaseLocal(name)
@@ -352,6 +356,11 @@ export class ClusterNode {
     return result
   }
 
+  /** See `PartitionMoves.take`. */
+  async takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void> {
+    await this.#startedMoves.take(wanted, from, signal)
+  }
+
   /** See `PartitionMoves.drop`. */
   async dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void> {
     await this.#startedMoves.drop(gone, signal)
@@ -364,9 +373,11 @@ export class ClusterNode {
 
   #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
     if (this.#shards === undefined) return undefined
-    const { partitions } = this.#shards
+    const { partitions, peers } = this.#shards
+    const giving = new PartitionGiving({ partitions, set, applier })
+    for (const [method, handler] of giving.handlers) this.#handlers.set(method, handler)
     const { logger } = this.#options
-    return new PartitionMoves({ partitions, main, set, applier, logger, stop: this.#stop.signal })
+    return new PartitionMoves({ partitions, main, set, applier, peers, logger, stop: this.#stop.signal })
   }
 
   /** Applies what is under way, and no more. The collections are closed after it. */

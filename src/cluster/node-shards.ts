@@ -60,6 +60,10 @@ export class NodeShards {
     return this.partitions.now
   }
 
+  get peers(): Peers {
+    return this.#options.peers
+  }
+
   /** The highest position that an answer of another node had. */
   get seen(): number {
     return this.#seen

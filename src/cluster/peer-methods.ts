@@ -2,6 +2,7 @@
 // biome-ignore format: a line a group
 export const peerMethods = {
   search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7,
+  partitionList: 16, partitionPoints: 17, partitionCut: 18,
   outcome: 32,
 } as const
 

@@ -83,6 +83,7 @@ export class Collection implements Database, AsyncDisposable {
   #hasMap = false
   /** Slots of hidden points of partitions that the node did not have when they expired. */
   readonly #expiredElsewhere: number[] = []
+  readonly #onHeld = (): void => this.livePoints.expirations.putBack(this.#expiredElsewhere.splice(0))
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -108,6 +109,7 @@ export class Collection implements Database, AsyncDisposable {
     }
     const { replica: hooks } = options
     this.#hooks = hooks
+    hooks?.held?.listeners.add(this.#onHeld)
     if (hooks === undefined) this.#writePath = new WritePath(path)
     else this.#replicaPath = new ReplicaPath({ ...path, hooks })
     this.#attributeCache = new AttributeCache({
@@ -283,11 +285,6 @@ export class Collection implements Database, AsyncDisposable {
     if (this.replica.foreign?.restriction === undefined) return
     const keeps = (partition: number): boolean => held!.keeps(partition)
     await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
-  }
-
-  /** The node has got other partitions. */
-  heldChanged(): void {
-    this.livePoints.expirations.putBack(this.#expiredElsewhere.splice(0))
   }
 
   /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
@@ -467,6 +464,7 @@ export class Collection implements Database, AsyncDisposable {
     try {
       await steps()
     } finally {
+      this.#hooks?.held?.listeners.delete(this.#onHeld)
       this.livePoints.close()
       this.#ended.resolve()
     }

@@ -11,6 +11,8 @@ export class HeldPartitions {
   #now: PartitionSet
   /** Those that it is getting: their points are kept, and nobody sees them. */
   #coming: PartitionSet = new PartitionSet()
+  /** Called after each change of what the node has. */
+  readonly listeners: Set<() => void> = new Set()
   /** Whether points of other partitions may be deleted. */
   mayDelete = false
 
@@ -26,6 +28,7 @@ export class HeldPartitions {
 
   set now(next: PartitionSet) {
     this.#now = next
+    for (const listener of this.listeners) listener()
   }
 
   get coming(): PartitionSet {

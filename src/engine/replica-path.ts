@@ -11,7 +11,13 @@ import type { ChangeTarget } from './change-target.ts'
 import type { Decision } from './decision.ts'
 import { ForeignPoints } from './foreign-points.ts'
 import { GroupSteps } from './group-steps.ts'
-import type { LoggedInsert, LoggedRequest, LoggedResult, Stamp } from './logged-request.ts'
+import {
+  changesPerRecord,
+  type LoggedInsert,
+  type LoggedRequest,
+  type LoggedResult,
+  type Stamp,
+} from './logged-request.ts'
 import type { Placed } from './placed-changes.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import type { BudgetShare } from './shared-budget.ts'
@@ -85,6 +91,11 @@ export class ReplicaPath {
   /** The last record that was decided here: those up to it are not applied again. */
   get position(): number {
     return this.#position
+  }
+
+  /** Numbers of changes of records after a position are this or higher, those of earlier ones are lower. */
+  numberAfter(position: number): number {
+    return this.#base + (position + 1) * changesPerRecord
   }
 
   /** What is stored of the log's progress; undefined for a collection that has not applied any of it. */

@@ -38,6 +38,10 @@ export class PartitionDigest {
     return points
   }
 
+  pointsIn(partition: number): number {
+    return this.#entries[partition * entryNumbers]!
+  }
+
   /** Whether it counts points of other partitions than these. */
   hasPointsOutside(partitions: PartitionSet): boolean {
     for (let partition = 0; partition < partitionCount; partition += 1) {

@@ -2,6 +2,7 @@ import { createLogger } from '../../src/base/log.ts'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { PeerLink } from '../../src/cluster/peer-link.ts'
+import { peerMethods } from '../../src/cluster/peer-methods.ts'
 import type { PeerHandler, PeerHandlers } from '../../src/cluster/peers.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
@@ -70,13 +71,24 @@ export class ShardedNodes implements AsyncDisposable {
   /** Of the node as it runs at the time. */
   #handlersOf(name: string): PeerHandlers {
     const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
-    const get =
-      (method: number): PeerHandler =>
-      async (body, call) => {
-        await this.before.get(name)?.(method)
-        return await (node().up.node.peerHandlers.get(method)!(body, call) as Promise<Uint8Array>)
-      }
-    return { get }
+    const before = async (method: number): Promise<void> => await this.before.get(name)?.(method)
+    const handlerOf = (method: number): PeerHandler => node().up.node.peerHandlers.get(method)!
+    async function* inParts(method: number, ...call: Parameters<PeerHandler>): AsyncGenerator<Uint8Array> {
+      await before(method)
+      yield* handlerOf(method)(...call) as AsyncIterable<Uint8Array>
+    }
+    const asked = async (method: number, ...call: Parameters<PeerHandler>): Promise<Uint8Array> => {
+      await before(method)
+      return await (handlerOf(method)(...call) as Promise<Uint8Array>)
+    }
+    const isInParts = (method: number): boolean =>
+      method === peerMethods.partitionList || method === peerMethods.partitionCut
+    return {
+      get:
+        (method) =>
+        (...call) =>
+          isInParts(method) ? inParts(method, ...call) : asked(method, ...call),
+    }
   }
 
   /** Resolves when all nodes have applied what was acknowledged. */
