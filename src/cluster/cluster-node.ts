@@ -14,6 +14,7 @@ import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import { FirstDimension } from './first-dimension.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { NodeChores } from './node-chores.ts'
@@ -53,6 +54,8 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
+  /** Of the default collection; absent where every node has all points. */
+  readonly dimension: FirstDimension | undefined
   /** Absent: this node has all points. */
   readonly #shards: NodeShards | undefined
   readonly #stop = new AbortController()
@@ -97,6 +100,7 @@ export class ClusterNode {
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
     const { sharding } = options
+    this.dimension = sharding && new FirstDimension(options.documents)
     this.#shards =
       sharding &&
       new NodeShards({

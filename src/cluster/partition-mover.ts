@@ -11,7 +11,7 @@ export interface MovingNode {
   /** What it has completely: another object after each change. */
   readonly held: PartitionSet
   /** Takes partitions from a node that has them; resolves when this one has them completely and durably. */
-  takePartitions?(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
+  takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
   /** Gives partitions up. */
   dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void>
 }
@@ -138,7 +138,7 @@ export class PartitionMover {
       givers.set(giver, some)
     }
     const [first] = [...givers].sort(([, one], [, other]) => other.size - one.size)
-    if (first === undefined || node.takePartitions === undefined) return false
+    if (first === undefined) return false
     const [from, partitions] = first
     this.#moving = { from, partitions: partitions.size }
     try {

@@ -4,11 +4,12 @@ import { until } from '../support/nats-log.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 
 /** Resolves when all nodes are ready and every partition is where it should be. */
-export async function settled(nodes: readonly Pick<NodeProcess, 'url'>[], count = nodes.length): Promise<void> {
+export async function settled(nodes: readonly Pick<NodeProcess, 'url'>[]): Promise<void> {
+  const { length: count } = nodes
   await until(async () => {
     const all = await Promise.all(nodes.map((node) => statusOf(node).catch(() => undefined)))
     return all.every((status) => isSettled(status, count))
-  }, 120_000)
+  })
 }
 
 function isSettled(status: ClusterStatus | undefined, count: number): boolean {
