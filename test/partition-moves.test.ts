@@ -1,14 +1,21 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { createLogger } from '../src/base/log.ts'
 import { PartitionSet } from '../src/base/partitions.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
+import { shortIdOf } from '../src/cluster/log-id.ts'
+import { PeerReplicaSource } from '../src/cluster/peer-replica.ts'
+import { copyReplica } from '../src/cluster/replica-copy.ts'
 import type { RunningNode } from './support/cluster-nodes.ts'
 import { assertHasOnly } from './support/partition-contents.ts'
+import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
 
 const dimension = 4
 const include = { distance: false, payload: true, vector: true, version: true } as const
+const payload = { contentType: 'Text', content: '' } as const
+const logger = createLogger({ level: 'silent', pretty: false })
 const never = new AbortController().signal
 
 /** Changes points of its own at random, through random nodes. */
@@ -161,5 +168,40 @@ describe('a node that takes partitions', () => {
     await taker.up.stop()
     await (await taker.start()).node.caughtUp()
     await assertEqual(all, writer, 15)
+  })
+})
+
+describe('a new node', () => {
+  it('begins without points, takes what it is to have, and knows the keys of requests', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    const writer = new Writer(all, 21)
+    for (let index = 0; index < 5; index += 1) await writer.insert(100)
+    const { database, collections } = all.nodes[0]!.up.node
+    await collections.put('named', { dimension, hnsw: { m: 16, efConstruction: 128 } })
+    await collections.setAliases(new Map([['alias', 'named']]), [])
+    const keyed = [{ vector: randomVector(seededRandom(5), dimension, 'small integers'), payload }]
+    const identity = { keyHash: new Uint8Array(16).fill(1), bodyHash: new Uint8Array(16).fill(2) }
+    const first = await database.insert(keyed, { identity })
+    await all.settled()
+    await using directory = await temporaryDirectory()
+    const link = await all.link('node-3')
+    await copyReplica({
+      source: new PeerReplicaSource(link, 'node-1'),
+      ...{ logId: shortIdOf(all.log), hasPoints: false, signal: never, onPoints: () => {} },
+      store: { dataDir: directory.path, logger, dimension },
+    })
+    const added = await all.add('node-3', directory.path, dimension)
+    assert.equal(added.up.node.held.size, 0)
+    assert.deepEqual([...added.up.set.aliases], [['alias', 'named']])
+    for (const giver of all.nodes.slice(0, 3)) {
+      const wanted = firstOf(giver.up.node.held, 30)
+      await writer.changeWhile(added.up.node.takePartitions(wanted, giver.name, never), 3)
+      all.shards.own(wanted, () => [added.name])
+      await giver.up.node.dropPartitions(wanted, never)
+    }
+    await assertEqual(all, writer, 22)
+    const again = await added.up.node.database.insert(keyed, { identity })
+    assert.deepEqual(again.ids, first.ids)
+    await assertEqual(all, writer, 23)
   })
 })

@@ -197,11 +197,16 @@ export class Applier {
   }
 
   async #isAdmitted(position: number): Promise<void> {
-    while ([...this.#holds].some((hold) => hold.position < position)) {
+    while (this.#isHeld(position)) {
       this.#stop.signal.throwIfAborted()
       await this.#waiters.wait(this.#stop.signal)
     }
     this.#admitted = position
+  }
+
+  #isHeld(position: number): boolean {
+    for (const hold of this.#holds) if (hold.position < position) return true
+    return false
   }
 
   async #hasRoom(): Promise<void> {

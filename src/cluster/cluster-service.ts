@@ -18,13 +18,14 @@ import { type Announcement, Membership } from './membership.ts'
 import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
 import { PeerLink } from './peer-link.ts'
+import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
 import type { Peers } from './peers.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
-import type { ReplicaCatalog } from './replica-transfer.ts'
+import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServiceParts } from './service-parts.ts'
-import { type MemberState, noTopology, readMembers } from './topology.ts'
+import { type MemberState, noTopology, readMembers, readTopology } from './topology.ts'
 
 /**
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
@@ -97,10 +98,11 @@ export class ClusterService {
   async #openLink(): Promise<void> {
     const { link, cluster, node, maxRequestBytes } = this.#options
     if (link === undefined) return
+    const given = replicaHandlers(this.replica)
     this.#link = await PeerLink.open({
       ...link,
       own: { cluster, node, secret: link.secret },
-      handlers: { get: (method) => this.#node?.peerHandlers.get(method) },
+      handlers: { get: (method) => given.get(method) ?? this.#node?.peerHandlers.get(method) },
       addressOf: (name) => this.#view.peerAddressOf(name),
       messageBytesMax: messageFactor * maxRequestBytes,
       logger: this.#logger,
@@ -189,7 +191,7 @@ export class ClusterService {
 
   /** Puts what another node holds in place of what this one has. */
   async #fetch(data: ServedData, reason: string): Promise<void> {
-    const { node, sourceOf, fetchRetryMs: retryMs } = this.#options
+    const { node, fetchRetryMs: retryMs } = this.#options
     const membership = this.#membership!
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
     this.#waitsFor = `this node fetches everything from another one: ${reason}`
@@ -197,7 +199,9 @@ export class ClusterService {
     await this.#answered(async () => await this.#parts?.leave())
     await this.#answered(() => membership.setJoining(true))
     await fetchReplica(data, {
-      ...{ node, logId: shortIdOf(this.#log!), sourceOf, logger: this.#logger, retryMs },
+      ...{ node, logId: shortIdOf(this.#log!), logger: this.#logger, retryMs },
+      sourceOf: (name, said) => this.#sourceOf(name, said),
+      hasPoints: await this.#answered(async () => !(await this.#isInParts())),
       signal: this.#stop.signal,
       announced: () => membership.announced(),
       onProgress: (from, points) => {
@@ -205,6 +209,16 @@ export class ClusterService {
       },
     })
     this.#fetches += 1
+  }
+
+  #sourceOf(name: string, said: Announcement): ReplicaSource {
+    const isLinked = this.#link !== undefined && said.peer !== undefined
+    return isLinked ? new PeerReplicaSource(this.#link!, name) : this.#options.sourceOf(name, said)
+  }
+
+  /** Whether nodes of this cluster have a part of the points each: then they take partitions. */
+  async #isInParts(): Promise<boolean> {
+    return (await readTopology(this.#documents)).topology.ownership !== undefined
   }
 
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
@@ -365,9 +379,9 @@ export class ClusterService {
   /** What this node holds, for another one. */
   readonly replica = {
     catalog: (): ReplicaCatalog => catalogOf(this.#served, this.node, this.#log!),
-    collection: async (name: string, position: number): Promise<ReplicaCollectionBytes> => {
+    collection: async (name: string, position: number, hasPoints = true): Promise<ReplicaCollectionBytes> => {
       await this.node.admit({ position })
-      return await collectionOf(this.#served, name)
+      return await collectionOf(this.#served, name, hasPoints)
     },
   }
 

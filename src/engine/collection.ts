@@ -1,3 +1,4 @@
+import type { LoadedFile } from '../attributes/index-file.ts'
 import { assert } from '../base/assert.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
@@ -29,7 +30,7 @@ import { planByFilter } from './filter-plan.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
-import { enterIds, enterRecords } from './load-points.ts'
+import { enterIds, enterKept, enterRecords } from './load-points.ts'
 import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
@@ -114,6 +115,7 @@ export class Collection implements Database, AsyncDisposable {
     else this.#replicaPath = new ReplicaPath({ ...path, hooks })
     this.#attributeCache = new AttributeCache({
       attributes: this.livePoints.attributes,
+      orders: () => this.livePoints.table.orders(),
       directory: options.indexDirectory,
       logger: parts.options.logger,
     })
@@ -139,10 +141,10 @@ export class Collection implements Database, AsyncDisposable {
     const index = points.createIndex(dimension)
     points.table.index = index
     this.#indexer.attach(index)
-    await this.#fill(index, signal)
+    const kept = await this.#fillAndReadAttributes(index, signal)
     // Search threads not before: index threads are needed at once, and on few cores others would hold up their start.
     points.attach()
-    await Promise.all([this.#enter(signal), this.#indexer.load()])
+    await Promise.all([this.#enter(kept, signal), this.#indexer.load()])
     signal?.throwIfAborted()
     if (this.#replicaPath !== undefined && this.#store.applied === undefined) await this.#digestAll()
     await points.hideDue()
@@ -178,12 +180,35 @@ export class Collection implements Database, AsyncDisposable {
     await this.#indexer.fill(rows, this.livePoints.table.ids.pages(rows.slotCount), signal)
   }
 
-  async #enter(signal: AbortSignal | undefined): Promise<void> {
-    await enterIds(this.livePoints, this.#slots, signal)
-    await this.#attributeCache.load()
-    await enterRecords(this.livePoints, this.#store, signal)
+  /** Index threads do the one, the main thread the other. */
+  async #fillAndReadAttributes(
+    index: VectorIndex,
+    signal: AbortSignal | undefined,
+  ): Promise<LoadedFile | undefined> {
+    const [filled, kept] = await Promise.allSettled([
+      this.#fill(index, signal),
+      this.#attributeCache.load(this.#store, signal),
+    ])
+    if (filled.status === 'rejected') throw filled.reason
+    if (kept.status === 'rejected') throw kept.reason
+    return kept.value
+  }
+
+  /** @param kept what was read of the attributes */
+  async #enter(kept: LoadedFile | undefined, signal: AbortSignal | undefined): Promise<void> {
+    const { livePoints } = this
+    const store = this.#store
+    await enterIds(livePoints, this.#slots, signal)
+    const isPresent = kept?.sequence === store.sequence && kept.databaseId === store.databaseId
+    if (isPresent) await enterKept(livePoints, store, kept.orders(), signal)
+    else await enterRecords(livePoints, store, signal)
     // Not waited for: only the next start needs it.
-    if (this.#attributeCache.isMissing) void this.#attributeCache.save(this.#store.sequence)
+    if (this.#attributeCache.isMissing) void this.#keepAttributes()
+  }
+
+  #keepAttributes(): Promise<void> {
+    const { databaseId, sequence } = this.#store
+    return this.#attributeCache.save({ databaseId, sequence })
   }
 
   get dimension(): number | undefined {
@@ -433,7 +458,7 @@ export class Collection implements Database, AsyncDisposable {
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
-      await Promise.all([this.#indexer.close(timeoutMs), this.#attributeCache.save(this.#store.sequence)])
+      await Promise.all([this.#indexer.close(timeoutMs), this.#keepAttributes()])
     })
     return this.#ending
   }

@@ -8,9 +8,9 @@ import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
 import type { ServiceParts } from '../../src/cluster/service-parts.ts'
 import { CollectionSet } from '../../src/engine/collection-set.ts'
-import type { Collection } from '../../src/engine/engine.ts'
 import { startEngine } from '../../src/engine/engine.ts'
 import { heldIn } from '../../src/engine/held-partitions.ts'
+import type { Loaded } from '../../src/engine/served-data.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -22,10 +22,8 @@ const settings = {
   logger,
 } as const
 
-export interface RunningNode {
+export interface RunningNode extends Loaded {
   readonly node: ClusterNode
-  readonly main: Collection
-  readonly set: CollectionSet
   /** Ends as much as a process can end by itself in the middle of its work. */
   stop(): Promise<void>
 }
@@ -128,7 +126,7 @@ export class SimulatedNode implements AsyncDisposable {
       throw error
     })
     await documents.connect().announce(name, new Uint8Array())
-    this.#running = { node, main, set, stop }
+    this.#running = { node, store, main, set, stop }
     return this.#running
   }
 

@@ -3,7 +3,9 @@ import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { PeerLink } from '../../src/cluster/peer-link.ts'
 import { peerMethods } from '../../src/cluster/peer-methods.ts'
+import { replicaHandlers } from '../../src/cluster/peer-replica.ts'
 import type { PeerHandler, PeerHandlers } from '../../src/cluster/peers.ts'
+import { catalogOf, collectionOf } from '../../src/cluster/replica-giving.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 
@@ -37,7 +39,7 @@ export class ShardedNodes implements AsyncDisposable {
     const { dimension } = options
     const all = new ShardedNodes(options)
     for (const name of all.names) {
-      const link = await all.#link(name)
+      const link = await all.link(name)
       const sharding = all.shards.shardingOf(name, link)
       all.nodes.push(
         new SimulatedNode({ name, log: all.#log, documents: all.#documents, sharding, dimension }),
@@ -47,7 +49,23 @@ export class ShardedNodes implements AsyncDisposable {
     return all
   }
 
-  async #link(name: string): Promise<PeerLink> {
+  /** One more node, over a directory that has been made. */
+  async add(name: string, dataDir: string, dimension: number): Promise<SimulatedNode> {
+    const link = this.links.get(name) ?? (await this.link(name))
+    const sharding = this.shards.shardingOf(name, link)
+    const setup = { name, log: this.#log, documents: this.#documents, sharding, dimension, dataDir }
+    const node = new SimulatedNode(setup)
+    this.nodes.push(node)
+    await (await node.start()).node.caughtUp()
+    return node
+  }
+
+  /** The log, as another node sees it. */
+  get log(): ReturnType<SharedMemoryLog['connect']> {
+    return this.#log.connect()
+  }
+
+  async link(name: string): Promise<PeerLink> {
     const link = await PeerLink.open({
       ...{
         own: { cluster: 'test', node: name, secret: 'of the tests' },
@@ -72,7 +90,15 @@ export class ShardedNodes implements AsyncDisposable {
   #handlersOf(name: string): PeerHandlers {
     const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
     const before = async (method: number): Promise<void> => await this.before.get(name)?.(method)
-    const handlerOf = (method: number): PeerHandler => node().up.node.peerHandlers.get(method)!
+    const given = replicaHandlers({
+      catalog: () => catalogOf(node().up, node().up.node, this.#log.connect()),
+      collection: async (collection, position, hasPoints) => {
+        await node().up.node.admit({ position })
+        return await collectionOf(node().up, collection, hasPoints)
+      },
+    })
+    const handlerOf = (method: number): PeerHandler =>
+      given.get(method) ?? node().up.node.peerHandlers.get(method)!
     async function* inParts(method: number, ...call: Parameters<PeerHandler>): AsyncGenerator<Uint8Array> {
       await before(method)
       yield* handlerOf(method)(...call) as AsyncIterable<Uint8Array>
@@ -81,8 +107,7 @@ export class ShardedNodes implements AsyncDisposable {
       await before(method)
       return await (handlerOf(method)(...call) as Promise<Uint8Array>)
     }
-    const isInParts = (method: number): boolean =>
-      method === peerMethods.partitionList || method === peerMethods.partitionCut
+    const isInParts = (method: number): boolean => inPartsMethods.includes(method)
     return {
       get:
         (method) =>
@@ -101,3 +126,7 @@ export class ShardedNodes implements AsyncDisposable {
     for (const link of this.links.values()) link.close()
   }
 }
+
+const inPartsMethods: readonly number[] = [
+  ...[peerMethods.partitionList, peerMethods.partitionCut, peerMethods.replicaCollection],
+]
