@@ -87,9 +87,13 @@ export class PartitionGiving {
 
   async #collected(question: CutQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
     const { applier, set } = this.#options
+    const timeout = AbortSignal.timeout(waitMs)
     const hold = applier.hold()
     try {
-      await hold.reached(question.after, AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
+      await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
+        if (!timeout.aborted) throw error
+        throw new DatabaseError('not_ready', `this node has not come to position ${question.after} yet`)
+      })
       this.#checkHeld(question.partitions)
       const names = set.list().map(({ name }) => name)
       const cut = new Cut()
