@@ -6,16 +6,21 @@ import type { SimulatedNode } from './cluster-nodes.ts'
 export const movingMutants: Readonly<Record<string, (node: SimulatedNode) => void>> = {
   'a node says that it has partitions before their points have come': ({ up: { node } }) => {
     const take = node.takePartitions.bind(node)
-    let said = new PartitionSet()
+    let said: readonly PartitionSet[] = []
     Object.assign(node, {
       takePartitions: async (...[wanted, from, signal]: Parameters<typeof take>) => {
-        said = PartitionSet.of([...said, ...wanted])
+        said = [...said, wanted]
         // Some time after it has said so.
-        setTimeout(() => void take(wanted, from, signal).catch(() => {}), 300)
+        setTimeout(async () => {
+          await take(wanted, from, signal).catch(() => {})
+          said = said.filter((each) => each !== wanted)
+        }, 100)
       },
     })
     const held = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(node), 'held')!.get!.bind(node)
-    Object.defineProperty(node, 'held', { get: () => PartitionSet.of([...said, ...held()]) })
+    Object.defineProperty(node, 'held', {
+      get: () => PartitionSet.of([...said, held() as PartitionSet].flatMap((each) => [...each])),
+    })
   },
   'points that are deleted while their partition is copied stay': ({ up: { main } }) => {
     Object.assign(main.replica, { clear: async () => {} })
