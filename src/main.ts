@@ -8,7 +8,8 @@ import { createLogger, type Logger } from './base/log.ts'
 import type { ServiceMetrics } from './base/metrics.ts'
 import { version } from './base/version.ts'
 import { type WritesBlocked, writesBlockedTexts } from './base/writes-blocked.ts'
-import type { ClusterService, LinkSettings, OpenLog } from './cluster/cluster-service.ts'
+import type { ClusterService } from './cluster/cluster-service.ts'
+import type { LinkSettings, OpenLog } from './cluster/cluster-service-options.ts'
 import {
   type Config,
   effectiveSettings,

@@ -1,12 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
-import type { Consistency } from '../base/consistency.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { Logger } from '../base/log.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { LoggedRequest, LoggedResult, LoggedResults } from '../engine/logged-request.ts'
+import { checkHeld } from '../engine/held-partitions.ts'
+import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { Applier, type ApplierOptions } from './applier.ts'
@@ -14,89 +13,28 @@ import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
-import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import { FirstDimension } from './first-dimension.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
+import { NodeChores } from './node-chores.ts'
+import { NodeShards } from './node-shards.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
-import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
-import { type Ended, Outcomes } from './outcomes.ts'
+import { Outcomes } from './outcomes.ts'
+import { PartitionGiving } from './partition-giving.ts'
+import { PartitionMoves } from './partition-moves.ts'
 import { peerMethods } from './peer-methods.ts'
 import { readHandlers } from './peer-reads.ts'
-import type { PeerHandler, PeerHandlers, Peers } from './peers.ts'
-import type { Placement } from './placement.ts'
+import type { PeerHandler, PeerHandlers } from './peers.ts'
 import { Publisher, uncertain } from './publisher.ts'
-import { RecentOutcomes } from './recent-outcomes.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
-import { Scatter } from './scatter.ts'
-import { ScatteredReads } from './scattered-reads.ts'
-import { StalledOwners } from './stalled-owners.ts'
-
-/** Of a node that has a part of the points. */
-export interface Sharding {
-  readonly placement: Placement
-  /** The partitions that this node has, completely. */
-  readonly held: PartitionSet
-  /** How it asks the others. */
-  readonly peers: Peers
-}
-
-export interface ReadPosition {
-  /** Absent: `session`. */
-  readonly consistency?: Consistency | undefined
-  /** Of the caller's last write or read. */
-  readonly position?: number | undefined
-}
-
-export interface ClusterNodeOptions {
-  readonly log: CommitLog
-  readonly documents: SharedDocuments
-  /** Unique in the cluster. */
-  readonly name: string
-  /** Unique among all runs of nodes of this name; absent: by the clock. */
-  readonly run?: string | undefined
-  /** Bytes of writes of this node that are on their way. */
-  readonly maxBufferedBytes: number
-  /** Bytes of one request at most. */
-  readonly maxRequestBytes: number
-  readonly logger: Logger
-  /** Microseconds since 1970; absent: the system's clock. */
-  readonly nowUs?: (() => number) | undefined
-  /** How long a write or a read that waits for the log is tried. */
-  readonly timeoutMs?: number | undefined
-  /** For tests, a few. */
-  readonly retryMs?: number | undefined
-  /** How often the position is stored although nothing is written; for tests, a few. */
-  readonly markMs?: number | undefined
-  /** A node waits up to so long before it has expired points deleted, as others may have done it; for tests, a few. */
-  readonly expireMs?: number | undefined
-  /** How often the replicas are compared; for tests, a few. */
-  readonly auditMs?: number | undefined
-  /** Absent: every node has all points. */
-  readonly sharding?: Sharding | undefined
-  /** Called with the seconds that a record took to be applied, and a write to be acknowledged. */
-  readonly onApply?: ((seconds: number) => void) | undefined
-  readonly onAcknowledge?: ((seconds: number) => void) | undefined
-}
+import type { ScatteredReads } from './scattered-reads.ts'
 
 /** What there is once the node has started. */
 interface Parts {
   readonly main: Collection
   readonly collections: ClusterCollections
-}
-
-/** How a node is, for people and metrics. */
-export interface NodeStatus {
-  /** Up to here, all records of the log are applied. */
-  readonly position: number
-  /** Up to here, they are on this node's disk: the log may be trimmed up to there for its sake. */
-  readonly floor: number
-  /** Whether everything that was in the log at the start is applied, and the log is still being applied. */
-  readonly isReady: boolean
-  /** Comparisons with other nodes that came out different, since the start. */
-  readonly digestMismatches: number
-  /** Why changes are not applied now. */
-  readonly fault: string | undefined
 }
 
 /**
@@ -116,26 +54,25 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
-  readonly #scatter: Scatter | undefined
-  /** What other nodes have had in their answers. */
-  #seen = 0
-  #hedges = 0
-  readonly #recent = new RecentOutcomes()
-  readonly #stalledOwners = new StalledOwners()
+  /** Of the default collection; absent where every node has all points. */
+  readonly dimension: FirstDimension | undefined
+  /** Absent: this node has all points. */
+  readonly #shards: NodeShards | undefined
   readonly #stop = new AbortController()
   #applier: Applier | undefined
   #parts: Parts | undefined
   #from: LogPlace = { position: 0, clockUs: 0 }
-  /** Stored as applied by all collections. */
-  #floor = 0
   #isCaughtUp = false
   /** Why nobody should read from this node. */
   #doubt: string | undefined
-  /** When an audit was last seen, by `performance.now()`. */
-  #auditedMs = performance.now()
-  #audited = 0
   #stall: Error | undefined
-  #chores: Promise<unknown> | undefined
+  #chores: NodeChores | undefined
+  readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
+    ...readHandlers(this),
+    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+  ])
+  #moves: PartitionMoves | undefined
+  #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
 
@@ -163,7 +100,13 @@ export class ClusterNode {
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
     const { sharding } = options
-    this.#scatter = sharding && new Scatter({ ...sharding, self: name, onHedge: () => this.#noteHedge() })
+    this.dimension = sharding && new FirstDimension(options.documents)
+    this.#shards =
+      sharding &&
+      new NodeShards({
+        ...{ ...sharding, self: name, timeoutMs: this.#timeoutMs, stop: this.#stop.signal },
+        retryMs: options.retryMs ?? retryMs,
+      })
   }
 
   /** Resolves with the reason when what this node holds can be used no more: it takes a copy of what another one holds. */
@@ -175,7 +118,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
-      held: this.#options.sharding?.held,
+      held: this.#shards?.partitions,
       floor: () => this.#applier?.applied ?? this.#from,
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
@@ -197,7 +140,16 @@ export class ClusterNode {
       againMs: this.#options.retryMs,
     }
     this.#from = await retried(() => this.#placeOf(main, set), attempt)
-    this.#floor = this.#from.position
+    this.#chores = new NodeChores(
+      {
+        position: () => this.position,
+        mark: () => main.replica.mark(),
+        audit: (collection) => this.#publisher.submit({ kind: 'audit' }, { collection, signal }),
+        ...{ set, logger, signal, markMs: this.#options.markMs, auditMs: this.#options.auditMs },
+      },
+      this.#from.position,
+    )
+    const chores = this.#chores
     this.#parts = { main, collections: new ClusterCollections(set, this) }
     this.#applier = new Applier({
       ...{ log, main, set, outcomes: this.#outcomes, from: this.#from, logger },
@@ -207,9 +159,9 @@ export class ClusterNode {
       onApply: this.#options.onApply,
       ...this.#partially(),
       onAudit: (...finding) => {
-        this.#auditedMs = performance.now()
+        chores.noteAudit()
         // What was in the log before is long compared, and this node can be ahead of it.
-        if (this.#isCaughtUp) this.#audits.add(...finding, this.#options.sharding?.held)
+        if (this.#isCaughtUp) this.#audits.add(...finding, this.#part)
       },
       onFailure: (error) => this.#fail(error),
     })
@@ -217,7 +169,9 @@ export class ClusterNode {
     await main.replica.mark()
     const { last } = await retried(() => log.bounds(), attempt)
     this.#applier.start()
-    this.#chores = Promise.all([this.#markOften(), this.#auditOften(set)])
+    this.#moves = this.#movesOf(this.#applier, main, set)
+    this.#moves?.start()
+    this.#working = chores.run()
     this.#applier.waitFor(last, this.#stop.signal).then(
       () => {
         this.#isCaughtUp = true
@@ -240,7 +194,7 @@ export class ClusterNode {
     const failure = this.#applier?.failure
     return {
       position: this.position,
-      floor: this.#floor,
+      floor: this.#chores?.floor ?? 0,
       isReady: this.#isCaughtUp && failure === undefined && this.#doubt === undefined,
       digestMismatches: this.#audits.mismatches,
       fault: (failure ?? this.#stall)?.message ?? this.#doubt,
@@ -259,35 +213,32 @@ export class ClusterNode {
 
   /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
-    return Math.max(this.position, this.#seen)
+    return Math.max(this.position, this.#shards?.seen ?? 0)
   }
 
   /** How often a second node was asked because the first one was slow. */
   get hedges(): number {
-    return this.#hedges
+    return this.#shards?.hedges ?? 0
   }
 
   /** The partitions that this node holds completely. */
   get held(): PartitionSet {
-    return this.#options.sharding?.held ?? allPartitions
+    return this.#shards?.held ?? allPartitions
+  }
+
+  /** The same; undefined where it holds all. */
+  get #part(): PartitionSet | undefined {
+    return this.held.isAll ? undefined : this.held
   }
 
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    const { sharding, name: self } = this.#options
-    if (sharding === undefined || sharding.placement.isWhole) return undefined
-    return new ScatteredReads({
-      ...{ self, node: this, peers: sharding.peers, scatter: this.#scatter!, collection, local, position },
-      onPosition: (seen) => {
-        this.#seen = Math.max(this.#seen, seen)
-      },
-    })
+    return this.#shards?.readsOf({ node: this, collection, local, position })
   }
 
   /** What this node answers other nodes. */
-  readonly peerHandlers: PeerHandlers = new Map<number, PeerHandler>([
-    ...readHandlers(this),
-    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
-  ])
+  get peerHandlers(): PeerHandlers {
+    return this.#handlers
+  }
 
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
     return this.#started.collections.leaseLocal(name)
@@ -375,20 +326,16 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    const { sharding } = this.#options
-    if (sharding !== undefined) {
-      checkOwners(request, sharding.placement)
-      if (!freesSpace) this.#stalledOwners.check(request, sharding.placement)
-    }
+    this.#shards?.check(request, freesSpace)
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
     const isWhole = ended.held === undefined || request.kind === 'expire'
-    const result = isWhole ? ended.result : await this.#gather(request, ended, to.signal)
+    const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)
     return result as LoggedResults[Request['kind']]
   }
 
-  /** Whether this node has a part of the points only. */
+  /** Whether nodes may have a part of the points each, this one included. */
   get isPart(): boolean {
-    return this.#options.sharding !== undefined
+    return this.#shards !== undefined
   }
 
   /**
@@ -401,7 +348,7 @@ export class ClusterNode {
     // It does not get there before a disk or a memory has room again.
     if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
     await this.#waitFor(asked.position, signal)
-    return encodeOutcome(this.#recent.find(asked))
+    return encodeOutcome(this.#shards!.find(asked))
   }
 
   async change(
@@ -413,12 +360,37 @@ export class ClusterNode {
     return result
   }
 
+  /** See `PartitionMoves.take`. */
+  async takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void> {
+    await this.#startedMoves.take(wanted, from, signal)
+  }
+
+  /** See `PartitionMoves.drop`. */
+  async dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void> {
+    await this.#startedMoves.drop(gone, signal)
+  }
+
+  get #startedMoves(): PartitionMoves {
+    if (this.#moves === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    return this.#moves
+  }
+
+  #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
+    if (this.#shards === undefined) return undefined
+    const { partitions, peers } = this.#shards
+    const giving = new PartitionGiving({ partitions, set, applier })
+    for (const [method, handler] of giving.handlers) this.#handlers.set(method, handler)
+    const { logger } = this.#options
+    return new PartitionMoves({ partitions, main, set, applier, peers, logger, stop: this.#stop.signal })
+  }
+
   /** Applies what is under way, and no more. The collections are closed after it. */
   async close(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
     await this.#applier?.close()
-    await this.#chores
+    await this.#moves?.ended()
+    await this.#working
     await this.#audits.close()
     this.#outcomes.end(uncertain(this.#stop.signal.reason))
   }
@@ -443,29 +415,11 @@ export class ClusterNode {
 
   /** What this node passes over, and what it keeps for nodes that do. */
   #partially(): Pick<ApplierOptions, 'held' | 'onOutcome'> {
-    const { sharding } = this.#options
-    if (sharding === undefined) return {}
+    const shards = this.#shards
+    if (shards === undefined) return {}
     return {
-      held: () => sharding.held,
-      onOutcome: (position, outcome) => this.#recent.add(position, outcome),
-    }
-  }
-
-  /** The answer to a request that other nodes decide, too. */
-  async #gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
-    const { sharding, name, retryMs: againMs = retryMs } = this.#options
-    const ends = [AbortSignal.timeout(this.#timeoutMs), this.#stop.signal]
-    const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
-    const { placement, peers } = sharding!
-    const ask: AskOutcome = (node, question, stop) =>
-      peers.ask(node, peerMethods.outcome, question, { signal: stop })
-    try {
-      const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
-      const options = { self: name, placement, ask, retryMs: againMs, onFailure }
-      return await gatherResult(request, own, options, signal)
-    } catch (error) {
-      if (caller?.aborted) throw cancellation(caller)
-      throw error
+      held: () => this.#part,
+      onOutcome: (position, outcome) => shards.note(position, outcome),
     }
   }
 
@@ -490,6 +444,7 @@ export class ClusterNode {
     const { log, documents, name: node } = this.#options
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
+    checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
     return await placeOf({ log, documents, logId: this.#logId, node, applied, hasPoints })
   }
 
@@ -501,44 +456,6 @@ export class ClusterNode {
     const ids = take()
     if (ids.length === 0) return
     await this.write({ kind: 'expire', ids }, { collection, partition: undefined, signal: undefined })
-  }
-
-  async #markOften(): Promise<void> {
-    const { markMs = usualMarkMs, logger } = this.#options
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      await delay(markMs, undefined, { signal, ref: false }).catch(() => {})
-      const { position } = this
-      if (signal.aborted || position === this.#floor) continue
-      try {
-        await this.#started.main.replica.mark()
-        this.#floor = position
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ err: error }, 'the position in the log is not stored')
-      }
-    }
-  }
-
-  /** Has the replicas compared, one collection after the other. The node that is the first to find it time does it for all. */
-  async #auditOften(set: CollectionSet): Promise<void> {
-    const { auditMs = usualAuditMs, logger } = this.#options
-    const { signal } = this.#stop
-    while (!signal.aborted) {
-      await delay(auditMs * (1 + Math.random()), undefined, { signal, ref: false }).catch(() => {})
-      if (signal.aborted || performance.now() - this.#auditedMs < auditMs) continue
-      const collections = set.list()
-      const { name } = collections[this.#audited % collections.length]!
-      this.#audited += 1
-      try {
-        await this.#publisher.submit({ kind: 'audit' }, { collection: name, signal })
-      } catch (error) {
-        if (!signal.aborted) logger.warn({ err: error }, 'the replicas are not compared')
-      }
-    }
-  }
-
-  #noteHedge(): void {
-    this.#hedges += 1
   }
 
   #noteStall(stall: Error | undefined): void {
@@ -560,6 +477,7 @@ export class ClusterNode {
 }
 
 const allPartitions = PartitionSet.all()
+
 /** Why a node needs a copy of what another one holds, if the error says so. */
 export function needIn(error: unknown): string | undefined {
   for (let each = error; each instanceof Error; each = each.cause) {
@@ -573,8 +491,6 @@ const verifiedMax = 16
 /** The log's servers choose another leader within less. */
 const timeoutMs = 20_000
 const retryMs = 200
-const usualMarkMs = 5000
-const usualAuditMs = 60_000
 const expireMs = 500
 /** How long a read waits for the cluster's clock. */
 const tickMs = 250

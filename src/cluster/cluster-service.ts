@@ -1,82 +1,31 @@
-import type { ClusterStatus, LogStatus, NodeStatus as ShownNode } from '../base/cluster-status.ts'
+import type { ClusterStatus } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
 import type { Loaded, ServedData } from '../engine/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
-import { ClusterNode, type NodeStatus, needIn, type ReadPosition } from './cluster-node.ts'
+import { ClusterNode, needIn } from './cluster-node.ts'
+import type { NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
+import { ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
 import type { SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { MeasuredLog } from './measured-log.ts'
-import {
-  type Announcement,
-  type MemberState,
-  Membership,
-  readMembers,
-  removeMember,
-  setMemberState,
-  type Topology,
-} from './membership.ts'
-import { type NatsCluster, type NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
+import { removeMember, setMemberState } from './members.ts'
+import { type Announcement, Membership } from './membership.ts'
+import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
-import { PeerLink, type PeerLinkOptions } from './peer-link.ts'
+import { PeerLink } from './peer-link.ts'
+import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
 import type { Peers } from './peers.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
-
-export interface ClusterServiceOptions extends NatsClusterOptions {
-  readonly node: string
-  readonly zone: string
-  readonly address: () => string
-  /** Nodes that have each point; absent: all. */
-  readonly replicas?: number | undefined
-  readonly maxBufferedBytes: number
-  readonly maxRequestBytes: number
-  /** How other nodes reach this one, and it them; absent: not at all. */
-  readonly link?: LinkSettings | undefined
-  /** Called with what each took, in seconds. */
-  readonly onAppend: (seconds: number) => void
-  readonly onApply: (seconds: number) => void
-  readonly onAcknowledge: (seconds: number) => void
-  /** Where everything is fetched from that another node holds. */
-  readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
-  /** Called when this node is taken out of service, and when it serves again. */
-  readonly onServing?: ((isServing: boolean) => void) | undefined
-  /** For tests, a few. */
-  readonly fetchRetryMs?: number | undefined
-  /** Absent: that of the log servers; for tests, one in memory. */
-  readonly openLog?: OpenLog | undefined
-}
-
-/** What the settings say about the link. */
-export interface LinkSettings
-  extends Pick<PeerLinkOptions, 'host' | 'port' | 'tls' | 'callsMax' | 'timeoutMs' | 'onCall'> {
-  readonly secret: string | undefined
-  /** Host and port that other nodes are told. */
-  readonly addressAt: (port: number) => string
-}
-
-/** Connects to the log of a cluster. */
-export type OpenLog = typeof openNatsCluster
-
-/** How this node is, in numbers. */
-export interface ClusterFigures {
-  readonly position: number
-  readonly floor: number
-  /** Records of the log that are not applied yet. */
-  readonly lag: number
-  readonly gaps: number
-  readonly digestMismatches: number
-  /** How often this node fetched everything from another one. */
-  readonly fetches: number
-  /** How often it asked a second node, because the first one was slow. */
-  readonly hedges: number
-  readonly isConnected: boolean
-}
+import { ServiceParts } from './service-parts.ts'
+import { type MemberState, noTopology, readMembers, readTopology } from './topology.ts'
 
 /**
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
@@ -98,8 +47,11 @@ export class ClusterService {
   #data: ServedData | undefined
   #membership: Membership | undefined
   #link: PeerLink | undefined
-  /** By node, where it is reached over the link, as it said last. */
-  #peerAddresses: ReadonlyMap<string, string> = new Map()
+  readonly #view = new ClusterView()
+  /** Absent without a link. */
+  #parts: ServiceParts | undefined
+  /** Ends the moves of the node of the moment. */
+  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
   /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
@@ -111,8 +63,6 @@ export class ClusterService {
   #fetches = 0
   /** Counts the nodes that this process has been. */
   #generation = 0
-  /** Of the log, as far as is known. */
-  #last = 0
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -130,6 +80,11 @@ export class ClusterService {
     this.#data = data
     await this.#openLink()
     await this.#connect()
+    if (this.#link !== undefined) {
+      const { node: self } = this.#options
+      const [documents, peers] = [this.#documents, this.#link]
+      this.#parts = new ServiceParts({ self, view: this.#view, documents, peers, logger: this.#logger })
+    }
     await this.#begin(data)
     const { node } = this.#options
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
@@ -143,11 +98,12 @@ export class ClusterService {
   async #openLink(): Promise<void> {
     const { link, cluster, node, maxRequestBytes } = this.#options
     if (link === undefined) return
+    const given = replicaHandlers(this.replica)
     this.#link = await PeerLink.open({
       ...link,
       own: { cluster, node, secret: link.secret },
-      handlers: { get: (method) => this.#node?.peerHandlers.get(method) },
-      addressOf: (name) => this.#peerAddresses.get(name),
+      handlers: { get: (method) => given.get(method) ?? this.#node?.peerHandlers.get(method) },
+      addressOf: (name) => this.#view.peerAddressOf(name),
       messageBytesMax: messageFactor * maxRequestBytes,
       logger: this.#logger,
     })
@@ -169,7 +125,7 @@ export class ClusterService {
   async #begin(data: ServedData): Promise<void> {
     let need = await this.#needOf(data)
     for (;;) {
-      await this.#enter()
+      await this.#enter(need === undefined)
       if (need !== undefined) await this.#fetch(data, need)
       try {
         await this.#run(data, need !== undefined)
@@ -218,30 +174,34 @@ export class ClusterService {
   }
 
   /** From here on the log is kept for this node. */
-  async #enter(): Promise<void> {
+  async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
     const { node, replicas } = this.#options
+    const hasLink = this.#link !== undefined
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
+        ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger: this.#logger },
         describe: () => this.#announcement(),
         onState: (state) => this.#noteState(state),
       }),
     )
-    this.#watching = this.#watchLog()
+    this.#watching = this.#watch()
   }
 
   /** Puts what another node holds in place of what this one has. */
   async #fetch(data: ServedData, reason: string): Promise<void> {
-    const { node, sourceOf, fetchRetryMs: retryMs } = this.#options
+    const { node, fetchRetryMs: retryMs } = this.#options
     const membership = this.#membership!
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
     this.#waitsFor = `this node fetches everything from another one: ${reason}`
     await data.unload(new DatabaseError('not_ready', this.#waitsFor))
+    await this.#answered(async () => await this.#parts?.leave())
     await this.#answered(() => membership.setJoining(true))
     await fetchReplica(data, {
-      ...{ node, logId: shortIdOf(this.#log!), sourceOf, logger: this.#logger, retryMs },
+      ...{ node, logId: shortIdOf(this.#log!), logger: this.#logger, retryMs },
+      sourceOf: (name, said) => this.#sourceOf(name, said),
+      hasPoints: await this.#answered(async () => !(await this.#isInParts())),
       signal: this.#stop.signal,
       announced: () => membership.announced(),
       onProgress: (from, points) => {
@@ -251,10 +211,23 @@ export class ClusterService {
     this.#fetches += 1
   }
 
+  #sourceOf(name: string, said: Announcement): ReplicaSource {
+    const isLinked = this.#link !== undefined && said.peer !== undefined
+    return isLinked ? new PeerReplicaSource(this.#link!, name) : this.#options.sourceOf(name, said)
+  }
+
+  /** Whether nodes of this cluster have a part of the points each: then they take partitions. */
+  async #isInParts(): Promise<boolean> {
+    return (await readTopology(this.#documents)).topology.ownership !== undefined
+  }
+
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
     this.#generation += 1
+    const { main: stored } = await data.openStore()
+    const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
     const node = new ClusterNode({
+      ...(sharding === undefined ? {} : { sharding }),
       ...{ log: this.#log!, documents: this.#nats!.documents, name, maxBufferedBytes, maxRequestBytes },
       ...{ logger: this.#logger, onApply, onAcknowledge },
       run: `${Date.now().toString(36)}-${this.#generation}`,
@@ -271,11 +244,19 @@ export class ClusterService {
       this.#logger.info({ node: name }, 'this node holds what the others hold')
     }
     this.#waitsFor = undefined
+    if (sharding !== undefined) {
+      const stop = new AbortController()
+      const either = AbortSignal.any([stop.signal, this.#stop.signal])
+      this.#moves = { stop, ended: this.#parts!.move(node, either) }
+    }
   }
 
   /** What this node holds is not used from here on, and not after a restart either. */
   async #setAside(data: ServedData, reason: string): Promise<void> {
     this.#waitsFor = `this node fetches everything from another one: ${reason}`
+    this.#moves?.stop.abort()
+    await this.#moves?.ended
+    this.#moves = undefined
     const node = this.#node
     this.#node = undefined
     const unloaded = data.unload(new DatabaseError('not_ready', this.#waitsFor))
@@ -299,6 +280,8 @@ export class ClusterService {
     while (!signal.aborted) {
       try {
         if (!(await this.#hasOthers())) return
+        // Before anything is set aside: nobody else may have some of it.
+        await this.#parts?.leave()
         this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
         onServing(false)
         await this.#setAside(this.#data!, reason)
@@ -332,7 +315,7 @@ export class ClusterService {
   get figures(): ClusterFigures {
     const { position, floor, digestMismatches } = this.#node?.status ?? beginning
     return {
-      ...{ position, floor, lag: Math.max(0, this.#last - position), gaps: this.#log?.gaps ?? 0 },
+      ...{ position, floor, lag: Math.max(0, this.#view.last - position), gaps: this.#log?.gaps ?? 0 },
       ...{
         digestMismatches,
         fetches: this.#fetches,
@@ -370,14 +353,14 @@ export class ClusterService {
   readonly status = async (): Promise<ClusterStatus> => {
     const { cluster: name, node } = this.#options
     const { position, fault = this.#waitsFor } = this.#node?.status ?? beginning
-    const [log, nodes] = await Promise.all([this.#logStatus(), this.#nodes()])
+    const [log, shown] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
     return {
       ...{ name, node, is_ready: this.notReady() === undefined },
       is_connected: this.#nats?.isConnected ?? false,
       ...(fault === undefined ? {} : { fault }),
       position,
       ...(log === undefined ? {} : { log }),
-      ...{ nodes, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
+      ...{ ...shown, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
     }
   }
 
@@ -394,9 +377,9 @@ export class ClusterService {
   /** What this node holds, for another one. */
   readonly replica = {
     catalog: (): ReplicaCatalog => catalogOf(this.#served, this.node, this.#log!),
-    collection: async (name: string, position: number): Promise<ReplicaCollectionBytes> => {
+    collection: async (name: string, position: number, hasPoints = true): Promise<ReplicaCollectionBytes> => {
       await this.node.admit({ position })
-      return await collectionOf(this.#served, name)
+      return await collectionOf(this.#served, name, hasPoints)
     },
   }
 
@@ -418,6 +401,7 @@ export class ClusterService {
   /** Ends what waits for the log servers, and applies no more. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
+    await this.#moves?.ended
     await this.#node?.close()
     await this.#refetching
   }
@@ -444,59 +428,40 @@ export class ClusterService {
     const { position, floor } = this.#node?.status ?? beginning
     return {
       ...{ zone, address: address(), version: version() },
-      ...(link && this.#link && { peer: link.addressAt(this.#link.port) }),
+      ...(link && this.#link && { peer: link.addressAt(this.#link.port), ...this.#asked() }),
       isReady: this.notReady() === undefined,
       position,
       floor,
     }
   }
 
-  async #watchLog(): Promise<void> {
+  /** What those need who may ask this node. */
+  #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
+    const answers = this.#waitsFor === undefined && (this.#node?.status.isReady ?? false)
+    const { from: takesFrom } = this.#parts?.moving ?? {}
+    const { generation } = this.#view.topology
+    return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
+  }
+
+  async #watch(): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
-      // Without an answer the log is where it was, as far as anybody knows.
-      this.#last = (await this.#log!.bounds().catch(() => undefined))?.last ?? this.#last
-      if (this.#link !== undefined) await this.#findPeers()
+      // Without a link nobody is asked.
+      await this.#view.refresh(this.#log!, this.#link === undefined ? undefined : this.#membership)
       await pause(watchMs, signal)
     }
   }
 
-  async #findPeers(): Promise<void> {
-    // Without an answer the nodes are where they were.
-    const announced = await this.#membership?.announced().catch(() => undefined)
-    if (announced === undefined) return
-    const said = [...announced].flatMap(([name, { peer }]) =>
-      peer === undefined ? [] : [[name, peer] as const],
-    )
-    this.#peerAddresses = new Map(said)
-  }
-
-  /** Undefined while the servers do not answer. */
-  async #logStatus(): Promise<LogStatus | undefined> {
-    const bounds = await this.#nats?.log.bounds().catch(() => undefined)
-    if (bounds === undefined) return undefined
-    const { first, last, bytes, bytesMax } = bounds
-    return { first, last, bytes, bytes_max: bytesMax }
-  }
-
   /** All members; without log servers this node alone. */
-  async #nodes(): Promise<ShownNode[]> {
-    const { node } = this.#options
-    const own = new Map([[node, this.#announcement()]])
+  async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
+    const own = new Map([[this.#options.node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
       () => [undefined, undefined] as const,
     )
-    const topology: Topology = known[0] ?? { generation: 0, members: {} }
-    const there = new Map([...(known[1] ?? []), ...own])
-    const names = new Set([...Object.keys(topology.members), ...there.keys()])
-    return [...names].sort().map((name) => {
-      const said = there.get(name)
-      const { zone, address } = said ?? topology.members[name]!
-      const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
-      const { state } = topology.members[name] ?? {}
-      const shown = { name, zone, address, ...is, ...(state && { state }) }
-      return { ...shown, ...(said && { position: said.position, version: said.version }) }
-    })
+    const [topology = noTopology, announced = []] = known
+    const there = new Map([...announced, ...own])
+    const partitions = partitionsStatus(topology, there)
+    return { ...(partitions && { partitions }), nodes: nodeStatuses(topology, there) }
   }
 }
 

@@ -1,31 +1,11 @@
-import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
-import type { Ownership } from './ownership.ts'
+import { fromJson, toJson } from './json-documents.ts'
+import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
+import { withEntered } from './places.ts'
 import { chunkSpanMax } from './record-frame.ts'
-
-/** Who is in the cluster, by name. Changed by compare-and-set only. */
-export interface Topology {
-  /** Counts the changes. */
-  readonly generation: number
-  readonly members: Readonly<Record<string, Member>>
-  /** Absent: all members have all points. */
-  readonly ownership?: Ownership | undefined
-}
-
-export interface Member {
-  readonly zone: string
-  readonly address: string
-  /** Absent for one that takes part in everything. */
-  readonly state?: MemberState | undefined
-}
-
-/**
- * `joining`: it fetches what it has to hold; `draining`: it takes no more clients; `refetching`: it is to fetch everything
- * anew, and becomes `joining`.
- */
-export type MemberState = 'joining' | 'draining' | 'refetching'
+import { changeTopology, type Member, type MemberState, readTopology, type Topology } from './topology.ts'
 
 /** What a node says of itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'> {
@@ -33,6 +13,12 @@ export interface Announcement extends Omit<Member, 'state'> {
   /** Host and port for other nodes; absent where it has no link. */
   readonly peer?: string
   readonly isReady: boolean
+  /** Whether other nodes can ask it: while it is drained, too. Absent where it has no link. */
+  readonly answers?: boolean
+  /** Of the topology that it acts on; absent where it has no link. */
+  readonly generation?: number
+  /** The node that it is getting partitions from now. */
+  readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
   /** All records up to here are on the node's own disk. */
@@ -45,8 +31,12 @@ export interface MembershipOptions {
   readonly node: string
   readonly describe: () => Announcement
   readonly logger: Logger
-  /** Nodes that have each point; absent: all. */
+  /** Nodes that have each point; absent: all, or as the cluster was founded. */
   readonly replicas?: number | undefined
+  /** Whether other nodes can be asked; absent: not. */
+  readonly hasLink?: boolean | undefined
+  /** Whether this node can be the first one; absent: it can. */
+  readonly mayFound?: boolean | undefined
   /** Called when others have changed what state this node is in. */
   readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
@@ -67,17 +57,23 @@ export class Membership {
     this.#options = options
   }
 
-  /** @throws Error when the node would be one more than have each point */
+  /** @throws Error when its settings do not fit the cluster */
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
-    const { documents, node, describe, replicas, announceMs = 1_000, trimMs = 30_000 } = options
+    const { documents, node, describe, replicas, hasLink, mayFound } = options
+    const { announceMs = 1_000, trimMs = 30_000 } = options
     const { zone, address, floor } = describe()
-    checkReplicas(withMember(await membership.topology(), node, { zone, address }), replicas)
+    const entry = {
+      node,
+      member: { zone, address },
+      replicas,
+      hasLink: hasLink ?? false,
+      mayFound: mayFound ?? true,
+    }
+    withEntered(await membership.topology(), entry)
     // Before others can trim: what this node has not yet on disk is kept from now on.
     await writeFloor(documents, node, floor)
-    await changeTopology(documents, (topology) =>
-      checkReplicas(withMember(topology, node, { zone, address }), replicas),
-    )
+    await changeTopology(documents, (topology) => withEntered(topology, entry))
     membership.#running = Promise.all([
       membership.#repeat(announceMs, 'a node could not announce itself', () => membership.#announce()),
       membership.#repeat(trimMs, 'the log could not be trimmed', () => membership.#trim()),
@@ -138,99 +134,6 @@ export class Membership {
   }
 }
 
-/**
- * Takes a node out of the cluster: the log is not kept for it any more.
- *
- * @returns whether it was a member
- */
-export async function removeMember(documents: SharedDocuments, node: string): Promise<boolean> {
-  const before = await readTopology(documents)
-  if (!Object.hasOwn(before.topology.members, node)) return false
-  await changeTopology(documents, (topology) => withoutMember(topology, node))
-  return true
-}
-
-/**
- * Sets the state of a member.
- *
- * @param isAllowed whether it may come after the state before
- * @returns whether the node is a member
- */
-export async function setMemberState(
-  documents: SharedDocuments,
-  node: string,
-  state: MemberState | undefined,
-  isAllowed: (before: MemberState | undefined) => boolean = () => true,
-): Promise<boolean> {
-  let isMember = false
-  await changeTopology(documents, (topology) => {
-    const before = topology.members[node]
-    isMember = before !== undefined
-    if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
-    const { zone, address } = before
-    const member = { zone, address, ...(state === undefined ? {} : { state }) }
-    return {
-      ...topology,
-      generation: topology.generation + 1,
-      members: { ...topology.members, [node]: member },
-    }
-  })
-  return isMember
-}
-
-/** Writes the next topology, again when another node was faster; a change that changes nothing is not written. */
-async function changeTopology(
-  documents: SharedDocuments,
-  change: (topology: Topology) => Topology,
-): Promise<void> {
-  for (let attempt = 0; attempt < attemptsMax; attempt++) {
-    const { topology, revision } = await readTopology(documents)
-    const next = change(topology)
-    if (next === topology) return
-    if ((await documents.put(topologyDocument, toJson(next), revision)) !== undefined) return
-  }
-  throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
-}
-
-/** The members of a cluster, for a node that need not be one. */
-export async function readMembers(documents: SharedDocuments): Promise<Topology> {
-  return (await readTopology(documents)).topology
-}
-
-async function readTopology(
-  documents: SharedDocuments,
-): Promise<{ readonly topology: Topology; readonly revision: number }> {
-  const document = await documents.get(topologyDocument)
-  if (document === undefined) return { topology: { generation: 0, members: {} }, revision: 0 }
-  return { topology: fromJson<Topology>(document.value), revision: document.revision }
-}
-
-function withMember(topology: Topology, node: string, member: Member): Topology {
-  const before = topology.members[node]
-  if (before?.zone === member.zone && before.address === member.address) return topology
-  const { state } = before ?? {}
-  const after = state === undefined ? member : { ...member, state }
-  return { ...topology, generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
-}
-
-/**
- * Every node has all points: with fewer replicas than nodes, some would have to have a part of them.
- *
- * @throws Error
- */
-function checkReplicas(topology: Topology, replicas: number | undefined): Topology {
-  const nodes = Object.keys(topology.members).length
-  if (replicas === undefined || nodes <= replicas) return topology
-  throw new Error(
-    `CLUSTER_REPLICAS is ${replicas}, and the cluster would have ${nodes} nodes: nodes with a part of the points each are not supported yet, so leave it out or raise it`,
-  )
-}
-
-function withoutMember(topology: Topology, node: string): Topology {
-  const { [node]: gone, ...members } = topology.members
-  return gone === undefined ? topology : { ...topology, generation: topology.generation + 1, members }
-}
-
 async function writeFloor(documents: SharedDocuments, node: string, floor: number): Promise<void> {
   const name = floorDocument(node)
   const before = await documents.get(name)
@@ -244,19 +147,7 @@ async function readFloor(documents: SharedDocuments, node: string): Promise<numb
   return document === undefined ? 0 : fromJson<number>(document.value)
 }
 
-const topologyDocument = 'topology'
-
 /** Names of documents have few characters. */
 function floorDocument(node: string): string {
   return `floor.${Buffer.from(node).toString('base64url')}`
-}
-
-const attemptsMax = 100
-
-function toJson(value: unknown): Buffer {
-  return Buffer.from(JSON.stringify(value))
-}
-
-function fromJson<Value>(bytes: Uint8Array): Value {
-  return JSON.parse(Buffer.from(bytes).toString()) as Value
 }

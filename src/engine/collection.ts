@@ -4,6 +4,7 @@ import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idBytes } from '../base/ids.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
@@ -30,6 +31,7 @@ import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
 import { enterIds, enterKept, enterRecords } from './load-points.ts'
+import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
@@ -38,6 +40,7 @@ import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
+import type { TakenPoint } from './write-request.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -79,6 +82,9 @@ export class Collection implements Database, AsyncDisposable {
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
   #hasMap = false
+  /** Slots of hidden points of partitions that the node did not have when they expired. */
+  readonly #expiredElsewhere: number[] = []
+  readonly #onHeld = (): void => this.livePoints.expirations.putBack(this.#expiredElsewhere.splice(0))
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -104,6 +110,7 @@ export class Collection implements Database, AsyncDisposable {
     }
     const { replica: hooks } = options
     this.#hooks = hooks
+    hooks?.held?.listeners.add(this.#onHeld)
     if (hooks === undefined) this.#writePath = new WritePath(path)
     else this.#replicaPath = new ReplicaPath({ ...path, hooks })
     this.#attributeCache = new AttributeCache({
@@ -141,6 +148,8 @@ export class Collection implements Database, AsyncDisposable {
     signal?.throwIfAborted()
     if (this.#replicaPath !== undefined && this.#store.applied === undefined) await this.#digestAll()
     await points.hideDue()
+    // Left of a move that had not ended; reads do not show it.
+    if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
   }
 
   /** Of a collection that becomes a replica, before anything is hidden: what has expired is stored too. */
@@ -282,7 +291,31 @@ export class Collection implements Database, AsyncDisposable {
   async #deleteExpired(): Promise<void> {
     if (this.#hooks === undefined) return await this.#ownWrites.deleteExpired()
     const points = this.livePoints
-    await this.#hooks.expire(() => points.takeExpired(expiredPerRecord).map((slot) => points.idOf(slot)))
+    const { held, expire } = this.#hooks
+    await expire(() => {
+      const slots = points.takeExpired(expiredPerRecord)
+      const isOurs = (slot: number): boolean => held?.now.has(points.table.ids.firstByteOf(slot)) ?? true
+      // Until the node has their partitions, other nodes see to them.
+      this.#expiredElsewhere.push(...slots.filter((slot) => !isOurs(slot)))
+      return slots.filter(isOurs).map((slot) => points.idOf(slot))
+    })
+  }
+
+  /**
+   * On a node of a cluster: removes the points of partitions that the node neither has nor gets; resolves when that is
+   * durable.
+   */
+  async clearPartitions(signal: AbortSignal): Promise<void> {
+    const { held } = this.#hooks!
+    if (this.replica.foreign?.restriction === undefined) return
+    const keeps = (partition: number): boolean => held!.keeps(partition)
+    await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
+  }
+
+  /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
+  stored(id: string): TakenPoint | undefined {
+    if (this.#refusal !== undefined) throw this.#refusal
+    return this.#reader.stored(id)
   }
 
   /**
@@ -353,7 +386,11 @@ export class Collection implements Database, AsyncDisposable {
       if (signal?.aborted) throw cancellation(signal)
       const hiding = this.livePoints.hideDue()
       if (hiding !== undefined) await hiding
-      const results = await this.#search.search(queries, signal)
+      const foreign = this.#replicaPath?.foreign
+      const [restriction, arrivals] = [foreign?.restriction, foreign?.arrivals]
+      const results = await this.#search.search(restrictedTo(restriction, queries), signal)
+      // Points that no read may show have come meanwhile.
+      if (restriction === undefined && foreign?.arrivals !== arrivals && attempt < searchesMax) continue
       // So much has expired meanwhile that not all of it is hidden.
       if (!this.livePoints.isDue || attempt === searchesMax) return results
     }
@@ -374,7 +411,8 @@ export class Collection implements Database, AsyncDisposable {
       onClose,
     }
     try {
-      return await this.#reads.run(() => openPointMap(options, query, signal))
+      const [restricted] = restrictedTo(this.#replicaPath?.foreign?.restriction, [query])
+      return await this.#reads.run(() => openPointMap(options, restricted!, signal))
     } catch (error) {
       onClose()
       throw error
@@ -451,6 +489,7 @@ export class Collection implements Database, AsyncDisposable {
     try {
       await steps()
     } finally {
+      this.#hooks?.held?.listeners.delete(this.#onHeld)
       this.livePoints.close()
       this.#ended.resolve()
     }
@@ -470,5 +509,15 @@ export const unindexedBytesMax: number = 2 * 1024 * 1024
 /** Some milliseconds of deletions, and a record of 64 KiB. */
 const expiredPerRecord = 4096
 
+const never: AbortSignal = new AbortController().signal
+
 /** Searches of a request whose points expire by the thousand while it is answered. */
 const searchesMax = 3
+
+function restrictedTo<Query extends { readonly filter?: Filter | undefined }>(
+  partitions: PartitionSet | undefined,
+  queries: readonly Query[],
+): readonly Query[] {
+  if (partitions === undefined) return queries
+  return queries.map((query) => ({ ...query, filter: within(partitions, query.filter) }))
+}

@@ -21,27 +21,31 @@ export class ClusterProcesses implements AsyncDisposable {
   static async start(options: {
     readonly logServers: 1 | 3
     readonly nodes: number
+    /** Nodes that are started; the others can be later. Absent: all. */
+    readonly started?: number
     readonly environment?: Readonly<Record<string, string>>
   }): Promise<ClusterProcesses> {
     const servers = await NatsServers.start({ count: options.logServers })
-    const ports = await freePorts(options.nodes * 2)
+    const ports = await freePorts(options.nodes * 3)
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`
       const directory = join(servers.directory, name)
       mkdirSync(directory)
-      return new NodeProcess(name, directory, ports[index * 2]!, {
+      return new NodeProcess(name, directory, ports[index * 3]!, {
         CLUSTER_NATS_URL: servers.urls.join(','),
         CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
         CLUSTER_NAME: 'test',
         CLUSTER_NODE_NAME: name,
         CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
-        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2]}`,
-        GRPC_PORT: String(ports[index * 2 + 1]),
+        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 3]}`,
+        CLUSTER_HOST: '127.0.0.1',
+        CLUSTER_PORT: String(ports[index * 3 + 2]),
+        GRPC_PORT: String(ports[index * 3 + 1]),
         ...options.environment,
       })
     })
-    await Promise.all(nodes.map((node) => node.start()))
+    await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
     return new ClusterProcesses(servers, nodes)
   }
 

@@ -1,0 +1,128 @@
+import { cancellation } from '../base/errors.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import type { Collection } from '../engine/collection.ts'
+import { HeldPartitions } from '../engine/held-partitions.ts'
+import type { LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
+import type { OutcomeQuestion } from './outcome-answers.ts'
+import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
+import type { Ended, Outcome } from './outcomes.ts'
+import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts'
+import { peerMethods } from './peer-methods.ts'
+import type { Peers } from './peers.ts'
+import { RecentOutcomes } from './recent-outcomes.ts'
+import { Scatter } from './scatter.ts'
+import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
+import { StalledOwners } from './stalled-owners.ts'
+
+/** Of a node that may have a part of the points. */
+export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
+  /** The partitions that this node has at its start, completely. */
+  readonly held: PartitionSet
+  /** How it asks the others. */
+  readonly peers: Peers
+}
+
+export interface NodeShardsOptions extends Sharding {
+  /** This node. */
+  readonly self: string
+  /** How long others are asked how a write ended. */
+  readonly timeoutMs: number
+  readonly retryMs: number
+  /** Aborts when the node is closed. */
+  readonly stop: AbortSignal
+}
+
+/** What a node that may have a part of the points asks of others, and keeps for them. Main thread only. */
+export class NodeShards {
+  readonly #options: NodeShardsOptions
+  readonly #placement: OwnedPlacement
+  readonly #scatter: Scatter
+  readonly #recent = new RecentOutcomes()
+  readonly #stalledOwners = new StalledOwners()
+  /** For the node's collections. */
+  readonly partitions: HeldPartitions
+  /** What other nodes have had in their answers. */
+  #seen = 0
+  #hedges = 0
+
+  constructor(options: NodeShardsOptions) {
+    this.#options = options
+    this.partitions = new HeldPartitions(options.held)
+    const onHedge = (): void => {
+      this.#hedges += 1
+    }
+    this.#placement = new OwnedPlacement({ ...options, held: () => this.partitions.now })
+    this.#scatter = new Scatter({ placement: this.#placement, self: options.self, onHedge })
+  }
+
+  /** The partitions that this node has completely: another object after each change. */
+  get held(): PartitionSet {
+    return this.partitions.now
+  }
+
+  get peers(): Peers {
+    return this.#options.peers
+  }
+
+  /** The highest position that an answer of another node had. */
+  get seen(): number {
+    return this.#seen
+  }
+
+  /** How often a second node was asked because the first one was slow. */
+  get hedges(): number {
+    return this.#hedges
+  }
+
+  /** How a collection is read together with others; undefined while this node has all of it. */
+  readsOf(
+    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position'> & {
+      readonly local: Collection | ScatteredReadsOptions['local']
+    },
+  ): ScatteredReads | undefined {
+    const { self, peers } = this.#options
+    if (this.#placement.isWhole) return undefined
+    return new ScatteredReads({
+      ...{ ...read, self, peers, scatter: this.#scatter },
+      onPosition: (seen) => {
+        this.#seen = Math.max(this.#seen, seen)
+      },
+    })
+  }
+
+  /**
+   * @param freesSpace whether full owners take it all the same
+   * @throws DatabaseError when a partition of the request has no live owner, or only full ones
+   */
+  check(request: LoggedRequest, freesSpace: boolean): void {
+    checkOwners(request, this.#placement)
+    if (!freesSpace) this.#stalledOwners.check(request, this.#placement)
+  }
+
+  /** Keeps how a record ended here, for nodes that ask. */
+  note(position: number, outcome: Outcome): void {
+    this.#recent.add(position, outcome)
+  }
+
+  /** @throws DatabaseError `not_ready` when another node has to be asked */
+  find(question: OutcomeQuestion): Outcome {
+    return this.#recent.find(question)
+  }
+
+  /** The answer to a request that other nodes decide, too. */
+  async gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
+    const { self, peers, retryMs, timeoutMs, stop } = this.#options
+    const placement = this.#placement
+    const ends = [AbortSignal.timeout(timeoutMs), stop]
+    const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
+    const ask: AskOutcome = (node, question, end) =>
+      peers.ask(node, peerMethods.outcome, question, { signal: end })
+    const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
+    try {
+      return await gatherResult(request, own, { self, placement, ask, retryMs, onFailure }, signal)
+    } catch (error) {
+      if (caller?.aborted) throw cancellation(caller)
+      throw error
+    }
+  }
+}

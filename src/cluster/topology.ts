@@ -1,0 +1,71 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { SharedDocuments } from './commit-log.ts'
+import { fromJson, toJson } from './json-documents.ts'
+import type { Ownership } from './ownership.ts'
+
+/** Who is in the cluster, by name. Changed by compare-and-set only. */
+export interface Topology {
+  /** Counts the changes. */
+  readonly generation: number
+  readonly members: Readonly<Record<string, Member>>
+  /** Absent: all members have all points. */
+  readonly ownership?: Ownership | undefined
+}
+
+/** Of a cluster that nobody has entered. */
+export const noTopology: Topology = { generation: 0, members: {} }
+
+export interface Member {
+  readonly zone: string
+  readonly address: string
+  /** Absent for one that takes part in everything. */
+  readonly state?: MemberState | undefined
+}
+
+/**
+ * `joining`: it fetches what it has to hold; `draining`: it takes no more clients; `refetching`: it is to fetch everything
+ * anew, and becomes `joining`.
+ */
+export type MemberState = 'joining' | 'draining' | 'refetching'
+
+/**
+ * Writes the next topology, again when another node was faster; a change that changes nothing is not written.
+ *
+ * @returns the topology after it
+ */
+export async function changeTopology(
+  documents: SharedDocuments,
+  change: (topology: Topology) => Topology,
+): Promise<Topology> {
+  for (let attempt = 0; attempt < attemptsMax; attempt++) {
+    const { topology, revision } = await readTopology(documents)
+    const next = change(topology)
+    if (next === topology) return topology
+    if ((await documents.put(topologyDocument, toJson(next), revision)) !== undefined) return next
+  }
+  throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
+}
+
+/** The members of a cluster, for a node that need not be one. */
+export async function readMembers(documents: SharedDocuments): Promise<Topology> {
+  return (await readTopology(documents)).topology
+}
+
+export async function readTopology(
+  documents: SharedDocuments,
+): Promise<{ readonly topology: Topology; readonly revision: number }> {
+  const document = await documents.get(topologyDocument)
+  if (document === undefined) return { topology: noTopology, revision: 0 }
+  return { topology: fromJson<Topology>(document.value), revision: document.revision }
+}
+
+export function withMember(topology: Topology, node: string, member: Member): Topology {
+  const before = topology.members[node]
+  if (before?.zone === member.zone && before.address === member.address) return topology
+  const { state } = before ?? {}
+  const after = state === undefined ? member : { ...member, state }
+  return { ...topology, generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
+}
+
+const topologyDocument = 'topology'
+const attemptsMax = 100
