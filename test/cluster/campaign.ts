@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { openLog } from '../support/nats-log.ts'
 import { seededRandom } from '../support/random.ts'
+import { until } from '../support/until.ts'
 import { ClusterProcesses } from './cluster-processes.ts'
 import { anomaliesAtRest, anomaliesOf } from './history.ts'
 import { contentOf, Workload } from './workload.ts'
@@ -58,11 +59,11 @@ export const faults: Readonly<
     const others = nodes.filter((each) => each !== node)
     await node.kill()
     node.emptyStore()
-    await until('the node is no member any more', async () => {
+    await until(async () => {
       const path = `${others[0]!.url}/cluster/nodes/${node.name}`
       const { status } = await fetch(path, { method: 'DELETE' })
       return status === 204 || status === 404
-    })
+    }, 'the node is no member any more')
     // Never beyond what those that serve have on disk: all of them can be killed next.
     const floors = await Promise.all(others.map(durablePositionOf))
     await using connection = await openLog(servers, 'test', { logBytesMax: 2 ** 30 })
@@ -114,10 +115,10 @@ export async function runCampaign(
 
 /** All nodes come to have the same, and that is what was acknowledged. */
 async function atRest({ nodes }: ClusterProcesses, { history }: Workload): Promise<void> {
-  await until('all nodes have applied the same', async () => {
+  await until(async () => {
     const positions = await Promise.all(nodes.map(positionOf))
     return positions.every((position) => position === positions[0])
-  })
+  }, 'all nodes have applied the same')
   const contents = await Promise.all(nodes.map(async (node) => [node.name, await contentOf(node)] as const))
   assert.deepEqual(anomaliesAtRest(history, new Map(contents)), [])
 }
@@ -133,27 +134,19 @@ async function durablePositionOf({ url }: { readonly url: string }): Promise<num
 }
 
 async function allReady({ nodes }: ClusterProcesses): Promise<void> {
-  await until('all nodes are ready', async () => {
+  await until(async () => {
     for (const node of nodes) assert.ok(node.isRunning, `${node.name} has ended`)
     return (await Promise.all(nodes.map((node) => node.isReady()))).every((isReady) => isReady)
-  })
+  }, 'all nodes are ready')
 }
 
 /** Writes are acknowledged, and reads of the latest answered. */
 async function progress(workload: Workload): Promise<void> {
   const before = { writes: workload.acknowledged, reads: workload.latestReads }
   await until(
-    'clients get on',
     async () => workload.acknowledged > before.writes + 10 && workload.latestReads > before.reads + 10,
+    'clients get on',
   )
-}
-
-async function until(what: string, condition: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + 180_000
-  while (!(await condition())) {
-    assert.ok(Date.now() < endMs, `not in three minutes: ${what}`)
-    await pause(50)
-  }
 }
 
 function below(random: () => number, count: number): number {
