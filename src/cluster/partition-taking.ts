@@ -1,7 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { type Collection, unindexedBytesMax } from '../engine/collection.ts'
-import { slotsIn } from '../engine/partition-points.ts'
+import { pointsIn } from '../engine/partition-points.ts'
 import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
 import {
   type CutPart,
@@ -177,9 +177,9 @@ class SeenPoints {
   /** Removes the points of some partitions that were not seen. */
   async clearOthers(partitions: PartitionSet): Promise<void> {
     const { livePoints, replica } = this.#collection
-    for await (const slots of slotsIn(livePoints, (each) => partitions.has(each))) {
-      const others = slots.filter((slot) => !this.#isSeen(slot))
-      if (others.length > 0) await replica.clear(others.map((slot) => livePoints.idOf(slot)))
+    for await (const { slots, ids } of pointsIn(livePoints, (each) => partitions.has(each))) {
+      const others = ids.filter((_, at) => !this.#isSeen(slots[at]!))
+      if (others.length > 0) await replica.clear(others)
     }
   }
 

@@ -45,7 +45,9 @@ export async function planByFilter(
     if (ids.length === count || bytes >= changedBytesMax) break
     looked += 1
     if (turn.isOver) await turn.next()
-    const added = points.isVisible(slot) ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
+    // Another point can be in the slot now, which has its own place in the order.
+    const isThere = points.isVisible(slot) && points.orderOf(slot) === order
+    const added = isThere ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
     if (added === 'gone') haveGone = true
     if (added === 'gone' || added === 'same') continue
     ids.push(points.idOf(slot))
