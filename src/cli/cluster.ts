@@ -1,6 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus, NodeStatus } from '../base/cluster-status.ts'
 import { type HttpService, refusalOf } from '../client/http-call.ts'
+import { aligned } from './aligned.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import { createSnapshot } from './snapshot.ts'
 import { type Environment, UsageError } from './usage.ts'
@@ -134,15 +135,4 @@ function textOf(status: ClusterStatus): string {
 function cellsOf({ name, zone, address, position, version, ...node }: NodeStatus): string[] {
   const state = node.is_there ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
   return [name, zone, address, state, String(position ?? ''), version ?? '']
-}
-
-/** Rows of cells as lines, each column as wide as its widest cell. */
-function aligned(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  )
 }

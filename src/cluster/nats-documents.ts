@@ -22,6 +22,7 @@ export class NatsDocuments implements SharedDocuments {
   readonly #documents: KV
   readonly #nodes: KV
   readonly #nodesBucket: string
+  readonly #openNodes: () => Promise<KV>
   readonly #jsm: JetStreamManager
   readonly #watchMs: number
   readonly #closed = new AbortController()
@@ -30,6 +31,7 @@ export class NatsDocuments implements SharedDocuments {
     this.#documents = buckets.documents
     this.#nodes = buckets.nodes
     this.#nodesBucket = buckets.nodesBucket
+    this.#openNodes = buckets.openNodes
     this.#jsm = jsm
     this.#watchMs = watchMs
   }
@@ -42,12 +44,13 @@ export class NatsDocuments implements SharedDocuments {
     const kvm = new Kvm(connection)
     const documents = await kvm.create(`VDB-${cluster}`, { replicas, history: 8, allow_direct: false })
     const nodesBucket = `VDB-${cluster}-nodes`
-    const nodes = await kvm.create(nodesBucket, {
-      ...{ replicas, history: 1, allow_direct: false, ttl: announcementMs },
-      // What is there is said again all the time.
-      storage: StorageType.Memory,
-    })
-    return new NatsDocuments({ documents, nodes, nodesBucket }, jsm, watchMs)
+    const openNodes = (): Promise<KV> =>
+      kvm.create(nodesBucket, {
+        ...{ replicas, history: 1, allow_direct: false, ttl: announcementMs },
+        // What is there is said again all the time.
+        storage: StorageType.Memory,
+      })
+    return new NatsDocuments({ documents, nodes: await openNodes(), nodesBucket, openNodes }, jsm, watchMs)
   }
 
   async get(name: string): Promise<SharedDocument | undefined> {
@@ -79,7 +82,13 @@ export class NatsDocuments implements SharedDocuments {
   }
 
   async announce(node: string, value: Uint8Array): Promise<void> {
-    await answered(this.#nodes.put(keyOf(node), value))
+    try {
+      await answered(this.#nodes.put(keyOf(node), value))
+    } catch {
+      // A server alone forgets what it has in memory when it starts again.
+      await answered(this.#openNodes())
+      await answered(this.#nodes.put(keyOf(node), value))
+    }
   }
 
   async announced(): Promise<ReadonlyMap<string, Uint8Array>> {
@@ -103,6 +112,7 @@ interface Buckets {
   readonly documents: KV
   readonly nodes: KV
   readonly nodesBucket: string
+  readonly openNodes: () => Promise<KV>
 }
 
 /** A name as a key, which may have few characters only. */
