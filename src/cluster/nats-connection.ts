@@ -35,7 +35,7 @@ export async function connectToNats(
   const { connect, credsAuthenticator } = await import('@nats-io/transport-node')
   const { credentialsFile } = options
   let isConnected = false
-  const connecting = connect({
+  const settings: ConnectionOptions = {
     ...serversOf(options.urls),
     ...tlsOf(options),
     ...(credentialsFile === undefined
@@ -54,8 +54,12 @@ export async function connectToNats(
     maxPingOut: 2,
     // A server that is being set up anew refuses the keys of everybody for a while.
     ignoreAuthErrorAbort: true,
-  })
-  const connection = await orAborted(connecting, signal)
+  }
+  const first = await orAborted(connect(settings), signal)
+  const connection = await allOf(first, options, () =>
+    // The client would never try again a server that it could not reach before its first connection.
+    orAborted(connect({ ...settings, waitOnFirstConnect: true }), signal),
+  )
   isConnected = true
   try {
     requireVersion(connection)
@@ -65,6 +69,17 @@ export async function connectToNats(
     throw error
   }
   return connection
+}
+
+/** A connection that knows all servers, in place of one that has said why it does not. */
+async function allOf(
+  first: NatsConnection,
+  { urls }: NatsConnectionOptions,
+  connect: () => Promise<NatsConnection>,
+): Promise<NatsConnection> {
+  if (urls.length === 1) return first
+  await first.close()
+  return await connect()
 }
 
 /** A connection that comes after the signal has aborted is closed. */

@@ -25,9 +25,13 @@ export class NatsDocuments implements SharedDocuments {
   readonly #openNodes: () => Promise<KV>
   readonly #jsm: JetStreamManager
   readonly #watchMs: number
+  readonly #connection: NatsConnection
   readonly #closed = new AbortController()
+  /** When an announcement was last taken, or a server left that takes none; by `performance.now()`. */
+  #heardMs = performance.now()
 
-  private constructor(buckets: Buckets, jsm: JetStreamManager, watchMs: number) {
+  private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager, watchMs: number) {
+    this.#connection = connection
     this.#documents = buckets.documents
     this.#nodes = buckets.nodes
     this.#nodesBucket = buckets.nodesBucket
@@ -50,7 +54,12 @@ export class NatsDocuments implements SharedDocuments {
         // What is there is said again all the time.
         storage: StorageType.Memory,
       })
-    return new NatsDocuments({ documents, nodes: await openNodes(), nodesBucket, openNodes }, jsm, watchMs)
+    return new NatsDocuments(
+      { documents, nodes: await openNodes(), nodesBucket, openNodes },
+      connection,
+      jsm,
+      watchMs,
+    )
   }
 
   async get(name: string): Promise<SharedDocument | undefined> {
@@ -83,12 +92,23 @@ export class NatsDocuments implements SharedDocuments {
 
   async announce(node: string, value: Uint8Array): Promise<void> {
     try {
-      await answered(this.#nodes.put(keyOf(node), value))
-    } catch {
-      // A server alone forgets what it has in memory when it starts again.
-      await answered(this.#openNodes())
-      await answered(this.#nodes.put(keyOf(node), value))
+      await answered(this.#nodes.put(keyOf(node), value)).catch(async () => {
+        // A server alone forgets what it has in memory when it starts again.
+        await answered(this.#openNodes())
+        await answered(this.#nodes.put(keyOf(node), value))
+      })
+      this.#heardMs = performance.now()
+    } catch (error) {
+      await this.#leaveServer()
+      throw error
     }
+  }
+
+  /** A server that is cut off from the others answers clients, and can do nothing for them: another one may. */
+  async #leaveServer(): Promise<void> {
+    if (performance.now() - this.#heardMs < patienceMs || this.#closed.signal.aborted) return
+    this.#heardMs = performance.now()
+    await this.#connection.reconnect()
   }
 
   async announced(): Promise<ReadonlyMap<string, Uint8Array>> {
@@ -131,6 +151,9 @@ async function answered<Value>(request: Promise<Value>): Promise<Value> {
     throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
   }
 }
+
+/** Longer than the servers take to choose a leader. */
+const patienceMs = 10_000
 
 /** JetStream's codes for a last sequence other than the expected. */
 const wrongRevision: readonly number[] = [
