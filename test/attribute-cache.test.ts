@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
-import { copyFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { copyFileSync, existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import type { Filter } from '../src/base/filter.ts'
+import { createLogger } from '../src/base/log.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
 import type { Collection } from '../src/engine/collection.ts'
+import { startEngine } from '../src/engine/engine.ts'
+import { openStore } from '../src/storage/lmdb-store.ts'
 import { withCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -36,7 +39,80 @@ const filters: readonly Filter[] = [
 const countsOf = (collection: Collection): Promise<number[]> =>
   Promise.all(filters.map((filter) => collection.count(filter)))
 
+/** Every point as a list has it, in the order of insertion. */
+async function listed(collection: Collection): Promise<unknown[]> {
+  const points: unknown[] = []
+  let cursor: string | undefined
+  do {
+    const include = { distance: false, payload: true, vector: false, version: true }
+    const page = await collection.list({ limit: 1000, cursor, include, ordered: true })
+    points.push(...page.points.map((point, at) => ({ ...point, order: page.orders![at] })))
+    cursor = page.nextCursor
+  } while (cursor !== undefined)
+  return points
+}
+
+/** Opens the collection with a clock, and counts the records that this reads. */
+async function recordsReadAtStart(
+  dataDir: string,
+  nowUs: number,
+  use: (collection: Collection) => Promise<void>,
+): Promise<number> {
+  const logger = createLogger({ level: 'silent', pretty: false })
+  const store = await openStore({ dataDir, logger })
+  let read = 0
+  const records = store.records.bind(store)
+  store.records = function* (from, limit) {
+    for (const batch of records(from, limit)) {
+      read += batch.count
+      yield batch
+    }
+  }
+  const options = { ...readConfig({}), indexDirectory: join(dataDir, 'index'), logger, nowUs: () => nowUs }
+  const engine = startEngine(options)
+  try {
+    await use(await engine.openCollection(store, options))
+  } finally {
+    await engine.close()
+    await store.close()
+  }
+  return read
+}
+
 describe('the attributes of many points', () => {
+  it('spare a start the records, and it knows the same of every point as one that reads them', async () => {
+    await using directory = await temporaryDirectory()
+    const dataDir = directory.path
+    const startUs = 1_800_000_000_000_000
+    await recordsReadAtStart(dataDir, startUs, async (collection) => {
+      const ids = await insertIds(collection, points)
+      for (let at = 0; at < count; at += 1000) {
+        await collection.patch(ids[at]!, { set: new Map([['late', true]]) })
+        await collection.put(ids[at + 1]!, { ...points[0]!, vector: Float32Array.of(at, 1) })
+        await collection.remove(ids[at + 2]!)
+        await collection.patch(ids[at + 3]!, { expiresAtUs: startUs + 1e6 * (at + 1000) })
+      }
+    })
+    let kept: unknown[] = []
+    const read = await recordsReadAtStart(dataDir, startUs, async (collection) => {
+      kept = await listed(collection)
+    })
+    assert.equal(read, 0)
+    assert.equal(kept.length, count - count / 1000)
+    // Half of those that expire are due; they are deleted soon after they are hidden.
+    const lateUs = startUs + 1e6 * 6500
+    let left: unknown[] = []
+    await recordsReadAtStart(dataDir, lateUs, async (collection) => {
+      left = await listed(collection)
+      assert.equal(left.length, kept.length - 6)
+    })
+    rmSync(join(dataDir, 'index/attributes.bin'))
+    const all = await recordsReadAtStart(dataDir, lateUs, async (collection) => {
+      assert.deepEqual(await listed(collection), left)
+    })
+    assert.ok(all >= left.length, `${all} records were read`)
+  })
+
   it('are kept for the next start, which finds what has changed since, and does without a damaged file', async () => {
     await using directory = await temporaryDirectory()
     const dataDir = directory.path

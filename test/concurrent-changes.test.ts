@@ -162,6 +162,27 @@ describe(`reads beside changes, seed ${seed}`, () => {
       })
     })
   })
+
+  it('plan changes by filter of what is there, while all of it is deleted', async () => {
+    await withPoints(async (collection) => {
+      const filter = stateFrom(1)
+      const change = { set: new Map([['state', 2]]) }
+      const changes = async (): Promise<void> => {
+        for (let round = 0; round < 5; round += 1) {
+          await insertIds(
+            collection,
+            Array.from({ length: 2_000 }, () => pointOf(1)),
+          )
+          await collection.changeByFilter({ filter, change: 'delete', dryRun: false })
+        }
+      }
+      await meanwhile(changes(), async () => {
+        const { ids } = await collection.planByFilter({ filter, change, dryRun: false })
+        assert.equal(new Set(ids).size, ids.length)
+      })
+      assert.deepEqual((await collection.planByFilter({ filter, change, dryRun: false })).ids, [])
+    })
+  })
 })
 
 describe('requests at the same time', () => {

@@ -7,6 +7,7 @@ import { createLogger } from '../src/base/log.ts'
 import { PartitionSet } from '../src/base/partitions.ts'
 import type { Collection } from '../src/engine/collection.ts'
 import { startEngine } from '../src/engine/engine.ts'
+import { checkHeld, HeldPartitions } from '../src/engine/held-partitions.ts'
 import type { LoggedRequest } from '../src/engine/logged-request.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 
@@ -73,8 +74,13 @@ async function withCollection(
   const engine = startEngine(settings)
   const store = await openDataStore({ dataDir, logger, dimension: 1 })
   try {
+    checkHeld(store.main, held)
     const replica = {
-      ...{ logId: '0f'.repeat(16), held, floor: () => ({ position: 0, clockUs: 0 }) },
+      ...{
+        logId: '0f'.repeat(16),
+        held: held && new HeldPartitions(held),
+        floor: () => ({ position: 0, clockUs: 0 }),
+      },
       ...{ onDue: () => {}, expire: async () => {}, onStall: () => {} },
     }
     const collection = await engine.openCollection(store.main, { ...settings, replica })

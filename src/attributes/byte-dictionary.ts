@@ -1,6 +1,7 @@
 import { ByteArena } from './byte-arena.ts'
 import { hashBytes } from './hash-bytes.ts'
 import type { MemoryCount } from './memory-count.ts'
+import { type Piece, RecordReader, recordPieces } from './pieces.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /**
@@ -61,6 +62,18 @@ export class ByteDictionary {
     return ordinal
   }
 
+  #load(ordinal: number, value: Uint8Array): void {
+    if (ordinal < this.#end && this.isUsed(ordinal)) throw new Error('an ordinal has two values')
+    this.#extend(Math.max(this.#end, ordinal + 1))
+    this.#fill(ordinal, value, hashBytes(value))
+  }
+
+  /** An ordinal without a value may stand for one from now on. */
+  release(ordinal: number): void {
+    this.#places.set(ordinal, this.#free)
+    this.#free = ordinal + 1
+  }
+
   delete(ordinal: number): void {
     const partition = this.#partitionOf(this.#hashes.get(ordinal))
     this.#close(partition.entries, this.#positionOf(partition.entries, ordinal))
@@ -68,7 +81,25 @@ export class ByteDictionary {
     this.#count -= 1
     this.#arena.free(this.#places.get(ordinal))
     this.#used.set(ordinal >>> 5, this.#used.get(ordinal >>> 5) & ~(1 << (ordinal & 31)))
-    this.#release(ordinal)
+    this.release(ordinal)
+  }
+
+  /** For a file. Values may come and go between two pieces: those that stay come exactly once. */
+  *pieces(written: (value: Uint8Array) => Uint8Array = (value) => value): Generator<Piece, void> {
+    yield* recordPieces('values', this.#usedOrdinals(), (ordinal, records) => {
+      records.u32(ordinal)
+      records.padded(written(this.read(ordinal)))
+    })
+  }
+
+  *#usedOrdinals(): Generator<number, void> {
+    for (let ordinal = 0; ordinal < this.#end; ordinal += 1) if (this.isUsed(ordinal)) yield ordinal
+  }
+
+  /** Takes the values of a piece. When all are there, the ordinals without one are to be `release`d. */
+  load({ bytes }: Piece): void {
+    const records = new RecordReader(bytes)
+    while (!records.isAtEnd) this.#load(records.u32(), records.padded())
   }
 
   /** The bytes of a value; valid until the next change. */
@@ -99,11 +130,6 @@ export class ByteDictionary {
     this.#places.reserve(end)
     this.#hashes.reserve(end)
     this.#used.reserve((end + 31) >>> 5)
-  }
-
-  #release(ordinal: number): void {
-    this.#places.set(ordinal, this.#free)
-    this.#free = ordinal + 1
   }
 
   #fill(ordinal: number, value: Uint8Array, hash: number): void {

@@ -1,5 +1,5 @@
 import type { MemoryCount } from './memory-count.ts'
-import { NumberTable } from './number-table.ts'
+import { NumberTable, sortedKeys } from './number-table.ts'
 import { PackedNumbers } from './packed-numbers.ts'
 import { PackedOrdinals } from './packed-ordinals.ts'
 
@@ -54,12 +54,39 @@ export class ColumnPart {
     return this.#numbers === undefined ? this.#table!.get(local) : this.#numbers.get(local)
   }
 
-  /** Those with a number. The part may change between two of them. */
-  *locals(): Generator<number, void> {
-    if (this.#table !== undefined) return yield* this.#table.keys.filter((local) => !Number.isNaN(local))
+  /** Visits the slots with a number, ascending, and their number. */
+  each(firstSlot: number, visit: (slot: number, number: number) => void): void {
+    if (this.#table !== undefined) {
+      for (const local of sortedKeys(this.#table)) visit(firstSlot + local, this.#table.get(local))
+      return
+    }
     const values = this.#array!
-    const end = values.length
-    for (let local = 0; local < end; local += 1) if (values.has(local)) yield local
+    for (let local = 0; local < values.length; local += 1) {
+      if (values.has(local)) visit(firstSlot + local, values.get(local))
+    }
+  }
+
+  /**
+   * Takes an array of numbers from a file, as the part has none. The bounds of its zones are exact then.
+   *
+   * @returns the last slot in the part that has one; -1 for none
+   */
+  load(bytes: Buffer): number {
+    if (this.count > 0) throw new Error('a column has the same part twice')
+    const values =
+      this.#kind === 'numbers' ? new PackedNumbers(this.#memory) : new PackedOrdinals(this.#memory)
+    values.load(bytes)
+    if (values.length > partLength) throw new Error('a part of a column is too long')
+    let last = -1
+    for (let local = 0; local < values.length; local += 1) {
+      if (!values.has(local)) continue
+      this.count += 1
+      last = local
+    }
+    this.#useArray(values)
+    this.#end = last + 1
+    for (let zone = 0; zone < this.zoneMin.length; zone += 1) this.tighten(zone, undefined)
+    return last
   }
 
   /** The slot must not have a number. */
@@ -123,10 +150,15 @@ export class ColumnPart {
       const local = table.keys[index]!
       if (!Number.isNaN(local)) values.set(local, table.values[index]!)
     }
+    this.#useArray(values)
+  }
+
+  /** In place of the table. */
+  #useArray(values: PackedNumbers | PackedOrdinals): void {
     if (values instanceof PackedNumbers) this.#numbers = values
     else this.#ordinals = values
+    this.#table!.release()
     this.#table = undefined
-    table.release()
   }
 }
 

@@ -7,18 +7,18 @@ import { andWords, clearBit, orWords, slotsOf } from './slot-words.ts'
 
 /** The places at a path. Latitudes and longitudes of a slot are parallel. */
 export class GeoField {
-  readonly #lat: NumberField
-  readonly #lon: NumberField
+  readonly lat: NumberField
+  readonly lon: NumberField
   #staged: GeoPoint[] = []
 
   constructor(memory: MemoryCount) {
-    this.#lat = new NumberField(memory)
-    this.#lon = new NumberField(memory)
+    this.lat = new NumberField(memory)
+    this.lon = new NumberField(memory)
   }
 
   /** Slots with a place. */
   get count(): number {
-    return this.#lat.count
+    return this.lat.count
   }
 
   /** Returns whether it is the first value of the next `commit`. */
@@ -37,11 +37,11 @@ export class GeoField {
 
   /** The slot, which has no place, has these different ones. */
   assign(slot: number, places: readonly { readonly lat: number; readonly lon: number }[]): void {
-    this.#lat.assign(
+    this.lat.assign(
       slot,
       places.map(({ lat }) => lat),
     )
-    this.#lon.assign(
+    this.lon.assign(
       slot,
       places.map(({ lon }) => lon),
     )
@@ -49,38 +49,33 @@ export class GeoField {
 
   /** The slot must have a place. */
   remove(slot: number): void {
-    this.#lat.remove(slot)
-    this.#lon.remove(slot)
-  }
-
-  /** The slots with a place, as `SlotColumn.slots`. */
-  slots(): Iterable<number> {
-    return this.#lat.column.slots()
+    this.lat.remove(slot)
+    this.lon.remove(slot)
   }
 
   /** Latitudes and longitudes of a slot, parallel. */
   valuesOf(slot: number): readonly [lat: readonly number[], lon: readonly number[]] {
-    return [this.#lat.valuesOf(slot), this.#lon.valuesOf(slot)]
+    return [this.lat.valuesOf(slot), this.lon.valuesOf(slot)]
   }
 
   /** Whether a place of the slot passes. */
   some(slot: number, test: GeoTest): boolean {
-    const further = this.#lat.column.further(slot)
-    const lat = this.#lat.column.get(slot)
-    if (!Number.isNaN(lat) && test.accepts(lat, this.#lon.column.get(slot))) return true
-    return further?.some((each, at) => test.accepts(each, this.#lon.column.further(slot)![at]!)) ?? false
+    const further = this.lat.column.further(slot)
+    const lat = this.lat.column.get(slot)
+    if (!Number.isNaN(lat) && test.accepts(lat, this.lon.column.get(slot))) return true
+    return further?.some((each, at) => test.accepts(each, this.lon.column.further(slot)![at]!)) ?? false
   }
 
   /** Sets the bits of the slots that have a place which passes. `within` as for `NumberField`. */
   *fill(words: Uint32Array, test: GeoTest, within?: Uint32Array): Generator<void, void> {
     const candidates = new Uint32Array(words.length)
-    yield* this.#lat.fill(candidates, numberRange(test.latMin, test.latMax), within)
+    yield* this.lat.fill(candidates, numberRange(test.latMin, test.latMax), within)
     const byLon = new Uint32Array(words.length)
-    for (const [min, max] of test.lonRanges) yield* this.#lon.fill(byLon, numberRange(min, max), candidates)
+    for (const [min, max] of test.lonRanges) yield* this.lon.fill(byLon, numberRange(min, max), candidates)
     andWords(candidates, byLon)
     let checked = 0
     for (const slot of slotsOf(candidates)) {
-      const isSure = test.isBox && this.#lat.column.further(slot) === undefined
+      const isSure = test.isBox && this.lat.column.further(slot) === undefined
       if (!isSure && !this.some(slot, test)) clearBit(candidates, slot)
       checked += 1
       if (checked % checksPerStep === 0) yield

@@ -3,11 +3,12 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, writeFileSync } from 'n
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { after, describe, it } from 'node:test'
+import { crc32 } from 'node:zlib'
 import type { Payload } from '../../src/base/point.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { RandomDocuments } from '../../test/support/random-documents.ts'
 import { AttributeIndex } from './attribute-index.ts'
-import { loadIndex, saveIndex } from './index-file.ts'
+import { type FileMoment, loadIndex, OutdatedFile, saveIndex } from './index-file.ts'
 
 const seed = 8
 const directory = mkdtempSync(join(tmpdir(), 'vicinal-attributes-'))
@@ -25,6 +26,10 @@ class Subject {
 
   constructor(index = emptyIndex()) {
     this.index = index
+  }
+
+  get moment(): FileMoment {
+    return { databaseId: 'one', sequence: this.version }
   }
 
   change(documents: RandomDocuments): void {
@@ -88,21 +93,43 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
 
   it('brings back everything', async () => {
     const path = join(directory, 'whole.bin')
-    assert.equal(await saveIndex(subject.index, path, subject.version), true)
+    const orders = [...subject.held.keys()].map((slot) => [slot, slot * 1.5] as const)
+    assert.equal(await saveIndex(subject.index, path, subject.moment, orders), true)
     const index = emptyIndex()
-    assert.equal(await loadIndex(index, path), subject.version)
+    const file = await loadIndex(index, path, subject.moment)
+    assert.deepEqual([file?.databaseId, file?.sequence], ['one', subject.version])
+    assert.deepEqual([...file!.orders()], orders)
     assert.equal(catchUp(index, subject), 0)
     assertSame(index, subject.index, documents)
     for (const [slot, { payload }] of subject.held)
       assert.equal(index.expiresAtUsOf(slot), payload.expiresAtUs)
-    for (const slot of subject.held.keys()) index.delete(slot)
-    assert.equal(index.pathCount, 0)
-    assert.equal(index.count, 0)
+    assert.ok(index.memoryBytes <= subject.index.memoryBytes, 'it takes no more memory')
+    const built = emptyIndex()
+    for (const [slot, point] of subject.held) built.set(slot, point)
+    for (const each of [index, built]) for (const slot of subject.held.keys()) each.delete(slot)
+    assert.deepEqual([index.pathCount, index.count], [0, 0])
+    assert.ok(
+      index.memoryBytes <= built.memoryBytes,
+      `${index.memoryBytes} bytes are left, not ${built.memoryBytes}`,
+    )
+  })
+
+  it('brings back an index that changes as any other', async () => {
+    const path = join(directory, 'changed.bin')
+    await saveIndex(subject.index, path, subject.moment)
+    const again = new Subject()
+    await loadIndex(again.index, path, subject.moment)
+    for (const [slot, point] of subject.held) again.held.set(slot, point)
+    again.version = subject.version
+    for (let count = 0; count < 6000; count += 1) again.change(documents)
+    const built = new Subject()
+    for (const [slot, point] of again.held) built.index.set(slot, point)
+    assertSame(again.index, built.index, documents)
   })
 
   it('leaves out what changes while it is written', async () => {
     const path = join(directory, 'changing.bin')
-    const writing = saveIndex(subject.index, path, subject.version)
+    const writing = saveIndex(subject.index, path, subject.moment)
     let isWritten = false
     void writing.then(() => (isWritten = true))
     let changes = 0
@@ -112,7 +139,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     }
     assert.equal(await writing, true)
     const index = emptyIndex()
-    await loadIndex(index, path)
+    await loadIndex(index, path, subject.moment)
     const changed = catchUp(index, subject)
     assert.ok(changed > 0 && changed <= changes, `${changed} of ${changes}`)
     assertSame(index, subject.index, documents)
@@ -123,7 +150,7 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
     writeFileSync(path, 'old')
     const small = new Subject(emptyIndex(4))
     for (let count = 0; count < 1000; count += 1) small.change(documents)
-    const writing = saveIndex(small.index, path, small.version)
+    const writing = saveIndex(small.index, path, small.moment)
     for (let count = 0; count < 10; count += 1) small.change(documents)
     let isWritten = false
     void writing.then(() => (isWritten = true))
@@ -136,14 +163,15 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
   })
 
   it('is not there before it is written', async () => {
-    assert.equal(await loadIndex(emptyIndex(), join(directory, 'none.bin')), undefined)
+    const path = join(directory, 'none.bin')
+    assert.equal(await loadIndex(emptyIndex(), path, subject.moment), undefined)
   })
 
   it('is refused wherever it is damaged or ends early', async () => {
     const path = join(directory, 'damaged.bin')
     const small = new Subject()
     for (let count = 0; count < 60; count += 1) small.change(documents)
-    await saveIndex(small.index, path, small.version)
+    await saveIndex(small.index, path, small.moment)
     const whole = readFileSync(path)
     for (let byte = 0; byte < whole.length; byte += 1 + Math.floor(whole.length / 400)) {
       const damaged = Buffer.from(whole)
@@ -151,13 +179,42 @@ describe(`the file of an attribute index, seed ${seed}`, () => {
       writeFileSync(path, damaged)
       const index = emptyIndex()
       const { memoryBytes } = index
-      await assert.rejects(loadIndex(index, path), `byte ${byte}`)
+      await assert.rejects(loadIndex(index, path, small.moment), `byte ${byte}`)
       assert.deepEqual([index.count, index.pathCount, index.memoryBytes], [0, 0, memoryBytes], 'it is empty')
       writeFileSync(path, whole.subarray(0, byte))
-      await assert.rejects(loadIndex(emptyIndex(), path), `the first ${byte} bytes`)
+      await assert.rejects(loadIndex(emptyIndex(), path, small.moment), `the first ${byte} bytes`)
     }
     writeFileSync(path, whole)
-    assert.equal(await loadIndex(emptyIndex(), path), small.version)
+    assert.equal((await loadIndex(emptyIndex(), path, small.moment))?.sequence, small.version)
+  })
+
+  it('is refused if it is of other points, of a later moment or of an earlier version', async () => {
+    const path = join(directory, 'other.bin')
+    const { moment } = subject
+    await saveIndex(subject.index, path, moment)
+    await loadIndex(emptyIndex(), path, { ...moment, sequence: moment.sequence + 1 })
+    for (const now of [
+      { ...moment, databaseId: 'another' },
+      { ...moment, sequence: moment.sequence - 1 },
+    ]) {
+      await assert.rejects(loadIndex(emptyIndex(), path, now), /it is of other points/)
+    }
+    const header = Buffer.from(JSON.stringify({ version: 1, sequence: 1, blocks: 0, touched: [] }))
+    const head = Buffer.alloc(24)
+    head.write('VICATTRS', 'latin1')
+    head.writeDoubleLE(head.length, 8)
+    head.writeUInt32LE(header.length, 16)
+    head.writeUInt32LE(crc32(header), 20)
+    writeFileSync(path, Buffer.concat([head, header]))
+    await assert.rejects(loadIndex(emptyIndex(), path, moment), OutdatedFile)
+  })
+
+  it('stops being read when a start is given up', async () => {
+    const path = join(directory, 'whole.bin')
+    const index = emptyIndex()
+    const signal = AbortSignal.abort(new Error('given up'))
+    await assert.rejects(loadIndex(index, path, subject.moment, signal), /given up/)
+    assert.equal(index.count, 0)
   })
 
   it('leaves no unfinished file behind', () => {

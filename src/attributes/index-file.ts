@@ -4,26 +4,43 @@ import { crc32 } from 'node:zlib'
 import { syncDirectoryAsync } from '../base/sync-directory.ts'
 import { Turn } from '../base/turns.ts'
 import type { AttributeIndex } from './attribute-index.ts'
-import { type Block, blockKinds } from './index-blocks.ts'
+import { type Block, blockKinds, orderBlocks } from './index-blocks.ts'
+import { pieceForms, RecordReader } from './pieces.ts'
 
 /**
  * An attribute index on disk: a cache that can be rebuilt from the stored points, so that a start reads it instead of all
  * payloads.
  *
  *   "VICATTRS" | f64 offset of the header | u32 bytes of header | u32 crc of header | blocks | header (JSON)
- *   block: u32 kind | u32 path | u32 bytes | u32 crc of these three and of the bytes | bytes
+ *   block: u8 kind | u8 form | u16 0 | u32 path | u32 bytes | u32 crc of these and of the bytes | bytes
  *
  * Points may change while it is written: the header names the slots that were touched meanwhile, and reading leaves them out.
  * The file is written beside the old one, synced and renamed over it: after a crash, either the old or the new file is there,
  * complete.
  */
 const magic = 'VICATTRS'
-const formatVersion = 1
+/** 2: columns as they are in memory. */
+const formatVersion = 2
 
-interface Header {
-  readonly version: number
+/** The moment of a collection at which a file was written. */
+export interface FileMoment {
+  /** Of the history that the sequence number counts. */
+  readonly databaseId: string
   /** Sequence number of the last change when writing began. */
   readonly sequence: number
+}
+
+/** What a file has besides the index. */
+export interface LoadedFile extends FileMoment {
+  /** As they were given to `saveIndex`, but for slots that were touched meanwhile. */
+  orders(): Generator<readonly [slot: number, order: number], void>
+}
+
+/** The file is as an earlier version of this program wrote it. */
+export class OutdatedFile extends Error {}
+
+interface Header extends FileMoment {
+  readonly version: number
   readonly blocks: number
   readonly touched: readonly number[]
 }
@@ -31,13 +48,18 @@ interface Header {
 /**
  * Writes an index to a file, in turns.
  *
- * @param sequence of the last change
+ * @param orders numbers by slot that are kept with the index; read in turns, and a slot whose number changes is touched
  * @returns false if too much changed meanwhile: then the old file is left
  */
-export async function saveIndex(index: AttributeIndex, path: string, sequence: number): Promise<boolean> {
+export async function saveIndex(
+  index: AttributeIndex,
+  path: string,
+  moment: FileMoment,
+  orders: Iterable<readonly [slot: number, order: number]> = [],
+): Promise<boolean> {
   const temporary = `${path}.new`
   await using file = await open(temporary, 'w', 0o600)
-  const isWritten = await writeIndex(index, file, sequence)
+  const isWritten = await writeIndex(index, file, moment, orders)
   if (!isWritten) {
     await rm(temporary)
     return false
@@ -54,14 +76,21 @@ export async function saveIndex(index: AttributeIndex, path: string, sequence: n
  * A point in the index is as it was at its version, and some that were there are missing: the caller sets those whose
  * version is another one now, and deletes those that are gone.
  *
- * @returns the sequence number with which it was written; undefined if there is no file
- * @throws Error that says what is wrong with the file; then the index is empty
+ * @param now the present moment of the collection: no file of its history was written at a later one
+ * @returns undefined if there is no file
+ * @throws Error that says what is wrong with the file, `OutdatedFile` for one of an earlier version, or the reason of `signal`
+ *   when that aborts; then the index is empty
  */
-export async function loadIndex(index: AttributeIndex, path: string): Promise<number | undefined> {
+export async function loadIndex(
+  index: AttributeIndex,
+  path: string,
+  now: FileMoment,
+  signal?: AbortSignal,
+): Promise<LoadedFile | undefined> {
   const file = await openIfThere(path)
   if (file === undefined) return undefined
   try {
-    return await readIndex(index, file)
+    return await readIndex(index, file, now, signal)
   } catch (error) {
     // Each block was verified before it was entered, but the ones before a damaged block are in the index.
     index.reset()
@@ -71,11 +100,16 @@ export async function loadIndex(index: AttributeIndex, path: string): Promise<nu
   }
 }
 
-async function writeIndex(index: AttributeIndex, file: FileHandle, sequence: number): Promise<boolean> {
+async function writeIndex(
+  index: AttributeIndex,
+  file: FileHandle,
+  { databaseId, sequence }: FileMoment,
+  orders: Iterable<readonly [slot: number, order: number]>,
+): Promise<boolean> {
   const turn = new Turn()
   const touched = new Set<number>()
   let { position } = index.journal
-  let offset = headBytes
+  const writer = new Appender(file, headBytes)
   let blocks = 0
   const drain = (): boolean => {
     const slots = index.journal.since(position)
@@ -83,38 +117,65 @@ async function writeIndex(index: AttributeIndex, file: FileHandle, sequence: num
     for (const slot of slots ?? []) touched.add(slot)
     return slots !== undefined && touched.size <= touchedMax
   }
-  for (const block of index.blocks()) {
-    offset += await writeAt(file, encodeBlock(block), offset)
-    blocks += 1
-    if (turn.isOver) await turn.next()
-    if (!drain()) return false
+  for (const some of [index.blocks(), orderBlocks(orders)]) {
+    for (const block of some) {
+      await writer.add(encodeBlock(block))
+      blocks += 1
+      if (turn.isOver) await turn.next()
+      if (!drain()) return false
+    }
   }
-  const text = Buffer.from(
-    JSON.stringify({ version: formatVersion, sequence, blocks, touched: [...touched] } satisfies Header),
-  )
-  await writeAt(file, text, offset)
-  await writeAt(file, encodeHead(offset, text), 0)
+  const header: Header = { version: formatVersion, databaseId, sequence, blocks, touched: [...touched] }
+  const text = Buffer.from(JSON.stringify(header))
+  const head = encodeHead(writer.end, text)
+  await writer.add(text)
+  await writer.flush()
+  await writeAt(file, head, 0)
   return true
 }
 
-async function readIndex(index: AttributeIndex, file: FileHandle): Promise<number> {
+async function readIndex(
+  index: AttributeIndex,
+  file: FileHandle,
+  now: FileMoment,
+  signal: AbortSignal | undefined,
+): Promise<LoadedFile> {
   const turn = new Turn()
   const { header, end } = await readHeader(file)
-  const loader = index.loader(new Set(header.touched))
-  let offset = headBytes
+  const { databaseId, sequence } = header
+  if (databaseId !== now.databaseId || sequence > now.sequence) throw new Error('it is of other points')
+  const touched = new Set(header.touched)
+  const loader = index.loader(touched)
+  const bytes = new AheadReader(file, headBytes, end)
+  const orderRecords: Buffer[] = []
   let blocks = 0
-  for (; offset < end; blocks += 1) {
-    const head = await readAt(file, blockHeadBytes, offset, 'blocks')
+  for (; bytes.left > 0; blocks += 1) {
+    const head = await bytes.next(blockHeadBytes)
     const length = head.readUInt32LE(8)
-    if (offset + blockHeadBytes + length > end) throw new Error(`its block ${blocks} is damaged`)
-    const bytes = await readAt(file, length, offset + blockHeadBytes, 'blocks')
-    loader.add(decodeBlock(head, bytes, blocks))
-    offset += blockHeadBytes + length
+    if (length > bytes.left) throw new Error(`its block ${blocks} is damaged`)
+    const block = decodeBlock(head, await bytes.next(length), blocks)
+    if (block.kind === 'order') orderRecords.push(Buffer.from(block.bytes))
+    else loader.add(block)
+    signal?.throwIfAborted()
     if (turn.isOver) await turn.next()
   }
   if (blocks !== header.blocks) throw new Error(`it has ${blocks} blocks of ${header.blocks}`)
-  loader.finish()
-  return header.sequence
+  for (const _ of loader.complete()) if (turn.isOver) await turn.next()
+  return { databaseId, sequence, orders: () => ordersIn(orderRecords, touched) }
+}
+
+function* ordersIn(
+  blocks: readonly Buffer[],
+  touched: ReadonlySet<number>,
+): Generator<readonly [number, number], void> {
+  for (const block of blocks) {
+    const records = new RecordReader(block)
+    while (!records.isAtEnd) {
+      const slot = records.u32()
+      const order = records.f64()
+      if (!touched.has(slot)) yield [slot, order]
+    }
+  }
 }
 
 async function readHeader(file: FileHandle): Promise<{ readonly header: Header; readonly end: number }> {
@@ -128,10 +189,9 @@ async function readHeader(file: FileHandle): Promise<{ readonly header: Header; 
   const text = await readAt(file, bytes, offset, 'header')
   if (crc32(text) !== head.readUInt32LE(20)) throw new Error('its header does not match its checksum')
   const header = JSON.parse(text.toString()) as Header
-  if (header.version !== formatVersion) {
-    throw new Error(`it has format ${header.version}, this version reads ${formatVersion}`)
-  }
-  return { header, end: offset }
+  if (header.version === formatVersion) return { header, end: offset }
+  const fault = `it has format ${header.version}, this version reads ${formatVersion}`
+  throw header.version < formatVersion ? new OutdatedFile(fault) : new Error(fault)
 }
 
 function encodeHead(offset: number, header: Buffer): Buffer {
@@ -143,9 +203,10 @@ function encodeHead(offset: number, header: Buffer): Buffer {
   return head
 }
 
-function encodeBlock({ kind, path, bytes }: Block): Buffer {
+function encodeBlock({ kind, form, path, bytes }: Block): Buffer {
   const block = Buffer.alloc(blockHeadBytes + bytes.length)
-  block.writeUInt32LE(blockKinds.indexOf(kind), 0)
+  block.writeUInt8(blockKinds.indexOf(kind), 0)
+  block.writeUInt8(pieceForms.indexOf(form), 1)
   block.writeUInt32LE(path, 4)
   block.writeUInt32LE(bytes.length, 8)
   block.set(bytes, blockHeadBytes)
@@ -154,23 +215,89 @@ function encodeBlock({ kind, path, bytes }: Block): Buffer {
 }
 
 function decodeBlock(head: Buffer, bytes: Buffer, number: number): Block {
-  const kind = blockKinds[head.readUInt32LE(0)]
-  if (crc32(bytes, crc32(head.subarray(0, 12))) !== head.readUInt32LE(12) || kind === undefined) {
+  if (crc32(bytes, crc32(head.subarray(0, 12))) !== head.readUInt32LE(12)) {
     throw new Error(`its block ${number} does not match its checksum`)
   }
-  return { kind, path: head.readUInt32LE(4), bytes }
+  const kind = blockKinds[head.readUInt8(0)]
+  const form = pieceForms[head.readUInt8(1)]
+  if (kind === undefined || form === undefined) throw new Error(`its block ${number} is of no known kind`)
+  return { kind, form, path: head.readUInt32LE(4), bytes }
 }
 
-/** Returns how many bytes it wrote. */
-async function writeAt(file: FileHandle, bytes: Buffer, offset: number): Promise<number> {
+/** Writes one piece after the other, many at a time. */
+class Appender {
+  readonly #file: FileHandle
+  #waiting: Buffer[] = []
+  #waitingBytes = 0
+  #end: number
+
+  constructor(file: FileHandle, start: number) {
+    this.#file = file
+    this.#end = start
+  }
+
+  /** Where the next piece will stand. */
+  get end(): number {
+    return this.#end
+  }
+
+  async add(bytes: Buffer): Promise<void> {
+    this.#waiting.push(bytes)
+    this.#waitingBytes += bytes.length
+    this.#end += bytes.length
+    if (this.#waitingBytes >= bytesAtOnce) await this.flush()
+  }
+
+  async flush(): Promise<void> {
+    await writeAt(this.#file, Buffer.concat(this.#waiting), this.#end - this.#waitingBytes)
+    this.#waiting = []
+    this.#waitingBytes = 0
+  }
+}
+
+/** Reads a range of a file from its beginning, many pieces at a time. */
+class AheadReader {
+  readonly #file: FileHandle
+  /** Where the bytes that were not read yet begin. */
+  #offset: number
+  readonly #end: number
+  #ahead: Buffer = Buffer.alloc(0)
+
+  constructor(file: FileHandle, start: number, end: number) {
+    this.#file = file
+    this.#offset = start
+    this.#end = end
+  }
+
+  /** Bytes that were not asked for yet. */
+  get left(): number {
+    return this.#ahead.length + this.#end - this.#offset
+  }
+
+  /** @throws Error if so many are not left */
+  async next(length: number): Promise<Buffer> {
+    if (length > this.left) throw new Error('it ends within its blocks')
+    if (length > this.#ahead.length) {
+      const missing = length - this.#ahead.length
+      const count = Math.min(this.#end - this.#offset, Math.max(missing, bytesAtOnce))
+      const more = await readAt(this.#file, count, this.#offset, 'blocks')
+      this.#offset += count
+      this.#ahead = this.#ahead.length === 0 ? more : Buffer.concat([this.#ahead, more])
+    }
+    const bytes = this.#ahead.subarray(0, length)
+    this.#ahead = this.#ahead.subarray(length)
+    return bytes
+  }
+}
+
+async function writeAt(file: FileHandle, bytes: Buffer, offset: number): Promise<void> {
   for (let at = 0; at < bytes.length; ) {
     at += (await file.write(bytes, at, bytes.length - at, offset + at)).bytesWritten
   }
-  return bytes.length
 }
 
 async function readAt(file: FileHandle, length: number, offset: number, what: string): Promise<Buffer> {
-  const bytes = Buffer.alloc(length)
+  const bytes = Buffer.allocUnsafeSlow(length)
   for (let at = 0; at < length; ) {
     const { bytesRead } = await file.read(bytes, at, length - at, offset + at)
     if (bytesRead === 0) throw new Error(`it ends within its ${what}`)
@@ -190,5 +317,7 @@ async function openIfThere(path: string): Promise<FileHandle | undefined> {
 
 const headBytes = 24
 const blockHeadBytes = 16
+/** Reading or writing so many takes well under a millisecond, and asking for them hardly less. */
+const bytesAtOnce = 1024 * 1024
 /** Rebuilding so many at a start takes a few seconds. */
 const touchedMax = 1_000_000

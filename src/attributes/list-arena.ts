@@ -26,7 +26,7 @@ export class ListArena {
   }
 
   /** @param numbers ascending if any are to be inserted */
-  create(numbers: readonly number[]): number {
+  create(numbers: ArrayLike<number>): number {
     const list = this.#allocate(Math.max(1, Math.ceil(Math.log2(numbers.length + 1))), numbers.length)
     for (let rank = 0; rank < numbers.length; rank += 1) this.#words.set(list + 1 + rank, numbers[rank]!)
     return list

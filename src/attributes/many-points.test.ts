@@ -1,4 +1,7 @@
 import assert from 'node:assert/strict'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { type AttributeValue, DateTime, GeoPoint } from '../../src/base/attributes.ts'
 import type { Filter, Test } from '../../src/base/filter.ts'
@@ -6,6 +9,8 @@ import type { Payload } from '../../src/base/point.ts'
 import { matches } from '../../test/support/plain-filter.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { AttributeIndex } from './attribute-index.ts'
+import { loadIndex, saveIndex } from './index-file.ts'
+import type { SlotSet } from './slot-set.ts'
 
 const seed = 21
 const random = seededRandom(seed)
@@ -76,8 +81,19 @@ function filter(depth = 2): Filter {
   }
 }
 
+function emptyIndex(): AttributeIndex {
+  return new AttributeIndex({ findSlot: () => -1, copyId: () => {} })
+}
+
+function evaluated(index: AttributeIndex, wanted: Filter): SlotSet {
+  const work = index.evaluate(wanted)
+  let step = work.next()
+  while (!step.done) step = work.next()
+  return step.value
+}
+
 describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
-  const index = new AttributeIndex({ findSlot: () => -1, copyId: () => {} })
+  const index = emptyIndex()
   const held = new Map<number, { readonly payload: Payload; readonly version: number }>()
   let version = 0
 
@@ -113,15 +129,47 @@ describe(`an index of ${slotCount} slots, seed ${seed}`, () => {
     assert.ok(steps > 100, `${steps} steps`)
   })
 
+  it('finds it after it was written to a file while slots changed, and read from there', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'vicinal-many-'))
+    const path = join(directory, 'attributes.bin')
+    const moment = { databaseId: 'one', sequence: version }
+    let isWritten = false
+    const writing = saveIndex(index, path, moment).finally(() => (isWritten = true))
+    for (let changes = 0; !isWritten && changes < 30_000; changes += 20) {
+      for (let count = 0; count < 20; count += 1) change(below(slotCount))
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    assert.equal(await writing, true)
+    const again = emptyIndex()
+    await loadIndex(again, path, moment)
+    rmSync(directory, { recursive: true })
+    let caughtUp = 0
+    for (let slot = 0; slot < slotCount; slot += 1) {
+      const point = held.get(slot)
+      if (point === undefined) again.delete(slot)
+      else if (!again.has(slot) || again.versionOf(slot) !== point.version) {
+        again.set(slot, point)
+        caughtUp += 1
+      }
+    }
+    assert.ok(caughtUp > 0 && caughtUp < held.size / 2, `${caughtUp} of ${held.size}`)
+    for (let round = 0; round < 40; round += 1) {
+      const wanted = filter()
+      assert.deepEqual([...evaluated(again, wanted)], plain(wanted), JSON.stringify(wanted))
+    }
+    assert.ok(again.memoryBytes <= index.memoryBytes * 1.02, `${again.memoryBytes}, not ${index.memoryBytes}`)
+  })
+
   it('finds it again when most of what there was is gone', () => {
     for (let slot = 0; slot < slotCount; slot += 1) if (slot % 20 !== 0) index.delete(slot)
     for (let slot = 0; slot < slotCount; slot += 1) if (slot % 20 !== 0) held.delete(slot)
     for (let round = 0; round < 60; round += 1) {
       const wanted = filter()
-      const work = index.evaluate(wanted)
-      let step = work.next()
-      while (!step.done) step = work.next()
-      assert.deepEqual([...step.value], plain(wanted), `round ${round}: ${JSON.stringify(wanted)}`)
+      assert.deepEqual(
+        [...evaluated(index, wanted)],
+        plain(wanted),
+        `round ${round}: ${JSON.stringify(wanted)}`,
+      )
     }
   })
 })

@@ -1,8 +1,10 @@
 import { partLength } from './column-part.ts'
+import { loadColumn } from './column-pieces.ts'
 import { fillFromArray } from './fill-numbers.ts'
 import type { MemoryCount } from './memory-count.ts'
 import type { NumberCounts } from './number-counts.ts'
 import type { NumberTest } from './number-tests.ts'
+import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { setBit } from './slot-words.ts'
 
@@ -36,6 +38,11 @@ export class NumberField {
   /** The slot, which has no number, has these different ones. */
   assign(slot: number, values: readonly number[]): void {
     this.column.set(slot, values[0]!, values.slice(1))
+  }
+
+  /** Takes a piece of a file: see `columnPieces`. */
+  load(piece: Piece, leftOut: LeftOut): void {
+    loadColumn(this.column, piece, leftOut, (slot, further) => this.column.addFurther(slot, further))
   }
 
   /** The slot must have a number. */

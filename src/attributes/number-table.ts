@@ -125,6 +125,11 @@ const maxLoad = 0.7
 const minLoad = 0.15
 const bytesPerPosition = 16
 
+/** The keys of a table, ascending. */
+export function sortedKeys({ keys }: NumberTable): Float64Array {
+  return keys.filter((key) => !Number.isNaN(key)).sort()
+}
+
 function emptyKeys(size: number): Float64Array<ArrayBuffer> {
   return new Float64Array(size).fill(Number.NaN)
 }

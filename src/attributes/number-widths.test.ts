@@ -128,9 +128,10 @@ describe(`filters over numbers of each width, seed ${seed}`, () => {
         for (let count = 0; count < 3; count += 1) subject.change(phase)
       })
       const path = join(directory, 'attributes.bin')
-      assert.equal(await saveIndex(subject.index, path, 1), true)
+      const moment = { databaseId: 'one', sequence: 1 }
+      assert.equal(await saveIndex(subject.index, path, moment), true)
       const again = new AttributeIndex({ findSlot: () => -1, copyId: () => {} })
-      await loadIndex(again, path)
+      await loadIndex(again, path, moment)
       subject.check(again, 4)
     })
   }

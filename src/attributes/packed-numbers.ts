@@ -9,6 +9,7 @@ import {
   stepsOf,
   wholeIn,
 } from './number-scale.ts'
+import { filled } from './pieces.ts'
 
 /** The codes of numbers, by position. A number is in a range if its code is from `low` to `high`; of no number it never is. */
 export interface CodeRange {
@@ -42,6 +43,39 @@ export class PackedNumbers {
 
   constructor(memory: MemoryCount) {
     this.#memory = memory
+  }
+
+  /**
+   * Takes the numbers that a file has, in place of none:
+   *
+   *   u32 bytes of each | u32 index of the scale | f64 base | f64 least, f64 greatest ever | codes
+   */
+  load(bytes: Buffer): void {
+    const width = bytes.readUInt32LE(0)
+    const scaleIndex = bytes.readUInt32LE(4)
+    const length = (bytes.length - headBytes) / width
+    const empty = width === 8 ? new Float64Array(length) : new (arrayOf(width))(length)
+    this.#isWide = width === 8
+    this.#absent = this.#isWide ? Number.NaN : absentOf(width)
+    this.#scaleIndex = scaleIndex
+    this.#scale = numberScales[scaleIndex]!
+    this.#base = bytes.readDoubleLE(8)
+    this.#min = bytes.readDoubleLE(16)
+    this.#max = bytes.readDoubleLE(24)
+    this.#replace(filled(empty, bytes.subarray(headBytes)))
+  }
+
+  /** For a file. */
+  toBytes(): Uint8Array {
+    const codes = this.#codes
+    const bytes = Buffer.alloc(headBytes + codes.byteLength)
+    bytes.writeUInt32LE(codes.BYTES_PER_ELEMENT, 0)
+    bytes.writeUInt32LE(this.#scaleIndex, 4)
+    bytes.writeDoubleLE(this.#base, 8)
+    bytes.writeDoubleLE(this.#min, 16)
+    bytes.writeDoubleLE(this.#max, 24)
+    bytes.set(new Uint8Array(codes.buffer, codes.byteOffset, codes.byteLength), headBytes)
+    return bytes
   }
 
   /** Positions. */
@@ -209,5 +243,12 @@ function absentOf(bytes: number): number {
 
 function codesLike(codes: NumberArray, length: number): NumberArray {
   if (codes instanceof Float64Array) return new Float64Array(length)
-  return new codeArrays[codes.BYTES_PER_ELEMENT as keyof typeof codeArrays](length)
+  return new (arrayOf(codes.BYTES_PER_ELEMENT))(length)
 }
+
+function arrayOf(bytes: number): (typeof codeArrays)[keyof typeof codeArrays] {
+  return codeArrays[bytes as keyof typeof codeArrays]
+}
+
+/** Of numbers in a file. */
+const headBytes = 32

@@ -1,4 +1,5 @@
 import type { MemoryCount } from './memory-count.ts'
+import { bytesAfter, filled } from './pieces.ts'
 
 export type OrdinalArray = Uint8Array | Uint16Array | Uint32Array
 
@@ -9,6 +10,20 @@ export class PackedOrdinals {
 
   constructor(memory: MemoryCount) {
     this.#memory = memory
+  }
+
+  /** Takes the ordinals that a file has, in place of none: u32 bytes of each | ordinals. */
+  load(bytes: Buffer): void {
+    const array = arrayFor(2 ** (8 * bytes.readUInt32LE(0)) - 1, (bytes.length - 4) / bytes.readUInt32LE(0))
+    this.#replace(filled(array, bytes.subarray(4)))
+  }
+
+  /** For a file. Those from a bound on, which stand for something else, are left out. */
+  toBytes(end: number): Uint8Array {
+    const array = this.#ordinals
+    const isWithin = array.BYTES_PER_ELEMENT < 4 || !array.some((each) => each >= end)
+    const kept = isWithin ? array : array.map((each) => (each < end ? each : 0))
+    return bytesAfter([array.BYTES_PER_ELEMENT], kept)
   }
 
   get length(): number {
@@ -51,6 +66,10 @@ export class PackedOrdinals {
 
   #copyTo(ordinals: OrdinalArray): void {
     ordinals.set(this.#ordinals)
+    this.#replace(ordinals)
+  }
+
+  #replace(ordinals: OrdinalArray): void {
     this.#memory.add(ordinals.byteLength - this.#ordinals.byteLength)
     this.#ordinals = ordinals
   }

@@ -1,5 +1,7 @@
 import { ByteDictionary } from './byte-dictionary.ts'
+import { columnPieces, loadColumn } from './column-pieces.ts'
 import type { MemoryCount } from './memory-count.ts'
+import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
@@ -24,20 +26,48 @@ export class Shapes {
     return this.#column.get(slot) !== 0
   }
 
-  /** The slots, as `SlotColumn.slots`. */
-  slots(): Iterable<number> {
-    return this.#column.slots()
+  /**
+   * For a file.
+   *
+   * @param written the code of a list as the file is to have it
+   */
+  *pieces(written: (code: number) => number): Generator<Piece, void> {
+    yield* this.#dictionary.pieces((list) =>
+      bytesOf(
+        codesOf(list)
+          .map(written)
+          .sort((one, other) => one - other),
+      ),
+    )
+    yield* columnPieces(this.#column)
   }
 
-  /** The number of the list that a slot has; undefined for none. */
-  numberOf(slot: number): number | undefined {
-    const entry = this.#column.get(slot)
-    return entry === 0 ? undefined : entry - 1
+  /** Takes a piece of a file; `complete` follows when all are there. */
+  load(piece: Piece, leftOut: LeftOut): void {
+    if (piece.form === 'values') this.#dictionary.load(piece)
+    else loadColumn(this.#column, piece, leftOut, () => {})
   }
 
-  /** The codes of a list, of which a slot has the number. */
-  codesOf(number: number): number[] {
-    return codesOf(this.#dictionary.read(number))
+  /**
+   * Counts the slots of each list, after reading a file, in steps; removes lists that no slot has.
+   *
+   * @throws Error if a slot has a list that is not there
+   */
+  *complete(): Generator<void, void> {
+    const { end } = this.#dictionary
+    const counts = this.#counts
+    counts.reserve(end)
+    yield* this.#column.each((_, entry) => {
+      if (entry > end) throw new Error('a slot has a shape that is not there')
+      counts.set(entry - 1, counts.get(entry - 1) + 1)
+    })
+    for (let ordinal = 0; ordinal < end; ordinal += 1) {
+      const isUsed = this.#dictionary.isUsed(ordinal)
+      if (!isUsed && counts.get(ordinal) > 0) throw new Error('a slot has a shape that is not there')
+      if (!isUsed) this.#dictionary.release(ordinal)
+      else if (counts.get(ordinal) === 0) this.#dictionary.delete(ordinal)
+      if (ordinal % stepLength === stepLength - 1) yield
+    }
   }
 
   /** @param codes ascending; the slot must not have any */
@@ -67,3 +97,6 @@ function bytesOf(codes: readonly number[]): Uint8Array {
 function codesOf(bytes: Uint8Array): number[] {
   return [...new Uint32Array(bytes.slice().buffer)]
 }
+
+/** Well under a millisecond. */
+const stepLength = 8192

@@ -1,6 +1,6 @@
 import { type ColumnKind, ColumnPart, partLength } from './column-part.ts'
 import type { MemoryCount } from './memory-count.ts'
-import { NumberTable } from './number-table.ts'
+import { NumberTable, sortedKeys } from './number-table.ts'
 
 /**
  * A number for some of the slots: a hash table while they are few or far between, then a part for each 65,536 slots. A slot
@@ -57,6 +57,10 @@ export class SlotColumn {
     return this.#more.get(part)
   }
 
+  has(slot: number): boolean {
+    return !Object.is(this.get(slot), this.#absent)
+  }
+
   /** The first number of a slot. */
   get(slot: number): number {
     if (this.#sparse !== undefined) return this.#sparse.get(slot)
@@ -79,11 +83,15 @@ export class SlotColumn {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
   }
 
-  /** The slots with a number. The column may change between two of them: those that are not touched come exactly once. */
-  *slots(): Generator<number, void> {
-    if (this.#sparse !== undefined) return yield* this.#sparse.keys.filter((slot) => !Number.isNaN(slot))
+  /** Visits the slots with a number and their first number, ascending: a step for each 65,536 slots. */
+  *each(visit: (slot: number, number: number) => void): Generator<void, void> {
+    if (this.#sparse !== undefined) {
+      for (const slot of sortedKeys(this.#sparse)) visit(slot, this.#sparse.get(slot))
+      yield
+    }
     for (let index = 0; index < this.#parts.length; index += 1) {
-      for (const local of this.#parts[index]?.locals() ?? []) yield index * partLength + local
+      this.#parts[index]?.each(index * partLength, visit)
+      yield
     }
   }
 
@@ -94,6 +102,21 @@ export class SlotColumn {
     if (this.#sparse !== undefined && this.#isTooDense()) this.#divide(this.#sparse)
     if (this.#sparse !== undefined) this.#sparse.set(slot, value)
     else this.#partFor(slot).set(slot & partMask, value)
+    this.addFurther(slot, further)
+  }
+
+  /** Takes the numbers of a part from a file, as it has none. */
+  loadPart(index: number, bytes: Buffer): void {
+    if (this.#sparse !== undefined) this.#divide(this.#sparse)
+    const part = this.#partFor(index * partLength)
+    const last = part.load(bytes)
+    this.#count += part.count
+    if (last === -1) this.#drop(index)
+    else this.#end = Math.max(this.#end, index * partLength + last + 1)
+  }
+
+  /** Gives a slot that has a number some more. */
+  addFurther(slot: number, further: readonly number[]): void {
     if (further.length > 0) this.#setFurther(slot, further)
   }
 
@@ -129,8 +152,11 @@ export class SlotColumn {
     const index = slot >>> partBits
     const part = this.#parts[index]!
     part.delete(slot & partMask)
-    if (part.count > 0) return
-    part.release()
+    if (part.count === 0) this.#drop(index)
+  }
+
+  #drop(index: number): void {
+    this.#parts[index]!.release()
     this.#parts[index] = undefined
   }
 

@@ -1,4 +1,5 @@
 import type { MemoryCount } from './memory-count.ts'
+import { asBuffer, bytesAfter, filled, type LeftOut, type Piece } from './pieces.ts'
 import { countWords, orWords, setBit, setBits, slotsOf } from './slot-words.ts'
 
 /**
@@ -63,6 +64,60 @@ export class SlotGroup {
     }
   }
 
+  /** For a file. The group may change between two of them: slots that are not touched come exactly once. */
+  *pieces(): Generator<Piece, void> {
+    if (this.#few !== undefined) {
+      if (this.#count > 0) yield { form: 'slots', bytes: bytesAfter([], this.#few.subarray(0, this.#count)) }
+      return
+    }
+    for (let index = 0; index < this.#chunks.length; index += 1) {
+      const piece = this.#chunks[index]?.piece(index)
+      if (piece !== undefined) yield piece
+    }
+  }
+
+  /** Adds the slots of a piece, of which the group has none. */
+  load({ form, bytes }: Piece, leftOut: LeftOut): void {
+    if (form === 'slots') {
+      for (const slot of filled(new Uint32Array(bytes.length / 4), bytes)) {
+        if (!leftOut.has(slot)) this.add(slot)
+      }
+      return
+    }
+    const index = asBuffer(bytes).readUInt32LE(0)
+    this.#addWhole(index, Chunk.from({ form, bytes: bytes.subarray(4) }))
+    for (const slot of leftOut.inPart(index)) this.delete(slot)
+  }
+
+  /** Fills the group, which is empty, with slots that ascend: a step for each chunk. */
+  *fill(slots: Uint32Array): Generator<void, void> {
+    if (slots.length <= fewMax) {
+      const few = new Uint32Array(roomFor(slots.length, fewMin))
+      few.set(slots)
+      this.#memory.add((few.length - this.#few!.length) * 4)
+      this.#few = few
+      this.#count = slots.length
+      return
+    }
+    for (let from = 0; from < slots.length; yield) {
+      const index = slots[from]! >>> chunkBits
+      let to = from + 1
+      while (to < slots.length && slots[to]! >>> chunkBits === index) to += 1
+      this.#addWhole(index, Chunk.of(slots.subarray(from, to)))
+      from = to
+    }
+  }
+
+  #addWhole(index: number, chunk: Chunk): void {
+    if (this.#few !== undefined) this.#divide()
+    while (this.#chunks.length <= index) this.#chunks.push(undefined)
+    if (this.#chunks[index] !== undefined) throw new Error('a group has the same slots twice')
+    if (chunk.count === 0) return
+    this.#chunks[index] = chunk
+    this.#count += chunk.count
+    this.#memory.add(chunk.bytes)
+  }
+
   /** The group is not used any more. */
   release(): void {
     const few = (this.#few?.length ?? 0) * 4
@@ -120,6 +175,35 @@ class Chunk {
   count = 0
   #list: Uint16Array | undefined = new Uint16Array(listMin)
   #bitmap: Uint32Array | undefined
+
+  /** Of slots that ascend, by the lower 16 bits of each. */
+  static of(slots: Uint32Array): Chunk {
+    const chunk = new Chunk()
+    chunk.count = slots.length
+    if (slots.length <= listMax) {
+      chunk.#list = new Uint16Array(roomFor(slots.length, listMin))
+      chunk.#list.set(slots)
+      return chunk
+    }
+    chunk.#list = undefined
+    chunk.#bitmap = new Uint32Array(chunkLength / 32)
+    for (const slot of slots) setBit(chunk.#bitmap, slot & chunkMask)
+    return chunk
+  }
+
+  static from({ form, bytes }: Piece): Chunk {
+    if (form === 'list') return Chunk.of(Uint32Array.from(filled(new Uint16Array(bytes.length / 2), bytes)))
+    const chunk = new Chunk()
+    chunk.#list = undefined
+    chunk.#bitmap = filled(new Uint32Array(chunkLength / 32), bytes)
+    chunk.count = countWords(chunk.#bitmap)
+    return chunk
+  }
+
+  piece(index: number): Piece {
+    if (this.#bitmap !== undefined) return { form: 'bitmap', bytes: bytesAfter([index], this.#bitmap) }
+    return { form: 'list', bytes: bytesAfter([index], this.#list!.subarray(0, this.count)) }
+  }
 
   get bytes(): number {
     return chunkBytes + (this.#list?.byteLength ?? 0) + (this.#bitmap?.byteLength ?? 0)
@@ -179,6 +263,11 @@ class Chunk {
     this.#list.set([...slotsOf(bitmap)])
     this.#bitmap = undefined
   }
+}
+
+/** A power of two. */
+function roomFor(count: number, least: number): number {
+  return 2 ** Math.ceil(Math.log2(Math.max(count, least)))
 }
 
 /** How many of the first `count` numbers, ascending, are below `value`. */

@@ -102,7 +102,9 @@ for (const kind of ranges.keys()) {
           assert.deepEqual(column.further(other) ?? [], further)
         }
         assert.equal(column.count, plain.size)
-        assert.deepEqual([...column.slots()].sort(ascending), [...plain.keys()].sort(ascending))
+        const slots: number[] = []
+        for (const _ of column.each((slot, number) => slots.push(number === column.get(slot) ? slot : -1)));
+        assert.deepEqual(slots, [...plain.keys()].sort(ascending))
       })
     }
   })

@@ -1,10 +1,13 @@
 import { columnFilter } from '../kernels/column-filter.ts'
 import { ByteDictionary } from './byte-dictionary.ts'
+import { columnPieces, loadColumn } from './column-pieces.ts'
 import type { ListArena } from './list-arena.ts'
 import type { MemoryCount } from './memory-count.ts'
+import type { LeftOut, Piece } from './pieces.ts'
 import { SlotColumn } from './slot-column.ts'
 import { SlotGroup } from './slot-group.ts'
 import { hasMany, orBlock, setBit } from './slot-words.ts'
+import { SlotsByOrdinal } from './slots-by-ordinal.ts'
 import { Uint32Pages } from './uint32-pages.ts'
 
 /** A test of one text, which is in a dictionary. */
@@ -74,24 +77,71 @@ export class TextField {
     for (const ordinal of ordinals) this.#unpost(ordinal, slot)
   }
 
-  /** The slots with a text, as `SlotColumn.slots`. */
-  slots(): Iterable<number> {
-    return this.#column.slots()
+  /** For a file: the texts, and which of them slots have. The slots of each text follow from that. */
+  *pieces(): Generator<Piece, void> {
+    yield* this.dictionary.pieces()
+    yield* columnPieces(this.#column, { from: isList, of: (entry) => this.#listed(entry - isList) })
   }
 
-  /** Removes values that no slot has, after reading a file. */
-  dropUnused(): void {
-    this.#postings.reserve(this.dictionary.end)
-    for (let ordinal = 0; ordinal < this.dictionary.end; ordinal += 1) {
-      if (this.dictionary.isUsed(ordinal) && this.countOf(ordinal) === 0) this.dictionary.delete(ordinal)
+  /** Takes a piece of a file; `complete` follows when all are there. */
+  load(piece: Piece, leftOut: LeftOut): void {
+    if (piece.form === 'values') this.dictionary.load(piece)
+    else {
+      const assign = (slot: number, ordinals: readonly number[]): void =>
+        this.#column.set(slot, isList + this.#lists.create(ordinals))
+      loadColumn(this.#column, piece, leftOut, assign)
     }
+  }
+
+  /**
+   * Finds the slots of each text, after reading a file, in steps; removes texts that no slot has.
+   *
+   * @throws Error if a slot has a text that is not there
+   */
+  *complete(): Generator<void, void> {
+    const { dictionary } = this
+    const slots = new SlotsByOrdinal(dictionary.end)
+    yield* this.#eachEntry((_, ordinal) => slots.count(ordinal))
+    slots.arrange()
+    yield* this.#eachEntry((slot, ordinal) => slots.add(ordinal, slot))
+    this.#postings.reserve(dictionary.end)
+    for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
+      const own = slots.of(ordinal)
+      const isUsed = dictionary.isUsed(ordinal)
+      if (!isUsed && own.length > 0) throw new Error('a slot has a text that is not there')
+      if (!isUsed) dictionary.release(ordinal)
+      else if (own.length === 0) dictionary.delete(ordinal)
+      else yield* this.#postAll(ordinal, own)
+      if (ordinal % ordinalsPerStep === 0) yield
+    }
+  }
+
+  *#postAll(ordinal: number, slots: Uint32Array): Generator<void, void> {
+    if (slots.length === 1) this.#setPosting(ordinal, postingKinds.slot, slots[0]!)
+    else if (slots.length <= listMax) this.#setPosting(ordinal, postingKinds.list, this.#lists.create(slots))
+    else {
+      const group = new SlotGroup(this.#memory)
+      this.#setPosting(ordinal, postingKinds.group, this.#groups.push(group) - 1)
+      yield* group.fill(slots)
+    }
+  }
+
+  /** Each slot with each of its texts, by slot, in steps. */
+  #eachEntry(visit: (slot: number, ordinal: number) => void): Generator<void, void> {
+    return this.#column.each((slot, entry) => {
+      if (entry < isList) visit(slot, entry - 1)
+      else for (const ordinal of this.#listed(entry - isList)) visit(slot, ordinal)
+    })
   }
 
   /** Of the texts of a slot. */
   ordinalsOf(slot: number): number[] {
     const entry = this.#column.get(slot)
     if (entry < isList) return entry === 0 ? [] : [entry - 1]
-    const list = entry - isList
+    return this.#listed(entry - isList)
+  }
+
+  #listed(list: number): number[] {
     return Array.from({ length: this.#lists.lengthOf(list) }, (_, rank) => this.#lists.at(list, rank))
   }
 
@@ -278,5 +328,7 @@ const manyMin = 64
 /** 4,096 slots. */
 const wordsPerBlock = 128
 const allBits = -1
+/** Well under a millisecond. */
+const ordinalsPerStep = 1024
 /** Of the objects, as V8 allocates them. */
 const fieldBytes = 500

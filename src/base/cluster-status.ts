@@ -15,12 +15,26 @@ export interface ClusterStatus {
   readonly position: number
   /** Absent while the log servers do not answer. */
   readonly log?: LogStatus
+  /** Where nodes may have a part of the points each; absent where each has all of them. */
+  readonly partitions?: PartitionsStatus
   /** All members, those that are away too. */
   readonly nodes: readonly NodeStatus[]
   /** Positions that the log did not have, since the start. */
   readonly gaps: number
   /** Comparisons with what other nodes hold that came out different, since the start. */
   readonly digest_mismatches: number
+}
+
+/** Points are divided into 256 partitions, by the first byte of their ids. */
+export interface PartitionsStatus {
+  /** Nodes that should have each partition. */
+  readonly replicas: number
+  /** Copies of partitions that a node has still to get. */
+  readonly to_come: number
+  /** Copies that a node has still, and should not. */
+  readonly to_go: number
+  /** Partitions of which no node that has them can be asked now. */
+  readonly without_node: number
 }
 
 export interface LogStatus {
@@ -39,6 +53,8 @@ export interface NodeStatus {
   readonly is_ready: boolean
   /** Absent for a node that takes part in everything. */
   readonly state?: 'joining' | 'draining' | 'refetching'
+  /** Absent where each node has all points. */
+  readonly partitions?: NodePartitions
   /** As it said last; absent for a node that is away. */
   readonly position?: number
   readonly version?: string
@@ -52,4 +68,12 @@ export interface RepairedLog {
   readonly position: number
   /** The first position of the new one. */
   readonly first: number
+}
+
+export interface NodePartitions {
+  /** It has all of their points, and answers for them. */
+  readonly owned: number
+  readonly wanted: number
+  /** The node that it is getting some from; absent while it gets none. */
+  readonly from?: string
 }

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { ClusterStatus, NodeStatus } from '../base/cluster-status.ts'
+import type { ClusterStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../base/cluster-status.ts'
 import { type HttpService, refusalOf } from '../client/http-call.ts'
 import { aligned } from './aligned.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
@@ -114,25 +114,49 @@ async function textFrom(service: HttpService, path: string): Promise<string> {
 const askAgainMs = 500
 
 function textOf(status: ClusterStatus): string {
-  const { log, fault } = status
+  const { log, fault, partitions } = status
   const lines = [
     `cluster ${status.name}, as node ${status.node} sees it`,
     log === undefined
       ? 'log: its servers do not answer'
       : `log: positions ${log.first} to ${log.last}, ${log.bytes} of ${log.bytes_max} bytes`,
     ...(fault === undefined ? [] : [`fault: ${fault}`]),
+    ...(partitions === undefined ? [] : [partitionsOf(partitions)]),
     ...(status.gaps === 0 ? [] : [`positions that the log did not have: ${status.gaps}`]),
     ...(status.digest_mismatches === 0 ? [] : [`digests that differed: ${status.digest_mismatches}`]),
     '',
     ...aligned([
-      ['node', 'zone', 'address', 'state', 'position', 'version'],
+      [
+        'node',
+        'zone',
+        'address',
+        'state',
+        'position',
+        'version',
+        ...(partitions === undefined ? [] : ['partitions']),
+      ],
       ...status.nodes.map((node) => cellsOf(node)),
     ]),
   ]
   return lines.join('\n')
 }
 
-function cellsOf({ name, zone, address, position, version, ...node }: NodeStatus): string[] {
+function partitionsOf({ replicas, to_come, to_go, without_node }: PartitionsStatus): string {
+  const moves = [
+    ...(to_come === 0 ? [] : [`${to_come} copies still to come`]),
+    ...(to_go === 0 ? [] : [`${to_go} still to go`]),
+  ]
+  const without = without_node === 0 ? '' : `; ${without_node} without a node that can be asked`
+  return `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in their places'}${without}`
+}
+
+function cellsOf({ name, zone, address, position, version, partitions, ...node }: NodeStatus): string[] {
   const state = node.is_there ? (node.state ?? (node.is_ready ? 'ready' : 'not ready')) : 'away'
-  return [name, zone, address, state, String(position ?? ''), version ?? '']
+  const cells = [name, zone, address, state, String(position ?? ''), version ?? '']
+  return partitions === undefined ? cells : [...cells, shareText(partitions)]
+}
+
+function shareText({ owned, wanted, from }: NodePartitions): string {
+  const share = owned === wanted ? `${owned}` : `${owned}, should be ${wanted}`
+  return from === undefined ? share : `${share}, getting some from ${from}`
 }

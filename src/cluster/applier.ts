@@ -66,6 +66,10 @@ export class Applier {
   #read: LogPlace
   #failure: Error | undefined
   #running: Promise<void> | undefined
+  /** No record beyond any of these is begun. */
+  readonly #holds = new Set<LogHold>()
+  /** The last record that may be begun, or has been. */
+  #admitted: number
   /** Times that reading ended with an error since a record was last read. */
   #faults = 0
 
@@ -75,6 +79,7 @@ export class Applier {
     this.#assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
     this.#applied = from
     this.#read = from
+    this.#admitted = from.position
   }
 
   /** All records up to here have been applied by all collections. */
@@ -89,6 +94,24 @@ export class Applier {
   /** Whether the log was read without an error last. */
   get isReading(): boolean {
     return this.#faults === 0 && this.#failure === undefined
+  }
+
+  /** Begins no further record, as long as the hold is not ended: see `LogHold`. */
+  hold(): LogHold {
+    const hold: LogHold = {
+      position: this.#admitted,
+      reached: async (position, signal) => {
+        hold.position = Math.max(hold.position, position)
+        this.#waiters.wakeAll()
+        await this.waitFor(hold.position, signal)
+      },
+      end: () => {
+        this.#holds.delete(hold)
+        this.#waiters.wakeAll()
+      },
+    }
+    this.#holds.add(hold)
+    return hold
   }
 
   start(): void {
@@ -156,6 +179,7 @@ export class Applier {
   async #take(entry: LogEntry): Promise<void> {
     const wanted = this.#read.position + 1
     if (entry.position !== wanted) throw new LogGap(wanted, entry.position)
+    await this.#isAdmitted(wanted)
     const batch = await this.#assembler.accept(entry)
     if (batch === undefined) {
       this.#read = { ...this.#read, position: wanted }
@@ -170,6 +194,19 @@ export class Applier {
     const outcome = await this.#begin(batch, request, place)
     this.#read = place
     this.#track(place, batch.payload.length, batch, outcome())
+  }
+
+  async #isAdmitted(position: number): Promise<void> {
+    while (this.#isHeld(position)) {
+      this.#stop.signal.throwIfAborted()
+      await this.#waiters.wait(this.#stop.signal)
+    }
+    this.#admitted = position
+  }
+
+  #isHeld(position: number): boolean {
+    for (const hold of this.#holds) if (hold.position < position) return true
+    return false
   }
 
   async #hasRoom(): Promise<void> {
@@ -300,6 +337,19 @@ export class Applier {
     this.#options.onFailure(this.#failure)
     this.#waiters.wakeAll()
   }
+}
+
+/** Keeps the log from being applied beyond a position. */
+export interface LogHold {
+  /** Records up to here are applied all the same. */
+  position: number
+  /**
+   * Resolves when everything up to its position is applied, and up to a further one if that is given.
+   *
+   * @throws the reason of the signal when that aborts first; the failure of the applier
+   */
+  reached(position: number, signal: AbortSignal): Promise<void>
+  end(): void
 }
 
 /** A record that is being applied. */

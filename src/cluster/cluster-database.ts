@@ -1,7 +1,8 @@
 import { randomBytes } from 'node:crypto'
+import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
-import { partitionOf } from '../base/partitions.ts'
+import { type PartitionSet, partitionCount, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -19,6 +20,7 @@ import type {
   Snapshot,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { FirstDimension } from './first-dimension.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 import { partitionToDraw } from './sharded-inserts.ts'
 
@@ -37,8 +39,12 @@ export interface ClusterWrites {
       readonly signal: AbortSignal | undefined
     },
   ): Promise<LoggedResults[Request['kind']]>
-  /** Whether this node has a part of the points only. */
+  /** Whether nodes may have a part of the points each. */
   readonly isPart: boolean
+  /** Of the default collection; absent where every node has all points. */
+  readonly dimension: FirstDimension | undefined
+  /** The partitions that this node holds completely. */
+  readonly held: PartitionSet
   /** Resolves when everything that was acknowledged anywhere before is applied here, with the position of all that. */
   latest(signal: AbortSignal | undefined): Promise<number>
   /** Has the cluster's clock move on, as far as that does not take long. */
@@ -77,12 +83,13 @@ export class ClusterDatabase implements Database {
   }
 
   get dimension(): number | undefined {
-    return this.#collection.dimension
+    const own = this.#collection.dimension
+    return own ?? (this.#isDefault ? this.#writes.dimension?.known : undefined)
   }
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
-    this.#checkPart()
+    await this.#fixDimension(points, 'vectors[0].vector')
     this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
     const partition = this.#writes.isPart ? partitionToDraw(points, options) : undefined
@@ -105,7 +112,7 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    this.#checkPart()
+    await this.#fixDimension([point], 'vector')
     this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
   }
@@ -183,8 +190,16 @@ export class ClusterDatabase implements Database {
     return await this.#collection.map(query, signal)
   }
 
+  /** @throws DatabaseError `precondition_failed` where this node has a part of the points */
   snapshot(): Snapshot {
+    const { held } = this.#writes
+    if (!held.isAll) throw new DatabaseError('precondition_failed', partMessage(held.size))
     return this.#collection.snapshot()
+  }
+
+  /** No other collection has its name, nor an alias. */
+  get #isDefault(): boolean {
+    return this.#name === defaultCollection
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
@@ -194,13 +209,17 @@ export class ClusterDatabase implements Database {
   /**
    * The first insertion cannot fix the dimension where not all nodes decide about it.
    *
+   * @param path of the first vector in the request
    * @throws DatabaseError `invalid_argument`
    */
-  #checkPart(): void {
-    if (!this.#writes.isPart || this.dimension !== undefined) return
+  async #fixDimension(points: readonly Pick<NewPoint, 'vector'>[], path: string): Promise<void> {
+    const { dimension: first } = this.#writes
+    const [point] = points
+    if (first === undefined || point === undefined || this.#collection.dimension !== undefined) return
+    if (this.#isDefault) return await first.fix(point.vector.length, path)
     throw new DatabaseError(
       'invalid_argument',
-      `the collection ${this.#name} has no dimension: where nodes have a part of the points each, it has to be created with one (DIMENSION)`,
+      `the collection ${this.#name} has no dimension: where nodes have a part of the points each, it has to be created with one`,
     )
   }
 
@@ -216,4 +235,8 @@ export class ClusterDatabase implements Database {
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#name, partition, signal })
   }
+}
+
+function partMessage(partitions: number): string {
+  return `this node has ${partitions} of ${partitionCount} partitions, and a snapshot would have no other points: export them instead`
 }

@@ -4,6 +4,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
+import { checkHeld } from '../engine/held-partitions.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { damageIn } from '../storage/data-directory.ts'
@@ -14,12 +15,15 @@ import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import { LogLost, lostIn } from './commit-log.ts'
+import { FirstDimension } from './first-dimension.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { NodeChores } from './node-chores.ts'
 import { NodeShards } from './node-shards.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
 import { Outcomes } from './outcomes.ts'
+import { PartitionGiving } from './partition-giving.ts'
+import { PartitionMoves } from './partition-moves.ts'
 import { peerMethods } from './peer-methods.ts'
 import { readHandlers } from './peer-reads.ts'
 import type { PeerHandler, PeerHandlers } from './peers.ts'
@@ -51,6 +55,8 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
+  /** Of the default collection; absent where every node has all points. */
+  readonly dimension: FirstDimension | undefined
   /** Absent: this node has all points. */
   readonly #shards: NodeShards | undefined
   readonly #stop = new AbortController()
@@ -62,6 +68,11 @@ export class ClusterNode {
   #doubt: string | undefined
   #stall: Error | undefined
   #chores: NodeChores | undefined
+  readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
+    ...readHandlers(this),
+    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+  ])
+  #moves: PartitionMoves | undefined
   #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
@@ -90,6 +101,7 @@ export class ClusterNode {
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
     const { sharding } = options
+    this.dimension = sharding && new FirstDimension(options.documents)
     this.#shards =
       sharding &&
       new NodeShards({
@@ -107,7 +119,7 @@ export class ClusterNode {
   replicaOf(collection: string): ReplicaHooks {
     return {
       logId: this.#logId,
-      held: this.#part,
+      held: this.#shards?.partitions,
       floor: () => this.#applier?.applied ?? this.#from,
       onDue: () => void this.tick(),
       expire: (take) => this.#expire(collection, take),
@@ -158,6 +170,8 @@ export class ClusterNode {
     await main.replica.mark()
     const { last } = await retried(() => log.bounds(), attempt)
     this.#applier.start()
+    this.#moves = this.#movesOf(this.#applier, main, set)
+    this.#moves?.start()
     this.#working = chores.run()
     this.#applier.waitFor(last, this.#stop.signal).then(
       () => {
@@ -223,10 +237,9 @@ export class ClusterNode {
   }
 
   /** What this node answers other nodes. */
-  readonly peerHandlers: PeerHandlers = new Map<number, PeerHandler>([
-    ...readHandlers(this),
-    [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
-  ])
+  get peerHandlers(): PeerHandlers {
+    return this.#handlers
+  }
 
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
     return this.#started.collections.leaseLocal(name)
@@ -364,11 +377,36 @@ export class ClusterNode {
     return result
   }
 
+  /** See `PartitionMoves.take`. */
+  async takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void> {
+    await this.#startedMoves.take(wanted, from, signal)
+  }
+
+  /** See `PartitionMoves.drop`. */
+  async dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void> {
+    await this.#startedMoves.drop(gone, signal)
+  }
+
+  get #startedMoves(): PartitionMoves {
+    if (this.#moves === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    return this.#moves
+  }
+
+  #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
+    if (this.#shards === undefined) return undefined
+    const { partitions, peers } = this.#shards
+    const giving = new PartitionGiving({ partitions, set, applier })
+    for (const [method, handler] of giving.handlers) this.#handlers.set(method, handler)
+    const { logger } = this.#options
+    return new PartitionMoves({ partitions, main, set, applier, peers, logger, stop: this.#stop.signal })
+  }
+
   /** Applies what is under way, and no more. The collections are closed after it. */
   async close(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
     await this.#applier?.close()
+    await this.#moves?.ended()
     await this.#working
     await this.#audits.close()
     this.#outcomes.end(uncertain(this.#stop.signal.reason))
@@ -423,6 +461,7 @@ export class ClusterNode {
     const { log, documents, name: node } = this.#options
     const hasPoints = main.stats.sequence > 0 || set.count > 1
     const { applied } = main.replica
+    checkHeld({ applied, sequence: main.stats.sequence }, this.#shards?.held)
     return await placeOf({ log, documents, logId: this.#logId, node, applied, hasPoints })
   }
 

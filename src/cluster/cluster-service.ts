@@ -1,4 +1,4 @@
-import type { ClusterStatus, RepairedLog, NodeStatus as ShownNode } from '../base/cluster-status.ts'
+import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
@@ -8,23 +8,26 @@ import { replacementReason, requestReplacement } from '../storage/replacement.ts
 import { ClusterNode, needIn } from './cluster-node.ts'
 import type { NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
-import { ClusterView, logStatus, nodeStatuses } from './cluster-view.ts'
+import { ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
 import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
 import { adoptLog, logIdIn, reachOf, skippedPositions } from './log-repair.ts'
 import { MeasuredLog } from './measured-log.ts'
+import { removeMember, setMemberState } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
 import { type NatsCluster, openNatsCluster, replaceNatsLog } from './nats-cluster.ts'
 import { pause } from './pause.ts'
 import { PeerLink } from './peer-link.ts'
+import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
 import type { Peers } from './peers.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
-import type { ReplicaCatalog } from './replica-transfer.ts'
+import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
-import { type MemberState, readMembers, removeMember, setMemberState } from './topology.ts'
+import { ServiceParts } from './service-parts.ts'
+import { type MemberState, readMembers, readTopology } from './topology.ts'
 
 /**
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
@@ -48,6 +51,10 @@ export class ClusterService {
   #membership: Membership | undefined
   #link: PeerLink | undefined
   readonly #view = new ClusterView()
+  /** Absent without a link. */
+  #parts: ServiceParts | undefined
+  /** Ends the moves of the node of the moment. */
+  #moves: { readonly stop: AbortController; readonly ended: Promise<void> } | undefined
   #state: MemberState | undefined
   #watching: Promise<void> | undefined
   /** Why this node has to wait before it is ready, though nothing is wrong with the log. */
@@ -90,10 +97,11 @@ export class ClusterService {
   async #openLink(): Promise<void> {
     const { link, cluster, node, maxRequestBytes } = this.#options
     if (link === undefined) return
+    const given = replicaHandlers(this.replica)
     this.#link = await PeerLink.open({
       ...link,
       own: { cluster, node, secret: link.secret },
-      handlers: { get: (method) => this.#node?.peerHandlers.get(method) },
+      handlers: { get: (method) => given.get(method) ?? this.#node?.peerHandlers.get(method) },
       addressOf: (name) => this.#view.peerAddressOf(name),
       messageBytesMax: messageFactor * maxRequestBytes,
       logger: this.#logger,
@@ -134,13 +142,18 @@ export class ClusterService {
     const log = this.#log
     const { first, last, bytes } = await this.#answered(() => log.bounds())
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
+    if (this.#link === undefined) return
+    const { documents } = this.#nats
+    this.#parts = new ServiceParts({
+      ...{ self: node, view: this.#view, documents, peers: this.#link, logger: this.#logger },
+    })
   }
 
   /** Until this node is ready, however often its data have to be replaced for that. */
   async #begin(data: ServedData): Promise<void> {
     let need = await this.#needOf(data)
     for (;;) {
-      await this.#enter()
+      await this.#enter(need === undefined)
       if (need !== undefined) await this.#fetch(data, need)
       try {
         await this.#run(data, need !== undefined)
@@ -189,13 +202,14 @@ export class ClusterService {
   }
 
   /** From here on the log is kept for this node. */
-  async #enter(): Promise<void> {
+  async #enter(mayFound: boolean): Promise<void> {
     if (this.#membership !== undefined) return
     const documents = this.#documents
     const { node, replicas } = this.#options
+    const hasLink = this.#link !== undefined
     this.#membership = await this.#answered(() =>
       Membership.join({
-        ...{ log: this.#log!, documents, node, replicas, logger: this.#logger },
+        ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger: this.#logger },
         describe: () => this.#announcement(),
         onState: (state) => this.#noteState(state),
       }),
@@ -216,12 +230,17 @@ export class ClusterService {
     await this.#disconnect()
   }
 
-  async #unload(data: ServedData, why: string): Promise<void> {
+  /** @param onRefused called when nothing is served any more */
+  async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
     this.#isBegun = false
     this.#waitsFor = why
+    this.#moves?.stop.abort()
+    await this.#moves?.ended
+    this.#moves = undefined
     const node = this.#node
     this.#node = undefined
     const unloaded = data.unload(new DatabaseError('not_ready', why))
+    onRefused()
     await node?.close()
     await unloaded
   }
@@ -284,14 +303,17 @@ export class ClusterService {
 
   /** Puts what another node holds in place of what this one has. */
   async #fetch(data: ServedData, reason: string): Promise<void> {
-    const { node, sourceOf, fetchRetryMs: retryMs } = this.#options
+    const { node, fetchRetryMs: retryMs } = this.#options
     const membership = this.#membership!
     this.#logger.warn({ reason }, 'this node fetches everything from another one')
     this.#waitsFor = `this node fetches everything from another one: ${reason}`
     await data.unload(new DatabaseError('not_ready', this.#waitsFor))
+    await this.#answered(async () => await this.#parts?.leave())
     await this.#answered(() => membership.setJoining(true))
     await fetchReplica(data, {
-      ...{ node, logId: shortIdOf(this.#log!), sourceOf, logger: this.#logger, retryMs },
+      ...{ node, logId: shortIdOf(this.#log!), logger: this.#logger, retryMs },
+      sourceOf: (name, said) => this.#sourceOf(name, said),
+      hasPoints: await this.#answered(async () => !(await this.#isInParts())),
       signal: this.#stop.signal,
       announced: () => membership.announced(),
       onProgress: (from, points) => {
@@ -301,10 +323,23 @@ export class ClusterService {
     this.#fetches += 1
   }
 
+  #sourceOf(name: string, said: Announcement): ReplicaSource {
+    const isLinked = this.#link !== undefined && said.peer !== undefined
+    return isLinked ? new PeerReplicaSource(this.#link!, name) : this.#options.sourceOf(name, said)
+  }
+
+  /** Whether nodes of this cluster have a part of the points each: then they take partitions. */
+  async #isInParts(): Promise<boolean> {
+    return (await readTopology(this.#documents)).topology.ownership !== undefined
+  }
+
   async #run(data: ServedData, isFetched: boolean): Promise<void> {
     const { node: name, maxBufferedBytes, maxRequestBytes, onApply, onAcknowledge } = this.#options
     this.#generation += 1
+    const { main: stored } = await data.openStore()
+    const sharding = await this.#answered(async () => await this.#parts?.shardingOf(stored))
     const node = new ClusterNode({
+      ...(sharding === undefined ? {} : { sharding }),
       ...{ log: this.#log!, documents: this.#nats!.documents, name, maxBufferedBytes, maxRequestBytes },
       ...{ logger: this.#logger, onApply, onAcknowledge },
       run: `${Date.now().toString(36)}-${this.#generation}`,
@@ -321,17 +356,17 @@ export class ClusterService {
       this.#logger.info({ node: name }, 'this node holds what the others hold')
     }
     this.#waitsFor = undefined
+    if (sharding !== undefined) {
+      const stop = new AbortController()
+      const either = AbortSignal.any([stop.signal, this.#stop.signal])
+      this.#moves = { stop, ended: this.#parts!.move(node, either) }
+    }
   }
 
   /** What this node holds is not used from here on, and not after a restart either. */
   async #setAside(data: ServedData, reason: string): Promise<void> {
-    this.#waitsFor = `this node fetches everything from another one: ${reason}`
-    const node = this.#node
-    this.#node = undefined
-    const unloaded = data.unload(new DatabaseError('not_ready', this.#waitsFor))
-    requestReplacement(data.dataDir, reason)
-    await node?.close()
-    await unloaded
+    const why = `this node fetches everything from another one: ${reason}`
+    await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
   }
 
   /** Takes this node out of service until it holds what another one does. */
@@ -349,6 +384,8 @@ export class ClusterService {
     while (!signal.aborted) {
       try {
         if (!(await this.#hasOthers())) return
+        // Before anything is set aside: nobody else may have some of it.
+        await this.#parts?.leave()
         this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
         onServing(false)
         await this.#setAside(this.#data!, reason)
@@ -427,7 +464,7 @@ export class ClusterService {
     const { fault = this.#waitsFor } = this.#node?.status ?? beginning
     const { position } = this
     const lost = this.#lostLog
-    const [log, nodes] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
+    const [log, shown] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
     return {
       ...{ name, node, is_ready: this.notReady() === undefined },
       is_connected: this.#nats?.isConnected ?? false,
@@ -435,7 +472,7 @@ export class ClusterService {
       ...(lost === undefined ? {} : { log_lost: lost }),
       position,
       ...(log === undefined ? {} : { log }),
-      ...{ nodes, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
+      ...{ ...shown, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
     }
   }
 
@@ -470,9 +507,9 @@ export class ClusterService {
   /** What this node holds, for another one. */
   readonly replica = {
     catalog: (): ReplicaCatalog => catalogOf(this.#served, this.node, this.#log!),
-    collection: async (name: string, position: number): Promise<ReplicaCollectionBytes> => {
+    collection: async (name: string, position: number, hasPoints = true): Promise<ReplicaCollectionBytes> => {
       await this.node.admit({ position })
-      return await collectionOf(this.#served, name)
+      return await collectionOf(this.#served, name, hasPoints)
     },
   }
 
@@ -495,6 +532,7 @@ export class ClusterService {
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#repair?.done.reject(this.#stop.signal.reason)
+    await this.#moves?.ended
     await this.#node?.close()
     await this.#refetching
   }
@@ -521,12 +559,20 @@ export class ClusterService {
     const { position, floor } = this.#node?.status ?? beginning
     return {
       ...{ zone, address: address(), version: version() },
-      ...(link && this.#link && { peer: link.addressAt(this.#link.port) }),
+      ...(link && this.#link && { peer: link.addressAt(this.#link.port), ...this.#asked() }),
       ...(this.#node?.lostLog === undefined ? {} : { lostLog: shortIdOf(this.#log!) }),
       isReady: this.notReady() === undefined,
       position,
       floor,
     }
+  }
+
+  /** What those need who may ask this node. */
+  #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
+    const answers = this.#waitsFor === undefined && (this.#node?.status.isReady ?? false)
+    const { from: takesFrom } = this.#parts?.moving ?? {}
+    const { generation } = this.#view.topology
+    return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
   }
 
   async #watch(): Promise<void> {
@@ -552,12 +598,15 @@ export class ClusterService {
   }
 
   /** All members; without log servers as they were known last. */
-  async #nodes(): Promise<readonly ShownNode[]> {
+  async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
     const own = new Map([[this.#options.node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
       () => [undefined, undefined] as const,
     )
-    return nodeStatuses(known[0] ?? this.#view.topology, new Map([...(known[1] ?? []), ...own]))
+    const [topology = this.#view.topology, announced = []] = known
+    const there = new Map([...announced, ...own])
+    const partitions = partitionsStatus(topology, there)
+    return { ...(partitions && { partitions }), nodes: nodeStatuses(topology, there) }
   }
 }
 

@@ -1,6 +1,7 @@
-import type { LogStatus, NodeStatus } from '../base/cluster-status.ts'
+import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../base/cluster-status.ts'
 import type { CommitLog } from './commit-log.ts'
 import type { Announcement, Membership } from './membership.ts'
+import { movesOf, shareOf, surplusOf } from './ownership.ts'
 import { noTopology, type Topology } from './topology.ts'
 
 /**
@@ -65,6 +66,36 @@ export function nodeStatuses(
     const is = { is_there: said !== undefined, is_ready: said?.isReady ?? false }
     const { state } = topology.members[name] ?? {}
     const shown = { name, zone, address, ...is, ...(state && { state }) }
-    return { ...shown, ...(said && { position: said.position, version: said.version }) }
+    const partitions = nodePartitions(topology, name, said)
+    return {
+      ...{ ...shown, ...(partitions && { partitions }) },
+      ...(said && { position: said.position, version: said.version }),
+    }
   })
+}
+
+function nodePartitions(
+  { ownership }: Topology,
+  node: string,
+  said: Announcement | undefined,
+): NodePartitions | undefined {
+  if (ownership === undefined) return undefined
+  const { takesFrom: from } = said ?? {}
+  return { ...shareOf(ownership, node), ...(from === undefined ? {} : { from }) }
+}
+
+/** How far partitions are where they should be; undefined where every node has all points. */
+export function partitionsStatus(
+  { ownership }: Topology,
+  announced: ReadonlyMap<string, Announcement>,
+): PartitionsStatus | undefined {
+  if (ownership === undefined) return undefined
+  const { ring, owners } = ownership
+  const without = owners.filter((nodes) => !nodes.some((node) => announced.get(node)?.answers === true))
+  return {
+    replicas: ring.replicas,
+    to_come: movesOf(ownership).length,
+    to_go: surplusOf(ownership),
+    without_node: without.length,
+  }
 }

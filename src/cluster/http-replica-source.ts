@@ -1,3 +1,4 @@
+import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 
@@ -32,8 +33,9 @@ export class HttpReplicaSource implements ReplicaSource {
   async collection(
     name: string,
     position: number,
-    signal: AbortSignal,
+    { signal, hasPoints }: Parameters<ReplicaSource['collection']>[2],
   ): Promise<AsyncIterable<Uint8Array> | undefined> {
+    assert(hasPoints, 'a node that may have a part of the points has a link')
     const watch = new Watch(signal, this.#silenceMs)
     const path = `/cluster/replica/${encodeURIComponent(name)}?position=${position}`
     const response = await this.#call('POST', path, watch)

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { createLogger } from '../base/log.ts'
+import { removeMember } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
 import { SharedMemoryDocuments } from './memory-documents.ts'
 import { SharedMemoryLog } from './memory-log.ts'
 import { chunkSpanMax } from './record-frame.ts'
-import { removeMember } from './topology.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 

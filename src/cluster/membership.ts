@@ -1,17 +1,11 @@
 import type { Logger } from '../base/log.ts'
 import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { fromJson, toJson } from './json-documents.ts'
+import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
+import { withEntered } from './places.ts'
 import { chunkSpanMax } from './record-frame.ts'
-import {
-  changeTopology,
-  type Member,
-  type MemberState,
-  readTopology,
-  setMemberState,
-  type Topology,
-  withMember,
-} from './topology.ts'
+import { changeTopology, type Member, type MemberState, readTopology, type Topology } from './topology.ts'
 
 /** What a node says of itself, again and again. */
 export interface Announcement extends Omit<Member, 'state'> {
@@ -19,6 +13,12 @@ export interface Announcement extends Omit<Member, 'state'> {
   /** Host and port for other nodes; absent where it has no link. */
   readonly peer?: string
   readonly isReady: boolean
+  /** Whether other nodes can ask it: while it is drained, too. Absent where it has no link. */
+  readonly answers?: boolean
+  /** Of the topology that it acts on; absent where it has no link. */
+  readonly generation?: number
+  /** The node that it is getting partitions from now. */
+  readonly takesFrom?: string
   /** All records up to here are applied. */
   readonly position: number
   /** All records up to here are on the node's own disk. */
@@ -33,8 +33,12 @@ export interface MembershipOptions {
   readonly node: string
   readonly describe: () => Announcement
   readonly logger: Logger
-  /** Nodes that have each point; absent: all. */
+  /** Nodes that have each point; absent: all, or as the cluster was founded. */
   readonly replicas?: number | undefined
+  /** Whether other nodes can be asked; absent: not. */
+  readonly hasLink?: boolean | undefined
+  /** Whether this node can be the first one; absent: it can. */
+  readonly mayFound?: boolean | undefined
   /** Called when others have changed what state this node is in. */
   readonly onState?: ((state: MemberState | undefined) => void) | undefined
   readonly announceMs?: number
@@ -55,17 +59,23 @@ export class Membership {
     this.#options = options
   }
 
-  /** @throws Error when the node would be one more than have each point */
+  /** @throws Error when its settings do not fit the cluster */
   static async join(options: MembershipOptions): Promise<Membership> {
     const membership = new Membership(options)
-    const { documents, node, describe, replicas, announceMs = 1_000, trimMs = 30_000 } = options
+    const { documents, node, describe, replicas, hasLink, mayFound } = options
+    const { announceMs = 1_000, trimMs = 30_000 } = options
     const { zone, address, floor } = describe()
-    checkReplicas(withMember(await membership.topology(), node, { zone, address }), replicas)
+    const entry = {
+      node,
+      member: { zone, address },
+      replicas,
+      hasLink: hasLink ?? false,
+      mayFound: mayFound ?? true,
+    }
+    withEntered(await membership.topology(), entry)
     // Before others can trim: what this node has not yet on disk is kept from now on.
     await writeFloor(documents, node, floor)
-    await changeTopology(documents, (topology) =>
-      checkReplicas(withMember(topology, node, { zone, address }), replicas),
-    )
+    await changeTopology(documents, (topology) => withEntered(topology, entry))
     membership.#running = Promise.all([
       membership.#repeat(announceMs, 'a node could not announce itself', () => membership.#announce()),
       membership.#repeat(trimMs, 'the log could not be trimmed', () => membership.#trim()),
@@ -144,17 +154,4 @@ async function readFloor(documents: SharedDocuments, node: string): Promise<numb
 /** Names of documents have few characters. */
 function floorDocument(node: string): string {
   return `floor.${Buffer.from(node).toString('base64url')}`
-}
-
-/**
- * Every node has all points: with fewer replicas than nodes, some would have to have a part of them.
- *
- * @throws Error
- */
-function checkReplicas(topology: Topology, replicas: number | undefined): Topology {
-  const nodes = Object.keys(topology.members).length
-  if (replicas === undefined || nodes <= replicas) return topology
-  throw new Error(
-    `CLUSTER_REPLICAS is ${replicas}, and the cluster would have ${nodes} nodes: nodes with a part of the points each are not supported yet, so leave it out or raise it`,
-  )
 }

@@ -38,17 +38,10 @@ export class NodeReads {
 
   /** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
   constructor(node: ReadingNode, collection: ReadCollection, partitions: PartitionSet) {
-    for (const partition of partitions) {
-      if (!node.held.has(partition)) {
-        throw new DatabaseError(
-          'not_ready',
-          `this node does not hold partition ${partition}: try again later`,
-        )
-      }
-    }
     this.#node = node
     this.#collection = collection
     this.#partitions = partitions
+    this.#checkHeld()
   }
 
   /** @param queries with their vectors, ranked */
@@ -56,13 +49,14 @@ export class NodeReads {
     await this.#moveClock()
     const before = this.#node.position
     const results = await this.#collection.search(queries, signal)
+    this.#checkHeld()
     const { ranks = emptyRanks(0), plans = queries.map(() => undefined) } = results
     return { found: { ...results, ranks, plans }, before, after: this.#node.position }
   }
 
   async get(id: string): Promise<Point | undefined> {
     await this.#moveClock()
-    return await this.#collection.get(id)
+    return this.#whole(await this.#collection.get(id))
   }
 
   async list(query: ListQuery, signal: AbortSignal | undefined): Promise<OrderedPage> {
@@ -71,26 +65,46 @@ export class NodeReads {
       { ...query, filter: this.#within(query.filter), ordered: true },
       signal,
     )
+    this.#checkHeld()
     return { ...page, orders: page.orders! }
   }
 
   async count(filter: Filter | undefined, signal: AbortSignal | undefined): Promise<number> {
     await this.#moveClock()
-    return await this.#collection.count(this.#within(filter), signal)
+    return this.#whole(await this.#collection.count(this.#within(filter), signal))
   }
 
   async facets(query: FacetsQuery, signal: AbortSignal | undefined): Promise<NodeFacets> {
     await this.#moveClock()
-    return await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, signal)
+    return this.#whole(
+      await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, signal),
+    )
   }
 
   /** Points for a change by filter: its own filter stays as it is. */
   async plan(request: ChangeByFilter): Promise<NodePlan> {
     await this.#moveClock()
-    return await this.#collection.planByFilter({
-      ...request,
-      filter: this.#within(request.filter) ?? request.filter,
-    })
+    return this.#whole(
+      await this.#collection.planByFilter({
+        ...request,
+        filter: this.#within(request.filter) ?? request.filter,
+      }),
+    )
+  }
+
+  /** An answer, unless a partition has gone while it was made. */
+  #whole<Answer>(answer: Answer): Answer {
+    this.#checkHeld()
+    return answer
+  }
+
+  /** @throws DatabaseError `not_ready` */
+  #checkHeld(): void {
+    const { held } = this.#node
+    for (const partition of this.#partitions) {
+      if (held.has(partition)) continue
+      throw new DatabaseError('not_ready', `this node does not hold partition ${partition}: try again later`)
+    }
   }
 
   /** Only the partitions that are asked for, where the node holds others too. */

@@ -1,21 +1,21 @@
 import { cancellation } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
+import { HeldPartitions } from '../engine/held-partitions.ts'
 import type { LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
 import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Ended, Outcome } from './outcomes.ts'
+import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts'
 import { peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
-import type { Placement } from './placement.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
 import { Scatter } from './scatter.ts'
 import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
 
 /** Of a node that may have a part of the points. */
-export interface Sharding {
-  readonly placement: Placement
+export interface Sharding extends Pick<OwnedPlacementOptions, 'owners' | 'isLive'> {
   /** The partitions that this node has at its start, completely. */
   readonly held: PartitionSet
   /** How it asks the others. */
@@ -35,31 +35,33 @@ export interface NodeShardsOptions extends Sharding {
 /** What a node that may have a part of the points asks of others, and keeps for them. Main thread only. */
 export class NodeShards {
   readonly #options: NodeShardsOptions
+  readonly #placement: OwnedPlacement
   readonly #scatter: Scatter
   readonly #recent = new RecentOutcomes()
   readonly #stalledOwners = new StalledOwners()
-  #held: PartitionSet
+  /** For the node's collections. */
+  readonly partitions: HeldPartitions
   /** What other nodes have had in their answers. */
   #seen = 0
   #hedges = 0
 
   constructor(options: NodeShardsOptions) {
     this.#options = options
-    this.#held = options.held
+    this.partitions = new HeldPartitions(options.held)
     const onHedge = (): void => {
       this.#hedges += 1
     }
-    this.#scatter = new Scatter({ placement: options.placement, self: options.self, onHedge })
+    this.#placement = new OwnedPlacement({ ...options, held: () => this.partitions.now })
+    this.#scatter = new Scatter({ placement: this.#placement, self: options.self, onHedge })
   }
 
   /** The partitions that this node has completely: another object after each change. */
   get held(): PartitionSet {
-    return this.#held
+    return this.partitions.now
   }
 
-  /** From the next record on. */
-  set held(held: PartitionSet) {
-    this.#held = held
+  get peers(): Peers {
+    return this.#options.peers
   }
 
   /** The highest position that an answer of another node had. */
@@ -78,8 +80,8 @@ export class NodeShards {
       readonly local: Collection | ScatteredReadsOptions['local']
     },
   ): ScatteredReads | undefined {
-    const { self, peers, placement } = this.#options
-    if (placement.isWhole) return undefined
+    const { self, peers } = this.#options
+    if (this.#placement.isWhole) return undefined
     return new ScatteredReads({
       ...{ ...read, self, peers, scatter: this.#scatter },
       onPosition: (seen) => {
@@ -93,9 +95,8 @@ export class NodeShards {
    * @throws DatabaseError when a partition of the request has no live owner, or only full ones
    */
   check(request: LoggedRequest, freesSpace: boolean): void {
-    const { placement } = this.#options
-    checkOwners(request, placement)
-    if (!freesSpace) this.#stalledOwners.check(request, placement)
+    checkOwners(request, this.#placement)
+    if (!freesSpace) this.#stalledOwners.check(request, this.#placement)
   }
 
   /** Keeps how a record ended here, for nodes that ask. */
@@ -110,7 +111,8 @@ export class NodeShards {
 
   /** The answer to a request that other nodes decide, too. */
   async gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
-    const { self, placement, peers, retryMs, timeoutMs, stop } = this.#options
+    const { self, peers, retryMs, timeoutMs, stop } = this.#options
+    const placement = this.#placement
     const ends = [AbortSignal.timeout(timeoutMs), stop]
     const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
     const ask: AskOutcome = (node, question, end) =>

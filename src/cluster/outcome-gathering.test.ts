@@ -88,7 +88,12 @@ describe('the answer of a record that other nodes decide', () => {
   })
 
   it('is refused before the log has it when no owner is there', () => {
-    const placement = new OwnedPlacement({ self: 'a', owners: () => owners, isLive: () => false })
+    const placement = new OwnedPlacement({
+      self: 'a',
+      owners: () => owners,
+      held: () => noPartitions,
+      isLive: () => false,
+    })
     assert.throws(() => checkOwners(put('0700'), placement), { reason: 'not_ready' })
   })
 })
@@ -130,7 +135,12 @@ async function gather(
     signal = AbortSignal.timeout(60_000),
   }: { readonly ask: AskOutcome; readonly own?: Outcome; readonly signal?: AbortSignal },
 ): Promise<unknown> {
-  const placement = new OwnedPlacement({ self: 'a', owners: () => owners, isLive: () => true })
+  const placement = new OwnedPlacement({
+    self: 'a',
+    owners: () => owners,
+    held: () => noPartitions,
+    isLive: () => true,
+  })
   const options = { self: 'a', placement, ask, retryMs: 1, askMs: 20 }
   return await gatherResult(request, { ...own, position }, options, signal)
 }
@@ -151,3 +161,5 @@ function insert(ids: readonly (string | undefined)[]): LoggedInsert {
 function point(): NewPoint {
   return { vector: Float32Array.of(1), payload: { contentType: 'Text', content: '' } }
 }
+
+const noPartitions = new PartitionSet()

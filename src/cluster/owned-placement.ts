@@ -2,10 +2,15 @@ import type { PartitionSet } from '../base/partitions.ts'
 import { coverOf } from './cover.ts'
 import type { Cover, Placement } from './placement.ts'
 
+/** By partition, the nodes that have it. */
+export type Owners = readonly (readonly string[])[]
+
 export interface OwnedPlacementOptions {
   readonly self: string
-  /** By partition, the nodes that have it now. */
-  readonly owners: () => readonly (readonly string[])[]
+  /** As the topology says: another object after each change. */
+  readonly owners: () => Owners
+  /** What this node has itself, whatever the topology says: another object after each change. */
+  readonly held: () => PartitionSet
   /** Whether another node can be asked now. */
   readonly isLive: (node: string) => boolean
 }
@@ -15,29 +20,48 @@ export class OwnedPlacement implements Placement {
   readonly #options: OwnedPlacementOptions
   /** So that covers of the same size take turns. */
   #covers = 0
+  #known: Known | undefined
 
   constructor(options: OwnedPlacementOptions) {
     this.#options = options
   }
 
   get isWhole(): boolean {
-    const { self, owners } = this.#options
-    return owners().every((each) => each.includes(self))
+    return this.#now.isWhole
   }
 
   cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover {
-    const { self, owners, isLive } = this.#options
+    const { self, isLive } = this.#options
     this.#covers += 1
     return coverOf({
-      ...{ owners: owners(), wanted, turn: this.#covers },
+      ...{ owners: this.#now.owners, wanted, turn: this.#covers },
       self: avoid.has(self) ? undefined : self,
       isLive: (node) => node !== self && !avoid.has(node) && isLive(node),
     })
   }
 
   owners(partition: number): readonly string[] {
-    const { self, owners, isLive } = this.#options
-    const there = owners()[partition]!.filter((node) => node === self || isLive(node))
+    const { self, isLive } = this.#options
+    const there = this.#now.owners[partition]!.filter((node) => node === self || isLive(node))
     return there.toSorted((one, other) => Number(other === self) - Number(one === self))
   }
+
+  get #now(): Known {
+    const { self } = this.#options
+    const [said, held] = [this.#options.owners(), this.#options.held()]
+    if (this.#known?.said === said && this.#known.held === held) return this.#known
+    const owners = said.map((nodes, partition) => {
+      const others = nodes.filter((node) => node !== self)
+      return held.has(partition) ? [...others, self] : others
+    })
+    this.#known = { said, held, owners, isWhole: held.isAll }
+    return this.#known
+  }
+}
+
+interface Known {
+  readonly said: Owners
+  readonly held: PartitionSet
+  readonly owners: Owners
+  readonly isWhole: boolean
 }

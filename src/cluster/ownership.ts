@@ -43,6 +43,24 @@ export function movesOf({ ring, owners }: Ownership): readonly Move[] {
   })
 }
 
+/** Copies of partitions that nodes have, and should not: how many. */
+export function surplusOf({ ring, owners }: Ownership): number {
+  const surplus = ownersIn(ring).map((wanted, partition) =>
+    wanted.length === 0 ? 0 : owners[partition]!.filter((node) => !wanted.includes(node)).length,
+  )
+  return surplus.reduce((sum, each) => sum + each, 0)
+}
+
+/** How many partitions a node has, and how many it should have. */
+export function shareOf(
+  { ring, owners }: Ownership,
+  node: string,
+): { readonly owned: number; readonly wanted: number } {
+  const countIn = (lists: readonly (readonly string[])[]): number =>
+    lists.filter((each) => each.includes(node)).length
+  return { owned: countIn(owners), wanted: countIn(ownersIn(ring)) }
+}
+
 /**
  * A node has got all points of a partition.
  *

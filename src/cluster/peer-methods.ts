@@ -2,6 +2,8 @@
 // biome-ignore format: a line a group
 export const peerMethods = {
   search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7,
+  partitionList: 16, partitionPoints: 17, partitionCut: 18,
+  replicaCatalog: 19, replicaCollection: 20,
   outcome: 32,
 } as const
 

@@ -1,6 +1,8 @@
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idToBytes } from '../base/ids.ts'
+import { PartitionSet } from '../base/partitions.ts'
+import type { Applied } from '../storage/applied.ts'
 import { openDataStore } from '../storage/data-store.ts'
 import type { StoreOptions } from '../storage/lmdb-store.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
@@ -11,6 +13,7 @@ import type { DataStore, KeyedRequest, Store } from '../storage/store.ts'
 import {
   type ReplicaCatalog,
   type ReplicaCollection,
+  type ReplicaHead,
   ReplicaReader,
   type ReplicaSource,
 } from './replica-transfer.ts'
@@ -22,6 +25,8 @@ export interface ReplicaCopyOptions {
   /** Of the new, empty directory. */
   readonly store: StoreOptions
   readonly signal: AbortSignal
+  /** Otherwise, the directory has no partitions: the node takes them later. */
+  readonly hasPoints: boolean
   /** Called with all points that have come so far. */
   readonly onPoints: (points: number) => void
 }
@@ -51,7 +56,8 @@ class ReplicaCopy {
 
   async run(): Promise<void> {
     const main = await this.#open(defaultCollection)
-    const { applied, dimension } = main?.head ?? {}
+    const { dimension } = main?.head ?? {}
+    const applied = main && this.#appliedOf(main.head)
     if (main === undefined || applied === undefined) {
       await main?.close()
       throw wrong('it has no default collection')
@@ -71,14 +77,30 @@ class ReplicaCopy {
   }
 
   async #open(name: string): Promise<ReplicaReader | undefined> {
-    const { source, signal } = this.#options
-    const bytes = await source.collection(name, this.#catalog.position, signal)
+    const { source, signal, hasPoints } = this.#options
+    const bytes = await source.collection(name, this.#catalog.position, { signal, hasPoints })
     if (bytes === undefined) return undefined
     const reader = await ReplicaReader.open(bytes)
-    const { applied } = reader.head
-    if (applied === undefined || applied.logId === this.#catalog.logId) return reader
+    const fault = this.#faultOf(name, reader.head)
+    if (fault === undefined) return reader
     await reader.close()
-    throw wrong(`its collection ${name} is from another log`)
+    throw wrong(fault)
+  }
+
+  #faultOf(name: string, { applied, hasPoints }: ReplicaHead): string | undefined {
+    if (applied !== undefined && applied.logId !== this.#catalog.logId)
+      return `its collection ${name} is from another log`
+    if (hasPoints !== this.#options.hasPoints) return `its collection ${name} comes with points, or without`
+    return hasPoints && applied?.held !== undefined ? 'it has a part of the points' : undefined
+  }
+
+  /** Without points: as of the same position, with none of the partitions. */
+  #appliedOf({ applied, sequence, hasPoints }: ReplicaHead): Applied | undefined {
+    if (hasPoints) return applied
+    const { logId } = this.#catalog
+    const none = { digest: new PartitionDigest().bytes, held: new PartitionSet().bytes }
+    const before = { logId, position: 0, clockUs: 0, floor: 0, floorClockUs: 0, base: sequence }
+    return { ...before, ...applied, ...none }
   }
 
   async #addNamed(data: DataStore, { name, dimension, hnsw }: ReplicaCollection): Promise<void> {
@@ -88,7 +110,7 @@ class ReplicaCopy {
     const store = await data.open(number)
     try {
       await this.#fill(store, reader)
-      const { applied } = reader.head
+      const applied = this.#appliedOf(reader.head)
       if (applied !== undefined) await store.commit({ ...nothing, applied })
     } finally {
       await store.close()
@@ -96,8 +118,9 @@ class ReplicaCopy {
   }
 
   async #fill(store: Store, reader: ReplicaReader): Promise<void> {
-    const { applied } = reader.head
+    const applied = this.#appliedOf(reader.head)
     await this.#addKeyedRequests(store, reader)
+    if (!reader.head.hasPoints) return await reader.close()
     const digest = new PartitionDigest()
     const snapshot = await SnapshotReader.open(reader.points())
     await fillStore(store, snapshot, ({ id, version }) => {
@@ -112,7 +135,7 @@ class ReplicaCopy {
 
   /** As they are, those included that are too old: which ones are forgotten next depends on all of them. */
   async #addKeyedRequests(store: Store, reader: ReplicaReader): Promise<void> {
-    const { applied } = reader.head
+    const applied = this.#appliedOf(reader.head)
     // By this clock no request is too old.
     const early = applied && { applied: { ...applied, position: 0, clockUs: 0 } }
     let group: KeyedRequest[] = []

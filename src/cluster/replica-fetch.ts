@@ -13,6 +13,8 @@ export interface ReplicaFetchOptions {
   readonly logId: string
   /** What the nodes that are there say of themselves. */
   readonly announced: () => Promise<ReadonlyMap<string, Announcement>>
+  /** Whether it is fetched with its points; otherwise this node takes partitions later. */
+  readonly hasPoints: boolean
   readonly sourceOf: (node: string, said: Announcement) => ReplicaSource
   readonly logger: Logger
   readonly signal: AbortSignal
@@ -29,7 +31,7 @@ export interface ReplicaFetchOptions {
  * @throws the reason of the signal when that aborts
  */
 export async function fetchReplica(data: ServedData, options: ReplicaFetchOptions): Promise<void> {
-  const { logger, signal, logId, onProgress, retryMs = usualRetryMs } = options
+  const { logger, signal, logId, hasPoints, onProgress, retryMs = usualRetryMs } = options
   const { dataDir, storeOptions } = data
   const lock = DirectoryLock.acquire(dataDir)
   try {
@@ -48,7 +50,7 @@ export async function fetchReplica(data: ServedData, options: ReplicaFetchOption
       try {
         const store = { ...storeOptions, onWritesBlocked: () => {}, dataDir: await beginReplacement(dataDir) }
         const onPoints = (points: number): void => onProgress(from, points)
-        const { position } = await copyReplica({ source, logId, store, signal, onPoints })
+        const { position } = await copyReplica({ source, logId, store, signal, hasPoints, onPoints })
         commitReplacement(dataDir)
         logger.info({ from, position }, 'fetched what another node holds')
         return

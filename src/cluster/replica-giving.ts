@@ -28,7 +28,11 @@ export interface ReplicaCollectionBytes {
 /**
  * @throws DatabaseError `collection_not_found` when it is gone; `overloaded` while a snapshot of it is being read
  */
-export async function collectionOf({ set }: Loaded, name: string): Promise<ReplicaCollectionBytes> {
+export async function collectionOf(
+  { set }: Loaded,
+  name: string,
+  hasPoints: boolean,
+): Promise<ReplicaCollectionBytes> {
   const lease = await set.lease(name)
   try {
     const collection: Collection = lease.database
@@ -37,7 +41,7 @@ export async function collectionOf({ set }: Loaded, name: string): Promise<Repli
       snapshot.close()
       lease[Symbol.dispose]()
     }
-    return { chunks: replicaBytes(snapshot), close }
+    return { chunks: replicaBytes(snapshot, hasPoints), close }
   } catch (error) {
     lease[Symbol.dispose]()
     throw error

@@ -18,7 +18,7 @@ import type { Snapshot } from '../storage/store.ts'
  *
  *   ├ VICNREPL 8 │ version u32 │ bytes u32 │ head, JSON │ crc u32 ┤
  *   ├ bytes u32 │ a keyed request, as request-record.ts has it ┤ as many as the head says
- *   ├ a snapshot, as snapshot-format.ts has it ┤
+ *   ├ a snapshot, as snapshot-format.ts has it, unless the head says that there is none ┤
  */
 
 /** What a node holds, but for the contents of its collections. */
@@ -53,7 +53,11 @@ export interface ReplicaSource {
   collection(
     name: string,
     position: number,
-    signal: AbortSignal,
+    options: {
+      readonly signal: AbortSignal
+      /** Otherwise, only everything else that decides: a node that takes partitions later begins with it. */
+      readonly hasPoints: boolean
+    },
   ): Promise<AsyncIterable<Uint8Array> | undefined>
 }
 
@@ -64,12 +68,16 @@ export interface ReplicaHead {
   /** Undefined when nothing was ever inserted. */
   readonly dimension: number | undefined
   readonly keyedRequests: number
+  /** Of the last change. */
+  readonly sequence: number
+  /** Whether a snapshot follows. */
+  readonly hasPoints: boolean
 }
 
 /** The bytes of a collection. */
-export async function* replicaBytes(snapshot: Snapshot): AsyncGenerator<Buffer> {
-  const { applied, dimension, keyedRequestCount: keyedRequests } = snapshot
-  yield encodeHead({ applied, dimension, keyedRequests })
+export async function* replicaBytes(snapshot: Snapshot, hasPoints: boolean): AsyncGenerator<Buffer> {
+  const { applied, dimension, keyedRequestCount: keyedRequests, sequence } = snapshot
+  yield encodeHead({ applied, dimension, keyedRequests, sequence, hasPoints })
   let records: Buffer[] = []
   let bytes = 0
   for await (const record of snapshot.keyedRequests()) {
@@ -83,7 +91,7 @@ export async function* replicaBytes(snapshot: Snapshot): AsyncGenerator<Buffer> 
     bytes = 0
   }
   if (bytes > 0) yield Buffer.concat(records)
-  yield* snapshot.chunks()
+  if (hasPoints) yield* snapshot.chunks()
 }
 
 /** The parts of a collection's bytes, to be read in this order. */
@@ -139,9 +147,13 @@ export class ReplicaReader {
   }
 }
 
-function encodeHead({ applied, dimension, keyedRequests }: ReplicaHead): Buffer {
-  const shown = applied && { ...applied, digest: Buffer.from(applied.digest).toString('base64') }
-  const json = Buffer.from(JSON.stringify({ applied: shown, dimension, keyedRequests }))
+function encodeHead({ applied, ...head }: ReplicaHead): Buffer {
+  const shown = applied && {
+    ...applied,
+    digest: Buffer.from(applied.digest).toString('base64'),
+    held: applied.held && Buffer.from(applied.held).toString('base64'),
+  }
+  const json = Buffer.from(JSON.stringify({ applied: shown, ...head }))
   const bytes = Buffer.alloc(startBytes + json.length + 4)
   magic.copy(bytes)
   bytes.writeUInt32LE(replicaVersion, magic.length)
@@ -153,15 +165,20 @@ function encodeHead({ applied, dimension, keyedRequests }: ReplicaHead): Buffer 
 }
 
 function decodeHead(json: string): ReplicaHead {
-  const { applied, dimension, keyedRequests } = JSON.parse(json) as {
-    readonly applied?: Omit<Applied, 'digest'> & { readonly digest: string }
-    readonly dimension?: number
-    readonly keyedRequests: number
+  const { applied, ...head } = JSON.parse(json) as Omit<ReplicaHead, 'applied'> & {
+    readonly applied?: Omit<Applied, 'digest' | 'held'> & { readonly digest: string; readonly held?: string }
   }
+  // Earlier programs say neither.
+  const { sequence = 0, hasPoints = true } = head
+  if (applied === undefined) return { ...head, applied, sequence, hasPoints }
+  const { digest, held, ...numbers } = applied
   return {
-    applied: applied && { ...applied, digest: new Uint8Array(Buffer.from(applied.digest, 'base64')) },
-    dimension,
-    keyedRequests,
+    ...{ ...head, sequence, hasPoints },
+    applied: {
+      ...numbers,
+      digest: new Uint8Array(Buffer.from(digest, 'base64')),
+      ...(held === undefined ? {} : { held: new Uint8Array(Buffer.from(held, 'base64')) }),
+    },
   }
 }
 

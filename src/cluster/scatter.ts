@@ -88,7 +88,7 @@ export class Scatter {
     failed: readonly string[],
   ): Promise<readonly PartAnswer<Answer>[]> {
     const { signal } = question
-    if (part.node === this.#options.self) return [{ part, answer: await question.ask(part, signal) }]
+    if (part.node === this.#options.self) return await this.#here(part, question, failed)
     const first = this.#timed(part, question)
     const second = this.#hedge(part, question, failed, first.answered)
     try {
@@ -102,6 +102,21 @@ export class Scatter {
     } finally {
       first.end()
       second?.end()
+    }
+  }
+
+  async #here<Answer>(
+    part: CoverPart,
+    question: Asking<Answer>,
+    failed: readonly string[],
+  ): Promise<readonly PartAnswer<Answer>[]> {
+    try {
+      return [{ part, answer: await question.ask(part, question.signal) }]
+    } catch (error) {
+      // A partition has gone to another node meanwhile.
+      const isGone = error instanceof DatabaseError && error.reason === 'not_ready'
+      if (!isGone || question.signal.aborted) throw error
+      return await this.#elsewhere(part, question, failed, error)
     }
   }
 

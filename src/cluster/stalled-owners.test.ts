@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../base/errors.ts'
-import { partitionCount } from '../base/partitions.ts'
+import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { LoggedRequest } from '../engine/logged-request.ts'
 import { OwnedPlacement } from './owned-placement.ts'
 import { StalledOwners } from './stalled-owners.ts'
@@ -13,7 +13,12 @@ describe('owners that are full', () => {
     partition === 7 ? ['b', 'c'] : ['c', 'd'],
   )
   const live = new Set(['b', 'c', 'd'])
-  const placement = new OwnedPlacement({ self: 'a', owners: () => owners, isLive: (node) => live.has(node) })
+  const placement = new OwnedPlacement({
+    self: 'a',
+    owners: () => owners,
+    held: () => noPartitions,
+    isLive: (node) => live.has(node),
+  })
 
   it('are not given more, once all live ones of a partition are, and for a moment', () => {
     let nowMs = 0
@@ -38,3 +43,5 @@ function put(partition: string): LoggedRequest {
     point: { vector: Float32Array.of(1), payload: { contentType: 'Text', content: '' } },
   }
 }
+
+const noPartitions = new PartitionSet()

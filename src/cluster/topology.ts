@@ -29,55 +29,19 @@ export interface Member {
 export type MemberState = 'joining' | 'draining' | 'refetching'
 
 /**
- * Takes a node out of the cluster: the log is not kept for it any more.
+ * Writes the next topology, again when another node was faster; a change that changes nothing is not written.
  *
- * @returns whether it was a member
+ * @returns the topology after it
  */
-export async function removeMember(documents: SharedDocuments, node: string): Promise<boolean> {
-  const before = await readTopology(documents)
-  if (!Object.hasOwn(before.topology.members, node)) return false
-  await changeTopology(documents, (topology) => withoutMember(topology, node))
-  return true
-}
-
-/**
- * Sets the state of a member.
- *
- * @param isAllowed whether it may come after the state before
- * @returns whether the node is a member
- */
-export async function setMemberState(
-  documents: SharedDocuments,
-  node: string,
-  state: MemberState | undefined,
-  isAllowed: (before: MemberState | undefined) => boolean = () => true,
-): Promise<boolean> {
-  let isMember = false
-  await changeTopology(documents, (topology) => {
-    const before = topology.members[node]
-    isMember = before !== undefined
-    if (before === undefined || before.state === state || !isAllowed(before.state)) return topology
-    const { zone, address } = before
-    const member = { zone, address, ...(state === undefined ? {} : { state }) }
-    return {
-      ...topology,
-      generation: topology.generation + 1,
-      members: { ...topology.members, [node]: member },
-    }
-  })
-  return isMember
-}
-
-/** Writes the next topology, again when another node was faster; a change that changes nothing is not written. */
 export async function changeTopology(
   documents: SharedDocuments,
   change: (topology: Topology) => Topology,
-): Promise<void> {
+): Promise<Topology> {
   for (let attempt = 0; attempt < attemptsMax; attempt++) {
     const { topology, revision } = await readTopology(documents)
     const next = change(topology)
-    if (next === topology) return
-    if ((await documents.put(topologyDocument, toJson(next), revision)) !== undefined) return
+    if (next === topology) return topology
+    if ((await documents.put(topologyDocument, toJson(next), revision)) !== undefined) return next
   }
   throw new DatabaseError('not_ready', 'other nodes keep changing the topology')
 }
@@ -101,11 +65,6 @@ export function withMember(topology: Topology, node: string, member: Member): To
   const { state } = before ?? {}
   const after = state === undefined ? member : { ...member, state }
   return { ...topology, generation: topology.generation + 1, members: { ...topology.members, [node]: after } }
-}
-
-function withoutMember(topology: Topology, node: string): Topology {
-  const { [node]: gone, ...members } = topology.members
-  return gone === undefined ? topology : { ...topology, generation: topology.generation + 1, members }
 }
 
 const topologyDocument = 'topology'

@@ -1,11 +1,19 @@
 import { mkdir, rm } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import type { AttributeIndex } from '../attributes/attribute-index.ts'
-import { loadIndex, saveIndex } from '../attributes/index-file.ts'
+import {
+  type FileMoment,
+  type LoadedFile,
+  loadIndex,
+  OutdatedFile,
+  saveIndex,
+} from '../attributes/index-file.ts'
 import type { Logger } from '../base/log.ts'
 
 export interface AttributeCacheOptions {
   readonly attributes: AttributeIndex
+  /** The slots whose order is not the sequence number of the row, with it: they are kept too. */
+  readonly orders: () => Iterable<readonly [slot: number, order: number]>
   /** Where the graphs are kept, too; undefined to keep nothing. */
   readonly directory: string | undefined
   readonly logger: Logger
@@ -18,28 +26,39 @@ export interface AttributeCacheOptions {
  */
 export class AttributeCache {
   readonly #attributes: AttributeIndex
+  readonly #orders: AttributeCacheOptions['orders']
   readonly #path: string | undefined
   readonly #logger: Logger
-  /** The position of the journal at which memory and file agreed. */
-  #savedAt: number | undefined
+  /** The position of the journal at which memory and file agreed, and of which moment the file says it is. */
+  #saved: { readonly position: number; readonly moment: FileMoment } | undefined
   #saving: Promise<void> = Promise.resolve()
 
-  constructor({ attributes, directory, logger }: AttributeCacheOptions) {
+  constructor({ attributes, orders, directory, logger }: AttributeCacheOptions) {
     this.#attributes = attributes
+    this.#orders = orders
     this.#path = directory && join(directory, 'attributes.bin')
     this.#logger = logger
   }
 
-  /** Reads the file into the empty index. A damaged file is removed: the index stays empty then. */
-  async load(): Promise<void> {
-    if (this.#path === undefined) return
+  /**
+   * Reads the file into the empty index. One that is damaged, or of other points, is removed: the index stays empty then.
+   *
+   * @param now the present moment of the collection
+   * @returns what else the file has; undefined without a file that can be used, or when `signal` has aborted
+   */
+  async load(now: FileMoment, signal: AbortSignal | undefined): Promise<LoadedFile | undefined> {
+    if (this.#path === undefined) return undefined
     try {
-      const sequence = await loadIndex(this.#attributes, this.#path)
-      if (sequence !== undefined) this.#savedAt = this.#attributes.journal.position
+      const file = await loadIndex(this.#attributes, this.#path, now, signal)
+      if (file !== undefined) this.#saved = { position: this.#attributes.journal.position, moment: file }
+      return file
     } catch (error) {
+      if (signal?.aborted === true) return undefined
       const fault = (error as Error).message
-      this.#logger.warn({ path: this.#path, fault }, 'a file of attributes is unusable; rebuilding it')
+      const level = error instanceof OutdatedFile ? 'info' : 'warn'
+      this.#logger[level]({ path: this.#path, fault }, 'a file of attributes is unusable; rebuilding it')
       await rm(this.#path, { force: true })
+      return undefined
     }
   }
 
@@ -50,26 +69,27 @@ export class AttributeCache {
 
   /** Whether a start had to build the index. */
   get isMissing(): boolean {
-    return this.#savedAt === undefined
+    return this.#saved === undefined
   }
 
-  /**
-   * Writes the file if it is worth it, one time after the other. Failing is no harm: the next start takes longer.
-   *
-   * @param sequence of the last change
-   */
-  save(sequence: number): Promise<void> {
-    this.#saving = this.#saving.then(() => this.#save(sequence))
+  /** Writes the file if it is worth it, one time after the other. Failing is no harm: the next start takes longer. */
+  save(moment: FileMoment): Promise<void> {
+    this.#saving = this.#saving.then(() => this.#save(moment))
     return this.#saving
   }
 
-  async #save(sequence: number): Promise<void> {
+  async #save(moment: FileMoment): Promise<void> {
     const { count, journal } = this.#attributes
-    if (this.#path === undefined || count < pointsMin || journal.position === this.#savedAt) return
+    const { position } = journal
+    const isSaved =
+      this.#saved?.position === position &&
+      this.#saved.moment.sequence === moment.sequence &&
+      this.#saved.moment.databaseId === moment.databaseId
+    if (this.#path === undefined || count < pointsMin || isSaved) return
     try {
-      const { position } = journal
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 })
-      if (await saveIndex(this.#attributes, this.#path, sequence)) this.#savedAt = position
+      const isWritten = await saveIndex(this.#attributes, this.#path, moment, this.#orders())
+      if (isWritten) this.#saved = { position, moment }
     } catch (err) {
       this.#logger.warn({ err }, 'the attributes could not be kept for the next start')
     }

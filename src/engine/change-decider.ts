@@ -12,6 +12,7 @@ import { InsertDecider } from './insert-decider.ts'
 import { type ChangedByPartition, changesPerRecord, type Stamp } from './logged-request.ts'
 import { checkPrecondition } from './precondition.ts'
 import {
+  type ClearRequest,
   dimensionOf,
   type EachRequest,
   type ExpireRequest,
@@ -20,6 +21,7 @@ import {
   type PatchRequest,
   type PutRequest,
   type RemoveRequest,
+  type TakeRequest,
   type WriteRequest,
 } from './write-request.ts'
 
@@ -29,6 +31,7 @@ import {
  * Main thread only.
  */
 export class ChangeDecider {
+  readonly #stored: Pick<Store, 'sequence'>
   readonly #points: CurrentPoints
   readonly #inserts: InsertDecider
   /** The last number that was given out. */
@@ -40,6 +43,7 @@ export class ChangeDecider {
   #sequenceMax = 0
 
   constructor(store: Store, points: CurrentPoints) {
+    this.#stored = store
     this.#points = points
     this.#sequence = store.sequence
     this.#base = store.applied?.base ?? store.sequence
@@ -81,6 +85,10 @@ export class ChangeDecider {
         return await this.#decideExpire(request, turn)
       case 'mark':
         return { request, changes: [], acknowledge: request.resolve }
+      case 'take':
+        return await this.#decideTake(request, turn)
+      case 'clear':
+        return await this.#decideClear(request, turn)
     }
   }
 
@@ -242,6 +250,32 @@ export class ChangeDecider {
     return undefined
   }
 
+  /** Points that are there already stay. */
+  async #decideTake(request: TakeRequest, turn: Turn): Promise<Decision | undefined> {
+    const changes: Change[] = []
+    for (const point of request.points) {
+      const { id, version } = point
+      const slot = this.#points.slotOf(id)
+      if (slot === -1) changes.push({ kind: 'insert', ...point })
+      else if (this.#points.versionOf(slot) !== version) {
+        throw new DatabaseError('already_exists', `point ${id} is here in another version`)
+      }
+      if (turn.isOver) await turn.next()
+    }
+    return decisionOf(request, changes)
+  }
+
+  async #decideClear(request: ClearRequest, turn: Turn): Promise<Decision | undefined> {
+    const changes: Change[] = []
+    // Numbers of the log are for changes of the log: this one tells only that the removal is stored.
+    const sequence = this.#stored.sequence + 1
+    for (const id of request.ids) {
+      if (this.#points.slotOf(id) !== -1) changes.push({ kind: 'delete', id, sequence })
+      if (turn.isOver) await turn.next()
+    }
+    return decisionOf(request, changes)
+  }
+
   /** Puts a point in the place of whatever has its id. */
   #store(id: string, point: NewPoint): Insertion | Update {
     const slot = this.#points.slotOf(id)
@@ -277,6 +311,12 @@ export class ChangeDecider {
     if (this.#isLogged && this.#sequence > this.#sequenceMax) throw tooManyChanges()
     return this.#sequence
   }
+}
+
+function decisionOf(request: TakeRequest | ClearRequest, changes: readonly Change[]): Decision | undefined {
+  if (changes.length > 0) return { request, changes, acknowledge: request.resolve }
+  request.resolve()
+  return undefined
 }
 
 function byPartition(changes: readonly Change[]): ChangedByPartition {

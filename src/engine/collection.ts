@@ -1,8 +1,10 @@
+import type { LoadedFile } from '../attributes/index-file.ts'
 import { assert } from '../base/assert.ts'
 import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import { idBytes } from '../base/ids.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import { Turn } from '../base/turns.ts'
@@ -28,7 +30,8 @@ import { planByFilter } from './filter-plan.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
-import { enterIds, enterRecords } from './load-points.ts'
+import { enterIds, enterKept, enterRecords } from './load-points.ts'
+import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
@@ -37,6 +40,7 @@ import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
 import { WritePath } from './write-path.ts'
+import type { TakenPoint } from './write-request.ts'
 
 /** See `Engine.openCollection`. */
 export async function openCollection(
@@ -78,6 +82,9 @@ export class Collection implements Database, AsyncDisposable {
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
   #hasMap = false
+  /** Slots of hidden points of partitions that the node did not have when they expired. */
+  readonly #expiredElsewhere: number[] = []
+  readonly #onHeld = (): void => this.livePoints.expirations.putBack(this.#expiredElsewhere.splice(0))
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -103,10 +110,12 @@ export class Collection implements Database, AsyncDisposable {
     }
     const { replica: hooks } = options
     this.#hooks = hooks
+    hooks?.held?.listeners.add(this.#onHeld)
     if (hooks === undefined) this.#writePath = new WritePath(path)
     else this.#replicaPath = new ReplicaPath({ ...path, hooks })
     this.#attributeCache = new AttributeCache({
       attributes: this.livePoints.attributes,
+      orders: () => this.livePoints.table.orders(),
       directory: options.indexDirectory,
       logger: parts.options.logger,
     })
@@ -132,13 +141,15 @@ export class Collection implements Database, AsyncDisposable {
     const index = points.createIndex(dimension)
     points.table.index = index
     this.#indexer.attach(index)
-    await this.#fill(index, signal)
+    const kept = await this.#fillAndReadAttributes(index, signal)
     // Search threads not before: index threads are needed at once, and on few cores others would hold up their start.
     points.attach()
-    await Promise.all([this.#enter(signal), this.#indexer.load()])
+    await Promise.all([this.#enter(kept, signal), this.#indexer.load()])
     signal?.throwIfAborted()
     if (this.#replicaPath !== undefined && this.#store.applied === undefined) await this.#digestAll()
     await points.hideDue()
+    // Left of a move that had not ended; reads do not show it.
+    if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
   }
 
   /** Of a collection that becomes a replica, before anything is hidden: what has expired is stored too. */
@@ -169,12 +180,35 @@ export class Collection implements Database, AsyncDisposable {
     await this.#indexer.fill(rows, this.livePoints.table.ids.pages(rows.slotCount), signal)
   }
 
-  async #enter(signal: AbortSignal | undefined): Promise<void> {
-    await enterIds(this.livePoints, this.#slots, signal)
-    await this.#attributeCache.load()
-    await enterRecords(this.livePoints, this.#store, signal)
+  /** Index threads do the one, the main thread the other. */
+  async #fillAndReadAttributes(
+    index: VectorIndex,
+    signal: AbortSignal | undefined,
+  ): Promise<LoadedFile | undefined> {
+    const [filled, kept] = await Promise.allSettled([
+      this.#fill(index, signal),
+      this.#attributeCache.load(this.#store, signal),
+    ])
+    if (filled.status === 'rejected') throw filled.reason
+    if (kept.status === 'rejected') throw kept.reason
+    return kept.value
+  }
+
+  /** @param kept what was read of the attributes */
+  async #enter(kept: LoadedFile | undefined, signal: AbortSignal | undefined): Promise<void> {
+    const { livePoints } = this
+    const store = this.#store
+    await enterIds(livePoints, this.#slots, signal)
+    const isPresent = kept?.sequence === store.sequence && kept.databaseId === store.databaseId
+    if (isPresent) await enterKept(livePoints, store, kept.orders(), signal)
+    else await enterRecords(livePoints, store, signal)
     // Not waited for: only the next start needs it.
-    if (this.#attributeCache.isMissing) void this.#attributeCache.save(this.#store.sequence)
+    if (this.#attributeCache.isMissing) void this.#keepAttributes()
+  }
+
+  #keepAttributes(): Promise<void> {
+    const { databaseId, sequence } = this.#store
+    return this.#attributeCache.save({ databaseId, sequence })
   }
 
   get dimension(): number | undefined {
@@ -257,7 +291,31 @@ export class Collection implements Database, AsyncDisposable {
   async #deleteExpired(): Promise<void> {
     if (this.#hooks === undefined) return await this.#ownWrites.deleteExpired()
     const points = this.livePoints
-    await this.#hooks.expire(() => points.takeExpired(expiredPerRecord).map((slot) => points.idOf(slot)))
+    const { held, expire } = this.#hooks
+    await expire(() => {
+      const slots = points.takeExpired(expiredPerRecord)
+      const isOurs = (slot: number): boolean => held?.now.has(points.table.ids.firstByteOf(slot)) ?? true
+      // Until the node has their partitions, other nodes see to them.
+      this.#expiredElsewhere.push(...slots.filter((slot) => !isOurs(slot)))
+      return slots.filter(isOurs).map((slot) => points.idOf(slot))
+    })
+  }
+
+  /**
+   * On a node of a cluster: removes the points of partitions that the node neither has nor gets; resolves when that is
+   * durable.
+   */
+  async clearPartitions(signal: AbortSignal): Promise<void> {
+    const { held } = this.#hooks!
+    if (this.replica.foreign?.restriction === undefined) return
+    const keeps = (partition: number): boolean => held!.keeps(partition)
+    await this.#reads.run(() => clearPartitions(this.livePoints, this.replica, keeps, signal))
+  }
+
+  /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
+  stored(id: string): TakenPoint | undefined {
+    if (this.#refusal !== undefined) throw this.#refusal
+    return this.#reader.stored(id)
   }
 
   /**
@@ -328,7 +386,11 @@ export class Collection implements Database, AsyncDisposable {
       if (signal?.aborted) throw cancellation(signal)
       const hiding = this.livePoints.hideDue()
       if (hiding !== undefined) await hiding
-      const results = await this.#search.search(queries, signal)
+      const foreign = this.#replicaPath?.foreign
+      const [restriction, arrivals] = [foreign?.restriction, foreign?.arrivals]
+      const results = await this.#search.search(restrictedTo(restriction, queries), signal)
+      // Points that no read may show have come meanwhile.
+      if (restriction === undefined && foreign?.arrivals !== arrivals && attempt < searchesMax) continue
       // So much has expired meanwhile that not all of it is hidden.
       if (!this.livePoints.isDue || attempt === searchesMax) return results
     }
@@ -349,7 +411,8 @@ export class Collection implements Database, AsyncDisposable {
       onClose,
     }
     try {
-      return await this.#reads.run(() => openPointMap(options, query, signal))
+      const [restricted] = restrictedTo(this.#replicaPath?.foreign?.restriction, [query])
+      return await this.#reads.run(() => openPointMap(options, restricted!, signal))
     } catch (error) {
       onClose()
       throw error
@@ -395,7 +458,7 @@ export class Collection implements Database, AsyncDisposable {
       this.#refusal ??= new DatabaseError('shutting_down', 'the server is shutting down')
       await this.#reads.ended()
       await this.livePoints.searches?.close()
-      await Promise.all([this.#indexer.close(timeoutMs), this.#attributeCache.save(this.#store.sequence)])
+      await Promise.all([this.#indexer.close(timeoutMs), this.#keepAttributes()])
     })
     return this.#ending
   }
@@ -426,6 +489,7 @@ export class Collection implements Database, AsyncDisposable {
     try {
       await steps()
     } finally {
+      this.#hooks?.held?.listeners.delete(this.#onHeld)
       this.livePoints.close()
       this.#ended.resolve()
     }
@@ -445,5 +509,15 @@ export const unindexedBytesMax: number = 2 * 1024 * 1024
 /** Some milliseconds of deletions, and a record of 64 KiB. */
 const expiredPerRecord = 4096
 
+const never: AbortSignal = new AbortController().signal
+
 /** Searches of a request whose points expire by the thousand while it is answered. */
 const searchesMax = 3
+
+function restrictedTo<Query extends { readonly filter?: Filter | undefined }>(
+  partitions: PartitionSet | undefined,
+  queries: readonly Query[],
+): readonly Query[] {
+  if (partitions === undefined) return queries
+  return queries.map((query) => ({ ...query, filter: within(partitions, query.filter) }))
+}

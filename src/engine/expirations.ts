@@ -160,6 +160,12 @@ export class Expirations {
     return this.#taken
   }
 
+  /** Slots that were taken, and not deleted: those that are still hidden are to be deleted again. */
+  putBack(slots: readonly number[]): void {
+    this.#waiting.push(...slots)
+    void this.#deleteAll()
+  }
+
   /** Deletes what is hidden, group by group. What fails is tried again later: nobody sees it meanwhile. */
   async #deleteAll(): Promise<void> {
     if (this.#isDeleting) return

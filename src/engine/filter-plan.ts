@@ -38,30 +38,37 @@ export async function planByFilter(
   const orders: number[] = []
   let bytes = 0
   let looked = 0
+  /** Some were deleted, or moved to another slot, where they may match as before. */
+  let haveGone = false
   const turn = new Turn()
   for await (const { slot, order } of dryRun ? [] : slotsOf(matching, count)) {
     if (ids.length === count || bytes >= changedBytesMax) break
     looked += 1
-    if (!points.isVisible(slot)) continue
-    const id = points.idOf(slot)
-    const added = change === 'delete' ? 0 : patchedBytes(reader, slot, id, change)
-    if (added !== undefined) {
-      ids.push(id)
-      orders.push(order)
-      bytes += added
-    }
     if (turn.isOver) await turn.next()
+    const added = points.isVisible(slot) ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
+    if (added === 'gone') haveGone = true
+    if (added === 'gone' || added === 'same') continue
+    ids.push(points.idOf(slot))
+    orders.push(order)
+    bytes += added
   }
   const done = dryRun ? count : looked
-  return { ids, orders, more: matching.count > done, matching: Math.min(count, matching.count) }
+  const more = haveGone || matching.count > done
+  return { ids, orders, more, matching: Math.min(count, matching.count) }
 }
 
-/** What a patch of a point writes; undefined if it stays as it is, or if a committed change has taken it from its slot. */
-function patchedBytes(reader: PointReader, slot: number, id: string, change: Patch): number | undefined {
+/** What a change of a point writes; `same` if it stays as it is, `gone` if a committed change takes it from its slot here. */
+function addedBytes(
+  reader: PointReader,
+  slot: number,
+  id: string,
+  change: Patch | 'delete',
+): number | 'same' | 'gone' {
+  if (change === 'delete') return 0
   const before = reader.payload(slot, id)
-  if (before === undefined) return undefined
+  if (before === undefined) return 'gone'
   const after = patched(id, before, change)
-  if (change.vector === undefined && isSamePayload(before, after)) return undefined
+  if (change.vector === undefined && isSamePayload(before, after)) return 'same'
   return payloadBytes(after) + (change.vector?.byteLength ?? 0)
 }
 

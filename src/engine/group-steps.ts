@@ -39,6 +39,8 @@ export class GroupSteps {
     const place = this.#places.get(id)
     if (place === undefined) return
     const { placed, at } = place
+    // A point that comes from another node has an old number, and nobody reads it yet.
+    if (placed.request.kind === 'take') return
     if (placed.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(placed, at)
   }
 

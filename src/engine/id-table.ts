@@ -96,6 +96,11 @@ export class IdTable {
     return idFromBytes(this.#pages[Math.floor(slot / slotsPerPage)]!, (slot % slotsPerPage) * idBytes)
   }
 
+  /** Of the id of a slot that has one: the number of its partition in a cluster. */
+  firstByteOf(slot: number): number {
+    return this.#pages[Math.floor(slot / slotsPerPage)]![(slot % slotsPerPage) * idBytes]!
+  }
+
   /** Copies the 16 bytes of the id of a slot, which has one, to `target` at `at`. */
   copyId(slot: number, target: Uint8Array, at: number): void {
     const page = this.#pages[Math.floor(slot / slotsPerPage)]!

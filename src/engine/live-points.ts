@@ -214,9 +214,10 @@ export class LivePoints implements ChangeTarget {
     else this.#move(change, change.vector, slot)
   }
 
-  #insert({ id, sequence, point, order = sequence }: Insertion, slot: number): void {
+  #insert({ id, sequence, point, order = sequence, version = sequence }: Insertion, slot: number): void {
     this.table.place(slot, id, point.vector, sequence, order)
-    this.#placed(slot, point.payload, sequence)
+    if (version !== sequence) this.table.setVersion(slot, version)
+    this.#placed(slot, point.payload, version)
   }
 
   /** In one turn, so that nobody sees the point twice or not at all. */

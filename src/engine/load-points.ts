@@ -52,6 +52,50 @@ export async function enterRecords(
   await forgetOthers(points)
 }
 
+/**
+ * As `enterRecords`, when the attribute index was read from a file that was written at the store's present state: only
+ * records of points that the file has left out are read.
+ *
+ * @param orders of the file: the slots whose order is not the sequence number of the row, with it
+ * @throws the reason of `signal` when that aborts
+ */
+export async function enterKept(
+  points: LivePoints,
+  store: Store,
+  orders: Iterable<readonly [slot: number, order: number]>,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  const { table, attributes, expirations } = points
+  const turn = new Turn()
+  let looked = 0
+  for (let slot = 0; slot < table.slotCount; slot += 1) {
+    looked += 1
+    if (looked % slotsPerLook === 0 && turn.isOver) {
+      await turn.next()
+      signal?.throwIfAborted()
+    }
+    if (!table.isVisible(slot)) continue
+    const version = attributes.has(slot) ? attributes.versionOf(slot) : Number.NaN
+    const sequence = table.index!.sequenceOf(slot)
+    if (!(version >= sequence && version <= store.sequence)) {
+      for (const batch of store.records(slot, recordsPerRead)) {
+        for (let at = 0; at < batch.count; at += 1) enterRecord(points, batch, at)
+        slot = batch.slots[batch.count - 1]!
+        looked = -1
+      }
+      continue
+    }
+    if (version !== sequence) table.setVersion(slot, version)
+    const expiresAtUs = attributes.expiresAtUsOf(slot)
+    if (expiresAtUs !== undefined) expirations.set(slot, expiresAtUs)
+  }
+  for (const [slot, order] of orders) {
+    if (slot < table.slotCount && table.isVisible(slot)) table.setOrder(slot, order)
+    if (turn.isOver) await turn.next()
+  }
+  await forgetOthers(points)
+}
+
 /** Removes what the attribute index has of points that are gone. */
 async function forgetOthers({ table, attributes }: LivePoints): Promise<void> {
   if (attributes.count === table.size) return
@@ -84,3 +128,5 @@ const decoder = new TextDecoder()
 
 /** Entering so many takes some tens of microseconds. */
 const slotsPerLook = 256
+/** As many are read together, because points that a file has left out may be neighbours. */
+const recordsPerRead = 32

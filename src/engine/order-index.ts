@@ -15,7 +15,7 @@ export interface OrderedPoints {
 
 /**
  * Points in the order of their insertion, 12 bytes each: made when somebody first asks for it, kept up to date from then
- * on. An insertion is appended, because its order is the highest so far. Entries of removed points remain; readers
+ * on. An insertion is appended, because its order is the highest so far; of points that come from another node, it is not. Entries of removed points remain; readers
  * recognize them, because the slot is empty or has a point of another order. When they are the majority, the index is
  * dropped, and made again when it is needed.
  *
@@ -24,9 +24,11 @@ export interface OrderedPoints {
 export class OrderIndex {
   readonly #points: OrderedPoints
   #entries: OrderedEntries | undefined
+  /** What was placed behind the highest order, as points are that come from another node: few, in order. */
+  #apart: ApartEntry[] = []
   #making: Promise<void> | undefined
   /** What was placed since the making began; undefined while nobody makes it. */
-  #late: { readonly order: number; readonly slot: number }[] | undefined
+  #late: ApartEntry[] | undefined
 
   constructor(points: OrderedPoints) {
     this.#points = points
@@ -49,29 +51,59 @@ export class OrderIndex {
    */
   *from(order: number): Generator<number, void> {
     const entries = this.#entries!
+    const apart = this.#apart
+    let last = order
     for (let at = entries.after(order); at < entries.length; at += 1) {
-      const slot = entries.slotAt(at)
-      if (this.#points.isVisible(slot) && this.#points.orderOf(slot) === entries.orderAt(at)) yield slot
+      const next = entries.orderAt(at)
+      for (let other = after(apart, last); other !== undefined && other.order < next; ) {
+        last = other.order
+        if (this.#isThere(other)) yield other.slot
+        other = after(apart, last)
+      }
+      last = next
+      const entry = { order: next, slot: entries.slotAt(at) }
+      if (this.#isThere(entry)) yield entry.slot
     }
+    for (let other = after(apart, last); other !== undefined; other = after(apart, other.order)) {
+      if (this.#isThere(other)) yield other.slot
+    }
+  }
+
+  #isThere({ order, slot }: ApartEntry): boolean {
+    return this.#points.isVisible(slot) && this.#points.orderOf(slot) === order
   }
 
   /** A point was inserted, or got another slot. */
   placed(slot: number, order: number): void {
     if (this.#late !== undefined) this.#late.push({ order, slot })
-    else this.#entries?.place(order, slot)
+    else if (this.#entries !== undefined) {
+      this.#place(this.#entries, { order, slot })
+      if (this.#apart.length > apartMax) this.#drop()
+    }
+  }
+
+  #place(entries: OrderedEntries, { order, slot }: ApartEntry): void {
+    if (entries.canPlace(order)) entries.place(order, slot)
+    else place(this.#apart, { order, slot })
+  }
+
+  #drop(): void {
+    this.#entries = undefined
+    // Not emptied: somebody may be walking it.
+    this.#apart = []
   }
 
   /** A point is not visible any more. */
   removed(): void {
-    const length = this.#entries?.length ?? 0
-    if (length > staleMin && length > 2 * this.#points.size) this.#entries = undefined
+    const length = (this.#entries?.length ?? 0) + this.#apart.length
+    if (length > staleMin && length > 2 * this.#points.size) this.#drop()
   }
 
   async #make(): Promise<void> {
     this.#late = []
     try {
       const entries = await inTurns(this.#sorted(this.#late))
-      for (const { order, slot } of this.#late) entries.place(order, slot)
+      for (const entry of this.#late) this.#place(entries, entry)
       this.#entries = entries
     } finally {
       this.#late = undefined
@@ -79,7 +111,7 @@ export class OrderIndex {
     }
   }
 
-  *#sorted(late: { order: number; slot: number }[]): Generator<void, OrderedEntries> {
+  *#sorted(late: ApartEntry[]): Generator<void, OrderedEntries> {
     const points = this.#points
     const found = new OrderedEntries()
     for (let slot = 0; slot < points.slotCount; slot += 1) {
@@ -99,6 +131,37 @@ export class OrderIndex {
     return entries
   }
 }
+
+interface ApartEntry {
+  readonly order: number
+  readonly slot: number
+}
+
+/** The first entry with a higher order. */
+function after(apart: readonly ApartEntry[], order: number): ApartEntry | undefined {
+  return apart[positionAfter(apart, order)]
+}
+
+/** Adds an entry, or changes the slot of the one with its order. */
+function place(apart: ApartEntry[], entry: ApartEntry): void {
+  const position = positionAfter(apart, entry.order)
+  if (apart[position - 1]?.order === entry.order) apart[position - 1] = entry
+  else apart.splice(position, 0, entry)
+}
+
+function positionAfter(apart: readonly ApartEntry[], order: number): number {
+  let from = 0
+  let to = apart.length
+  while (from < to) {
+    const middle = (from + to) >>> 1
+    if (apart[middle]!.order <= order) from = middle + 1
+    else to = middle
+  }
+  return from
+}
+
+/** With more, the index is made again when somebody asks for it. */
+const apartMax = 4096
 
 /** Below so many entries, those of removed points do no harm. */
 const staleMin = 4096

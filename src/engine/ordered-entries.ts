@@ -34,6 +34,12 @@ export class OrderedEntries {
     this.#length += 1
   }
 
+  /** Whether an order is the highest, or that of an entry. */
+  canPlace(order: number): boolean {
+    const position = this.after(order) - 1
+    return position === this.#length - 1 || (position >= 0 && this.orderAt(position) === order)
+  }
+
   /** Appends an entry with the highest order, or changes the slot of the entry with this order. */
   place(order: number, slot: number): void {
     const position = this.after(order) - 1

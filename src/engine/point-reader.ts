@@ -4,6 +4,7 @@ import type { HitDetails } from '../base/search-results.ts'
 import type { PointRecord, Store } from '../storage/store.ts'
 import { detailsOf, wantsPayload } from './hit-details.ts'
 import type { LivePoints } from './live-points.ts'
+import type { TakenPoint } from './write-request.ts'
 
 /**
  * Reads points: vectors from memory, payloads from the store. From the moment when a group is committed until its changes have
@@ -31,6 +32,19 @@ export class PointReader {
     return { id, payload, vector: this.#points.vector(slot), version: this.#points.versionOf(slot) }
   }
 
+  /** The point with this id as it is stored, also if it has expired and is not deleted yet. */
+  stored(id: string): TakenPoint | undefined {
+    const found = this.#found(id, () => this.#points.slotOf(id))
+    if (found === undefined) return undefined
+    const { slot, record } = found
+    const points = this.#points
+    return {
+      ...{ id, sequence: points.table.index!.sequenceOf(slot) },
+      ...{ version: points.versionOf(slot), order: points.orderOf(slot) },
+      point: { vector: points.vector(slot), payload: record.payload },
+    }
+  }
+
   /** The payload of a point if it is visible in this slot. A change of it that is committed takes effect first. */
   payload(slot: number, id: string): Payload | undefined {
     const found = this.#find(id)
@@ -53,12 +67,20 @@ export class PointReader {
     )
   }
 
-  #find(id: string): { readonly slot: number; readonly record: PointRecord } | undefined {
+  #find(id: string): StoredPoint | undefined {
+    const points = this.#points
+    return this.#found(id, () => {
+      const slot = points.find(id)
+      return slot === -1 || points.hasExpired(slot) ? -1 : slot
+    })
+  }
+
+  #found(id: string, slotOf: () => number): StoredPoint | undefined {
     const points = this.#points
     // A second look after a committed change of the point has taken effect.
     for (let look = 0; look < 2; look += 1) {
-      const slot = points.find(id)
-      if (slot === -1 || points.hasExpired(slot)) return undefined
+      const slot = slotOf()
+      if (slot === -1) return undefined
       const record = this.#store.record(slot, id)
       if (record !== undefined) {
         const version = record.version ?? points.table.index!.sequenceOf(slot)
@@ -70,4 +92,9 @@ export class PointReader {
       cause: new Error(`the record of point ${id} is not the one of its slot`),
     })
   }
+}
+
+interface StoredPoint {
+  readonly slot: number
+  readonly record: PointRecord
 }

@@ -76,6 +76,11 @@ export class PointTable implements OrderedPoints {
     return this.#orders.get(slot) ?? this.index!.sequenceOf(slot)
   }
 
+  /** The slots whose order is not the sequence number of the row, as `SlotNumbers.entries`. */
+  orders(): Iterable<readonly [slot: number, order: number]> {
+    return this.#orders.entries()
+  }
+
   setVersion(slot: number, version: number): void {
     this.#versions.set(slot, version)
   }

@@ -1,11 +1,11 @@
-import type { PartitionSet } from '../base/partitions.ts'
+import type { HeldPartitions } from './held-partitions.ts'
 
 /** What a collection on a node of a cluster asks of the node. */
 export interface ReplicaHooks {
   /** Names the log, 16 bytes in hex. */
   readonly logId: string
-  /** The partitions that this node has, if not all. They stay the same as long as the data directory is there. */
-  readonly held?: PartitionSet | undefined
+  /** The partitions that this node has; absent where every node has all. */
+  readonly held?: HeldPartitions | undefined
   /** How far all collections have applied the log, and the cluster's clock there, in microseconds since 1970. */
   readonly floor: () => { readonly position: number; readonly clockUs: number }
   /** By this node's clock a point has expired, and by the cluster's it has not: a record of the log moves that one on. */

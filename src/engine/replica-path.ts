@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
-import { PartitionSet } from '../base/partitions.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { Applied } from '../storage/applied.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
@@ -9,14 +9,28 @@ import type { Store } from '../storage/store.ts'
 import { ChangeDecider } from './change-decider.ts'
 import type { ChangeTarget } from './change-target.ts'
 import type { Decision } from './decision.ts'
+import { ForeignPoints } from './foreign-points.ts'
 import { GroupSteps } from './group-steps.ts'
-import type { LoggedInsert, LoggedRequest, LoggedResult, Stamp } from './logged-request.ts'
+import {
+  changesPerRecord,
+  type LoggedInsert,
+  type LoggedRequest,
+  type LoggedResult,
+  type Stamp,
+} from './logged-request.ts'
 import type { Placed } from './placed-changes.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
 import { type QueueAnswer, WriteQueue } from './write-queue.ts'
-import { keyedOf, loggedBytes, type WriteRequest } from './write-request.ts'
+import {
+  keyedOf,
+  loggedBytes,
+  pointBytes,
+  requestOverheadBytes,
+  type TakenPoint,
+  type WriteRequest,
+} from './write-request.ts'
 
 /**
  * The way of every change on a node of a cluster, where `WritePath` is that of a node by itself:
@@ -41,6 +55,8 @@ export class ReplicaPath {
   readonly #decider: ChangeDecider
   readonly #steps: GroupSteps
   readonly #hooks: ReplicaHooks
+  /** Of points that reads do not show; undefined where every node has all partitions. */
+  readonly foreign: ForeignPoints | undefined
   readonly #base: number
   readonly #stop = new AbortController()
   #digest: PartitionDigest
@@ -65,16 +81,21 @@ export class ReplicaPath {
     this.#decider = new ChangeDecider(store, target)
     this.#steps = new GroupSteps(store, slots, target)
     const { applied } = store
-    checkHeld(store, hooks.held)
     this.#base = applied?.base ?? store.sequence
     this.#position = applied?.position ?? 0
     this.#clockUs = applied?.clockUs ?? 0
     this.#digest = new PartitionDigest(applied?.digest)
+    this.foreign = hooks.held && new ForeignPoints(hooks.held, this.#digest)
   }
 
   /** The last record that was decided here: those up to it are not applied again. */
   get position(): number {
     return this.#position
+  }
+
+  /** Numbers of changes of records after a position are this or higher, those of earlier ones are lower. */
+  numberAfter(position: number): number {
+    return this.#base + (position + 1) * changesPerRecord
   }
 
   /** What is stored of the log's progress; undefined for a collection that has not applied any of it. */
@@ -122,9 +143,29 @@ export class ReplicaPath {
     return this.#submit(loggedBytes(request), (answer) => ({ ...request, stamp, ...answer }))
   }
 
-  /** Stores how far all collections have applied the log. */
-  async mark(): Promise<void> {
-    await this.#submit<void>(0, (answer) => ({ kind: 'mark', ...answer }))
+  /**
+   * Stores how far all collections have applied the log.
+   *
+   * @param held of the default collection: what the node has from now on
+   */
+  async mark(held?: PartitionSet): Promise<void> {
+    await this.#submit<void>(0, (answer) => ({ kind: 'mark', held, ...answer }))
+  }
+
+  /**
+   * Adds points as another node has them, in the order of the log that `apply` keeps. Nobody may read them yet.
+   *
+   * @throws DatabaseError `already_exists` when one is here in another version; `disk_full`, `memory_full`
+   */
+  async take(points: readonly TakenPoint[]): Promise<void> {
+    const bytes = points.reduce((sum, { point }) => sum + pointBytes(point), 0)
+    await this.#submit<void>(bytes, (answer) => ({ kind: 'take', points, ...answer }))
+  }
+
+  /** Removes points of partitions that the node does not have, without the log. */
+  async clear(ids: readonly string[]): Promise<void> {
+    const bytes = ids.length * requestOverheadBytes
+    await this.#submit<void>(bytes, (answer) => ({ kind: 'clear', ids, ...answer }))
   }
 
   /** Lets the change of a point take effect at once, if it is committed. */
@@ -226,22 +267,31 @@ export class ReplicaPath {
       try {
         placed = await this.#place(decisions)
         const { position: floor, clockUs: floorClockUs } = this.#hooks.floor()
-        const { logId, held } = this.#hooks
+        const { logId } = this.#hooks
         const base = this.#base
+        const held = heldAfter(decisions) ?? this.#hooks.held?.now
         await this.#steps.store(placed, {
           ...{ logId, position, clockUs, floor, floorClockUs, base },
           digest: digest.bytes,
-          ...(held === undefined ? {} : { held: held.bytes }),
+          ...(held === undefined || held.isAll ? {} : { held: held.bytes }),
         })
       } catch (error) {
         if (!isPassing(error)) throw error
+        if (decisions.every(({ request }) => request.kind === 'take')) {
+          // What is not of the log must not hold it up.
+          for (const { request } of decisions) request.reject(error)
+          return
+        }
         this.#hooks.onStall(error)
         await delay(this.#hooks.retryMs ?? retryMs, undefined, { signal: this.#stop.signal })
         continue
       }
       this.#hooks.onStall(undefined)
+      this.foreign?.begin(this.#digest, digest)
       this.#digest = digest
+      this.#replaceHeld(heldAfter(decisions))
       await this.#steps.apply(placed)
+      this.foreign?.end(digest)
       return
     }
   }
@@ -258,33 +308,32 @@ export class ReplicaPath {
     }
   }
 
+  #replaceHeld(held: PartitionSet | undefined): void {
+    if (held !== undefined) this.#hooks.held!.now = held
+  }
+
   #digestAfter(decisions: readonly Decision[]): PartitionDigest {
     const digest = new PartitionDigest(this.#digest.bytes)
     for (const { changes } of decisions) {
-      for (const { id, kind, sequence } of changes) {
+      for (const change of changes) {
+        const { id, kind, sequence } = change
         const bytes = idToBytes(id)
         const slot = this.#target.slotOf(id)
         if (slot !== -1) digest.remove(bytes, this.#target.versionOf(slot))
-        if (kind !== 'delete') digest.add(bytes, sequence)
+        if (kind === 'insert') digest.add(bytes, change.version ?? sequence)
+        else if (kind === 'update') digest.add(bytes, sequence)
       }
     }
     return digest
   }
 }
 
-/**
- * What a node has follows from its data: it would take partitions for complete of which it has passed over records.
- *
- * @throws Error when the data is that of other partitions
- */
-function checkHeld({ applied, sequence }: Store, held: PartitionSet | undefined): void {
-  // A collection without points can be that of any partitions.
-  if (applied === undefined && sequence === 0) return
-  const before = applied?.held === undefined ? PartitionSet.all() : new PartitionSet(applied.held)
-  if (before.equals(held ?? PartitionSet.all())) return
-  throw new Error(
-    'the data directory has the points of other partitions than the topology of the cluster says: start the node with an empty one',
-  )
+/** What the node has after a group that changes it. */
+function heldAfter(decisions: readonly Decision[]): PartitionSet | undefined {
+  for (const { request } of decisions.toReversed()) {
+    if (request.kind === 'mark' && request.held !== undefined) return request.held
+  }
+  return undefined
 }
 
 /** By point of an insert; none if all have ids of their own. */

@@ -15,6 +15,17 @@ export class SlotNumbers {
     return number === undefined || Number.isNaN(number) ? undefined : number
   }
 
+  /** Those that have one. They may change between two of them: those that do not come exactly once. */
+  *entries(): Generator<readonly [slot: number, number: number], void> {
+    for (let at = 0; at < this.#pages.length; at += 1) {
+      const numbers = this.#pages[at]?.numbers
+      if (numbers === undefined) continue
+      for (let index = 0; index < slotsPerPage; index += 1) {
+        if (!Number.isNaN(numbers[index])) yield [at * slotsPerPage + index, numbers[index]!]
+      }
+    }
+  }
+
   /** @param number not NaN */
   set(slot: number, number: number): void {
     const page = this.#pageOf(Math.floor(slot / slotsPerPage))

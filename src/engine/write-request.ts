@@ -1,6 +1,7 @@
 import type { PartitionSet } from '../base/partitions.ts'
 import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
+import type { Insertion } from '../storage/store.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
 import type { ChangedByPartition, LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
 
@@ -15,6 +16,8 @@ export type WriteRequest =
   | EachRequest
   | ExpireRequest
   | MarkRequest
+  | TakeRequest
+  | ClearRequest
 
 export interface InsertRequest extends Answer<Inserted> {
   readonly kind: 'insert'
@@ -75,6 +78,25 @@ export interface ExpireRequest extends Answer<number> {
 /** On a node of a cluster: stores how far the log is applied, and changes nothing. */
 export interface MarkRequest extends Answer<void> {
   readonly kind: 'mark'
+  /** What the node has from now on. */
+  readonly held?: PartitionSet | undefined
+}
+
+/** On a node of a cluster: points of partitions that the node does not have yet, with the numbers that they have elsewhere. */
+export interface TakeRequest extends Answer<void> {
+  readonly kind: 'take'
+  readonly points: readonly TakenPoint[]
+}
+
+/** A point as another node has it. */
+export interface TakenPoint extends Required<Omit<Insertion, 'kind' | 'point'>> {
+  readonly point: Pick<NewPoint, 'vector' | 'payload'>
+}
+
+/** On a node of a cluster: removes points of partitions that the node does not have. */
+export interface ClearRequest extends Answer<void> {
+  readonly kind: 'clear'
+  readonly ids: readonly string[]
 }
 
 /** A request's claim on the queue, and how it is answered. */
@@ -113,13 +135,14 @@ export function* namesOf(request: WriteRequest): Generator<string, void> {
 
 /** Whether it can touch any point, so that it is a group by itself. */
 export function isAlone({ kind }: WriteRequest): boolean {
-  return kind === 'filter' || kind === 'expiry'
+  return kind === 'filter' || kind === 'expiry' || kind === 'take' || kind === 'clear'
 }
 
 /** Length of the vectors that a request brings, all of one length; undefined if it brings none. */
 export function dimensionOf(request: WriteRequest): number | undefined {
   if (request.kind === 'insert') return request.points[0]!.vector.length
   if (request.kind === 'put') return request.point.vector.length
+  if (request.kind === 'take') return request.points[0]?.point.vector.length
   return request.kind === 'patch' ? request.patch.vector?.length : undefined
 }
 

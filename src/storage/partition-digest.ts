@@ -1,4 +1,4 @@
-import { partitionCount } from '../base/partitions.ts'
+import { type PartitionSet, partitionCount } from '../base/partitions.ts'
 import { digestBytes } from './applied.ts'
 
 /**
@@ -36,6 +36,18 @@ export class PartitionDigest {
     let points = 0
     for (let at = 0; at < this.#entries.length; at += entryNumbers) points += this.#entries[at]!
     return points
+  }
+
+  pointsIn(partition: number): number {
+    return this.#entries[partition * entryNumbers]!
+  }
+
+  /** Whether it counts points of other partitions than these. */
+  hasPointsOutside(partitions: PartitionSet): boolean {
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (this.#entries[partition * entryNumbers] !== 0 && !partitions.has(partition)) return true
+    }
+    return false
   }
 
   #change(id: Uint8Array, version: number, sign: 1 | -1): void {

@@ -69,6 +69,10 @@ export class PointStore implements Store {
     return this.#writer.state.meta.dimension
   }
 
+  get databaseId(): string {
+    return this.#writer.state.databaseId
+  }
+
   get sequence(): number {
     return this.#writer.state.meta.sequence
   }
@@ -162,10 +166,10 @@ export class PointStore implements Store {
     return this.#writer.state.meta.hasExtendedRecords === true
   }
 
-  records(): Generator<RecordBatch, void> {
+  records(from?: number, limit?: number): Generator<RecordBatch, void> {
     // The read transaction can be older than the last commit.
     this.#tables.root.resetReadTxn()
-    return recordBatches(this.#tables.payloads)
+    return recordBatches(this.#tables.payloads, from, limit)
   }
 
   record(slot: number, id: string): PointRecord | undefined {

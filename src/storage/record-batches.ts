@@ -3,10 +3,18 @@ import { isExtended, plainTypeOf, splitRecord, typeNumberOf } from './payload-re
 import type { RecordBatch } from './store.ts'
 import type { Table, TableEntry } from './table.ts'
 
-/** Reads all payload records: see `Store.records`. Each step takes well under a millisecond. */
-export function* recordBatches(payloads: Table): Generator<RecordBatch, void> {
+/** Reads payload records: see `Store.records`. Each step takes well under a millisecond. */
+export function* recordBatches(
+  payloads: Table,
+  from = 0,
+  limit: number = Number.POSITIVE_INFINITY,
+): Generator<RecordBatch, void> {
   const batch = new Batch()
-  for (let start = 0; batch.read(payloads, start); start = batch.slots[batch.count - 1]! + 1) yield batch
+  let start = from
+  for (let left = limit; left > 0 && batch.read(payloads, start, left); left -= batch.count) {
+    yield batch
+    start = batch.slots[batch.count - 1]! + 1
+  }
 }
 
 class Batch implements RecordBatch {
@@ -20,11 +28,11 @@ class Batch implements RecordBatch {
   readonly attributes: (Uint8Array | undefined)[] = []
 
   /** Returns whether there was one more. */
-  read(payloads: Table, start: number): boolean {
+  read(payloads: Table, start: number, left: number): boolean {
     this.count = 0
     this.attributes.length = 0
     let bytes = 0
-    for (const entry of payloads.getRange({ start, limit: recordsMax })) {
+    for (const entry of payloads.getRange({ start, limit: Math.min(recordsMax, left) })) {
       this.#add(entry)
       bytes += entry.value.length
       if (bytes >= batchBytes) break

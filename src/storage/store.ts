@@ -13,6 +13,8 @@ import type { Applied } from './applied.ts'
 export interface Store {
   /** Fixed by the first insertion ever committed; undefined before. */
   readonly dimension: number | undefined
+  /** Of the history that the sequence number counts: chosen at random when a store is created, restored or repaired. */
+  readonly databaseId: string
   /** Sequence number of the last committed change; 0 for an empty store. */
   readonly sequence: number
   /** What is applied of a cluster's log, as of the last commit; undefined for what was never on a node of one. */
@@ -68,10 +70,13 @@ export interface Store {
   readonly hasExtendedRecords: boolean
 
   /**
-   * What the records of all points have besides contents, in the order of slots, a bounded number at each step; for a
-   * store that nothing is committed to meanwhile. A batch is overwritten by the next one.
+   * What the records of points have besides contents, in the order of slots, a bounded number at each step; for a store that
+   * nothing is committed to meanwhile. A batch is overwritten by the next one.
+   *
+   * @param from the first slot; 0 by default
+   * @param limit of points; all by default
    */
-  records(): Generator<RecordBatch, void>
+  records(from?: number, limit?: number): Generator<RecordBatch, void>
 
   /**
    * Opens a snapshot of what is committed now. While it is open, no slot that it shows may be given to another

@@ -31,6 +31,8 @@ export class ClusterProcesses implements AsyncDisposable {
   static async start(options: {
     readonly logServers: 1 | 3
     readonly nodes: number
+    /** Nodes that are started; the others can be later. Absent: all. */
+    readonly started?: number
     readonly environment?: Readonly<Record<string, string>>
     /** Nodes and log servers reach each other through proxies. */
     readonly isDivisible?: boolean
@@ -44,30 +46,30 @@ export class ClusterProcesses implements AsyncDisposable {
         Promise.all(servers.clientPorts.map((port) => FaultyProxy.start(port))),
       ),
     )
-    const ports = await freePorts(options.nodes * 2)
+    const ports = await freePorts(options.nodes * 3)
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`
       const directory = join(servers.directory, name)
       mkdirSync(directory)
       const volume = volumeBytes === undefined ? undefined : SmallDisk.mount(volumeBytes)
-      return new NodeProcess(
-        { name, directory, port: ports[index * 2]!, volume },
-        {
-          CLUSTER_NATS_URL: (
-            links[index]?.map(({ port }) => `nats://127.0.0.1:${port}`) ?? servers.urls
-          ).join(','),
-          CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
-          CLUSTER_NAME: 'test',
-          CLUSTER_NODE_NAME: name,
-          CLUSTER_ZONE: `zone-${index}`,
-          CLUSTER_LOG_BYTES: '1G',
-          CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 2]}`,
-          GRPC_PORT: String(ports[index * 2 + 1]),
-          ...options.environment,
-        },
-      )
+      const [http, grpc, peer] = ports.slice(index * 3) as [number, number, number]
+      const urls = links[index]?.map(({ port }) => `nats://127.0.0.1:${port}`) ?? servers.urls
+      const place = { name, directory, port: http, volume }
+      return new NodeProcess(place, {
+        CLUSTER_NATS_URL: urls.join(','),
+        CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+        CLUSTER_NAME: 'test',
+        CLUSTER_NODE_NAME: name,
+        CLUSTER_ZONE: `zone-${index}`,
+        CLUSTER_LOG_BYTES: '1G',
+        CLUSTER_ADVERTISE: `127.0.0.1:${http}`,
+        CLUSTER_HOST: '127.0.0.1',
+        CLUSTER_PORT: String(peer),
+        GRPC_PORT: String(grpc),
+        ...options.environment,
+      })
     })
-    await Promise.all(nodes.map((node) => node.start()))
+    await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
     return new ClusterProcesses(servers, nodes, links)
   }
 

@@ -7,8 +7,9 @@ import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.t
 import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
 import { CollectionSet } from '../../src/engine/collection-set.ts'
-import type { Collection } from '../../src/engine/engine.ts'
 import { startEngine } from '../../src/engine/engine.ts'
+import { heldIn } from '../../src/engine/held-partitions.ts'
+import type { Loaded } from '../../src/engine/served-data.ts'
 import { openDataStore } from '../../src/storage/data-store.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -20,10 +21,8 @@ const settings = {
   logger,
 } as const
 
-export interface RunningNode {
+export interface RunningNode extends Loaded {
   readonly node: ClusterNode
-  readonly main: Collection
-  readonly set: CollectionSet
   /** Ends as much as a process can end by itself in the middle of its work. */
   stop(): Promise<void>
 }
@@ -92,18 +91,20 @@ export class SimulatedNode implements AsyncDisposable {
     const { sharding, dimension, timeoutMs = 60_000 } = this.#setup
     const config = { ...settings, nowUs, maxMemoryBytes }
     const connection = log.connect()
-    const node = new ClusterNode({
-      ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
-      ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
-      ...(sharding === undefined ? {} : { sharding }),
-      ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
-    })
-    const engine = startEngine(config)
     const store = await openDataStore({
       ...{ dataDir: this.#dataDir, logger },
       ...(writerExecArgv === undefined ? {} : { writerExecArgv }),
       ...(dimension === undefined ? {} : { dimension }),
     })
+    // What it has follows from its data; at the first start, from the ring.
+    const held = store.main.applied === undefined ? sharding?.held : heldIn(store.main)
+    const node = new ClusterNode({
+      ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
+      ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
+      ...(sharding === undefined ? {} : { sharding: { ...sharding, held: held! } }),
+      ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
+    })
+    const engine = startEngine(config)
     const main = await engine.openCollection(store.main, { ...config, replica: node.replicaOf('default') })
     const replicaOf = (collection: string): ReturnType<ClusterNode['replicaOf']> => node.replicaOf(collection)
     const set = new CollectionSet({ ...config, engine, store, main, replicaOf })
@@ -120,7 +121,7 @@ export class SimulatedNode implements AsyncDisposable {
       throw error
     })
     await documents.connect().announce(name, new Uint8Array())
-    this.#running = { node, main, set, stop }
+    this.#running = { node, store, main, set, stop }
     return this.#running
   }
 

@@ -2,7 +2,6 @@ import { DatabaseError } from '../../src/base/errors.ts'
 import { PartitionSet } from '../../src/base/partitions.ts'
 import type { SeededFaults } from '../../src/cluster/log-faults.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
-import { OwnedPlacement } from '../../src/cluster/owned-placement.ts'
 import type { Peers } from '../../src/cluster/peers.ts'
 import { ownersIn, ringOf } from '../../src/cluster/ring.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
@@ -12,7 +11,7 @@ import type { SimulatedNode } from './cluster-nodes.ts'
  * a link.
  */
 export class SimulatedShards {
-  readonly #owners: readonly (readonly string[])[]
+  #owners: readonly (readonly string[])[]
   readonly #faults: SeededFaults | undefined
   readonly #nodes: () => readonly SimulatedNode[]
 
@@ -28,6 +27,13 @@ export class SimulatedShards {
     this.#nodes = nodes
   }
 
+  /** Partitions get other owners. */
+  own(partitions: PartitionSet, change: (owners: readonly string[]) => readonly string[]): void {
+    this.#owners = this.#owners.map((owners, partition) =>
+      partitions.has(partition) ? change(owners) : owners,
+    )
+  }
+
   /** What a node should have. */
   heldBy(name: string): PartitionSet {
     return PartitionSet.of([...PartitionSet.all()].filter((p) => this.#owners[p]!.includes(name)))
@@ -36,8 +42,7 @@ export class SimulatedShards {
   /** For a node; a mutant changes it. */
   shardingOf(name: string, peers: Peers = this.#peersOf(name)): Sharding {
     const isLive = (node: string): boolean => this.#find(node)?.running !== undefined
-    const placement = new OwnedPlacement({ self: name, owners: () => this.#owners, isLive })
-    return { placement, held: this.heldBy(name), peers }
+    return { owners: () => this.#owners, isLive, held: this.heldBy(name), peers }
   }
 
   #peersOf(name: string): Peers {

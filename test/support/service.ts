@@ -3,10 +3,15 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLogger } from '../../src/base/log.ts'
 import type { OpenLog } from '../../src/cluster/cluster-service-options.ts'
+import { fromJson } from '../../src/cluster/json-documents.ts'
+import type { Announcement } from '../../src/cluster/membership.ts'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import { movesOf, surplusOf } from '../../src/cluster/ownership.ts'
+import { readTopology } from '../../src/cluster/topology.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { type Service, startService } from '../../src/main.ts'
+import { until } from './nats-log.ts'
 
 /** The key of every service under test. */
 export const apiKey = 'a-key-for-tests'
@@ -35,12 +40,38 @@ export async function startTestService(
  */
 const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 
+/** With it, each point is on so many of the nodes, and the first one has a part of them. */
+const suiteReplicas = process.env.VICINAL_TEST_CLUSTER_REPLICAS
+
 async function startInCluster(environment: Readonly<Record<string, string>>): Promise<TestService> {
-  const cluster = await startTestCluster(['first', 'second', 'third'], environment)
+  const parts = suiteReplicas === undefined ? {} : inParts(suiteReplicas)
+  const cluster = await startTestCluster(['first', 'second', 'third'], { ...parts, ...environment })
   const [first] = cluster.services
+  if (suiteReplicas !== undefined) await untilSettled(cluster)
   const asyncDispose = { value: () => cluster[Symbol.asyncDispose]() }
   const descriptors = Object.getOwnPropertyDescriptors(first!)
   return Object.defineProperties({}, { ...descriptors, [Symbol.asyncDispose]: asyncDispose }) as TestService
+}
+
+/** Settings of nodes that have a part of the points each. */
+export function inParts(replicas: string): Readonly<Record<string, string>> {
+  return {
+    ...{ CLUSTER_REPLICAS: replicas, CLUSTER_SECRET: 'a secret of the tests' },
+    ...{ CLUSTER_HOST: '127.0.0.1', CLUSTER_PORT: '0' },
+  }
+}
+
+/** Resolves when every partition is where it should be, and all nodes know it. */
+export async function untilSettled({ documents }: Pick<TestCluster, 'documents'>): Promise<void> {
+  const shared = documents.connect()
+  await until(async () => {
+    const { topology } = await readTopology(shared)
+    const { generation, ownership } = topology
+    if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
+    const said = [...(await shared.announced()).values()].map((each) => fromJson<Announcement>(each))
+    return said.every((each) => each.generation === generation && each.answers === true)
+  })
+  await shared.close()
 }
 
 export interface TestCluster extends AsyncDisposable {

@@ -2,7 +2,10 @@ import { createLogger } from '../../src/base/log.ts'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import { PeerLink } from '../../src/cluster/peer-link.ts'
+import { peerMethods } from '../../src/cluster/peer-methods.ts'
+import { replicaHandlers } from '../../src/cluster/peer-replica.ts'
 import type { PeerHandler, PeerHandlers } from '../../src/cluster/peers.ts'
+import { catalogOf, collectionOf } from '../../src/cluster/replica-giving.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 
@@ -18,23 +21,26 @@ export class ShardedNodes implements AsyncDisposable {
   readonly nodes: SimulatedNode[] = []
   /** A node of the same cluster that has everything. */
   readonly whole: SimulatedNode
+  readonly names: readonly string[]
+  readonly shards: SimulatedShards
   readonly links: Map<string, PeerLink> = new Map()
   /** By name of the node that answers: comes before its own answers; for tests of slow and failing nodes. */
   readonly before: Map<string, (method: number) => Promise<void>> = new Map()
   readonly #log: SharedMemoryLog = new SharedMemoryLog()
   readonly #documents: SharedMemoryDocuments = new SharedMemoryDocuments()
 
-  private constructor(dimension: number) {
+  private constructor({ nodes, replicas, dimension }: ShardedNodesOptions) {
+    this.names = Array.from({ length: nodes }, (_, index) => `node-${index}`)
+    this.shards = new SimulatedShards(this.names, replicas, undefined, () => this.nodes)
     this.whole = new SimulatedNode({ name: 'whole', log: this.#log, documents: this.#documents, dimension })
   }
 
-  static async start({ nodes: count, replicas, dimension }: ShardedNodesOptions): Promise<ShardedNodes> {
-    const all = new ShardedNodes(dimension)
-    const names = Array.from({ length: count }, (_, index) => `node-${index}`)
-    const shards = new SimulatedShards(names, replicas, undefined, () => all.nodes)
-    for (const name of names) {
-      const link = await all.#link(name)
-      const sharding = shards.shardingOf(name, link)
+  static async start(options: ShardedNodesOptions): Promise<ShardedNodes> {
+    const { dimension } = options
+    const all = new ShardedNodes(options)
+    for (const name of all.names) {
+      const link = await all.link(name)
+      const sharding = all.shards.shardingOf(name, link)
       all.nodes.push(
         new SimulatedNode({ name, log: all.#log, documents: all.#documents, sharding, dimension }),
       )
@@ -43,7 +49,23 @@ export class ShardedNodes implements AsyncDisposable {
     return all
   }
 
-  async #link(name: string): Promise<PeerLink> {
+  /** One more node, over a directory that has been made. */
+  async add(name: string, dataDir: string, dimension: number): Promise<SimulatedNode> {
+    const link = this.links.get(name) ?? (await this.link(name))
+    const sharding = this.shards.shardingOf(name, link)
+    const setup = { name, log: this.#log, documents: this.#documents, sharding, dimension, dataDir }
+    const node = new SimulatedNode(setup)
+    this.nodes.push(node)
+    await (await node.start()).node.caughtUp()
+    return node
+  }
+
+  /** The log, as another node sees it. */
+  get log(): ReturnType<SharedMemoryLog['connect']> {
+    return this.#log.connect()
+  }
+
+  async link(name: string): Promise<PeerLink> {
     const link = await PeerLink.open({
       ...{
         own: { cluster: 'test', node: name, secret: 'of the tests' },
@@ -67,13 +89,31 @@ export class ShardedNodes implements AsyncDisposable {
   /** Of the node as it runs at the time. */
   #handlersOf(name: string): PeerHandlers {
     const node = (): SimulatedNode => this.nodes.find((each) => each.name === name)!
-    const get =
-      (method: number): PeerHandler =>
-      async (body, call) => {
-        await this.before.get(name)?.(method)
-        return await (node().up.node.peerHandlers.get(method)!(body, call) as Promise<Uint8Array>)
-      }
-    return { get }
+    const before = async (method: number): Promise<void> => await this.before.get(name)?.(method)
+    const given = replicaHandlers({
+      catalog: () => catalogOf(node().up, node().up.node, this.#log.connect()),
+      collection: async (collection, position, hasPoints) => {
+        await node().up.node.admit({ position })
+        return await collectionOf(node().up, collection, hasPoints)
+      },
+    })
+    const handlerOf = (method: number): PeerHandler =>
+      given.get(method) ?? node().up.node.peerHandlers.get(method)!
+    async function* inParts(method: number, ...call: Parameters<PeerHandler>): AsyncGenerator<Uint8Array> {
+      await before(method)
+      yield* handlerOf(method)(...call) as AsyncIterable<Uint8Array>
+    }
+    const asked = async (method: number, ...call: Parameters<PeerHandler>): Promise<Uint8Array> => {
+      await before(method)
+      return await (handlerOf(method)(...call) as Promise<Uint8Array>)
+    }
+    const isInParts = (method: number): boolean => inPartsMethods.includes(method)
+    return {
+      get:
+        (method) =>
+        (...call) =>
+          isInParts(method) ? inParts(method, ...call) : asked(method, ...call),
+    }
   }
 
   /** Resolves when all nodes have applied what was acknowledged. */
@@ -86,3 +126,7 @@ export class ShardedNodes implements AsyncDisposable {
     for (const link of this.links.values()) link.close()
   }
 }
+
+const inPartsMethods: readonly number[] = [
+  ...[peerMethods.partitionList, peerMethods.partitionCut, peerMethods.replicaCollection],
+]

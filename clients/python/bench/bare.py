@@ -48,10 +48,7 @@ class _BareHttp:
         self._socket = _connected(url)
 
     def prepare(self, search: Search) -> bytes:
-        arguments = self._target.arguments(search.request())
-        head = [b"%s %s HTTP/1.1" % (arguments["method"], arguments["url"].target)]
-        head += [b"%s: %s" % header for header in arguments["headers"]]
-        return b"\r\n".join((*head, b"", arguments["content"] or b""))
+        return b"".join(self._target.parts_of(search.request()))
 
     def send(self, prepared: bytes) -> None:
         self._socket.sendall(prepared)

@@ -1,7 +1,10 @@
 """
 What a search call costs beside the service's own time: the call of each client beside the same bytes on a bare
-connection. They take turns, another one first each time, and the difference is that within a turn. On a machine that
-does other work look at the quickest: the least time of a call less that of a bare request.
+connection. They take turns with the same query, another one first each time, and what is added is the difference within
+a turn: so the service's time, which grows with the rows and from query to query, is in both and falls out. What is left
+is all that the call does: it makes the request, wakes up for the answer, and reads it, with caches that the search has
+just filled with vectors, which is why more is added where more rows were compared. On a machine that does other work
+look at the quickest: the least time of a call less that of a bare request.
 
     .venv/bin/python bench/search_calls.py [--rows 10000] [--dimension 384] [--turns 2000]
 """

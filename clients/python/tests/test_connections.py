@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
+import subprocess
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +22,7 @@ from vicinal import (
     CollectionNotFoundError,
     ConnectionFailedError,
     DeadlineExceededError,
+    InvalidArgumentError,
     NewPoint,
     Vicinal,
 )
@@ -103,15 +106,17 @@ ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\nOK"
 
 
 @contextmanager
-def _answering(answers: list[bytes]) -> Iterator[tuple[str, threading.Semaphore]]:
+def _answering(answers: list[bytes], tls: ssl.SSLContext | None = None) -> Iterator[tuple[str, threading.Semaphore]]:
     """
-    Listen, and give each connection one of these answers. Then it is closed and the semaphore released; without an
-    answer it is left open.
+    Listen, with TLS or without, and give each connection one of these answers. Then it is closed and the semaphore
+    released; without an answer it is left open.
     """
 
     def serve() -> None:
         for answer in answers:
             connection, _ = listener.accept()
+            if tls is not None:
+                connection = tls.wrap_socket(connection, server_side=True)
             accepted.append(connection)
             connection.recv(65536)
             if answer != b"":
@@ -124,7 +129,7 @@ def _answering(answers: list[bytes]) -> Iterator[tuple[str, threading.Semaphore]
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}", closed
+        yield f"http{'' if tls is None else 's'}://127.0.0.1:{listener.getsockname()[1]}", closed
         thread.join()
         for connection in accepted:
             connection.close()
@@ -149,3 +154,65 @@ def test_a_service_that_does_not_answer_is_not_waited_for(runner: asyncio.Runner
         pytest.raises(DeadlineExceededError),
     ):
         client.health()
+
+
+def test_a_header_cannot_bring_another_one_along(service: Service, runner: asyncio.Runner, is_async: bool) -> None:
+    with (
+        _client(service.url, runner, is_async=is_async) as client,
+        pytest.raises(InvalidArgumentError, match="the value of the header idempotency-key"),
+    ):
+        client.insert([1, 2], "x", idempotency_key="a\r\nauthorization: another")
+    with pytest.raises(InvalidArgumentError, match="cannot be the name of a header"):
+        Vicinal(service.url, headers={"two words": "x"})
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, ssl.SSLContext]:
+    """A certificate for this machine, and a server's side of TLS with it."""
+    folder = tmp_path_factory.mktemp("certificate")
+    kind = "-x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 -subj /CN=localhost"
+    files = f"-addext subjectAltName=IP:127.0.0.1 -keyout {folder}/key.pem -out {folder}/certificate.pem"
+    subprocess.run(["openssl", "req", *kind.split(), *files.split()], check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "certificate.pem", folder / "key.pem")
+    return folder / "certificate.pem", context
+
+
+def test_a_service_with_a_certificate_is_reached(
+    certificate: tuple[Path, ssl.SSLContext],
+    runner: asyncio.Runner,
+    is_async: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    path, tls = certificate
+    monkeypatch.setenv("SSL_CERT_FILE", str(path))
+    with (
+        _answering([ANSWER, ANSWER], tls) as (url, closed),
+        _client(url, runner, is_async=is_async) as client,
+    ):
+        for _ in range(2):
+            assert client.health() == "OK"
+            closed.acquire()
+            runner.run(asyncio.sleep(0.001))
+
+
+def test_a_certificate_of_nobody_known_is_refused(
+    certificate: tuple[Path, ssl.SSLContext], runner: asyncio.Runner, is_async: bool
+) -> None:
+    _, tls = certificate
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=_refused_handshake, args=(listener, tls))
+        thread.start()
+        url = f"https://127.0.0.1:{listener.getsockname()[1]}"
+        with (
+            _client(url, runner, is_async=is_async) as client,
+            pytest.raises(ConnectionFailedError, match="certificate"),
+        ):
+            client.health()
+        thread.join()
+
+
+def _refused_handshake(listener: socket.socket, tls: ssl.SSLContext) -> None:
+    connection, _ = listener.accept()
+    with connection, pytest.raises(OSError):  # noqa: PT011  whatever the client says of it
+        tls.wrap_socket(connection, server_side=True)

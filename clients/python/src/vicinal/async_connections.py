@@ -1,20 +1,21 @@
-"""
-How the async client reaches a service over HTTP: by httpcore itself, or by httpx, for the reasons in `connections.py`.
-"""
+"""How the async client reaches a service over HTTP: as the blocking one does; see `connections.py`."""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from typing import Protocol
 
 import httpcore
 import httpx
 
-from .asyncio_backend import AsyncioBackend
+from .answer_reader import AnswerReader
+from .asyncio_stream import AsyncioStream, connect
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
-from .target import POOL_LIMITS, Streamed, Target, headers_of_answer, needs_httpx
+from .pool import CONNECTIONS_MAX, Pool
+from .target import Streamed, Target, needs_httpx
 
 
 class AsyncConnections(Protocol):
@@ -37,34 +38,95 @@ class AsyncConnections(Protocol):
 def async_connections_to(target: Target, client: httpx.AsyncClient | None) -> AsyncConnections:
     """Return the connections that the client uses, in one event loop."""
     if client is None and not needs_httpx(target.url):
-        return _AsyncPoolConnections(target)
+        return _AsyncOwnConnections(target)
     return _AsyncHttpxConnections(target, client)
 
 
-class _AsyncPoolConnections:
+class _AsyncOwnConnections:
     def __init__(self, target: Target) -> None:
         self._target = target
-        ssl_context = target.ssl_context()
-        backend = AsyncioBackend() if ssl_context is None else None
-        self._pool = httpcore.AsyncConnectionPool(ssl_context=ssl_context, network_backend=backend, **POOL_LIMITS)
-        self._is_closed = False
+        self._pool: Pool[_AsyncConnection] = Pool()
+        self._free = asyncio.Semaphore(CONNECTIONS_MAX)
 
     @property
     def is_closed(self) -> bool:
-        return self._is_closed
+        return self._pool.is_closed
 
     async def send(self, request: HttpRequest) -> HttpResponse:
-        response = await self._pool.request(**self._target.arguments(request))
-        return HttpResponse(response.status, headers_of_answer(response.headers), response.content)
+        async with self.stream(request) as response:
+            return HttpResponse(response.status, response.headers, b"".join([chunk async for chunk in response.chunks]))
 
     @asynccontextmanager
     async def stream(self, request: HttpRequest) -> AsyncIterator[Streamed[AsyncIterator[bytes]]]:
-        async with self._pool.stream(**self._target.arguments(request)) as response:
-            yield Streamed(response.status, headers_of_answer(response.headers), response.aiter_stream())
+        parts = self._target.parts_of(request)
+        await self._wait_until_free()
+        try:
+            connection = self._pool.take() or await self._connect()
+            try:
+                answer = await connection.ask(parts)
+                yield Streamed(answer.status, answer.headers, connection.chunks(answer))
+            finally:
+                self._pool.put_back(connection)
+        finally:
+            self._free.release()
 
     async def close(self) -> None:
-        self._is_closed = True
-        await self._pool.aclose()
+        self._pool.close()
+        # The sockets are closed in the next turn of the loop, which may be the last one.
+        await asyncio.sleep(0)
+
+    async def _wait_until_free(self) -> None:
+        try:
+            # A timeout takes longer than the acquiring itself, and is rarely needed.
+            async with asyncio.timeout(self._target.timeout_s) if self._free.locked() else nullcontext():
+                await self._free.acquire()
+        except TimeoutError as error:
+            raise httpcore.PoolTimeout from error
+
+    async def _connect(self) -> _AsyncConnection:
+        target = self._target
+        stream = await connect(target.host, target.port, target.ssl_context, target.timeout_s)
+        connection = _AsyncConnection(stream, target.timeout_s)
+        self._pool.add(connection)
+        return connection
+
+
+class _AsyncConnection:
+    def __init__(self, stream: AsyncioStream, timeout_s: float) -> None:
+        self.is_reusable = False
+        self._stream = stream
+        self._timeout_s = timeout_s
+
+    @property
+    def is_readable(self) -> bool:
+        return self._stream.is_readable
+
+    async def ask(self, parts: Sequence[bytes]) -> AnswerReader:
+        """Send a request; return its answer as soon as its head is there."""
+        self.is_reusable = False
+        answer = AnswerReader()
+        try:
+            for part in parts:
+                await self._stream.write(part, self._timeout_s)
+        except httpcore.WriteError:
+            # The service may have refused the request before all of it was there: then its answer has come.
+            pass
+        while not answer.has_head:
+            answer.feed(await self._stream.read(self._timeout_s))
+        return answer
+
+    async def chunks(self, answer: AnswerReader) -> AsyncIterator[bytes]:
+        """Go through the body of an answer."""
+        while True:
+            for chunk in answer.take_body():
+                yield chunk
+            if answer.is_complete:
+                break
+            answer.feed(await self._stream.read(self._timeout_s))
+        self.is_reusable = answer.keeps_alive
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class _AsyncHttpxConnections:

@@ -1,23 +1,29 @@
 """
-How the blocking client reaches a service over HTTP: by httpcore itself, or by httpx.
+How the blocking client reaches a service over HTTP: by connections of its own, or by httpx.
 
-httpx calls httpcore as well, and what it adds (addresses, cookies, redirects, authentication) takes longer than the
-rest of a search call. It is used where it is needed: for the caller's own client, a proxy of the environment, or a
+What httpx and httpcore do around a request (addresses, cookies, redirects, events of a parser in Python) takes longer
+than the rest of a search call. Here a request is written at once, and llhttp, the parser of Node, reads its answer; the
+sockets are httpcore's. httpx is used where it is needed: for the caller's own client, a proxy of the environment, or a
 password in the address.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Protocol
 
 import httpcore
 import httpx
 
+from .answer_reader import AnswerReader
 from .http_codec import httpx_arguments, response_of
 from .operation import HttpRequest, HttpResponse
-from .target import POOL_LIMITS, Streamed, Target, headers_of_answer, needs_httpx
+from .pool import CONNECTIONS_MAX, Pool
+from .target import Streamed, Target, needs_httpx
+
+_READ_BYTES = 64 * 1024
 
 
 class Connections(Protocol):
@@ -40,32 +46,87 @@ class Connections(Protocol):
 def connections_to(target: Target, client: httpx.Client | None) -> Connections:
     """Return the connections that the client uses. Threads may share them."""
     if client is None and not needs_httpx(target.url):
-        return _PoolConnections(target)
+        return _OwnConnections(target)
     return _HttpxConnections(target, client)
 
 
-class _PoolConnections:
+class _OwnConnections:
     def __init__(self, target: Target) -> None:
         self._target = target
-        self._pool = httpcore.ConnectionPool(ssl_context=target.ssl_context(), **POOL_LIMITS)
-        self._is_closed = False
+        self._pool: Pool[_Connection] = Pool()
+        self._free = threading.Semaphore(CONNECTIONS_MAX)
 
     @property
     def is_closed(self) -> bool:
-        return self._is_closed
+        return self._pool.is_closed
 
     def send(self, request: HttpRequest) -> HttpResponse:
-        response = self._pool.request(**self._target.arguments(request))
-        return HttpResponse(response.status, headers_of_answer(response.headers), response.content)
+        with self.stream(request) as response:
+            return HttpResponse(response.status, response.headers, b"".join(response.chunks))
 
     @contextmanager
     def stream(self, request: HttpRequest) -> Iterator[Streamed[Iterator[bytes]]]:
-        with self._pool.stream(**self._target.arguments(request)) as response:
-            yield Streamed(response.status, headers_of_answer(response.headers), response.iter_stream())
+        parts = self._target.parts_of(request)
+        if not self._free.acquire(timeout=self._target.timeout_s):
+            raise httpcore.PoolTimeout
+        try:
+            connection = self._pool.take() or self._connect()
+            try:
+                answer = connection.ask(parts)
+                yield Streamed(answer.status, answer.headers, connection.chunks(answer))
+            finally:
+                self._pool.put_back(connection)
+        finally:
+            self._free.release()
 
     def close(self) -> None:
-        self._is_closed = True
         self._pool.close()
+
+    def _connect(self) -> _Connection:
+        target = self._target
+        stream = httpcore.SyncBackend().connect_tcp(target.host, target.port, target.timeout_s)
+        if target.ssl_context is not None:
+            stream = stream.start_tls(target.ssl_context, target.host, target.timeout_s)
+        connection = _Connection(stream, target.timeout_s)
+        self._pool.add(connection)
+        return connection
+
+
+class _Connection:
+    def __init__(self, stream: httpcore.NetworkStream, timeout_s: float) -> None:
+        self.is_reusable = False
+        self._stream = stream
+        self._timeout_s = timeout_s
+
+    @property
+    def is_readable(self) -> bool:
+        return bool(self._stream.get_extra_info("is_readable"))
+
+    def ask(self, parts: Sequence[bytes]) -> AnswerReader:
+        """Send a request; return its answer as soon as its head is there."""
+        self.is_reusable = False
+        answer = AnswerReader()
+        try:
+            for part in parts:
+                self._stream.write(part, self._timeout_s)
+        except httpcore.WriteError:
+            # The service may have refused the request before all of it was there: then its answer has come.
+            pass
+        while not answer.has_head:
+            answer.feed(self._stream.read(_READ_BYTES, self._timeout_s))
+        return answer
+
+    def chunks(self, answer: AnswerReader) -> Iterator[bytes]:
+        """Go through the body of an answer."""
+        while True:
+            yield from answer.take_body()
+            if answer.is_complete:
+                break
+            answer.feed(self._stream.read(_READ_BYTES, self._timeout_s))
+        self.is_reusable = answer.keeps_alive
+
+    def close(self) -> None:
+        self._stream.close()
 
 
 class _HttpxConnections:

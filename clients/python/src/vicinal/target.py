@@ -1,37 +1,26 @@
-"""A service as httpcore is told of it: where it is, and what every request to it carries."""
+"""A service: where it is, and the bytes of the requests to it."""
 
 from __future__ import annotations
 
+import re
 import ssl
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, TypeVar
 from urllib.request import getproxies
 
-import httpcore
 import httpx
 
+from .errors import InvalidArgumentError
 from .operation import HttpRequest
 
 Chunks_co = TypeVar("Chunks_co", covariant=True)
 
-CONNECTIONS_MAX = 100
-IDLE_CONNECTIONS_MAX = 20
-IDLE_CONNECTION_S = 5.0
-"""Shorter than any service or proxy keeps an idle connection, so that a request rarely meets a closing one."""
-
-
-class _PoolLimits(TypedDict):
-    max_connections: int
-    max_keepalive_connections: int
-    keepalive_expiry: float
-
-
-POOL_LIMITS: _PoolLimits = {
-    "max_connections": CONNECTIONS_MAX,
-    "max_keepalive_connections": IDLE_CONNECTIONS_MAX,
-    "keepalive_expiry": IDLE_CONNECTION_S,
-}
+_JOINED_BYTES_MAX = 64 * 1024
+"""Up to here a body is copied behind its head: a second packet takes longer."""
+_TARGET = re.compile(rb"[!-~]+")
+_HEADER_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_HEADER_VALUE = re.compile(rb"[ -~\t]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,14 +30,6 @@ class Streamed(Generic[Chunks_co]):
     status: int
     headers: Mapping[str, str]
     chunks: Chunks_co
-
-
-class _Arguments(TypedDict):
-    method: bytes
-    url: httpcore.URL
-    headers: list[tuple[bytes, bytes]]
-    content: bytes | None
-    extensions: dict[str, dict[str, float]]
 
 
 class Target:
@@ -64,35 +45,30 @@ class Target:
         self.url = url
         self.headers = headers
         self.timeout_s = timeout_s
-        self._scheme = parsed.raw_scheme
-        self._host = parsed.raw_host
-        self._port = parsed.port
+        self.host = parsed.raw_host.decode("ascii")
+        self.port = parsed.port or (443 if parsed.scheme == "https" else 80)
+        self.ssl_context = _ssl_context() if parsed.scheme == "https" else None
         self._prefix = parsed.raw_path.rstrip(b"/")
-        self._extensions = {"timeout": dict.fromkeys(("pool", "connect", "write", "read"), timeout_s)}
-        host = {"host": parsed.netloc.decode("ascii")}
-        self._headers = _encoded({**host, **{name.lower(): value for name, value in headers.items()}})
+        own = {name.lower(): value for name, value in headers.items()}
+        self._header_lines = _lines_of({"host": parsed.netloc.decode("ascii"), **own})
 
-    def ssl_context(self) -> ssl.SSLContext | None:
-        """Return what TLS trusts; None for an address without TLS, because reading the certificates takes a while."""
-        return httpx.create_ssl_context() if self._scheme == b"https" else None
-
-    def arguments(self, request: HttpRequest) -> _Arguments:
-        """Return a request as httpcore takes it."""
-        headers = self._headers.copy()
-        if request.body is not None:
-            headers.append((b"content-type", b"application/json"))
-        if request.body is not None or request.method not in ("GET", "DELETE"):
-            headers.append((b"content-length", b"%d" % len(request.body or b"")))
+    def parts_of(self, request: HttpRequest) -> tuple[bytes, ...]:
+        """Return the bytes of a request, in the parts in which they are sent."""
+        body = request.body
+        target = self._prefix + request.path.encode()
+        if _TARGET.fullmatch(target) is None:
+            raise InvalidArgumentError(f"{request.path!r} cannot be the path of a request")
+        lines = [b"%s %s HTTP/1.1\r\n" % (request.method.encode("ascii"), target), self._header_lines]
+        if body is not None:
+            lines.append(b"content-type: application/json\r\n")
+        if body is not None or request.method not in ("GET", "DELETE"):
+            lines.append(b"content-length: %d\r\n" % len(body or b""))
         if request.headers is not None:
-            headers += _encoded(request.headers)
-        path = self._prefix + request.path.encode("ascii")
-        return {
-            "method": request.method.encode("ascii"),
-            "url": httpcore.URL(scheme=self._scheme, host=self._host, port=self._port, target=path),
-            "headers": headers,
-            "content": request.body,
-            "extensions": self._extensions,
-        }
+            lines.append(_lines_of(request.headers))
+        lines.append(b"\r\n")
+        if body is None or len(body) > _JOINED_BYTES_MAX:
+            return (b"".join(lines),) if body is None else (b"".join(lines), body)
+        return (b"".join((*lines, body)),)
 
 
 def needs_httpx(url: str) -> bool:
@@ -102,10 +78,21 @@ def needs_httpx(url: str) -> bool:
     return parsed.userinfo != b"" or not {parsed.scheme, "all"}.isdisjoint(getproxies())
 
 
-def headers_of_answer(headers: Iterable[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return the headers of an answer by name, in lower case."""
-    return {name.lower().decode("latin-1"): value.decode("latin-1") for name, value in headers}
+def _ssl_context() -> ssl.SSLContext:
+    """Return what TLS trusts. Reading the certificates takes a while."""
+    context = httpx.create_ssl_context()
+    context.set_alpn_protocols(["http/1.1"])
+    return context
 
 
-def _encoded(headers: Mapping[str, str]) -> list[tuple[bytes, bytes]]:
-    return [(name.encode("ascii"), value.encode("ascii")) for name, value in headers.items()]
+def _lines_of(headers: Mapping[str, str]) -> bytes:
+    return b"".join(_line_of(name, value) for name, value in headers.items())
+
+
+def _line_of(name: str, value: str) -> bytes:
+    key, content = name.encode(), value.encode()
+    if _HEADER_NAME.fullmatch(key) is None:
+        raise InvalidArgumentError(f"{name!r} cannot be the name of a header")
+    if _HEADER_VALUE.fullmatch(content) is None:
+        raise InvalidArgumentError(f"the value of the header {name} may have only printable ASCII characters")
+    return b"%s: %s\r\n" % (key, content)

@@ -36,7 +36,7 @@ from .messages import (
     vector_field,
     when_message,
 )
-from .values import attributes, filter_message, microseconds, point_id, read_point_id, read_value
+from .values import CONTENT_TYPES, attributes, filter_message, microseconds, point_id, read_point_id, read_value
 from .wire import (
     WireValue,
     fields,
@@ -322,7 +322,7 @@ def _patch_message(
             message(1, attributes(set, "set")) if set is not None else b"",
             texts(2, removed),
             text(3, content) if content is not None else b"",
-            unsigned(4, ["Image", "Text"].index(content_type)) if content_type is not None else b"",
+            unsigned(4, CONTENT_TYPES.index(content_type)) if content_type is not None else b"",
             signed(5, microseconds(expires_at)) if isinstance(expires_at, datetime) else b"",
             vector_field(6, 7, vector_values),
         )

@@ -24,7 +24,17 @@ from ..points import (
 )
 from ..values import Attributes, Json
 from ..vectors import Text, VectorLike, vector_of
-from .values import attributes, filter_message, microseconds, moment_of, point_id, read_attributes, read_point_id
+from .usual_hits import read_usual_hit
+from .values import (
+    CONTENT_TYPES,
+    attributes,
+    filter_message,
+    microseconds,
+    moment_of,
+    point_id,
+    read_attributes,
+    read_point_id,
+)
 from .wire import (
     double,
     fields,
@@ -43,7 +53,6 @@ from .wire import (
     unsigned,
 )
 
-_CONTENT_TYPES: list[ContentType] = ["Image", "Text"]
 _METRICS: list[Metric] = ["Euclidean", "Manhattan", "Hamming", "Cosine"]
 _CONFLICT_RULES: list[OnConflict] = ["error", "replace", "skip"]
 
@@ -77,7 +86,7 @@ def payload(
         expires_at = datetime.now(UTC) + ttl
     return b"".join(
         (
-            unsigned(1, _CONTENT_TYPES.index(content_type)),
+            unsigned(1, CONTENT_TYPES.index(content_type)),
             text(2, content),
             message(3, attributes(values, "attributes")) if values else b"",
             signed(4, microseconds(expires_at)) if expires_at is not None else b"",
@@ -170,7 +179,7 @@ def _payload_of(data: bytes, is_whole: bool) -> dict[str, Json]:
     for number, value in fields(data):
         match number:
             case 1 if is_whole:
-                found["content_type"] = _CONTENT_TYPES[read_unsigned(value)]
+                found["content_type"] = CONTENT_TYPES[read_unsigned(value)]
             case 2 if is_whole:
                 found["content"] = read_text(value)
             case 3:
@@ -180,7 +189,7 @@ def _payload_of(data: bytes, is_whole: bool) -> dict[str, Json]:
     return found
 
 
-def read_hit(data: bytes, include: Include) -> Hit:
+def read_any_hit(data: bytes, include: Include) -> Hit:
     """Return a Hit: its fields are numbered as a Point's, but for the distance."""
     parts = dict(fields(data))
     found: dict[str, Json] = {"id": read_point_id(read_bytes(parts[1]))}
@@ -203,7 +212,9 @@ def read_result(data: bytes, query: Query) -> SearchResult:
         if number == 1 and query.include is None:
             hits.append(Hit(id=read_point_id(read_bytes(value))))
         elif number == 2 and query.include is not None:
-            hits.append(read_hit(read_bytes(value), query.include))
+            hit = read_bytes(value)
+            usual = read_usual_hit(hit) if query.include.payload else None
+            hits.append(usual or read_any_hit(hit, query.include))
         elif number == 3:
             profile = _profile_of(read_bytes(value))
     return SearchResult(hits, profile)

@@ -7,7 +7,8 @@ from datetime import UTC, datetime, timedelta
 
 from ..errors import InternalError, InvalidArgumentError
 from ..filters import FilterLike, json_of_filter
-from ..values import AttributeValue, GeoPoint, Json, decode_value, encode_value
+from ..points import ContentType
+from ..values import INTEGER_MAX, AttributeValue, GeoPoint, Json, decode_value, encode_value
 from .wire import (
     double,
     fields,
@@ -23,6 +24,8 @@ from .wire import (
     text,
 )
 
+CONTENT_TYPES: list[ContentType] = ["Image", "Text"]
+"""By their numbers."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
 
@@ -105,6 +108,11 @@ def read_attributes(data: bytes) -> dict[str, AttributeValue]:
     return found
 
 
+def number_of(value: float) -> int | float:
+    """Return a number as JSON has it, which writes 3 and 3.0 the same, and is read as the integer."""
+    return int(value) if value.is_integer() and abs(value) <= INTEGER_MAX else value
+
+
 def read_value(data: bytes) -> AttributeValue:
     """Return what a Value message holds."""
     for number, value in fields(data):
@@ -112,9 +120,7 @@ def read_value(data: bytes) -> AttributeValue:
             case 1:
                 return read_text(value)
             case 2:
-                number_ = read_double(value)
-                # JSON has one spelling for 3 and 3.0, and it is read as the integer: so it is here.
-                return int(number_) if number_.is_integer() and abs(number_) <= 2**53 else number_
+                return number_of(read_double(value))
             case 3:
                 return bool(read_unsigned(value))
             case 4:

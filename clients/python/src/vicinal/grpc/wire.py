@@ -90,17 +90,17 @@ def fields(data: bytes) -> list[tuple[int, WireValue]]:
             key = data[at]
             at += 1
             if key > 0x7F:
-                key, at = _read_varint(data, at - 1)
+                key, at = read_varint(data, at - 1)
             kind = key & 7
             if kind == _VARINT:
-                number, at = _read_varint(data, at)
+                number, at = read_varint(data, at)
                 found.append((key >> 3, number))
                 continue
             if kind == _LENGTH:
                 length = data[at]
                 at += 1
                 if length > 0x7F:
-                    length, at = _read_varint(data, at - 1)
+                    length, at = read_varint(data, at - 1)
             else:
                 length = _fixed_length(kind)
             start, at = at, at + length
@@ -160,7 +160,8 @@ def _fixed_length(kind: int) -> int:
     raise InternalError(f"the answer has a field of the unknown wire type {kind}")
 
 
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
+def read_varint(data: bytes, at: int) -> tuple[int, int]:
+    """Return the number in base 128 that begins here, and where it ends."""
     digit = data[at]
     at += 1
     value, shift = digit & 0x7F, 7

@@ -1,0 +1,96 @@
+"""The open connections of a client to its one service, blocking or async."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Generic, Protocol, TypeVar
+
+CONNECTIONS_MAX = 100
+"""Requests beyond it wait for a connection."""
+_IDLE_CONNECTIONS_MAX = 20
+_IDLE_CONNECTION_S = 5.0
+"""Shorter than any service or proxy keeps an idle connection, so that a request rarely meets a closing one."""
+
+
+class PooledConnection(Protocol):
+    """What the pool has to know of a connection."""
+
+    @property
+    def is_reusable(self) -> bool:
+        """Whether its last answer was read to the end, and the service keeps it open."""
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether something has come: of an idle connection, that the service has closed it."""
+
+    def close(self) -> None:
+        """Close it, whatever it is doing."""
+
+
+Connection = TypeVar("Connection", bound=PooledConnection)
+
+
+class Pool(Generic[Connection]):
+    """
+    Keeps idle connections for the next requests, and knows those in use, to close them. Threads may share it. How many
+    there are in use is for its owner to bound.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self.is_closed = False
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._idle: deque[tuple[float, Connection]] = deque()
+        """When each expires, and the connection: the one used last is last."""
+        self._used: set[Connection] = set()
+
+    def take(self) -> Connection | None:
+        """Return an idle connection on which nothing has happened since, or None."""
+        while True:
+            with self._lock:
+                if not self._idle:
+                    return None
+                expires_at, connection = self._idle.pop()
+                self._used.add(connection)
+            if self._clock() < expires_at and not connection.is_readable:
+                return connection
+            self._close(connection)
+
+    def add(self, connection: Connection) -> None:
+        """Take note of a new connection, which is in use."""
+        with self._lock:
+            self._used.add(connection)
+        if self.is_closed:
+            self._close(connection)
+
+    def put_back(self, connection: Connection) -> None:
+        """Keep a connection that is no longer in use, or close it."""
+        now = self._clock()
+        with self._lock:
+            if keeps := connection.is_reusable and not self.is_closed:
+                self._used.discard(connection)
+                self._idle.append((now + _IDLE_CONNECTION_S, connection))
+            too_many = len(self._idle) > _IDLE_CONNECTIONS_MAX
+            oldest = self._idle.popleft()[1] if self._idle and (too_many or self._idle[0][0] < now) else None
+        if not keeps:
+            self._close(connection)
+        if oldest is not None:
+            oldest.close()
+
+    def close(self) -> None:
+        """Close all connections, also those in use."""
+        with self._lock:
+            self.is_closed = True
+            connections = [*self._used, *(connection for _, connection in self._idle)]
+            self._used.clear()
+            self._idle.clear()
+        for connection in connections:
+            connection.close()
+
+    def _close(self, connection: Connection) -> None:
+        with self._lock:
+            self._used.discard(connection)
+        connection.close()

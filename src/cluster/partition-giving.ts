@@ -1,0 +1,179 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import { Turn } from '../base/turns.ts'
+import type { Collection } from '../engine/collection.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import type { HeldPartitions } from '../engine/held-partitions.ts'
+import { slotsIn } from '../engine/partition-points.ts'
+import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
+import type { Applier } from './applier.ts'
+import {
+  type CutPart,
+  type CutQuestion,
+  readCutQuestion,
+  readListQuestion,
+  readPointsQuestion,
+  writeCutPart,
+  writePointsAnswer,
+  writePointVersions,
+} from './partition-codec.ts'
+import { type PeerMethod, peerMethods } from './peer-methods.ts'
+import type { PeerCall, PeerHandler } from './peers.ts'
+
+export interface PartitionGivingOptions {
+  readonly partitions: HeldPartitions
+  readonly set: CollectionSet
+  readonly applier: Applier
+}
+
+/**
+ * Gives points of partitions that this node has to one that is to have them, too: see `PartitionTaking`. Lists and points are
+ * of what there is when they are asked for. A cut is of one position of the log, which is held as long as it takes to
+ * collect the cut: some milliseconds. Nothing is kept from one question to the next.
+ *
+ * Main thread only.
+ */
+export class PartitionGiving {
+  readonly #options: PartitionGivingOptions
+
+  constructor(options: PartitionGivingOptions) {
+    this.#options = options
+  }
+
+  get handlers(): [PeerMethod, PeerHandler][] {
+    return [
+      [peerMethods.partitionList, (body, call) => this.#list(body, call)],
+      [peerMethods.partitionPoints, (body) => this.#points(body)],
+      [peerMethods.partitionCut, (body, call) => this.#cut(body, call)],
+    ]
+  }
+
+  async *#list(body: Buffer, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+    const { collection: name, partitions } = readListQuestion(body)
+    this.#checkHeld(partitions)
+    const { position } = this.#options.applier.applied
+    using lease = await this.#options.set.lease(name)
+    yield writePointVersions({ position, ids: [], versions: new Float64Array() })
+    for await (const listed of versionsIn(lease.database, partitions)) {
+      signal.throwIfAborted()
+      yield writePointVersions({ position, ...listed })
+    }
+    // What was dropped meanwhile is not all listed.
+    this.#checkHeld(partitions)
+  }
+
+  async #points(body: Buffer): Promise<Buffer> {
+    const { collection: name, ids } = readPointsQuestion(body)
+    using lease = await this.#options.set.lease(name)
+    const points: TakenPoint[] = []
+    const turn = new Turn()
+    let bytes = 0
+    let looked = 0
+    for (const id of ids) {
+      if (bytes >= answerBytes) break
+      looked += 1
+      const point = lease.database.stored(id)
+      if (point === undefined) continue
+      points.push(point)
+      bytes += pointBytes(point.point)
+      if (turn.isOver) await turn.next()
+    }
+    return writePointsAnswer({ looked, points })
+  }
+
+  async *#cut(body: Buffer, { signal }: PeerCall): AsyncGenerator<Buffer, void> {
+    yield* await this.#collected(readCutQuestion(body), signal)
+  }
+
+  async #collected(question: CutQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
+    const { applier, set } = this.#options
+    const hold = applier.hold()
+    try {
+      await hold.reached(question.after, AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
+      this.#checkHeld(question.partitions)
+      const names = set.list().map(({ name }) => name)
+      const cut = new Cut()
+      cut.add({ kind: 'head', position: applier.applied.position, collections: names.length })
+      for (const name of names) {
+        signal.throwIfAborted()
+        using lease = await set.lease(name)
+        await collect(name, lease.database, question, cut)
+      }
+      return cut.parts
+    } finally {
+      hold.end()
+    }
+  }
+
+  #checkHeld(partitions: PartitionSet): void {
+    for (const partition of partitions) {
+      if (!this.#options.partitions.now.has(partition)) {
+        throw new DatabaseError('not_ready', `this node does not hold partition ${partition}`)
+      }
+    }
+  }
+}
+
+/** What has been collected, which must not be too much. */
+class Cut {
+  readonly parts: Buffer[] = []
+  #bytes = 0
+
+  add(part: CutPart): void {
+    const bytes = writeCutPart(part)
+    this.parts.push(bytes)
+    this.#bytes += bytes.length
+    if (this.#bytes > cutBytesMax) {
+      throw new DatabaseError(
+        'overloaded',
+        `so many points are to be taken, or have changed since they were copied, that a cut exceeds ${cutBytesMax} bytes: take fewer partitions at a time`,
+      )
+    }
+  }
+}
+
+async function collect(
+  name: string,
+  collection: Collection,
+  { partitions, since }: CutQuestion,
+  cut: Cut,
+): Promise<void> {
+  cut.add({ kind: 'collection', name, digest: collection.replica.digest })
+  const known = since.get(name)
+  const changedFrom = known === undefined ? 0 : collection.replica.numberAfter(known)
+  let points: TakenPoint[] = []
+  let bytes = 0
+  const pass = (): void => {
+    if (points.length > 0) cut.add({ kind: 'points', points })
+    points = []
+    bytes = 0
+  }
+  for await (const listed of versionsIn(collection, partitions)) {
+    cut.add({ kind: 'versions', ...listed })
+    for (const [at, id] of listed.ids.entries()) {
+      if (listed.versions[at]! < changedFrom) continue
+      const point = collection.stored(id)!
+      points.push(point)
+      bytes += pointBytes(point.point)
+      if (bytes >= answerBytes) pass()
+    }
+  }
+  pass()
+}
+
+async function* versionsIn(
+  { livePoints }: Collection,
+  partitions: PartitionSet,
+): AsyncGenerator<{ readonly ids: readonly string[]; readonly versions: Float64Array }, void> {
+  for await (const slots of slotsIn(livePoints, (each) => partitions.has(each))) {
+    const ids = slots.map((slot) => livePoints.idOf(slot))
+    yield { ids, versions: Float64Array.from(slots, (slot) => livePoints.versionOf(slot)) }
+  }
+}
+
+/** Of points in one answer, about. */
+const answerBytes = 512 * 1024
+/** Kept in memory until the other node has taken it. */
+const cutBytesMax = 64 * 1024 * 1024
+/** How long this node may be behind the one that takes. */
+const waitMs = 10_000

@@ -1,0 +1,175 @@
+import type { Logger } from '../base/log.ts'
+import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import type { ClusterView } from './cluster-view.ts'
+import type { SharedDocuments } from './commit-log.ts'
+import { type Ownership, withOwner, withoutOwner } from './ownership.ts'
+import { ownersIn } from './ring.ts'
+import { changeTopology, type Topology } from './topology.ts'
+
+/** A node, as far as partitions move to it and from it. */
+export interface MovingNode {
+  /** What it has completely: another object after each change. */
+  readonly held: PartitionSet
+  /** Takes partitions from a node that has them; resolves when this one has them completely and durably. */
+  takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
+  /** Gives partitions up. */
+  dropPartitions(gone: PartitionSet, signal: AbortSignal): Promise<void>
+}
+
+export interface PartitionMoverOptions {
+  /** This node. */
+  readonly self: string
+  readonly view: ClusterView
+  readonly documents: SharedDocuments
+  readonly logger: Logger
+  readonly signal: AbortSignal
+}
+
+/** What is moving to a node. */
+export interface Moving {
+  readonly from: string
+  readonly partitions: number
+}
+
+/**
+ * Makes a node have what it should, a step at a time:
+ *
+ *   should have it, has not          ─> takes it from an owner
+ *   should have it, has it           ─> enters itself as an owner
+ *   should not have it, is an owner  ─> goes, once all that should have it are owners and answer
+ *   should not have it, has it       ─> drops it, once every node has seen that it is no owner
+ *
+ * Each node does this for itself, and the topology says where they are: it is changed by compare-and-set only. A node that
+ * dies in between goes on with what it finds.
+ */
+export class PartitionMover {
+  readonly #options: PartitionMoverOptions
+  /** The generation of the topology since which this node is no owner, by partition. */
+  readonly #gone = new Map<number, number>()
+  #moving: Moving | undefined
+
+  constructor(options: PartitionMoverOptions) {
+    this.#options = options
+  }
+
+  /** Undefined while nothing is being taken. */
+  get moving(): Moving | undefined {
+    return this.#moving
+  }
+
+  /**
+   * @returns whether more is to be done at once
+   * @throws DatabaseError when another node or the log servers do not answer: it is tried again later
+   */
+  async step(node: MovingNode): Promise<boolean> {
+    const { ownership } = this.#options.view.topology
+    if (ownership === undefined) return false
+    await this.#settle(node, ownership)
+    await this.#drop(node)
+    return await this.#take(node)
+  }
+
+  /** Makes the topology say what this node has. */
+  async #settle(node: MovingNode, before: Ownership): Promise<void> {
+    const { documents, view, self } = this.#options
+    const change = (ownership: Ownership): Ownership => this.#settled(ownership, node.held)
+    if (change(before) === before) return
+    const topology = await changeTopology(documents, (each) => withOwnership(each, change))
+    view.noteTopology(topology)
+    const { owners } = topology.ownership!
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (!owners[partition]!.includes(self) && before.owners[partition]!.includes(self)) {
+        this.#gone.set(partition, topology.generation)
+      }
+    }
+  }
+
+  #settled(before: Ownership, held: PartitionSet): Ownership {
+    const { self } = this.#options
+    const wanted = ownersIn(before.ring)
+    let ownership = before
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      const isWanted = wanted[partition]!.includes(self)
+      const isOwner = before.owners[partition]!.includes(self)
+      if (isWanted && !isOwner && held.has(partition)) ownership = withOwner(ownership, partition, self)
+      if (!isWanted && isOwner && wanted[partition]!.every((each) => this.#answers(each))) {
+        ownership = withoutOwner(ownership, partition, self) ?? ownership
+      }
+    }
+    return ownership
+  }
+
+  async #drop(node: MovingNode): Promise<void> {
+    const { view, self, signal, logger } = this.#options
+    const { generation, ownership } = view.topology
+    const { ring, owners } = ownership!
+    const wanted = ownersIn(ring)
+    const seen = this.#seenByAll()
+    const gone = new PartitionSet()
+    for (const partition of node.held) {
+      if (wanted[partition]!.includes(self) || owners[partition]!.includes(self)) {
+        this.#gone.delete(partition)
+        continue
+      }
+      // After a restart it is not known since when.
+      const since = this.#gone.get(partition) ?? generation
+      this.#gone.set(partition, since)
+      if (seen >= since) gone.add(partition)
+    }
+    if (gone.size === 0) return
+    await node.dropPartitions(gone, signal)
+    for (const partition of gone) this.#gone.delete(partition)
+    logger.info({ partitions: gone.size }, 'partitions that other nodes have now are dropped here')
+  }
+
+  /** Some of what this node should have, from one node that has it. */
+  async #take(node: MovingNode): Promise<boolean> {
+    const { view, self, signal, logger } = this.#options
+    const { ownership } = view.topology
+    const wanted = ownersIn(ownership!.ring)
+    const givers = new Map<string, PartitionSet>()
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (node.held.has(partition) || !wanted[partition]!.includes(self)) continue
+      const from = ownership!.owners[partition]!.filter((each) => each !== self && this.#answers(each))
+      if (from.length === 0) continue
+      const giver = from[partition % from.length]!
+      const some = givers.get(giver) ?? new PartitionSet()
+      if (some.size < partitionsAtOnce) some.add(partition)
+      givers.set(giver, some)
+    }
+    const [first] = [...givers].sort(([, one], [, other]) => other.size - one.size)
+    if (first === undefined) return false
+    const [from, partitions] = first
+    this.#moving = { from, partitions: partitions.size }
+    try {
+      await node.takePartitions(partitions, from, signal)
+      logger.info({ from, partitions: partitions.size }, 'partitions have come from another node')
+    } finally {
+      this.#moving = undefined
+    }
+    return true
+  }
+
+  #answers(node: string): boolean {
+    const { view, self } = this.#options
+    return node === self || view.announced.get(node)?.answers === true
+  }
+
+  /** The generation of the topology that all nodes which are there know. */
+  #seenByAll(): number {
+    const { view, self } = this.#options
+    const known = [...view.announced].flatMap(([name, { generation = 0 }]) =>
+      name === self ? [] : [generation],
+    )
+    return Math.min(view.topology.generation, ...known)
+  }
+}
+
+function withOwnership(topology: Topology, change: (ownership: Ownership) => Ownership): Topology {
+  const ownership = change(topology.ownership!)
+  if (ownership === topology.ownership) return topology
+  return { ...topology, generation: topology.generation + 1, ownership }
+}
+
+/** So that other nodes can ask for the first ones before the last ones have come. */
+const partitionsAtOnce = 32

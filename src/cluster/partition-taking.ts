@@ -1,0 +1,216 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import type { Collection } from '../engine/collection.ts'
+import { slotsIn } from '../engine/partition-points.ts'
+import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
+import {
+  type CutPart,
+  readCutPart,
+  readPointsAnswer,
+  readPointVersions,
+  writeCutQuestion,
+  writeListQuestion,
+  writePointsQuestion,
+} from './partition-codec.ts'
+import { peerMethods } from './peer-methods.ts'
+import type { Peers } from './peers.ts'
+
+export interface PartitionSource {
+  readonly peers: Peers
+  /** The node that has them. */
+  readonly node: string
+  readonly signal: AbortSignal
+}
+
+/** How a collection was copied. */
+export interface Copied {
+  /** All changes up to this position of the log are copied. */
+  readonly position: number
+  /** Points that were fetched. */
+  readonly fetched: number
+}
+
+/**
+ * Makes the points that a collection has of some partitions those that another node has, as of some moment after it has begun.
+ * The partitions are not held meanwhile: what the log says about them is passed over.
+ *
+ * @throws DatabaseError what the other node refuses it with; `disk_full`, `memory_full`
+ */
+export async function copyPartitions(
+  name: string,
+  collection: Collection,
+  partitions: PartitionSet,
+  { peers, node, signal }: PartitionSource,
+): Promise<Copied> {
+  const question = writeListQuestion({ collection: name, partitions })
+  const seen = new SeenPoints(collection)
+  let position: number | undefined
+  let fetched = 0
+  let wanted = new Set<string>()
+  const fetch = async (): Promise<void> => {
+    const ids = [...wanted]
+    wanted = new Set()
+    if (ids.length > 0) await collection.replica.clear(ids)
+    for (let at = 0; at < ids.length; ) {
+      const body = writePointsQuestion({ collection: name, ids: ids.slice(at) })
+      const answer = await peers.ask(node, peerMethods.partitionPoints, body, { signal })
+      const { looked, points } = readPointsAnswer(answer)
+      if (looked === 0) throw new DatabaseError('internal', `node ${node} gives no points`)
+      await takeAll(collection, points)
+      for (const { id } of points) seen.add(id)
+      fetched += points.length
+      at += looked
+    }
+  }
+  for await (const message of peers.stream(node, peerMethods.partitionList, question, { signal })) {
+    const listed = readPointVersions(message)
+    position ??= listed.position
+    for (const [at, id] of listed.ids.entries()) {
+      if (!seen.has(id, listed.versions[at]!)) wanted.add(id)
+    }
+    if (wanted.size >= idsPerFetch) await fetch()
+  }
+  await fetch()
+  await seen.clearOthers(partitions)
+  if (position === undefined) throw new DatabaseError('internal', `node ${node} gives no list`)
+  return { position, fetched }
+}
+
+/** The messages of a cut, in their order; closed by whoever opened it. */
+export class CutReader {
+  readonly #parts: AsyncIterator<CutPart>
+  #next: CutPart | undefined
+
+  private constructor(parts: AsyncIterator<CutPart>) {
+    this.#parts = parts
+  }
+
+  static async open(
+    question: Parameters<typeof writeCutQuestion>[0],
+    { peers, node, signal }: PartitionSource,
+  ): Promise<CutReader> {
+    async function* parts(): AsyncGenerator<CutPart, void> {
+      const body = writeCutQuestion(question)
+      for await (const message of peers.stream(node, peerMethods.partitionCut, body, { signal }))
+        yield readCutPart(message)
+    }
+    const reader = new CutReader(parts())
+    await reader.#advance()
+    return reader
+  }
+
+  /** The next part if it is of that kind. */
+  async take<Kind extends CutPart['kind']>(
+    kind: Kind,
+  ): Promise<Extract<CutPart, { readonly kind: Kind }> | undefined> {
+    const part = this.#next
+    if (part?.kind !== kind) return undefined
+    await this.#advance()
+    return part as Extract<CutPart, { readonly kind: Kind }>
+  }
+
+  async close(): Promise<void> {
+    await this.#parts.return?.()
+  }
+
+  async #advance(): Promise<void> {
+    const { value, done } = await this.#parts.next()
+    this.#next = done ? undefined : value
+  }
+}
+
+/**
+ * Makes the points of some partitions those of a cut, whose position this node has reached, too.
+ *
+ * @throws DatabaseError `not_ready` when the cut does not lead there
+ */
+export async function reachCut(
+  collection: Collection,
+  partitions: PartitionSet,
+  cut: CutReader,
+): Promise<void> {
+  const seen = new SeenPoints(collection)
+  const missing = new Set<string>()
+  for (;;) {
+    const versions = await cut.take('versions')
+    const points = versions === undefined ? await cut.take('points') : undefined
+    if (versions !== undefined) {
+      for (const [at, id] of versions.ids.entries())
+        if (!seen.has(id, versions.versions[at]!)) missing.add(id)
+    } else if (points !== undefined) {
+      const wanted = points.points.filter(({ id }) => missing.delete(id))
+      if (wanted.length > 0) await collection.replica.clear(wanted.map(({ id }) => id))
+      await takeAll(collection, wanted)
+      for (const { id } of wanted) seen.add(id)
+    } else break
+  }
+  if (missing.size > 0) {
+    throw new DatabaseError('not_ready', `${missing.size} points have changed and did not come: copy again`)
+  }
+  await seen.clearOthers(partitions)
+}
+
+/** The points of a collection that are as another node has them, by slot. */
+class SeenPoints {
+  readonly #collection: Collection
+  #bits: Uint8Array
+
+  constructor(collection: Collection) {
+    this.#collection = collection
+    this.#bits = new Uint8Array(Math.ceil(collection.livePoints.table.slotCount / 8))
+  }
+
+  /** Whether a point is here in this version; it is seen then. */
+  has(id: string, version: number): boolean {
+    const { livePoints } = this.#collection
+    const slot = livePoints.slotOf(id)
+    if (slot === -1 || livePoints.versionOf(slot) !== version) return false
+    this.#mark(slot)
+    return true
+  }
+
+  add(id: string): void {
+    this.#mark(this.#collection.livePoints.slotOf(id))
+  }
+
+  /** Removes the points of some partitions that were not seen. */
+  async clearOthers(partitions: PartitionSet): Promise<void> {
+    const { livePoints, replica } = this.#collection
+    for await (const slots of slotsIn(livePoints, (each) => partitions.has(each))) {
+      const others = slots.filter((slot) => !this.#isSeen(slot))
+      if (others.length > 0) await replica.clear(others.map((slot) => livePoints.idOf(slot)))
+    }
+  }
+
+  #isSeen(slot: number): boolean {
+    return ((this.#bits[slot >> 3] ?? 0) & (1 << (slot & 7))) !== 0
+  }
+
+  #mark(slot: number): void {
+    const at = slot >> 3
+    if (at >= this.#bits.length) {
+      const larger = new Uint8Array(Math.max(at + 1, 2 * this.#bits.length))
+      larger.set(this.#bits)
+      this.#bits = larger
+    }
+    this.#bits[at]! |= 1 << (slot & 7)
+  }
+}
+
+/** In groups that do not hold up the log for long. */
+async function takeAll({ replica }: Collection, points: readonly TakenPoint[]): Promise<void> {
+  let group: TakenPoint[] = []
+  let bytes = 0
+  for (const point of points) {
+    group.push(point)
+    bytes += pointBytes(point.point)
+    if (bytes < groupBytes) continue
+    await replica.take(group)
+    group = []
+    bytes = 0
+  }
+  if (group.length > 0) await replica.take(group)
+}
+
+const idsPerFetch = 2048
+const groupBytes = 1024 * 1024

@@ -1,0 +1,100 @@
+import type { Logger } from '../base/log.ts'
+import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import { heldIn } from '../engine/held-partitions.ts'
+import type { Store } from '../storage/store.ts'
+import type { ClusterView } from './cluster-view.ts'
+import type { SharedDocuments } from './commit-log.ts'
+import type { Sharding } from './node-shards.ts'
+import { type Moving, type MovingNode, PartitionMover } from './partition-mover.ts'
+import { pause } from './pause.ts'
+import type { Peers } from './peers.ts'
+import { withoutCopies } from './places.ts'
+import { ownersIn } from './ring.ts'
+import { changeTopology, readTopology } from './topology.ts'
+
+export interface ServicePartsOptions {
+  /** This node. */
+  readonly self: string
+  readonly view: ClusterView
+  readonly documents: SharedDocuments
+  readonly peers: Peers
+  readonly logger: Logger
+  /** Between two looks at the topology; for tests, a few. */
+  readonly moveMs?: number | undefined
+}
+
+/** What a service does so that its node can have a part of the points: only in a cluster that was founded so. */
+export class ServiceParts {
+  readonly #options: ServicePartsOptions
+  #mover: PartitionMover | undefined
+
+  constructor(options: ServicePartsOptions) {
+    this.#options = options
+  }
+
+  /** What is being taken. */
+  get moving(): Moving | undefined {
+    return this.#mover?.moving
+  }
+
+  /** For a node over this directory; undefined where all nodes have all points. */
+  async shardingOf(main: Pick<Store, 'applied' | 'sequence'>): Promise<Sharding | undefined> {
+    const { view, documents, peers } = this.#options
+    view.noteTopology((await readTopology(documents)).topology)
+    if (view.topology.ownership === undefined) return undefined
+    return {
+      owners: () => view.topology.ownership!.owners,
+      isLive: (node) => view.announced.get(node)?.answers === true,
+      held: this.#heldAtFirst(main),
+      peers,
+    }
+  }
+
+  /** A new directory is filled by the log, with what its node should have. */
+  #heldAtFirst(main: Pick<Store, 'applied' | 'sequence'>): PartitionSet {
+    if (main.applied !== undefined || main.sequence > 0) return heldIn(main)
+    const { view, self } = this.#options
+    const { ring, owners } = view.topology.ownership!
+    const wanted = ownersIn(ring)
+    const held = new PartitionSet()
+    for (let partition = 0; partition < partitionCount; partition += 1) {
+      if (wanted[partition]!.includes(self) || owners[partition]!.includes(self)) held.add(partition)
+    }
+    return held
+  }
+
+  /**
+   * What this node has cannot be used: nobody asks it from here on.
+   *
+   * @throws DatabaseError `precondition_failed` when nobody else has some of it
+   */
+  async leave(): Promise<void> {
+    const { documents, view, self } = this.#options
+    view.noteTopology(await changeTopology(documents, (topology) => withoutCopies(topology, self)))
+  }
+
+  /** Has the node get and give what the topology says; resolves soon after the signal aborts. */
+  async move(node: MovingNode, signal: AbortSignal): Promise<void> {
+    const { logger, moveMs = usualMoveMs } = this.#options
+    const mover = new PartitionMover({ ...this.#options, signal })
+    this.#mover = mover
+    let isFailing = false
+    while (!signal.aborted) {
+      try {
+        const isBusy = await mover.step(node)
+        isFailing = false
+        if (isBusy) continue
+      } catch (err) {
+        if (signal.aborted) return
+        // Once for a node that stays away.
+        logger[isFailing ? 'debug' : 'warn']({ err }, 'partitions do not move now: trying again')
+        isFailing = true
+        await pause(againMs, signal)
+      }
+      await pause(moveMs, signal)
+    }
+  }
+}
+
+const usualMoveMs = 250
+const againMs = 1_000

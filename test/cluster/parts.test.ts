@@ -1,0 +1,198 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import type { Hit, Query } from '../../src/client/client.ts'
+import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
+import { until } from '../support/nats-log.ts'
+import { natsMissing } from '../support/nats-servers.ts'
+import { randomVector, seededRandom } from '../support/random.ts'
+import { startTestService } from '../support/service.ts'
+import { ClusterProcesses } from './cluster-processes.ts'
+import { settled, sharesOf, statusOf } from './parts.ts'
+
+const dimension = 4
+const latest = { consistency: 'latest' } as const
+const everything = { distance: true, payload: true, vector: true } as const
+
+describe('a cluster whose nodes have a part of the points each', { skip: natsMissing() }, () => {
+  for (const replicas of [2, 1]) {
+    it(`answers as one node does, with ${replicas} of each point on 3 nodes`, async () => {
+      await using cluster = await started(3, replicas)
+      const { nodes } = cluster
+      await settled(nodes)
+      const shares = Object.values(await sharesOf(cluster))
+      assert.equal(
+        shares.reduce((sum, each) => sum + each, 0),
+        256 * replicas,
+      )
+      assert.ok(Math.max(...shares) - Math.min(...shares) <= 2 * replicas, `${shares}`)
+      await using alone = await startTestService({ DIMENSION: String(dimension) })
+      const one = createHttpClient({ baseUrl: alone.httpUrl })
+      const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url }))
+      await writeTo(clients)
+      await writeTo([one, one, one])
+      for (const client of clients) await assertSame(client, one)
+    })
+  }
+
+  it('goes on without a node where another one has the same, and refuses what nobody has', async () => {
+    await using cluster = await started(3, 2)
+    const { nodes } = cluster
+    await settled(nodes)
+    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    await writeTo(clients)
+    const [first] = clients as [HttpClient]
+    const before = await first.searchHitsBatch(queries(seededRandom(5)), latest)
+    await nodes[2]!.kill()
+    assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
+    assert.equal((await first.insert(pointOf(7000))).length, 36)
+    await nodes[1]!.kill()
+    await assert.rejects(first.count(undefined, { consistency: 'available' }), { reason: 'not_ready' })
+    await nodes[1]!.start()
+    await nodes[2]!.start()
+    await settled(nodes)
+    assert.deepEqual(await clients[2]!.searchHitsBatch(queries(seededRandom(5)), latest), before)
+  })
+
+  it('moves partitions to nodes that come and from nodes that go, while clients go on', async () => {
+    await using cluster = await started(4, 2, 2)
+    const { nodes } = cluster
+    await settled(nodes.slice(0, 2))
+    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    await writeTo(clients.slice(0, 2))
+    const [first] = clients as [HttpClient]
+    const stop = new AbortController()
+    const going = goOn(first, stop.signal)
+    await nodes[2]!.start()
+    await settled(nodes.slice(0, 3))
+    await nodes[3]!.start()
+    await settled(nodes)
+    const shares = Object.values(await sharesOf(cluster))
+    assert.deepEqual(shares, [128, 128, 128, 128])
+    const drain = await fetch(`${nodes[0]!.url}/cluster/nodes/node-1/drain`, { method: 'POST' })
+    assert.equal(drain.status, 204)
+    await until(async () => (await sharesOf(cluster))['node-1'] === 0)
+    await nodes[1]!.stop()
+    await until(
+      async () => !(await statusOf(nodes[0]!)).nodes.find(({ name }) => name === 'node-1')!.is_there,
+    )
+    const removed = await fetch(`${nodes[0]!.url}/cluster/nodes/node-1`, { method: 'DELETE' })
+    assert.equal(removed.status, 204)
+    await settled([nodes[0]!, nodes[2]!, nodes[3]!])
+    stop.abort()
+    const { ids, errors } = await going
+    assert.deepEqual(errors, [])
+    assert.ok(ids.length > 0)
+    for (const at of [0, 2, 3]) {
+      for (const id of ids) assert.equal((await clients[at]!.get(id, latest)).id, id)
+      assert.equal((await statusOf(nodes[at]!)).digest_mismatches, 0)
+    }
+  })
+})
+
+async function started(nodes: number, replicas: number, first = nodes): Promise<ClusterProcesses> {
+  return await ClusterProcesses.start({
+    ...{ logServers: 1, nodes, started: first },
+    environment: {
+      CLUSTER_REPLICAS: String(replicas),
+      CLUSTER_SECRET: 'a secret of the tests',
+      DIMENSION: String(dimension),
+    },
+  })
+}
+
+function idOf(index: number): string {
+  const hex = ((index * 2_654_435_761) % 2 ** 32).toString(16).padStart(8, '0')
+  return `${hex}-0000-4000-8000-${index.toString(16).padStart(12, '0')}`
+}
+
+function pointOf(index: number) {
+  return {
+    vector: randomVector(seededRandom(index), dimension, 'small integers'),
+    payload: {
+      contentType: 'Text' as const,
+      content: `point ${index}`,
+      attributes: { price: index % 50, shop: `shop ${index % 7}` },
+    },
+  }
+}
+
+/** The same changes, each by another of the clients. */
+async function writeTo(clients: readonly HttpClient[]): Promise<void> {
+  const by = (index: number): HttpClient => clients[index % clients.length]!
+  for (let batch = 0; batch < 4; batch += 1) {
+    const points = Array.from({ length: 60 }, (_, at) => batch * 60 + at)
+    const inserted = points.map((index) => ({
+      ...{ id: idOf(index), onConflict: 'skip' as const },
+      ...pointOf(index),
+    }))
+    await by(batch).insertBatch(inserted, { idempotencyKey: `batch ${batch}` })
+    // A second time, by another node.
+    await by(batch + 1).insertBatch(inserted, { idempotencyKey: `batch ${batch}` })
+  }
+  for (let index = 0; index < 12; index += 1) {
+    const id = idOf(index * 5)
+    if (index % 3 === 0) await by(index).put(id, pointOf(1000 + index))
+    else if (index % 3 === 1) await by(index).patch(id, { set: { price: 1000 } })
+    else await by(index).delete(id)
+  }
+  await assert.rejects(by(2).put(idOf(1), pointOf(2000), { when: { absent: true } }), {
+    reason: 'precondition_failed',
+  })
+  await assert.rejects(by(0).patch(idOf(2000), { content: 'none' }), { reason: 'not_found' })
+  const { version } = await by(1).get(idOf(3), { version: true, ...latest })
+  await by(2).patch(idOf(3), { content: 'as it was' }, { when: { version: version! } })
+  await by(0).deleteMatching({ filter: { price: 49 } })
+  await by(1).updateMatching({ filter: { shop: 'shop 3' }, set: { sale: true } })
+}
+
+function queries(random: () => number): (Query & { readonly include: typeof everything })[] {
+  return Array.from({ length: 24 }, (_, index) => ({
+    vector: randomVector(random, dimension, 'small integers'),
+    metric: (['Cosine', 'Euclidean', 'Manhattan'] as const)[index % 3]!,
+    limit: 1 + (index % 30),
+    include: everything,
+    ...(index % 2 === 0 ? {} : { filter: { price: { $lt: 30 } } }),
+    ...(index % 4 === 0 ? { exact: true } : {}),
+  }))
+}
+
+async function assertSame(client: HttpClient, one: HttpClient): Promise<void> {
+  const asked = queries(seededRandom(5))
+  assert.deepEqual(await client.searchHitsBatch(asked, latest), await one.searchHitsBatch(asked))
+  const near = { id: idOf(7), metric: 'Euclidean', limit: 10 } as const
+  assert.deepEqual(await client.search(near, latest), await one.search(near))
+  for (const filter of [undefined, { shop: 'shop 3' }, { price: { $gte: 20 } }]) {
+    assert.equal(await client.count(filter, latest), await one.count(filter))
+    assert.deepEqual(await pages(client, filter), await pages(one, filter))
+    const facets = { filter, paths: ['shop', 'price'], limit: 5 }
+    assert.deepEqual(await client.facets(facets, latest), await one.facets(facets))
+  }
+}
+
+async function pages(client: HttpClient, filter: Query['filter']): Promise<Hit[]> {
+  const all: Hit[] = []
+  const include = { payload: true, vector: true }
+  for await (const point of client.listAll({ filter, limit: 17, include }, latest)) all.push(point)
+  return all
+}
+
+/** Inserts and reads back, until the signal aborts. */
+async function goOn(
+  client: HttpClient,
+  signal: AbortSignal,
+): Promise<{ readonly ids: readonly string[]; readonly errors: readonly string[] }> {
+  const [ids, errors]: [string[], string[]] = [[], []]
+  for (let index = 5000; !signal.aborted; index += 1) {
+    try {
+      const id = await client.insert(pointOf(index))
+      ids.push(id)
+      await client.get(id)
+      const count = await client.count({ price: { $gte: 0 } })
+      if (count < ids.length) errors.push(`${count} points were counted, of ${ids.length} at least`)
+    } catch (error) {
+      errors.push(String(error))
+    }
+    await new Promise((resolve) => setTimeout(resolve, 20))
+  }
+  return { ids, errors }
+}

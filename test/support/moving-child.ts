@@ -1,0 +1,56 @@
+/**
+ * A node that applies a log made from a seed, and takes and drops partitions at random meanwhile, until it has applied all of the
+ * log. The log goes on a little with every message between it and the node that it takes from.
+ */
+import { writeFileSync } from 'node:fs'
+import { setImmediate as nextTurn } from 'node:timers/promises'
+import { PartitionSet } from '../../src/base/partitions.ts'
+import { logFromSeed, readOnly } from './log-from-seed.ts'
+import { MovingPair } from './moving-pair.ts'
+import { seededRandom } from './random.ts'
+
+const [directory, seed, records, life, countPath] = process.argv.slice(2)
+const log = await logFromSeed(Number(seed), Number(records))
+let admitted = 0
+
+const connect: typeof log.connect = () => {
+  const connection = readOnly(log).connect()
+  return {
+    ...connection,
+    async *read(from, signal) {
+      for await (const entry of connection.read(from, signal)) {
+        while (entry.position > admitted && !signal.aborted) await nextTurn()
+        yield entry
+      }
+    },
+  }
+}
+
+const pair = new MovingPair({
+  ...{ directory: directory!, log: { connect } },
+  onMessage: () => {
+    admitted += 4
+  },
+})
+const { node: giver, stop: stopGiver } = (await pair.giver.start())!
+const { node: taker, stop: stopTaker } = (await pair.taker.start())!
+admitted = Math.max(giver.position, taker.position)
+// From here on steps are counted.
+writeFileSync(countPath!, '')
+const random = seededRandom(Number(seed) * 1000 + Number(life))
+const never = new AbortController().signal
+const isPicked = (): boolean => random() < 0.4
+for (let moves = 0; taker.position < log.bounds.last || moves < 4; moves += 1) {
+  const { held } = taker
+  const isTaken = held.size < 60 || (held.size < 200 && random() < 0.6)
+  const picked = PartitionSet.of(
+    [...PartitionSet.all()].filter((each) => held.has(each) !== isTaken && isPicked()),
+  )
+  if (isTaken) await taker.takePartitions(picked, 'giver', never)
+  else await taker.dropPartitions(picked, never)
+  admitted += 10
+  process.stdout.write(`${isTaken ? 'took' : 'dropped'} ${picked.size} at ${taker.position}\n`)
+}
+await stopTaker()
+await stopGiver()
+process.stdout.write('done\n')

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { PartitionSet } from '../../src/base/partitions.ts'
+import type { Collection } from '../../src/engine/collection.ts'
+import { slotsIn } from '../../src/engine/partition-points.ts'
+import type { TakenPoint } from '../../src/engine/write-request.ts'
+
+/** The points of some partitions as a collection has them, those included that have expired and are not deleted yet. */
+export async function storedIn(collection: Collection, partitions: PartitionSet): Promise<TakenPoint[]> {
+  const points: TakenPoint[] = []
+  for await (const slots of slotsIn(collection.livePoints, (each) => partitions.has(each))) {
+    for (const slot of slots) points.push(collection.stored(collection.livePoints.idOf(slot))!)
+  }
+  return points.sort((a, b) => (a.id < b.id ? -1 : 1))
+}
+
+/** Fails unless a collection has the points of these partitions, and only those, as another one has them: to the last bit. */
+export async function assertHasOnly(
+  collection: Collection,
+  partitions: PartitionSet,
+  other: Collection,
+): Promise<void> {
+  assert.deepEqual(await storedIn(collection, partitions), await storedIn(other, partitions))
+  const all = await storedIn(collection, PartitionSet.all())
+  assert.equal(all.length, (await storedIn(collection, partitions)).length, 'points of other partitions')
+  const [own, expected] = [collection.replica.digest, other.replica.digest]
+  const entryBytes = own.length / 256
+  for (let partition = 0; partition < 256; partition += 1) {
+    const at = [partition * entryBytes, (partition + 1) * entryBytes] as const
+    const wanted = partitions.has(partition) ? expected.subarray(...at) : new Uint8Array(entryBytes)
+    assert.deepEqual(own.subarray(...at), wanted, `the digest of partition ${partition}`)
+  }
+}
