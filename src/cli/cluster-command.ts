@@ -45,7 +45,9 @@ export function addCluster(program: Command, environment: Environment): void {
       (await import('./cluster-repair.ts')).repairLog(addresses, options, environment),
     )
   addHttpOptions(addCollectionOption(cluster.command('backup <file>')))
-    .description('write a snapshot of a collection with everything that was acknowledged anywhere before')
+    .description(
+      'write all collections and aliases to one file, with everything that was acknowledged anywhere before; with --collection a snapshot of one',
+    )
     .action(async (file: string, options: HttpOptions) =>
       (await actions()).backUp(file, options, environment),
     )
