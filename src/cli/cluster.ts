@@ -2,8 +2,8 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../base/cluster-status.ts'
 import { type HttpService, refusalOf } from '../client/http-call.ts'
 import { aligned } from './aligned.ts'
+import { createBackup } from './backup.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
-import { createSnapshot } from './snapshot.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 export interface ClusterStatusOptions extends HttpOptions {
@@ -64,13 +64,13 @@ export async function awaitJoin(options: HttpOptions, environment: Environment):
 }
 
 /**
- * Writes a snapshot with everything that was acknowledged before, on any node: all of them hold everything. It can be restored
- * to a service by itself, or to the first node of a new cluster.
+ * Writes all collections to a file, with everything that was acknowledged before, on any node. It can be restored to a service
+ * by itself, or to the first node of a new cluster.
  */
 export async function backUp(file: string, options: HttpOptions, environment: Environment): Promise<void> {
   // Refused where there is no cluster: there `vicinal snapshot create` does the same.
   await textFrom(httpService(options, environment), '/cluster')
-  await createSnapshot(file, { ...options, isLatest: true }, environment)
+  await createBackup(file, options, environment)
 }
 
 async function changeNode(

@@ -96,7 +96,8 @@ export async function startTestCluster(
       await connection.close()
       await shared.close()
     }
-    return { log: connection, documents: shared, isConnected: true, close }
+    const isReplaced = async (): Promise<boolean> => false
+    return { log: connection, documents: shared, isConnected: true, isReplaced, close }
   }
   await using stack = new AsyncDisposableStack()
   const services: TestService[] = []
