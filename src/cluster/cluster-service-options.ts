@@ -1,5 +1,5 @@
 import type { Announcement } from './membership.ts'
-import type { NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
+import type { NatsClusterOptions, openNatsCluster, ReplaceLog } from './nats-cluster.ts'
 import type { PeerLinkOptions } from './peer-link.ts'
 import type { ReplicaSource } from './replica-transfer.ts'
 
@@ -25,6 +25,8 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly fetchRetryMs?: number | undefined
   /** Absent: that of the log servers; for tests, one in memory. */
   readonly openLog?: OpenLog | undefined
+  /** Absent: that of the log servers. */
+  readonly replaceLog?: ReplaceLog | undefined
 }
 
 /** What the settings say about the link. */

@@ -5,7 +5,9 @@
 import { parseArgs } from 'node:util'
 import { natsMissing } from '../support/nats-servers.ts'
 import { seededRandom } from '../support/random.ts'
-import { faults, runCampaign } from './campaign.ts'
+import { runCampaign } from './campaign.ts'
+import { faults } from './faults.ts'
+import { tableOf } from './interruptions.ts'
 
 const { values } = parseArgs({
   options: {
@@ -27,5 +29,6 @@ const chosen = Array.from({ length: count }, () => names[Math.floor(random() * n
 console.log(`seed ${seed}, ${count} faults`)
 const environment = values.mutant === undefined ? {} : { MUTANT: values.mutant }
 const report = (line: string): void => console.log(`  ${line}`)
-const { writes, reads } = await runCampaign(chosen, { seed, report, environment })
+const { writes, reads, interruptions } = await runCampaign(chosen, { seed, report, environment })
+console.log(tableOf(interruptions))
 console.log(`${count} faults: ${writes} acknowledged inserts, ${reads} reads, nothing lost, nothing stale`)
