@@ -56,6 +56,7 @@ export class SimulatedNode implements AsyncDisposable {
   readonly #setup: NodeSetup
   #dataDir: string | undefined
   #running: RunningNode | undefined
+  #sharding: Sharding | undefined
   #runs = 0
 
   constructor(setup: NodeSetup) {
@@ -64,8 +65,9 @@ export class SimulatedNode implements AsyncDisposable {
     this.#dataDir = setup.dataDir
   }
 
+  /** As it was started last. */
   get sharding(): Sharding | undefined {
-    return this.#setup.sharding
+    return this.#sharding ?? this.#setup.sharding
   }
 
   get running(): RunningNode | undefined {
@@ -103,6 +105,7 @@ export class SimulatedNode implements AsyncDisposable {
     const held = store.main.applied === undefined ? sharding?.held : heldIn(store.main)
     const asked = await this.#setup.shardingOf?.(store.main)
     const parts = asked ?? (sharding && { ...sharding, held: held! })
+    this.#sharding = asked
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },

@@ -18,7 +18,7 @@ import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 import { MovingParts, SimulatedTopology } from './moving-parts.ts'
 import { seededRandom } from './random.ts'
-import { waitFor } from './until.ts'
+import { until } from './until.ts'
 
 export interface SimulationOptions {
   readonly seed: number
@@ -153,7 +153,11 @@ export class ClusterSimulation implements AsyncDisposable {
     this.#faults.chances = {}
     for (const node of this.#nodes) if (node.running === undefined) await this.#start(node)
     if (this.#topology === undefined) return
-    await waitFor(async () => ((await this.#topology!.isSettled(this.#nodes)) ? true : undefined))
+    await until(async () => {
+      // Where nodes differ, partitions may never move again.
+      for (const node of this.#nodes) this.#checkAudits(node)
+      return await this.#topology!.isSettled(this.#nodes)
+    }, 'every partition is where it should be')
     this.#owners = (await this.#topology.read()).ownership!.owners
   }
 
@@ -179,7 +183,7 @@ export class ClusterSimulation implements AsyncDisposable {
       assert.deepEqual(await stored(node.up.main), own, `the points of ${node.name}`)
       const { digest } = node.up.main.replica
       assert.deepEqual(Buffer.from(digest), Buffer.from(model.digestOf(held)), `the digest of ${node.name}`)
-      assert.equal(node.up.node.status.digestMismatches, 0, `audits of ${node.name}`)
+      this.#checkAudits(node)
     }
     if (this.#shards !== undefined) {
       // All together, whichever node is asked.
@@ -196,6 +200,10 @@ export class ClusterSimulation implements AsyncDisposable {
         assert.deepEqual(within(one.list, other.held), within(other.list, one.held), 'the order of insertion')
       }
     }
+  }
+
+  #checkAudits({ name, up }: SimulatedNode): void {
+    assert.equal(up.node.status.digestMismatches, 0, `audits of ${name}`)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

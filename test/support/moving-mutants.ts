@@ -1,45 +1,23 @@
 import { PartitionSet } from '../../src/base/partitions.ts'
-import { readHandlers } from '../../src/cluster/peer-reads.ts'
+import { copyPartitions } from '../../src/cluster/partition-taking.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
-/** As `shardMutants`, of nodes to which partitions move, and from which they go. */
+/** As `shardMutants`, of nodes to which partitions move. */
 export const movingMutants: Readonly<Record<string, (node: SimulatedNode) => void>> = {
-  'a node says that it has partitions before their points have come': ({ up: { node } }) => {
-    const take = node.takePartitions.bind(node)
-    let said: readonly PartitionSet[] = []
+  'a node has a partition before what has changed meanwhile has come': (simulated) => {
+    const { main, node } = simulated.up
     Object.assign(node, {
-      takePartitions: async (...[wanted, from, signal]: Parameters<typeof take>) => {
-        said = [...said, wanted]
-        // Some time after it has said so.
-        setTimeout(async () => {
-          await take(wanted, from, signal).catch(() => {})
-          said = said.filter((each) => each !== wanted)
-        }, 100)
+      takePartitions: async (wanted: PartitionSet, from: string, signal: AbortSignal) => {
+        const held = node.replicaOf('default').held!
+        held.coming = wanted
+        try {
+          const { peers } = simulated.sharding!
+          await copyPartitions('default', main, wanted, { peers, node: from, signal })
+          await main.replica.mark(PartitionSet.of([...held.now, ...wanted]))
+        } finally {
+          held.coming = new PartitionSet()
+        }
       },
-    })
-    const held = Object.getOwnPropertyDescriptor(Object.getPrototypeOf(node), 'held')!.get!.bind(node)
-    Object.defineProperty(node, 'held', {
-      get: () => PartitionSet.of([...said, held() as PartitionSet].flatMap((each) => [...each])),
-    })
-  },
-  'points that are deleted while their partition is copied stay': ({ up: { main } }) => {
-    Object.assign(main.replica, { clear: async () => {} })
-  },
-  'a node answers for partitions that it does not have': ({ up: { node } }) => {
-    const handlers = new Map(
-      readHandlers({
-        held: PartitionSet.all(),
-        get position() {
-          return node.position
-        },
-        tick: () => node.tick(),
-        admit: (read, signal) => node.admit(read, signal),
-        leaseLocal: (name) => node.leaseLocal(name),
-      }),
-    )
-    const { peerHandlers } = node
-    Object.defineProperty(node, 'peerHandlers', {
-      get: () => ({ get: (method: number) => handlers.get(method as never) ?? peerHandlers.get(method) }),
     })
   },
 }
