@@ -27,7 +27,7 @@ export async function drainNode(
   console.log(
     options.undo
       ? `node ${node} takes clients again`
-      : `node ${node} takes no more clients: when the last of them has gone, stop it, and remove it if it is not to come back`,
+      : `node ${node} takes no more clients: when the last of them has gone, and it has no partitions that others have not, stop it, and remove it if it is not to come back`,
   )
 }
 

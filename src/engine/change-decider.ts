@@ -196,17 +196,21 @@ export class ChangeDecider {
     const { held } = request
     const { ids, filter, change } = request.request
     const changes: Change[] = []
+    const changed = new Set<string>()
     for (const [index, id] of ids.entries()) {
-      const slot = held === undefined || held.has(partitionOf(id)) ? this.#points.find(id) : -1
+      const isHeld = held === undefined || held.has(partitionOf(id))
+      const slot = isHeld && !changed.has(id) ? this.#points.find(id) : -1
       this.#numberFrom(index)
       const made =
         slot !== -1 && this.#points.matches(slot, filter) ? this.#changeIfPossible(slot, change) : undefined
+      // A group changes a point once.
+      if (made !== undefined) changed.add(id)
       if (made !== undefined) changes.push(made)
       if (turn.isOver) await turn.next()
     }
-    const changed = byPartition(changes)
-    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(changed) }
-    request.resolve(changed)
+    const counts = byPartition(changes)
+    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(counts) }
+    request.resolve(counts)
     return undefined
   }
 

@@ -38,7 +38,9 @@ export async function planByFilter(
     count,
     new Turn(),
     ({ slot, order }) => {
-      const bytes = points.isVisible(slot) ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
+      // Another point can be in the slot now, which has its own place in the order.
+      const isThere = points.isVisible(slot) && points.orderOf(slot) === order
+      const bytes = isThere ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
       if (bytes === 'gone') haveGone = true
       return typeof bytes === 'number' ? { id: points.idOf(slot), order, bytes } : undefined
     },
