@@ -17,8 +17,8 @@ import { ClusterModel, type ModelOutcome } from './cluster-model.ts'
 import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
 import { MovingParts, SimulatedTopology } from './moving-parts.ts'
-import { waitFor } from './nats-log.ts'
 import { seededRandom } from './random.ts'
+import { waitFor } from './until.ts'
 
 export interface SimulationOptions {
   readonly seed: number
