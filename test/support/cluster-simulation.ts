@@ -25,6 +25,8 @@ export interface SimulationOptions {
   /** Of each client. */
   readonly operations: number
   readonly clients: number
+  /** Clocks of the nodes are up to so many microseconds from the right time; absent: up to a second ahead. */
+  readonly clocksOffUs?: number | undefined
   /** Makes a node wrong on purpose, whenever it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
@@ -97,8 +99,10 @@ export class ClusterSimulation implements AsyncDisposable {
         : new SimulatedShards(names, options.replicas, this.#faults, () => this.#nodes)
     const documents = new SharedMemoryDocuments()
     this.#nodes = names.map((name) => {
-      // Clocks are up to a second apart.
-      const aheadUs = Math.floor(random() * 1e6)
+      const { clocksOffUs } = options
+      const aheadUs = Math.floor(
+        clocksOffUs === undefined ? random() * 1e6 : (random() - 0.5) * 2 * clocksOffUs,
+      )
       const sharding = this.#shards?.shardingOf(name)
       return new SimulatedNode({
         ...{ name, log: this.#log, nowUs: () => this.#nowUs + aheadUs },
