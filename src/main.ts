@@ -686,6 +686,16 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): Clus
     'How often this node has fetched everything from another one, since the start.',
     () => cluster.figures.fetches,
   )
+  metrics.gauge(
+    'vicinal_cluster_partitions',
+    'Partitions of the points, of 256, that this node has.',
+    () => cluster.figures.partitions,
+  )
+  metrics.gauge(
+    'vicinal_cluster_partitions_missing',
+    'Partitions of the points that this node should have and has not yet.',
+    () => cluster.figures.partitionsMissing,
+  )
   return {
     append: metrics.seconds(
       'vicinal_cluster_append_seconds',

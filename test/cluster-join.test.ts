@@ -12,7 +12,6 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { createLogger } from '../src/base/log.ts'
 import { appendBatch } from '../src/cluster/append-batch.ts'
@@ -23,6 +22,7 @@ import { CuttingProxy } from './support/cutting-proxy.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { assertEnded, run } from './support/process.ts'
 import { startTestCluster, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -342,12 +342,4 @@ async function statusOf({ httpUrl }: TestService): Promise<ClusterStatus> {
 
 async function metricsOf({ httpUrl }: TestService): Promise<string> {
   return await (await fetch(`${httpUrl}/metrics`)).text()
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + 60_000
-  while (!(await condition())) {
-    assert.ok(Date.now() < endMs, 'not within a minute')
-    await delay(10)
-  }
 }

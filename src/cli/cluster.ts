@@ -23,11 +23,11 @@ export async function drainNode(
   environment: Environment,
 ): Promise<void> {
   const method = options.undo ? 'DELETE' : 'POST'
-  await changeNode(node, 'drain', method, options, environment)
+  await changeNode(node, '/drain', method, options, environment)
   console.log(
     options.undo
       ? `node ${node} takes clients again`
-      : `node ${node} takes no more clients: when the last of them has gone, stop it, and remove it if it is not to come back`,
+      : `node ${node} takes no more clients: when the last of them has gone, and it has no partitions that others have not, stop it, and remove it if it is not to come back`,
   )
 }
 
@@ -42,7 +42,7 @@ export async function refetchNode(
       `node ${node} would give up what it holds, and not be ready meanwhile: confirm with --yes`,
     )
   }
-  await changeNode(node, 'refetch', 'POST', options, environment)
+  await changeNode(node, '/refetch', 'POST', options, environment)
   console.log(
     `node ${node} fetches everything from another one: \`vicinal cluster join\` there shows how far it is`,
   )
@@ -75,12 +75,12 @@ export async function backUp(file: string, options: HttpOptions, environment: En
 
 async function changeNode(
   node: string,
-  change: 'drain' | 'refetch',
+  change: '' | '/drain' | '/refetch',
   method: 'POST' | 'DELETE',
   options: HttpOptions,
   environment: Environment,
 ): Promise<void> {
-  const path = `/cluster/nodes/${encodeURIComponent(node)}/${change}`
+  const path = `/cluster/nodes/${encodeURIComponent(node)}${change}`
   const response = await fetchFrom(httpService(options, environment), path, method)
   const text = await response.text()
   if (!response.ok)
@@ -94,11 +94,7 @@ export async function removeNode(
   environment: Environment,
 ): Promise<void> {
   if (!options.yes) throw new UsageError(`node ${node} would have to join anew: confirm with --yes`)
-  const path = `/cluster/nodes/${encodeURIComponent(node)}`
-  const response = await fetchFrom(httpService(options, environment), path, 'DELETE')
-  const text = await response.text()
-  if (!response.ok)
-    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  await changeNode(node, '', 'DELETE', options, environment)
   console.log(`node ${node} was removed`)
 }
 

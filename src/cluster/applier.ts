@@ -1,7 +1,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, Stamp } from '../engine/logged-request.ts'
@@ -249,7 +249,7 @@ export class Applier {
     // Before the last end of the process: the outcome is not known any more, and nobody waits for it.
     if (replica.position >= stamp.position) {
       lease[Symbol.dispose]()
-      return async () => ({ result: undefined })
+      return async () => ({ result: undefined, held: noPartitions })
     }
     const applied = replica.apply(request, stamp, held)
     return async () => {
@@ -380,5 +380,8 @@ async function outcomeOf<Result>(
 
 /** Besides those of changes of points. */
 const catalogReasons: ReadonlySet<string> = new Set(['collection_not_found', 'overloaded'])
+
+/** What a node can tell of the outcome of a record that it had applied before it was started. */
+const noPartitions = new PartitionSet()
 
 const aheadMsMax = 10_000

@@ -343,7 +343,7 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    this.#shards?.check(request, freesSpace)
+    await this.#shards?.check(request, freesSpace, to.signal)
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)

@@ -52,5 +52,9 @@ export interface ClusterFigures {
   readonly fetches: number
   /** How often it asked a second node, because the first one was slow. */
   readonly hedges: number
+  /** Partitions that it has; all where each node has all points. */
+  readonly partitions: number
+  /** Partitions that it should have, and has not yet. */
+  readonly partitionsMissing: number
   readonly isConnected: boolean
 }

@@ -424,6 +424,8 @@ export class ClusterService {
         digestMismatches,
         fetches: this.#fetches,
         hedges: this.#node?.hedges ?? 0,
+        partitions: this.#node?.held.size ?? 0,
+        partitionsMissing: this.#parts?.missing(this.#node?.held) ?? 0,
         isConnected: this.#nats?.isConnected ?? false,
       },
     }

@@ -151,7 +151,7 @@ function handlerOf(
   name: OperationName,
 ): (call: OperationCall, callback: sendUnaryData<Buffer>) => void {
   return (call, callback) => {
-    const caller = callOf(call)
+    const caller = callOf(call, name, runner.context)
     answer(runner, name, call, caller.call)
       .finally(caller.answered)
       .then(
@@ -196,7 +196,11 @@ function answer<Name extends OperationName>(
 }
 
 /** A call as the operations see it. grpc-js emits `cancelled` at the end of every call, answered ones included. */
-function callOf(call: OperationCall): { readonly call: Call; readonly answered: () => void } {
+function callOf(
+  call: OperationCall,
+  name: OperationName,
+  { cluster }: ApiContext,
+): { readonly call: Call; readonly answered: () => void } {
   const controller = new AbortController()
   const deadline = Number(call.getDeadline())
   const cancel = (): void => {
@@ -210,16 +214,21 @@ function callOf(call: OperationCall): { readonly call: Call; readonly answered: 
   return {
     call: {
       fields: grpcFields,
-      collection: call.metadata.get('collection')[0]?.toString(),
-      idempotencyKey: call.metadata.get('idempotency-key')[0]?.toString(),
-      version: call.metadata.get('version')[0]?.toString(),
-      consistency: call.metadata.get(consistencyHeader)[0]?.toString(),
-      position: call.metadata.get(positionHeader)[0]?.toString(),
+      collection: firstOf(call, 'collection'),
+      idempotencyKey: firstOf(call, 'idempotency-key'),
+      // Only what is looked at: each takes as long as decoding a small request.
+      version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
+      consistency: cluster && firstOf(call, consistencyHeader),
+      position: cluster && firstOf(call, positionHeader),
       signal: controller.signal,
       decoded: () => call.request.release(),
     },
     answered: () => call.off('cancelled', cancel),
   }
+}
+
+function firstOf({ metadata }: OperationCall, key: string): string | undefined {
+  return metadata.get(key)[0]?.toString()
 }
 
 /** Replaces the status of calls that grpc-js itself refuses by ours, which names the setting. */

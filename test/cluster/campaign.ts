@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { seededRandom } from '../support/random.ts'
+import { until } from '../support/until.ts'
 import { ClusterProcesses } from './cluster-processes.ts'
 import { faults } from './faults.ts'
 import { anomaliesAtRest, anomaliesOf } from './history.ts'
 import { type Interruption, longestWaits, type Waits } from './interruptions.ts'
-import { until } from './until.ts'
 import { contentOf, Workload } from './workload.ts'
 
 export interface CampaignOptions {
@@ -68,10 +68,10 @@ async function settle(cluster: ClusterProcesses, workload: Workload): Promise<vo
 
 /** All nodes come to have the same, and that is what was acknowledged. */
 async function atRest({ nodes }: ClusterProcesses, { history }: Workload): Promise<void> {
-  await until('all nodes have applied the same', async () => {
+  await until(async () => {
     const positions = await Promise.all(nodes.map(positionOf))
     return positions.every((position) => position === positions[0])
-  })
+  }, 'all nodes have applied the same')
   const contents = await Promise.all(nodes.map(async (node) => [node.name, await contentOf(node)] as const))
   assert.deepEqual(anomaliesAtRest(history, new Map(contents)), [])
 }
@@ -82,18 +82,18 @@ async function positionOf({ url }: { readonly url: string }): Promise<number> {
 }
 
 async function allReady({ nodes }: ClusterProcesses): Promise<void> {
-  await until('all nodes are ready', async () => {
+  await until(async () => {
     for (const node of nodes) assert.ok(node.isRunning, `${node.name} has ended`)
     return (await Promise.all(nodes.map((node) => node.isReady()))).every((isReady) => isReady)
-  })
+  }, 'all nodes are ready')
 }
 
 /** Writes are acknowledged, and reads of the latest answered. */
 async function progress(workload: Workload): Promise<void> {
   const before = { writes: workload.acknowledged, reads: workload.latestReads }
   await until(
-    'clients get on',
     async () => workload.acknowledged > before.writes + 10 && workload.latestReads > before.reads + 10,
+    'clients get on',
   )
 }
 

@@ -1,6 +1,7 @@
+import { setTimeout as pause } from 'node:timers/promises'
 import { openLog } from '../support/nats-log.ts'
+import { until } from '../support/until.ts'
 import type { ClusterProcesses } from './cluster-processes.ts'
-import { pause, until } from './until.ts'
 
 type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
 
@@ -55,11 +56,11 @@ export const faults: Readonly<Record<string, Strike>> = {
     const others = nodes.filter((each) => each !== node)
     await node.kill()
     node.emptyStore()
-    await until('the node is no member any more', async () => {
+    await until(async () => {
       const path = `${others[0]!.url}/cluster/nodes/${node.name}`
       const { status } = await fetch(path, { method: 'DELETE' })
       return status === 204 || status === 404
-    })
+    }, 'the node is no member any more')
     // Never beyond what those that serve have on disk: all of them can be killed next.
     const floors = await Promise.all(others.map(durablePositionOf))
     await using connection = await openLog(servers, 'test', { logBytesMax: 2 ** 30 })
@@ -122,21 +123,21 @@ export const faults: Readonly<Record<string, Strike>> = {
     await servers.kill(index)
     servers.emptyStore(index)
     await servers.startOne(index)
-    await until('the log server has everything again', () => servers.isCurrent(index))
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
   },
   'a store of a log server that was cut short': async ({ servers }, random) => {
     const index = below(random, servers.count)
     await servers.kill(index)
     servers.truncateStore(index, 'VDB-test', random())
     await servers.startOne(index)
-    await until('the log server has everything again', () => servers.isCurrent(index))
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
   },
   'a flipped bit in a store of a log server': async ({ servers }, random) => {
     const index = below(random, servers.count)
     await servers.kill(index, 'SIGTERM')
     servers.flipBit(index, 'VDB-test', random())
     await servers.startOne(index)
-    await until('the log server has everything again', () => servers.isCurrent(index))
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
   },
   'a full volume of a node': async ({ nodes }, random) => {
     const node = nodes[below(random, nodes.length)]!
@@ -156,7 +157,7 @@ export const faults: Readonly<Record<string, Strike>> = {
     // A server that could not write does not begin again by itself.
     await servers.kill(index)
     await servers.startOne(index)
-    await until('the log server has everything again', () => servers.isCurrent(index))
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
   },
 }
 

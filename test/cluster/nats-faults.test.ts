@@ -6,8 +6,9 @@ import { describe, it } from 'node:test'
 import { createLogger } from '../../src/base/log.ts'
 import { openNatsCluster } from '../../src/cluster/nats-cluster.ts'
 import { makeCertificates } from '../support/certificates.ts'
-import { openLog, take, waitFor } from '../support/nats-log.ts'
+import { openLog, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { waitFor } from '../support/until.ts'
 
 const skip = natsMissing()
 

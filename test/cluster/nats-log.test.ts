@@ -2,8 +2,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/commit-log.ts'
 import type { NatsCluster } from '../../src/cluster/nats-cluster.ts'
-import { openLog as open, take, until, waitFor } from '../support/nats-log.ts'
+import { openLog as open, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { until, waitFor } from '../support/until.ts'
 
 const skip = natsMissing()
 const bytes = (text: string): Uint8Array => Buffer.from(text)

@@ -1,8 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { until } from '../support/nats-log.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { noSmallDisk } from '../support/small-disk.ts'
+import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
 
 /** How long a node tries to reach the log before it says that it cannot. */
