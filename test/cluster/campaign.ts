@@ -10,20 +10,21 @@ import { contentOf, Workload } from './workload.ts'
 export interface CampaignOptions {
   readonly seed: number
   readonly report?: (line: string) => void
+  /** Called with what clients had to wait for in each fault. */
+  readonly onFault?: (interruption: Interruption) => void
   readonly environment?: Readonly<Record<string, string>>
 }
 
 /** Faults, one after the other, while clients write and read; then everything that they saw is checked. */
 export async function runCampaign(
   names: readonly string[],
-  { seed, report = () => {}, environment = {} }: CampaignOptions,
+  { seed, report = () => {}, onFault = () => {}, environment = {} }: CampaignOptions,
 ): Promise<CampaignResult> {
   const random = seededRandom(seed)
   await using cluster = await ClusterProcesses.start({
     ...{ logServers: 3, nodes: 3, environment },
     ...{ isDivisible: true, volumeBytes },
   })
-  const interruptions: Interruption[] = []
   const workload = new Workload(cluster.nodes, seededRandom(seed + 1))
   try {
     await allReady(cluster)
@@ -35,7 +36,7 @@ export async function runCampaign(
       await allReady(cluster)
       await progress(workload)
       const waits = longestWaits(workload.history, startMs, performance.now())
-      interruptions.push({ fault: name, ...waits })
+      onFault({ fault: name, ...waits })
       report(`${index + 1} ${name}: ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
       // What is settled is checked, and then forgotten.
       if (index % faultsPerCheck === faultsPerCheck - 1 && index < names.length - 1) {
@@ -50,14 +51,12 @@ export async function runCampaign(
     for (const node of cluster.nodes) report(`${node.name}:\n${node.log.split('\n').slice(-30).join('\n')}`)
     throw error
   }
-  return { writes: workload.acknowledged, reads: workload.readsMade, interruptions }
+  return { writes: workload.acknowledged, reads: workload.readsMade }
 }
 
 export interface CampaignResult {
   readonly writes: number
   readonly reads: number
-  /** One for each fault, in order. */
-  readonly interruptions: readonly Interruption[]
 }
 
 /** Checks everything that clients have seen so far. */

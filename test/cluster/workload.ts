@@ -60,8 +60,10 @@ export class Workload {
   /** Deletes all points, on nodes that have come to rest, and begins with an empty history. */
   async forget(): Promise<void> {
     for (let more = true; more; ) {
-      const answer = await this.#call('POST', '/points/delete', { filter: { group: { exists: true } } })
+      const answer = await this.#call('POST', '/points/delete', { filter: { group: { $exists: true } } })
+      if (answer.status === 400) throw new Error('the filter of everything was refused')
       if (answer.status === 200) more = (answer.body as { more: boolean }).more
+      else await pause(100)
     }
     this.#round += 1
     this.#groups.length = 0

@@ -30,6 +30,8 @@ export interface SimulationOptions {
   /** Of each client. */
   readonly operations: number
   readonly clients: number
+  /** Clocks of the nodes are up to so many microseconds from the right time; absent: up to a second ahead. */
+  readonly clocksOffUs?: number | undefined
   /** Makes a node wrong on purpose, whenever it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
@@ -113,8 +115,10 @@ export class ClusterSimulation implements AsyncDisposable {
     const documents = new SharedMemoryDocuments({ announcementMs: 500 })
     this.#topology = joining === 0 ? undefined : new SimulatedTopology(documents)
     const all = names.map((name, index) => {
-      // Clocks are up to a second apart.
-      const aheadUs = Math.floor(random() * 1e6)
+      const { clocksOffUs } = options
+      const aheadUs = Math.floor(
+        clocksOffUs === undefined ? random() * 1e6 : (random() - 0.5) * 2 * clocksOffUs,
+      )
       if (this.#topology !== undefined) this.#addParts(name, index, documents)
       const shardingOf = this.#parts.get(name)?.sharding
       const sharding = shardingOf === undefined ? this.#shards?.shardingOf(name) : undefined
