@@ -9,6 +9,7 @@ import { shortIdOf } from '../src/cluster/log-id.ts'
 import { peerMethods } from '../src/cluster/peer-methods.ts'
 import { PeerReplicaSource } from '../src/cluster/peer-replica.ts'
 import { copyReplica } from '../src/cluster/replica-copy.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import type { RunningNode } from './support/cluster-nodes.ts'
 import { assertHasOnly, storedIn } from './support/partition-contents.ts'
 import { temporaryDirectory } from './support/process.ts'
@@ -312,6 +313,58 @@ describe('a node that is taking partitions', () => {
       using expected = await all.whole.up.set.lease(name)
       await assertHasOnly(own.database, taker.up.node.held, expected.database)
     }
+  })
+})
+
+/** The share of the nearest points that a search by the graph finds. */
+async function recallOf(collection: Collection, queries: readonly SearchQuery[]): Promise<number> {
+  const found = (await collection.search(queries)).ids.strings()
+  const nearest = (await collection.search(queries.map((query) => ({ ...query, exact: true })))).ids.strings()
+  let hits = 0
+  for (const [at, ids] of nearest.entries()) {
+    const those = new Set(found[at])
+    hits += ids.filter((id) => those.has(id)).length
+    assert.equal(ids.length, queries[at]!.limit)
+  }
+  return hits / (nearest.length * queries[0]!.limit)
+}
+
+describe('searches of a node that takes and drops partitions', () => {
+  it('find as much as before, during and after', async () => {
+    const length = 16
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension: length })
+    const random = seededRandom(61)
+    for (let from = 0; from < 3; from += 1) {
+      await all.nodes[0]!.up.node.database.insert(
+        Array.from({ length: 1000 }, () => ({
+          ...{ id: newIdFrom(random), onConflict: 'skip' as const },
+          ...{ vector: randomVector(random, length, 'continuous'), payload },
+        })),
+      )
+    }
+    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const queries = Array.from({ length: 30 }, () => ({
+      vector: randomVector(random, length, 'continuous'),
+      ...({ metric: 'Euclidean', limit: 10, ef: 128 } as const),
+    }))
+    const wanted = firstOf(giver.up.node.held, 100)
+    const recalls: number[] = []
+    const copied = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    all.before.set(giver.name, async (method) => {
+      if (method !== peerMethods.partitionCut) return
+      copied.resolve()
+      await goOn.promise
+    })
+    const taking = taker.up.node.takePartitions(wanted, giver.name, never)
+    await copied.promise
+    recalls.push(await recallOf(taker.up.main, queries))
+    goOn.resolve()
+    await taking
+    recalls.push(await recallOf(taker.up.main, queries))
+    await giver.up.node.dropPartitions(wanted, never)
+    recalls.push(await recallOf(giver.up.main, queries))
+    assert.ok(Math.min(...recalls) >= 0.95, recalls.join(' '))
   })
 })
 

@@ -251,7 +251,7 @@ function unlike(fault: string): DatabaseError {
 /** As many points do not take long to be passed on while the log is held. */
 const fetchedMin = 256
 const roundsMax = 4
-/** Of a list of 24 bytes each. */
-const pointsPerHold = 1_000_000
+/** Comparing so many takes some tenths of a second. */
+const pointsPerHold = 250_000
 /** A move that takes longer is given up, so that the log goes on. */
 const holdMsMax = 15_000
