@@ -254,7 +254,6 @@ export class ClusterService {
 
   /** Puts a new log in place of the one that is lost, which begins with what this node holds. */
   async #carryOut({ position, done }: WantedRepair, data: ServedData): Promise<void> {
-    this.#repair = undefined
     const { node, replaceLog = replaceNatsLog } = this.#options
     try {
       const store = await data.openStore()
@@ -268,6 +267,8 @@ export class ClusterService {
       done.resolve({ node, position: last, first: made.first })
     } catch (error) {
       done.reject(error)
+    } finally {
+      this.#repair = undefined
     }
   }
 
@@ -495,6 +496,10 @@ export class ClusterService {
     }
     if (this.#repair !== undefined) {
       throw new DatabaseError('precondition_failed', 'a new log of the cluster is being made')
+    }
+    if (this.#view.topology.ownership !== undefined) {
+      const fault = 'no node has all points: a new log cannot begin with what one of them holds'
+      throw new DatabaseError('precondition_failed', fault)
     }
     if (wanted !== undefined && wanted !== position) {
       const fault = `this node has applied the log up to ${position}, and not ${wanted}`

@@ -20,11 +20,13 @@ export class NatsReader {
   /** @throws LogGap, LogLost */
   async *read(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
     let next = from
+    let seen: LogEntry | undefined
     for (let fruitless = 0; !signal.aborted; ) {
       const before = next
       try {
-        for await (const entry of this.#consume(next, signal)) {
+        for await (const entry of this.#consume(next, seen, signal)) {
           if (entry.position !== next) break
+          seen = entry
           yield entry
           next++
         }
@@ -37,6 +39,7 @@ export class NatsReader {
       if (fruitless >= fruitlessMax) {
         const entry = await this.#ask(next)
         if (entry !== undefined) {
+          seen = entry
           yield entry
           next++
           fruitless = 0
@@ -46,10 +49,14 @@ export class NatsReader {
     }
   }
 
-  /** What one consumer delivers, until it is silent although there is more. */
-  async *#consume(from: number, signal: AbortSignal): AsyncGenerator<LogEntry> {
+  /**
+   * What one consumer delivers, until it is silent although there is more.
+   *
+   * @param seen the record before, which is to be what it was
+   */
+  async *#consume(from: number, seen: LogEntry | undefined, signal: AbortSignal): AsyncGenerator<LogEntry> {
     const { js, jsm, name } = this.#stream
-    const info = await createConsumer(this.#stream, from)
+    const info = await createConsumer(this.#stream, seen?.position ?? from)
     const consumer = js.consumers.getConsumerFromInfo(info)
     let last = from - 1
     try {
@@ -61,8 +68,13 @@ export class NatsReader {
           idle_heartbeat: heartbeatMs,
         })
         for await (const message of bounded(messages, signal)) {
-          last = message.seq
-          yield entryOfMessage(message)
+          const entry = entryOfMessage(message)
+          if (entry.position === seen?.position) {
+            await this.#checkSame(entry, seen)
+            continue
+          }
+          last = entry.position
+          yield entry
         }
         if (last === before && (await this.#isBehind(last))) return
       }
@@ -70,6 +82,19 @@ export class NatsReader {
       // The server forgets it by itself if this does not get there.
       void jsm.consumers.delete(name, info.name).catch(() => {})
     }
+  }
+
+  /**
+   * A log that was set back, and has grown again, has other records where this reader has been.
+   *
+   * @throws LogLost
+   */
+  async #checkSame(found: LogEntry, seen: LogEntry): Promise<void> {
+    if (isSame(found, seen)) return
+    // One server can be wrong: the leader counts.
+    const entry = await this.#log.get(seen.position)
+    if (entry === undefined || isSame(entry, seen)) return
+    throw new LogLost(`the record at position ${seen.position} is another one than it was`)
   }
 
   async #isBehind(position: number): Promise<boolean> {
@@ -106,6 +131,10 @@ export class NatsReader {
       return undefined
     }
   }
+}
+
+function isSame(one: LogEntry, other: LogEntry): boolean {
+  return one.appendedMs === other.appendedMs && Buffer.compare(one.record, other.record) === 0
 }
 
 /** The messages of a fetch, which ends when aborted, and when the client does not notice that its server has gone. */

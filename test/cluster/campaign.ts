@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { seededRandom } from '../support/random.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses } from './cluster-processes.ts'
+import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
 import { faults } from './faults.ts'
 import { anomaliesAtRest, anomaliesOf } from './history.ts'
 import { type Interruption, longestWaits, type Waits } from './interruptions.ts'
@@ -33,6 +33,7 @@ export async function runCampaign(
     for (const [index, name] of names.entries()) {
       const startMs = performance.now()
       await faults[name]!(cluster, random)
+      if (name === fullVolume) for (const node of cluster.nodes) await startEnded(node, report)
       await allReady(cluster)
       await progress(workload)
       const waits = longestWaits(workload.history, startMs, performance.now())
@@ -96,6 +97,15 @@ async function progress(workload: Workload): Promise<void> {
     'clients get on',
   )
 }
+
+/** LMDB has ended the process on a full volume, in its native code: told, and everything has to be there afterwards. */
+async function startEnded(node: NodeProcess, report: (line: string) => void): Promise<void> {
+  if (node.isRunning) return
+  report(`${node.name} HAS ENDED, and is started again:\n${node.log.split('\n').slice(-5).join('\n')}`)
+  await node.start()
+}
+
+const fullVolume = 'a full volume of a node'
 
 function textOf({ readsMs, latestMs, writesMs }: Waits): string {
   const [reads, latest, writes] = [readsMs, latestMs, writesMs].map((ms) => (ms / 1000).toFixed(1))

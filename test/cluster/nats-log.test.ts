@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import { cpSync, rmSync } from 'node:fs'
 import { after, before, describe, it } from 'node:test'
 import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/commit-log.ts'
 import type { NatsCluster } from '../../src/cluster/nats-cluster.ts'
@@ -109,6 +110,38 @@ describe('a log on one server', { skip }, () => {
     // Somebody makes one that looks alike.
     await jsm.streams.add({ ...config, metadata: { 'vicinal-log': 'another' } })
     await assert.rejects(take(node.log, 1, 1), LogLost)
+    await connection.close()
+  })
+
+  it('is not believed when it was set back and has grown again', async () => {
+    await using servers = await NatsServers.start({ count: 1 })
+    await using node = await open(servers, 'back')
+    const stop = new AbortController()
+    const read: number[] = []
+    const reading = (async () => {
+      for await (const { position } of node.log.read(1, stop.signal)) read.push(position)
+    })()
+    const lost = assert.rejects(reading, LogLost)
+    await node.log.append(bytes('1'), { id: '1', partition: 0 })
+    await until(async () => read.length === 1)
+    const store = servers.storeOf(0)
+    await servers.kill(0, 'SIGTERM')
+    cpSync(store, `${store}-before`, { recursive: true })
+    await servers.startOne(0)
+    for (const id of ['2', '3']) await node.log.append(bytes(id), { id, partition: 0 })
+    await until(async () => read.length === 3)
+    await servers.kill(0, 'SIGTERM')
+    rmSync(store, { recursive: true })
+    cpSync(`${store}-before`, store, { recursive: true })
+    // It is as long as it was before anybody looks at it again: what is done next goes another way.
+    const { connect } = await import('@nats-io/transport-node')
+    const { jetstream } = await import('@nats-io/jetstream')
+    await servers.startOne(0)
+    const connection = await connect({ servers: [...servers.urls] })
+    for (const text of ['a', 'b', 'c', 'd']) await jetstream(connection).publish('vdb.back.0', text)
+    await lost
+    assert.deepEqual(read, [1, 2, 3])
+    stop.abort()
     await connection.close()
   })
 
