@@ -27,6 +27,7 @@ import { type Engine, startEngine } from './engine/engine.ts'
 import { type MetricPlan, recallInForce } from './engine/recall-plans.ts'
 import { type Loaded, ServedData } from './engine/served-data.ts'
 import { loadOrCreateApiKey, setAsideApiKey } from './storage/api-key-file.ts'
+import { type Backup, restoreBackup } from './storage/backup.ts'
 import { damageIn, databasePath } from './storage/data-directory.ts'
 import { DirectorySurvey } from './storage/directory-survey.ts'
 import { readKeysFile, watchKeysFile } from './storage/keys-file.ts'
@@ -37,6 +38,7 @@ import { SnapshotReader } from './storage/snapshot-reader.ts'
 import { restoreSnapshot } from './storage/snapshot-restore.ts'
 import type { Ports, Transports } from './transports.ts'
 
+export { type Backup, BackupWriter, readBackup, snapshotIn } from './storage/backup.ts'
 export { writeWholeFile } from './storage/whole-file.ts'
 export { type SnapshotHeader, SnapshotReader }
 
@@ -153,6 +155,11 @@ export async function restoreData(
   const reader = await SnapshotReader.open(chunks)
   await restoreSnapshot(reader, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
   return reader.header
+}
+
+/** Creates the data directory from a backup of all collections. @throws as `restoreData` */
+export async function restoreBackupTo(config: Config, backup: Backup): Promise<void> {
+  await restoreBackup(backup, config.dataDir, loggerOf({ ...config, logLevel: 'silent' }))
 }
 
 /** Closes a part; `deadlineMs`, by `performance.now()`, is when all should be closed. */
@@ -678,6 +685,16 @@ function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): Clus
     'vicinal_cluster_fetches',
     'How often this node has fetched everything from another one, since the start.',
     () => cluster.figures.fetches,
+  )
+  metrics.gauge(
+    'vicinal_cluster_partitions',
+    'Partitions of the points, of 256, that this node has.',
+    () => cluster.figures.partitions,
+  )
+  metrics.gauge(
+    'vicinal_cluster_partitions_missing',
+    'Partitions of the points that this node should have and has not yet.',
+    () => cluster.figures.partitionsMissing,
   )
   return {
     append: metrics.seconds(

@@ -3,7 +3,6 @@ import { once } from 'node:events'
 import { constants } from 'node:http2'
 import { connect, type Socket } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { create, toBinary } from '@bufbuild/protobuf'
 import { InsertVectorRequestSchema } from './support/generated-messages.ts'
 import { figureOf } from './support/metrics.ts'
@@ -11,6 +10,7 @@ import { RawGrpc } from './support/raw-grpc.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { frame, RawHttp2, statusOf } from './support/raw-http2.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** Bodies of requests and answers in memory: what many clients together may take of it, and for how long. */
 
@@ -56,10 +56,6 @@ function held(service: TestService): Promise<number> {
 
 function unsent(service: TestService): Promise<number> {
   return figureOf(service, 'vicinal_buffered_answer_bytes')
-}
-
-async function until(isSo: () => Promise<boolean>): Promise<void> {
-  while (!(await isSo())) await sleep(5)
 }
 
 interface HttpOutcome {

@@ -17,6 +17,7 @@ import { freePort } from './support/free-ports.ts'
 import { assertEnded, Command, run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { seededRandom } from './support/random.ts'
 import { apiKey } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** The real command line against a real service. */
 
@@ -416,7 +417,7 @@ describe('vicinal import', () => {
     {
       await using server = await ServerProcess.start(data, environment)
       importer = new Command(['import', file, '--batch-size', '5'], { DATA_DIR: data, ...environment })
-      while ((await pointsStored(server.httpUrl)) < 100) await delay(5)
+      await until(async () => (await pointsStored(server.httpUrl)) >= 100)
     }
     await using server = await ServerProcess.start(data, environment)
     assert.equal((await importer.ended).code, 0, importer.stderr)

@@ -12,7 +12,6 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { createLogger } from '../src/base/log.ts'
 import { appendBatch } from '../src/cluster/append-batch.ts'
@@ -23,6 +22,7 @@ import { CuttingProxy } from './support/cutting-proxy.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { assertEnded, run } from './support/process.ts'
 import { startTestCluster, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -225,11 +225,11 @@ describe('the command line', () => {
     assertEnded(await vicinal('refetch', 'b'), 2, /confirm with --yes/)
     assertEnded(await vicinal('refetch', 'nobody', '--yes'), 1, /no node nobody in this cluster/)
     const file = join(a.dataDir, 'backup.snapshot')
-    assertEnded(await vicinal('backup', file), 0)
+    assertEnded(await vicinal('backup', file), 0, /^default: 5 points, \d+ bytes$/m)
     const restored = join(a.dataDir, 'restored')
     const done = await run(['snapshot', 'restore', file, '--data-dir', restored])
     assertEnded(done, 0)
-    assert.match(done.stdout, /^5 points of 2 dimensions/)
+    assert.match(done.stdout, /^1 collections and 0 aliases, 5 points/)
     await using another = await startTestCluster([])
     const founder = await another.add('founder', { DATA_DIR: restored })
     const joining = await another.add('joining')
@@ -342,12 +342,4 @@ async function statusOf({ httpUrl }: TestService): Promise<ClusterStatus> {
 
 async function metricsOf({ httpUrl }: TestService): Promise<string> {
   return await (await fetch(`${httpUrl}/metrics`)).text()
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + 60_000
-  while (!(await condition())) {
-    assert.ok(Date.now() < endMs, 'not within a minute')
-    await delay(10)
-  }
 }

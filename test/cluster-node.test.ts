@@ -8,6 +8,7 @@ import { SharedMemoryLog } from '../src/cluster/memory-log.ts'
 import { SimulatedNode } from './support/cluster-nodes.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { FailingDisk } from './support/failing-disk.ts'
+import { until } from './support/until.ts'
 
 const point = (content: string, expiresAtUs?: number): NewPoint => ({
   vector: Float32Array.of(1, 2, 3),
@@ -197,8 +198,8 @@ describe('nodes of a cluster', () => {
     await full.up.node.latest(undefined)
     disk.fail({ operation: 'write', code: 'ENOSPC', times: 1e6 })
     const { ids } = await other.up.node.database.insert([point('too much')])
-    while (full.up.node.status.fault === undefined) await delay(5)
-    assert.match(full.up.node.status.fault, /is full/)
+    await until(() => full.up.node.status.fault !== undefined)
+    assert.match(full.up.node.status.fault!, /is full/)
     await assert.rejects(full.up.node.database.insert([point('more')]), /is full/)
     await other.up.node.database.patch(ids[0]!, { content: 'changed' })
     disk.fail({ operation: 'write', code: 'ENOSPC', times: 0 })

@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { movingMutants } from './support/moving-mutants.ts'
 import { shardMutants } from './support/shard-mutants.ts'
 import { assertFoundOut, simulateCluster } from './support/simulate-cluster.ts'
 
@@ -9,6 +10,8 @@ describe('a simulated cluster whose nodes have a part of the points each', () =>
   for (const [seed, options] of [
     [1, {}],
     [2, { nodes: 4, replicas: 3 }],
+    [3, { nodes: 2, joining: 2 }],
+    [4, { nodes: 3, replicas: 1, joining: 1 }],
   ] as const) {
     it(`is what its log says, whatever fails, from seed ${seed}`, async (t) => {
       const summary = await simulateCluster({ ...size, seed, ...options })
@@ -19,5 +22,9 @@ describe('a simulated cluster whose nodes have a part of the points each', () =>
 
   for (const [name, mutate] of Object.entries(shardMutants)) {
     it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 3, operations: 25 }))
+  }
+
+  for (const [name, mutate] of Object.entries(movingMutants)) {
+    it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 2, joining: 2 }))
   }
 })

@@ -14,6 +14,12 @@ describe('a simulated cluster', () => {
     })
   }
 
+  it('is what its log says where clocks of nodes are hours off', async (t) => {
+    const summary = await simulateCluster({ ...size, seed: 3, clocksOffUs: 5 * 3_600_000_000 })
+    t.diagnostic(JSON.stringify(summary))
+    assert.ok(summary.answered! > 50 && summary.reads! > 30, 'much was answered')
+  })
+
   for (const [name, mutate] of Object.entries(clusterMutants)) {
     it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate }))
   }

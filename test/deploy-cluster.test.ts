@@ -6,9 +6,9 @@ import { describe, it } from 'node:test'
 import { parse, parseAllDocuments } from 'yaml'
 import { settings } from '../src/config.ts'
 import { makeCertificates } from './support/certificates.ts'
-import { until } from './support/nats-log.ts'
 import { type NatsPlace, NatsServers, natsMissing } from './support/nats-servers.ts'
 import { startTestCluster, startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const examples = join(import.meta.dirname, '../docs/examples')
 const files = join(examples, 'cluster')

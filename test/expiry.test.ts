@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { afterEach, beforeEach, describe, it } from 'node:test'
-import { setTimeout as pause } from 'node:timers/promises'
 import { newId } from '../src/base/ids.ts'
 import type { NewPoint } from '../src/base/point.ts'
 import { readConfig } from '../src/config.ts'
@@ -8,6 +7,7 @@ import type { Collection } from '../src/engine/engine.ts'
 import { type OpenedCollection, openCollection } from './support/collection.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
+import { until } from './support/until.ts'
 
 const config = readConfig({ SEARCH_THREADS: '1', INDEX_THREADS: '1' })
 const startUs = 1_790_000_000_000_000
@@ -38,11 +38,6 @@ function pointOf(expiresAtUs?: number, id?: string): NewPoint {
     },
     id,
   }
-}
-
-/** Resolves when it is true; nothing but the test's own time limit ends the wait. */
-async function until(isTrue: () => boolean): Promise<void> {
-  while (!isTrue()) await pause(2)
 }
 
 /** The ids that each operation sees. */

@@ -130,6 +130,32 @@ ${uuid(3)},c,"[1 2]",,,,,,,,\r
     )
   })
 
+  it('counts a line with a carriage return once, also inside a field, and lines without a row', async () => {
+    await using desk = await Desk.open()
+    const rows = [
+      'content,vector',
+      '"one\r\n\r\nthree\nlines\rand more",1 2',
+      '"two\r\nlines",1 x',
+      '',
+      '',
+      'short',
+      '"end"',
+    ]
+    for (const [index, lineEnd] of ['\r\n', '\n', '\r'].entries()) {
+      const file = desk.file(`points-${index}.csv`, rows.join(lineEnd))
+      const ended = await desk.vicinal('import', file, '--skip-invalid')
+      assert.equal(ended.code, 0, ended.stderr)
+      const lines = Array.from(ended.stderr.matchAll(/points-\d\.csv:(\d+): (\S+ \S+)/g), (match) =>
+        match.slice(1),
+      )
+      assert.deepEqual(lines, [
+        ['7', '`vector` is'],
+        ['11', '1 fields,'],
+        ['12', '1 fields,'],
+      ])
+    }
+  })
+
   it('refuses a file that is no table, and says which columns there are', async () => {
     await using desk = await Desk.open()
     const refusals: (readonly [string, readonly string[], number, RegExp])[] = [

@@ -4,12 +4,12 @@ import { existsSync } from 'node:fs'
 import { chmod, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { status } from '@grpc/grpc-js'
 import { createGrpcClient, createHttpClient, DatabaseError, type VectorClient } from '../src/client/index.ts'
 import { run, ServerProcess, temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** Keys while they are replaced, keys that may only read, and the key that a service once made. */
 
@@ -46,11 +46,6 @@ async function takes(service: Addresses, key: string): Promise<boolean | undefin
     }),
   )
   return new Set(outcomes).size === 1 ? outcomes[0] === 'ok' : undefined
-}
-
-/** Resolves when the condition holds; a test that waits in vain ends with the time of its run. */
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  while (!(await condition())) await delay(20)
 }
 
 async function keysFile(directory: string, ...lines: readonly string[]): Promise<string> {

@@ -2,11 +2,11 @@ import assert from 'node:assert/strict'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import { figureOf } from './support/metrics.ts'
 import { ServerProcess, temporaryDirectory } from './support/process.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { noSmallDisk, SmallDisk } from './support/small-disk.ts'
+import { until } from './support/until.ts'
 
 /** What an operator reads in the log of a service, and in `/readyz`. */
 
@@ -22,14 +22,6 @@ interface Line {
 function linesOf({ command }: ServerProcess): Line[] {
   const whole = command.stdout.slice(0, command.stdout.lastIndexOf('\n'))
   return whole.split('\n').map((line) => JSON.parse(line) as Line)
-}
-
-async function eventually(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const giveUpMs = performance.now() + 120_000
-  while (!(await isSo())) {
-    assert.ok(performance.now() < giveUpMs, `never: ${what}`)
-    await delay(10)
-  }
 }
 
 function insert(service: ServerProcess, content: string, key = ''): Promise<Response> {
@@ -65,7 +57,7 @@ describe('the log', () => {
     using grpc = new RawGrpc(service.grpcAddress, grpcKey)
     await grpc.call('GetPoint', { id: { value: 'nonsense' } })
     const requests = (): Line[] => linesOf(service).filter(({ msg }) => msg === 'request')
-    await eventually('both are in the log', () => requests().length === 2)
+    await until(() => requests().length === 2, 'both are in the log')
     assert.deepEqual(
       requests().map(({ operation, transport, outcome }) => [operation, transport, outcome]),
       [
@@ -87,7 +79,7 @@ describe('the log', () => {
     await grpc.call('GetPoint', { id: { value: 'nonsense' } })
     const warnings = (): Line[] => linesOf(service).filter(({ msg }) => /refused a .* key/.test(msg))
     const counted = (): number => warnings().reduce((sum, { calls }) => sum + (calls as number), 0)
-    await eventually('all are counted', () => counted() === 201)
+    await until(() => counted() === 201, 'all are counted')
     assert.ok(warnings().length < 100, `${warnings().length} lines`)
     assert.deepEqual([warnings()[0]!.level, warnings()[0]!.transport], [40, 'http'])
     assert.match(warnings()[0]!.from as string, /127\.0\.0\.1/)
@@ -119,13 +111,13 @@ describe('the log', () => {
     }
     assert.match(await ready(), /^ready, but the disk is full: inserts are refused/)
     assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 1)
-    await eventually('the log tells', () => told(/disk is full/) === 1)
+    await until(() => told(/disk is full/) === 1, 'the log tells')
 
     rmSync(ballast)
     assert.equal((await insert(service, content)).status, 201)
     assert.equal(await ready(), 'ready')
     assert.equal(await figureOf(service, 'vicinal_writes_blocked{reason="disk_full"}'), 0)
-    await eventually('the log tells of the end', () => told(/disk has space again/) === 1)
+    await until(() => told(/disk has space again/) === 1, 'the log tells of the end')
     assert.equal(told(/disk is full/), 1)
     assert.equal(
       linesOf(service).filter(({ level }) => level >= 50).length,

@@ -9,8 +9,8 @@ import { parse } from 'yaml'
 import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
-import { until } from './support/nats-log.ts'
 import { startTestCluster, startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** The description that is served holds what the server does: in its structure, its routes and its answers. */
 

@@ -9,6 +9,7 @@ import { createHttpClient } from '../src/client/http-client.ts'
 import { figureOf } from './support/metrics.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const dimension = 64
 const maxQueuedQueries = 2000
@@ -51,10 +52,6 @@ describe('a busy service', () => {
   function outcomes(transport: string, outcome: string): Promise<number> {
     const labels = `operation="SearchPointsBatch",transport="${transport}",outcome="${outcome}"`
     return figureOf(service, `vicinal_requests_total{${labels}}`)
-  }
-
-  async function until(name: string, value: number): Promise<void> {
-    while ((await figureOf(service, name)) !== value) await sleep(5)
   }
 
   /** Runs `body` while a batch as large as the bound is under way, and says whether that was so to the end. */
@@ -104,7 +101,7 @@ describe('a busy service', () => {
     const answered = await outcomes('grpc', 'ok')
     const late = impatient.searchBatch(queriesOf(maxQueuedQueries * 5))
     await assert.rejects(late, { reason: 'deadline_exceeded' })
-    await until('vicinal_queued_queries', 0)
+    await until(async () => (await figureOf(service, 'vicinal_queued_queries')) === 0)
     assert.equal(await outcomes('grpc', 'ok'), answered)
     await impatient.close()
   })

@@ -16,6 +16,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { buildPackage } from './support/built-package.ts'
 import { freePort } from './support/free-ports.ts'
 import { temporaryDirectory } from './support/process.ts'
+import { until } from './support/until.ts'
 
 /**
  * The built package as npm installs it: what its client reaches, and the command `vicinal` started by an older Node, by
@@ -315,8 +316,4 @@ class Project implements AsyncDisposable {
 
 function parentOf(pid: number): number {
   return Number(execFileSync('ps', ['-o', 'ppid=', '-p', String(pid)], { encoding: 'utf8' }))
-}
-
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await delay(20)
 }

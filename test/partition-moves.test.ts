@@ -1,13 +1,17 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { DatabaseError } from '../src/base/errors.ts'
+import { idFromBytes } from '../src/base/ids.ts'
 import { createLogger } from '../src/base/log.ts'
-import { PartitionSet } from '../src/base/partitions.ts'
+import { PartitionSet, partitionOf } from '../src/base/partitions.ts'
 import type { NewPoint, SearchQuery } from '../src/base/point.ts'
 import { shortIdOf } from '../src/cluster/log-id.ts'
+import { peerMethods } from '../src/cluster/peer-methods.ts'
 import { PeerReplicaSource } from '../src/cluster/peer-replica.ts'
 import { copyReplica } from '../src/cluster/replica-copy.ts'
+import type { Collection } from '../src/engine/collection.ts'
 import type { RunningNode } from './support/cluster-nodes.ts'
-import { assertHasOnly } from './support/partition-contents.ts'
+import { assertHasOnly, storedIn } from './support/partition-contents.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
 import { ShardedNodes } from './support/sharded-nodes.ts'
@@ -17,6 +21,10 @@ const include = { distance: false, payload: true, vector: true, version: true } 
 const payload = { contentType: 'Text', content: '' } as const
 const logger = createLogger({ level: 'silent', pretty: false })
 const never = new AbortController().signal
+
+function newIdFrom(random: () => number): string {
+  return idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
+}
 
 /** Changes points of its own at random, through random nodes. */
 class Writer {
@@ -37,11 +45,6 @@ class Writer {
     return Math.floor(this.#random() * count)
   }
 
-  #newId(): string {
-    const hex = Array.from({ length: 32 }, () => this.#below(16).toString(16)).join('')
-    return hex.replace(/^(.{8})(.{4})(.{4})(.{4})/, '$1-$2-$3-$4-')
-  }
-
   #point(): Pick<NewPoint, 'vector' | 'payload'> {
     const attributes = new Map<string, string | number>([['n', this.#below(100)]])
     const content = 'x'.repeat(this.#below(20))
@@ -53,7 +56,7 @@ class Writer {
 
   async insert(count: number): Promise<void> {
     const points = Array.from({ length: count }, () => {
-      const id = this.#newId()
+      const id = newIdFrom(this.#random)
       this.#ids.push(id)
       return { id, onConflict: 'skip', ...this.#point() } as const
     })
@@ -168,6 +171,200 @@ describe('a node that takes partitions', () => {
     await taker.up.stop()
     await (await taker.start()).node.caughtUp()
     await assertEqual(all, writer, 15)
+  })
+})
+
+describe('a node that is taking partitions', () => {
+  it('shows none of their points before it has them, and can give up and try again', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    const writer = new Writer(all, 31)
+    for (let index = 0; index < 6; index += 1) await writer.insert(100)
+    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const before = taker.up.node.held
+    const wanted = firstOf(giver.up.node.held, 50)
+    const copied = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    let asked = 0
+    all.before.set(giver.name, async (method) => {
+      if (method === peerMethods.partitionPoints) asked += 1
+      if (method !== peerMethods.partitionCut) return
+      copied.resolve()
+      await goOn.promise
+    })
+    const stop = new AbortController()
+    const taking = taker.up.node.takePartitions(wanted, giver.name, stop.signal)
+    await copied.promise
+    const { main } = taker.up
+    const copies = await storedIn(main, wanted)
+    assert.ok(copies.length > 50, `${copies.length} points are copied`)
+    // Points that are deleted now are still among the copies: the log is held here.
+    const gone = copies.slice(0, 20)
+    for (const { id } of gone) assert.equal(await giver.up.node.database.remove(id), true)
+    for (const { point, id } of copies) {
+      const query = { vector: point.vector, metric: 'Euclidean', limit: 700, ef: 700 } as const
+      for (const exact of [true, false]) {
+        const [found] = (await main.search([{ ...query, exact }])).ids.strings()
+        assert.ok(
+          found!.every((each) => before.has(partitionOf(each))),
+          `beside ${id}`,
+        )
+        assert.equal(found!.length, (await storedIn(main, before)).length)
+      }
+    }
+    // What others answer does not wait for this node.
+    const { database } = giver.up.node
+    const removed = new Set(gone.map(({ id }) => id))
+    const everything = {
+      vector: copies[0]!.point.vector,
+      metric: 'Euclidean',
+      limit: 1000,
+      ef: 1000,
+    } as const
+    const [found] = (await database.search([everything])).ids.strings()
+    assert.ok(found!.length > 500)
+    assert.ok(found!.every((id) => !removed.has(id)))
+    stop.abort(new Error('given up'))
+    await assert.rejects(taking)
+    assert.equal(taker.up.node.held, before)
+    await all.settled()
+    const askedOnce = asked
+    all.before.delete(giver.name)
+    goOn.resolve()
+    await taker.up.node.takePartitions(wanted, giver.name, never)
+    assert.ok(asked <= askedOnce + 3, 'what was copied is not copied again')
+    all.shards.own(wanted, () => [taker.name])
+    await giver.up.node.dropPartitions(wanted, never)
+    await assertEqual(all, writer, 32)
+  })
+
+  it('goes on without them when the other node goes, or does not have them', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 2, dimension })
+    const writer = new Writer(all, 41)
+    await writer.insert(300)
+    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const wanted = PartitionSet.of([...giver.up.node.held].filter((each) => !taker.up.node.held.has(each)))
+    const before = taker.up.node.held
+    const others = PartitionSet.of([...wanted, ...[...before].slice(0, 2)])
+    await giver.up.node.dropPartitions(firstOf(wanted, 1), never)
+    all.shards.own(firstOf(wanted, 1), (owners) => owners.filter((name) => name !== giver.name))
+    await assert.rejects(taker.up.node.takePartitions(others, giver.name, never), /does not hold partition/)
+    const rest = PartitionSet.of([...wanted].slice(1))
+    for (const method of [peerMethods.partitionList, peerMethods.partitionPoints, peerMethods.partitionCut]) {
+      all.before.set(giver.name, async (each) => {
+        if (each === method) throw new DatabaseError('not_ready', 'it has gone')
+      })
+      await assert.rejects(taker.up.node.takePartitions(rest, giver.name, never), /it has gone/)
+      await writer.change()
+    }
+    assert.equal(taker.up.node.held, before)
+    all.before.delete(giver.name)
+    await taker.up.node.dropPartitions(new PartitionSet(), never)
+    await assertEqual(all, writer, 42)
+    await taker.up.node.takePartitions(rest, giver.name, never)
+    all.shards.own(rest, (owners) => [...owners, taker.name])
+    await assertEqual(all, writer, 43)
+  })
+
+  it('has all collections as they are, those included that come and go meanwhile', async () => {
+    await using all = await ShardedNodes.start({ nodes: 3, replicas: 1, dimension })
+    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const { collections } = taker.up.node
+    const settings = { dimension, hnsw: { m: 16, efConstruction: 128 } }
+    const random = seededRandom(51)
+    const filling: Promise<void>[] = []
+    const fill = async (at: typeof collections, name: string, count: number): Promise<void> => {
+      using lease = await at.lease(name)
+      await lease.database.insert(
+        Array.from({ length: count }, () => ({
+          ...{ id: newIdFrom(random), onConflict: 'skip' as const },
+          ...{ vector: randomVector(random, dimension, 'small integers'), payload },
+        })),
+      )
+    }
+    for (const name of ['stays', 'goes', 'is made anew']) {
+      await collections.put(name, settings)
+      await fill(collections, name, 200)
+    }
+    const wanted = firstOf(giver.up.node.held, 60)
+    let isFirst = true
+    all.before.set(giver.name, async (method) => {
+      if (method !== peerMethods.partitionCut || !isFirst) return
+      isFirst = false
+      // The log is held at the node that takes: these are asked for at another one.
+      const elsewhere = all.nodes[2]!.up.node.collections
+      await elsewhere.drop('goes')
+      await elsewhere.drop('is made anew')
+      await elsewhere.put('is made anew', settings)
+      await elsewhere.put('is new', settings)
+      // Answered once the log goes on there.
+      for (const name of ['stays', 'is made anew', 'is new']) filling.push(fill(elsewhere, name, 100))
+    })
+    await taker.up.node.takePartitions(wanted, giver.name, never)
+    await Promise.all(filling)
+    await all.settled()
+    const names = all.whole.up.set.list().map(({ name }) => name)
+    assert.deepEqual(names, ['default', 'is made anew', 'is new', 'stays'])
+    assert.deepEqual(
+      taker.up.set.list().map(({ name }) => name),
+      names,
+    )
+    for (const name of names) {
+      using own = await taker.up.set.lease(name)
+      using expected = await all.whole.up.set.lease(name)
+      await assertHasOnly(own.database, taker.up.node.held, expected.database)
+    }
+  })
+})
+
+/** The share of the nearest points that a search by the graph finds. */
+async function recallOf(collection: Collection, queries: readonly SearchQuery[]): Promise<number> {
+  const found = (await collection.search(queries)).ids.strings()
+  const nearest = (await collection.search(queries.map((query) => ({ ...query, exact: true })))).ids.strings()
+  let hits = 0
+  for (const [at, ids] of nearest.entries()) {
+    const those = new Set(found[at])
+    hits += ids.filter((id) => those.has(id)).length
+    assert.equal(ids.length, queries[at]!.limit)
+  }
+  return hits / (nearest.length * queries[0]!.limit)
+}
+
+describe('searches of a node that takes and drops partitions', () => {
+  it('find as much as before, during and after', async () => {
+    const length = 16
+    await using all = await ShardedNodes.start({ nodes: 2, replicas: 1, dimension: length })
+    const random = seededRandom(61)
+    for (let from = 0; from < 3; from += 1) {
+      await all.nodes[0]!.up.node.database.insert(
+        Array.from({ length: 1000 }, () => ({
+          ...{ id: newIdFrom(random), onConflict: 'skip' as const },
+          ...{ vector: randomVector(random, length, 'continuous'), payload },
+        })),
+      )
+    }
+    const [taker, giver] = [all.nodes[0]!, all.nodes[1]!]
+    const queries = Array.from({ length: 30 }, () => ({
+      vector: randomVector(random, length, 'continuous'),
+      ...({ metric: 'Euclidean', limit: 10, ef: 128 } as const),
+    }))
+    const wanted = firstOf(giver.up.node.held, 100)
+    const recalls: number[] = []
+    const copied = Promise.withResolvers<void>()
+    const goOn = Promise.withResolvers<void>()
+    all.before.set(giver.name, async (method) => {
+      if (method !== peerMethods.partitionCut) return
+      copied.resolve()
+      await goOn.promise
+    })
+    const taking = taker.up.node.takePartitions(wanted, giver.name, never)
+    await copied.promise
+    recalls.push(await recallOf(taker.up.main, queries))
+    goOn.resolve()
+    await taking
+    recalls.push(await recallOf(taker.up.main, queries))
+    await giver.up.node.dropPartitions(wanted, never)
+    recalls.push(await recallOf(giver.up.main, queries))
+    assert.ok(Math.min(...recalls) >= 0.95, recalls.join(' '))
   })
 })
 

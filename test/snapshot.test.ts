@@ -31,6 +31,7 @@ import { randomVector, seededRandom, type VectorKind, vectorKinds } from './supp
 import { startTestService } from './support/service.ts'
 import { bytesOf, pieces, readSnapshot } from './support/snapshots.ts'
 import { groupOf, type PlacedChange } from './support/stored-points.ts'
+import { until } from './support/until.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
 
@@ -126,14 +127,6 @@ function differences(actual: Held, expected: Held): string[] {
 /** `isDeepStrictEqual` tells -0 from 0. */
 function contentOf({ vector, payload }: NewPoint): object {
   return { vector, payload }
-}
-
-async function eventually(what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const giveUpMs = performance.now() + 120_000
-  while (!(await isSo())) {
-    assert.ok(performance.now() < giveUpMs, `never: ${what}`)
-    await delay(5)
-  }
 }
 
 /** Points that fill the buffers of a connection many times over: by their contents, so that they get no graph. */
@@ -237,7 +230,7 @@ describe('a snapshot', () => {
     for (let count = 0; count < 3; count += 1) assert.equal((await chunks.next()).done, false)
     disk.fail({ operation: 'fdatasync', code: 'EIO' })
     await assert.rejects(store.commit(groupOf([insertion(2000)])), /the disk failed/)
-    await eventually('the snapshot is closed', () => closed > 0)
+    await until(() => closed > 0, 'the snapshot is closed')
     await assert.rejects(bytesOf(chunks), { reason: 'cancelled' })
     assert.equal(store.record(0, insertions[0]!.id)?.payload.content.length, 2000)
     await store.close()
@@ -575,16 +568,16 @@ describe('POST /snapshots', () => {
     assert.deepEqual([second.status, second.headers.get('retry-after')], [429, '1'])
     assert.match(await second.text(), /another snapshot is being read, one at a time/)
     leaving.abort()
-    await eventually('another snapshot is taken', async () => {
+    await until(async () => {
       const response = await take(service.httpUrl)
       await response.body!.cancel()
       return response.status === 200
-    })
-    await eventually('the last one has let go too', async () => {
+    }, 'another snapshot is taken')
+    await until(async () => {
       const response = await take(service.httpUrl)
       if (response.status === 200) await bytesOf(response.body!)
       return response.status === 200
-    })
+    }, 'the last one has let go too')
     assert.equal(await replace(20), bigCount + 20, 'slots are used again')
   })
 
@@ -596,10 +589,10 @@ describe('POST /snapshots', () => {
     const stuck = await take(service.httpUrl)
     assert.equal(stuck.status, 200)
     let last: Response | undefined
-    await eventually('another snapshot is taken', async () => {
+    await until(async () => {
       last = await take(service.httpUrl)
       return last.status === 200
-    })
+    }, 'another snapshot is taken')
     await assert.rejects(bytesOf(stuck.body!))
     await service.service.close()
     await assert.rejects(bytesOf(last!.body!))
@@ -628,7 +621,7 @@ describe('kill -9', () => {
     const dataDir = join(directory.path, 'data')
 
     const creating = new Command(['snapshot', 'create', file, '--http', service.httpUrl])
-    await eventually('creating has begun', () => readdirSync(directory.path).length > 0)
+    await until(() => readdirSync(directory.path).length > 0, 'creating has begun')
     creating.kill('SIGKILL')
     assert.equal((await creating.ended).code, null)
     const [left] = readdirSync(directory.path)
@@ -640,7 +633,7 @@ describe('kill -9', () => {
     assert.equal((await run(['snapshot', 'create', file, '--http', service.httpUrl])).code, 0)
 
     const restoring = new Command(['snapshot', 'restore', file, '--data-dir', dataDir])
-    await eventually('restoring has begun', () => existsSync(`${dataDir}.restoring`))
+    await until(() => existsSync(`${dataDir}.restoring`), 'restoring has begun')
     restoring.kill('SIGKILL')
     await restoring.ended
     assert.equal(existsSync(dataDir), false)

@@ -21,7 +21,8 @@ export interface Throughput {
 export async function measureOneNode(options: Options): Promise<Throughput> {
   const directory = mkdtempSync(join(tmpdir(), 'vicinal-bench-'))
   const [http, grpc] = (await freePorts(2)) as [number, number]
-  const node = new NodeProcess('alone', directory, http, { GRPC_PORT: String(grpc) })
+  const place = { name: 'alone', directory, port: http, volume: undefined }
+  const node = new NodeProcess(place, { GRPC_PORT: String(grpc) })
   try {
     await node.start()
     return await measure([node], options)

@@ -7,8 +7,8 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Page } from 'playwright-core'
 import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
-import { until } from '../../test/support/nats-log.ts'
 import { natsMissing } from '../../test/support/nats-servers.ts'
+import { until } from '../../test/support/until.ts'
 import { missingChromium, type PageBrowser, pictureOptions, startBrowser, startConsole } from './browser.ts'
 
 const root = join(import.meta.dirname, '../..')

@@ -9,6 +9,8 @@ export interface ClusterStatus {
   readonly is_connected: boolean
   /** What keeps the node from being used; absent when nothing does. */
   readonly fault?: string
+  /** Why the log of the cluster is lost, as far as this node knows; absent when it is not. */
+  readonly log_lost?: string
   /** This node has applied all records of the log up to here. */
   readonly position: number
   /** Absent while the log servers do not answer. */
@@ -56,6 +58,16 @@ export interface NodeStatus {
   /** As it said last; absent for a node that is away. */
   readonly position?: number
   readonly version?: string
+}
+
+/** What `POST /cluster/repair` answers. */
+export interface RepairedLog {
+  /** The node that the new log begins with. */
+  readonly node: string
+  /** Up to here it has applied the lost log. */
+  readonly position: number
+  /** The first position of the new one. */
+  readonly first: number
 }
 
 export interface NodePartitions {

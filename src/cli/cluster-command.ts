@@ -1,5 +1,6 @@
 import type { Command } from 'commander'
 import type { ClusterStatusOptions } from './cluster.ts'
+import type { RepairOptions } from './cluster-repair.ts'
 import { addCollectionOption, addHttpOptions, type HttpOptions } from './connection.ts'
 import type { Environment } from './usage.ts'
 
@@ -33,9 +34,26 @@ export function addCluster(program: Command, environment: Environment): void {
     .action(async (node: string, options: HttpOptions & { readonly yes?: boolean }) =>
       (await actions()).refetchNode(node, options, environment),
     )
+  addHttpOptions(cluster.command('repair [addresses...]'))
+    .description(
+      'when the log of the cluster is lost: show how far the nodes are, and begin a new log with what the furthest one holds. It asks the nodes that the asked one knows, and those at the addresses that are given',
+    )
+    .option('--from <node>', 'begin with what this node holds instead')
+    .option('--without <node>', 'go on although this node does not answer', collected)
+    .option('--yes', 'confirm it; without it nothing is changed')
+    .action(async (addresses: readonly string[], options: RepairOptions) =>
+      (await import('./cluster-repair.ts')).repairLog(addresses, options, environment),
+    )
   addHttpOptions(addCollectionOption(cluster.command('backup <file>')))
-    .description('write a snapshot of a collection with everything that was acknowledged anywhere before')
+    .description(
+      'write all collections and aliases to one file, with everything that was acknowledged anywhere before; with --collection a snapshot of one',
+    )
     .action(async (file: string, options: HttpOptions) =>
       (await actions()).backUp(file, options, environment),
     )
+}
+
+/** An option that can be given several times. */
+function collected(value: string, before: readonly string[] = []): readonly string[] {
+  return [...before, value]
 }

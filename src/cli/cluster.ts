@@ -1,8 +1,9 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { ClusterStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../base/cluster-status.ts'
 import { type HttpService, refusalOf } from '../client/http-call.ts'
+import { aligned } from './aligned.ts'
+import { createBackup } from './backup.ts'
 import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
-import { createSnapshot } from './snapshot.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 export interface ClusterStatusOptions extends HttpOptions {
@@ -22,11 +23,11 @@ export async function drainNode(
   environment: Environment,
 ): Promise<void> {
   const method = options.undo ? 'DELETE' : 'POST'
-  await changeNode(node, 'drain', method, options, environment)
+  await changeNode(node, '/drain', method, options, environment)
   console.log(
     options.undo
       ? `node ${node} takes clients again`
-      : `node ${node} takes no more clients: when the last of them has gone, stop it, and remove it if it is not to come back`,
+      : `node ${node} takes no more clients: when the last of them has gone, and it has no partitions that others have not, stop it, and remove it if it is not to come back`,
   )
 }
 
@@ -41,7 +42,7 @@ export async function refetchNode(
       `node ${node} would give up what it holds, and not be ready meanwhile: confirm with --yes`,
     )
   }
-  await changeNode(node, 'refetch', 'POST', options, environment)
+  await changeNode(node, '/refetch', 'POST', options, environment)
   console.log(
     `node ${node} fetches everything from another one: \`vicinal cluster join\` there shows how far it is`,
   )
@@ -63,23 +64,23 @@ export async function awaitJoin(options: HttpOptions, environment: Environment):
 }
 
 /**
- * Writes a snapshot with everything that was acknowledged before, on any node: all of them hold everything. It can be restored
- * to a service by itself, or to the first node of a new cluster.
+ * Writes all collections to a file, with everything that was acknowledged before, on any node. It can be restored to a service
+ * by itself, or to the first node of a new cluster.
  */
 export async function backUp(file: string, options: HttpOptions, environment: Environment): Promise<void> {
   // Refused where there is no cluster: there `vicinal snapshot create` does the same.
   await textFrom(httpService(options, environment), '/cluster')
-  await createSnapshot(file, { ...options, isLatest: true }, environment)
+  await createBackup(file, options, environment)
 }
 
 async function changeNode(
   node: string,
-  change: 'drain' | 'refetch',
+  change: '' | '/drain' | '/refetch',
   method: 'POST' | 'DELETE',
   options: HttpOptions,
   environment: Environment,
 ): Promise<void> {
-  const path = `/cluster/nodes/${encodeURIComponent(node)}/${change}`
+  const path = `/cluster/nodes/${encodeURIComponent(node)}${change}`
   const response = await fetchFrom(httpService(options, environment), path, method)
   const text = await response.text()
   if (!response.ok)
@@ -93,11 +94,7 @@ export async function removeNode(
   environment: Environment,
 ): Promise<void> {
   if (!options.yes) throw new UsageError(`node ${node} would have to join anew: confirm with --yes`)
-  const path = `/cluster/nodes/${encodeURIComponent(node)}`
-  const response = await fetchFrom(httpService(options, environment), path, 'DELETE')
-  const text = await response.text()
-  if (!response.ok)
-    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  await changeNode(node, '', 'DELETE', options, environment)
   console.log(`node ${node} was removed`)
 }
 
@@ -158,15 +155,4 @@ function cellsOf({ name, zone, address, position, version, partitions, ...node }
 function shareText({ owned, wanted, from }: NodePartitions): string {
   const share = owned === wanted ? `${owned}` : `${owned}, should be ${wanted}`
   return from === undefined ? share : `${share}, getting some from ${from}`
-}
-
-/** Rows of cells as lines, each column as wide as its widest cell. */
-function aligned(rows: readonly (readonly string[])[]): string[] {
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  )
 }

@@ -1,4 +1,5 @@
 import type { CollectionInfo, HnswSettings } from '../base/collection.ts'
+import { aligned } from './aligned.ts'
 import { type ConnectionOptions, withClient } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 
@@ -78,7 +79,7 @@ function jsonOf({ hnsw, ...rest }: CollectionInfo): string {
 }
 
 function tableOf(collections: readonly CollectionInfo[]): string[] {
-  const rows = [
+  return aligned([
     ['name', 'points', 'dimension', 'm', 'ef_construction', 'aliases'],
     ...collections.map(({ name, points, dimension, hnsw, aliases }) => [
       name,
@@ -88,12 +89,5 @@ function tableOf(collections: readonly CollectionInfo[]): string[] {
       String(hnsw.efConstruction),
       aliases.join(', '),
     ]),
-  ]
-  const widths = rows[0]!.map((_, column) => Math.max(...rows.map((row) => row[column]!.length)))
-  return rows.map((row) =>
-    row
-      .map((cell, column) => cell.padEnd(widths[column]!))
-      .join('  ')
-      .trimEnd(),
-  )
+  ])
 }

@@ -10,8 +10,9 @@ import { lineBytesMax } from './lines.ts'
 
 interface Row {
   readonly fields: readonly Buffer[]
-  /** Where the row ends. */
+  /** Where the row begins: one with line breaks inside is longer than a line. */
   readonly line: number
+  /** Of the file, to the end of the row. */
   readonly bytes: number
 }
 
@@ -24,16 +25,12 @@ export async function* readCsv(
   const name = file === '-' ? 'standard input' : file
   let table: Table | undefined
   let bytesBefore = 0
-  let lineBefore = 0
   for await (const { fields, line, bytes } of rowsOf(file, name, delimiter)) {
-    // A row begins behind the one before it; rows with line breaks inside are longer than a line.
-    const where = `${name}:${lineBefore + 1}`
-    lineBefore = line
     if (table === undefined) {
       table = tableOf(name, fields, options)
       continue
     }
-    yield { where, bytes: bytes - bytesBefore, ...table(fields) }
+    yield { where: `${name}:${line}`, bytes: bytes - bytesBefore, ...table(fields) }
     bytesBefore = bytes
   }
   if (table === undefined) throw new Error(`${name} is empty: its first row must name the columns`)
@@ -69,20 +66,32 @@ async function* rowsOf(file: string, name: string, delimiter: string): AsyncGene
   const input = file === '-' ? process.stdin : createReadStream(file)
   // An error of either stream ends the loop below with it.
   const feeding = pipeline(withoutMark(input), parser).catch(() => undefined)
+  // The parser takes a carriage return with a line feed for two lines when they are inside a field.
+  let surplus = 0
   try {
     for await (const { record, info } of parser as AsyncIterable<{
       readonly record: readonly Buffer[]
       readonly info: InfoRecord
     }>) {
-      yield { fields: record, line: info.lines, bytes: info.bytes }
+      const breaks = record.reduce((sum, field) => sum + countOf(field, lineBreak), 0)
+      surplus += record.reduce((sum, field) => sum + countOf(field, doubleBreak), 0)
+      yield { fields: record, line: info.lines - surplus - breaks, bytes: info.bytes }
     }
   } catch (error) {
     // Behind a quote that is never closed, or not where it may be, nobody knows where a row begins.
-    throw new Error(`${name}:${parser.info.lines}: ${(error as Error).message}`)
+    throw new Error(`${name}:${parser.info.lines - surplus}: ${(error as Error).message}`)
   } finally {
     parser.destroy()
     await feeding
   }
+}
+
+const lineBreak = /\r\n|\r|\n/g
+const doubleBreak = /\r\n/g
+
+function countOf(field: Buffer, pattern: RegExp): number {
+  if (!field.includes('\r') && !field.includes('\n')) return 0
+  return field.toString('latin1').match(pattern)?.length ?? 0
 }
 
 /** The bytes behind a byte order mark: the parser would take one for a sign to decode the fields itself. */

@@ -218,11 +218,11 @@ function addSnapshot(program: Command, environment: Environment): void {
     )
   snapshot
     .command('verify <snapshot>')
-    .description('check every byte of a snapshot')
+    .description('check every byte of a snapshot, or of a backup of a cluster')
     .action(async (file: string) => (await import('./snapshot.ts')).verifySnapshot(file))
   snapshot
     .command('restore <snapshot>')
-    .description('make a data directory of a snapshot; it must be new or empty')
+    .description('make a data directory of a snapshot, or of a backup of a cluster; it must be new or empty')
     .addOption(optionOf(settings.dataDir).makeOptionMandatory())
     .action(async (file: string, options: { dataDir: string }) =>
       (await import('./snapshot.ts')).restoreSnapshot(file, options),

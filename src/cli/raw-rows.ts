@@ -1,4 +1,5 @@
 import { createReadStream, statSync } from 'node:fs'
+import { numberOfFloat16 } from '../base/float16.ts'
 import { dimensionMax } from '../base/point.ts'
 import type { Format, Item, ReaderOptions } from './items.ts'
 import { type VectorRow, withTexts } from './texts.ts'
@@ -64,16 +65,6 @@ export const components: Readonly<Record<'f64' | 'f32' | 'f16' | 'i8' | 'u8', Co
   f16: { bytes: 2, read: (bytes) => Float32Array.from(new Uint16Array(bytes), numberOfFloat16) },
   i8: { bytes: 1, read: (bytes) => new Int8Array(bytes) },
   u8: { bytes: 1, read: (bytes) => new Uint8Array(bytes) },
-}
-
-/** The number that 16 bits are in IEEE 754: a sign, 5 bits of exponent, 10 of fraction. */
-function numberOfFloat16(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1
-  const exponent = (bits >> 10) & 0x1f
-  const fraction = bits & 0x3ff
-  if (exponent === 0) return sign * fraction * 2 ** -24
-  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
-  return sign * (1024 + fraction) * 2 ** (exponent - 25)
 }
 
 /** Rows without their length in front look right whatever their length: the size is the only check there is. */

@@ -2,7 +2,16 @@ import { createReadStream, existsSync, statSync } from 'node:fs'
 import type { FileHandle } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Config, readConfig } from '../config.ts'
-import { restoreData, type SnapshotHeader, SnapshotReader, writeWholeFile } from '../main.ts'
+import {
+  type Backup,
+  readBackup,
+  restoreBackupTo,
+  restoreData,
+  type SnapshotHeader,
+  SnapshotReader,
+  snapshotIn,
+  writeWholeFile,
+} from '../main.ts'
 import { collectionOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'
@@ -33,6 +42,8 @@ export async function createSnapshot(
 /** @throws DatabaseError that says what is damaged */
 export async function verifySnapshot(file: string): Promise<void> {
   checkReadable(file)
+  const backup = await readBackup(file)
+  if (backup !== undefined) return await verifyBackup(backup)
   console.log(`${summaryOf(await verified(createReadStream(file)))}: every byte is as it was written`)
 }
 
@@ -40,9 +51,31 @@ export async function verifySnapshot(file: string): Promise<void> {
 export async function restoreSnapshot(file: string, options: Pick<Config, 'dataDir'>): Promise<void> {
   checkReadable(file)
   const config = readConfig({}, options)
+  const backup = await readBackup(file)
+  if (backup !== undefined) {
+    await restoreBackupTo(config, backup)
+    console.log(`${backupSummaryOf(backup)}: restored to ${config.dataDir}`)
+    return
+  }
   console.log(
     `${summaryOf(await restoreData(config, createReadStream(file)))}: restored to ${config.dataDir}`,
   )
+}
+
+async function verifyBackup(backup: Backup): Promise<void> {
+  for (const collection of backup.manifest.collections) {
+    const reader = await snapshotIn(backup, collection)
+    for await (const _ of reader.points());
+    console.log(`${collection.name}: ${summaryOf(reader.header)}`)
+  }
+  console.log(`${backupSummaryOf(backup)}: every byte is as it was written`)
+}
+
+/** What a backup of all collections has, in words. */
+export function backupSummaryOf({ manifest }: Pick<Backup, 'manifest'>): string {
+  const { collections, aliases } = manifest
+  const points = collections.reduce((sum, each) => sum + each.points, 0)
+  return `${collections.length} collections and ${Object.keys(aliases).length} aliases, ${points} points`
 }
 
 async function verified(bytes: AsyncIterable<Uint8Array>): Promise<SnapshotHeader> {

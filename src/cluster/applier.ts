@@ -1,13 +1,13 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { LoggedRequest, Stamp } from '../engine/logged-request.ts'
 import { isDecided } from '../engine/replica-path.ts'
 import { damageIn } from '../storage/data-directory.ts'
-import { type CommitLog, type LogEntry, LogGap, LogLost } from './commit-log.ts'
+import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage } from './commit-log.ts'
 import { type LogPlace, NeedsReplica } from './founding.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
@@ -151,7 +151,7 @@ export class Applier {
       } catch (error) {
         if (signal.aborted) return
         const end = await this.#endOf(error)
-        if (end !== undefined) return this.#fail(end)
+        if (end !== undefined) return this.fail(end)
         this.#faults += 1
         if (this.#faults === 1) logger.warn({ err: error }, 'the log of the cluster is read again')
         await delay(retryMs, undefined, { signal }).catch(() => {})
@@ -249,7 +249,7 @@ export class Applier {
     // Before the last end of the process: the outcome is not known any more, and nobody waits for it.
     if (replica.position >= stamp.position) {
       lease[Symbol.dispose]()
-      return async () => ({ result: undefined })
+      return async () => ({ result: undefined, held: noPartitions })
     }
     const applied = replica.apply(request, stamp, held)
     return async () => {
@@ -305,7 +305,7 @@ export class Applier {
         flight.outcome = ended
         this.#land()
       },
-      (error: unknown) => this.#fail(error),
+      (error: unknown) => this.fail(error),
     )
   }
 
@@ -327,11 +327,13 @@ export class Applier {
     this.#waiters.wakeAll()
   }
 
-  #fail(cause: unknown): void {
+  /** Applies no more. */
+  fail(cause: unknown): void {
     if (this.#failure !== undefined || this.#stop.signal.aborted) return
-    this.#failure = new DatabaseError('not_ready', 'this node cannot apply the log of the cluster any more', {
-      cause,
-    })
+    const lost = lostIn(cause)
+    const what =
+      lost === undefined ? 'this node cannot apply the log of the cluster any more' : lostLogMessage(lost)
+    this.#failure = new DatabaseError('not_ready', what, { cause })
     this.#options.onFailure(this.#failure)
     this.#waiters.wakeAll()
   }
@@ -378,5 +380,8 @@ async function outcomeOf<Result>(
 
 /** Besides those of changes of points. */
 const catalogReasons: ReadonlySet<string> = new Set(['collection_not_found', 'overloaded'])
+
+/** What a node can tell of the outcome of a record that it had applied before it was started. */
+const noPartitions = new PartitionSet()
 
 const aheadMsMax = 10_000

@@ -14,6 +14,7 @@ import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import { LogLost, lostIn } from './commit-log.ts'
 import { FirstDimension } from './first-dimension.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
@@ -291,6 +292,8 @@ export class ClusterNode {
 
   async latest(signal: AbortSignal | undefined): Promise<number> {
     if (signal?.aborted) throw cancellation(signal)
+    if (this.#applier?.failure !== undefined) throw this.#applier.failure
+    const before = this.position
     const position = await this.#barriers.next().catch((cause: unknown) => {
       throw new DatabaseError(
         'not_ready',
@@ -300,8 +303,22 @@ export class ClusterNode {
         },
       )
     })
+    if (position <= before) {
+      this.giveUpLog(`it ends at position ${position}, and this node has applied it up to ${before}`)
+      throw this.#applier!.failure!
+    }
     await this.#waitFor(position, signal)
     return position
+  }
+
+  /** Why the log is lost, as far as this node knows. */
+  get lostLog(): string | undefined {
+    return lostIn(this.#applier?.failure)
+  }
+
+  /** Applies no more of a log that is lost, and takes no more writes. */
+  giveUpLog(why: string): void {
+    this.#applier?.fail(new LogLost(why))
   }
 
   async tick(): Promise<void> {
@@ -326,7 +343,7 @@ export class ClusterNode {
   ): Promise<LoggedResults[Request['kind']]> {
     const freesSpace = ['remove', 'expire'].includes(request.kind)
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
-    this.#shards?.check(request, freesSpace)
+    await this.#shards?.check(request, freesSpace, to.signal)
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)

@@ -1,5 +1,5 @@
 import type { Announcement } from './membership.ts'
-import type { NatsClusterOptions, openNatsCluster } from './nats-cluster.ts'
+import type { NatsClusterOptions, openNatsCluster, ReplaceLog } from './nats-cluster.ts'
 import type { PeerLinkOptions } from './peer-link.ts'
 import type { ReplicaSource } from './replica-transfer.ts'
 
@@ -25,6 +25,8 @@ export interface ClusterServiceOptions extends NatsClusterOptions {
   readonly fetchRetryMs?: number | undefined
   /** Absent: that of the log servers; for tests, one in memory. */
   readonly openLog?: OpenLog | undefined
+  /** Absent: that of the log servers. */
+  readonly replaceLog?: ReplaceLog | undefined
 }
 
 /** What the settings say about the link. */
@@ -50,5 +52,9 @@ export interface ClusterFigures {
   readonly fetches: number
   /** How often it asked a second node, because the first one was slow. */
   readonly hedges: number
+  /** Partitions that it has; all where each node has all points. */
+  readonly partitions: number
+  /** Partitions that it should have, and has not yet. */
+  readonly partitionsMissing: number
   readonly isConnected: boolean
 }

@@ -1,4 +1,4 @@
-import type { ClusterStatus } from '../base/cluster-status.ts'
+import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { version } from '../base/version.ts'
@@ -9,13 +9,15 @@ import { ClusterNode, needIn } from './cluster-node.ts'
 import type { NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
 import { ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
-import type { SharedDocuments } from './commit-log.ts'
+import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
+import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
+import { adoptLog, logIdIn, reachOf, skippedPositions } from './log-repair.ts'
 import { MeasuredLog } from './measured-log.ts'
 import { removeMember, setMemberState } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
-import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
+import { type NatsCluster, openNatsCluster, replaceNatsLog } from './nats-cluster.ts'
 import { pause } from './pause.ts'
 import { PeerLink } from './peer-link.ts'
 import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
@@ -25,7 +27,7 @@ import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServiceParts } from './service-parts.ts'
-import { type MemberState, noTopology, readMembers, readTopology } from './topology.ts'
+import { type MemberState, readMembers, readTopology } from './topology.ts'
 
 /**
  * What a process has of its cluster: the connection to the log servers, the node, its place among the others, and the
@@ -35,7 +37,8 @@ import { type MemberState, noTopology, readMembers, readTopology } from './topol
  *                                       │ no        ^                        │ damaged, wrong,     │
  *                                       └> fetched ─┘<──────set aside────────┴ behind the log <────┘
  *
- * What is fetched is compared with what others hold before this node is ready.
+ * What is fetched is compared with what others hold before this node is ready. While the log is lost, this node waits for
+ * another one to begin a new log, or for an operator to have it begin one itself: see log-repair.ts.
  */
 export class ClusterService {
   readonly #options: ClusterServiceOptions
@@ -63,6 +66,9 @@ export class ClusterService {
   #fetches = 0
   /** Counts the nodes that this process has been. */
   #generation = 0
+  /** Of a node that has not begun, as its log is lost: why, and how far its data are. */
+  #lost: { readonly why: string; readonly position: number } | undefined
+  #repair: WantedRepair | undefined
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -73,19 +79,12 @@ export class ClusterService {
    * Connects to the log, loads the data, begins to apply the log, enters this node among the others, and resolves when it has
    * caught up. From then on, the data are replaced whenever they cannot be used.
    *
-   * @throws UnusableNats; Error when the data of this node are not those of this cluster; DatabaseError `shutting_down` when
-   *   closed meanwhile
+   * @throws UnusableNats; Error when this node cannot be one of this cluster; DatabaseError `shutting_down` when closed meanwhile
    */
   async start(data: ServedData): Promise<void> {
     this.#data = data
     await this.#openLink()
-    await this.#connect()
-    if (this.#link !== undefined) {
-      const { node: self } = this.#options
-      const [documents, peers] = [this.#documents, this.#link]
-      this.#parts = new ServiceParts({ self, view: this.#view, documents, peers, logger: this.#logger })
-    }
-    await this.#begin(data)
+    await this.#beginOnLog(data)
     const { node } = this.#options
     this.#logger.info({ node, position: this.node.position }, 'caught up with the log of the cluster')
   }
@@ -111,14 +110,43 @@ export class ClusterService {
     this.#logger.info({ host: link.host, port, isTls: link.tls !== undefined }, 'listening for other nodes')
   }
 
-  async #connect(): Promise<void> {
+  /** Until there is a log, and this node is ready with it. */
+  async #beginOnLog(data: ServedData): Promise<void> {
+    const { signal } = this.#stop
+    for (;;) {
+      if (this.#repair !== undefined) await this.#carryOut(this.#repair, data)
+      try {
+        await this.#connect(data)
+        await this.#begin(data)
+        this.#lost = undefined
+        return
+      } catch (error) {
+        const why = lostIn(error)
+        if (why === undefined || signal.aborted) throw error
+        await this.#noteLost(data, why)
+        await pause(watchMs, signal)
+      }
+    }
+  }
+
+  async #connect(data: ServedData): Promise<void> {
     const { cluster, node, onAppend, openLog = openNatsCluster } = this.#options
     this.#logger.info({ cluster, node }, 'connecting to the log of the cluster')
-    this.#nats = await openLog(this.#options, this.#logger, this.#stop.signal)
+    // Damaged data can be those of a log, too.
+    const hasApplied = await data.openStore().then(
+      ({ main }) => main.applied !== undefined,
+      () => true,
+    )
+    this.#nats = await openLog({ ...this.#options, mayFound: !hasApplied }, this.#logger, this.#stop.signal)
     this.#log = new MeasuredLog(this.#nats.log, onAppend)
     const log = this.#log
     const { first, last, bytes } = await this.#answered(() => log.bounds())
     this.#logger.info({ cluster, node, first, last, bytes }, 'the log of the cluster is open')
+    if (this.#link === undefined) return
+    const { documents } = this.#nats
+    this.#parts = new ServiceParts({
+      ...{ self: node, view: this.#view, documents, peers: this.#link, logger: this.#logger },
+    })
   }
 
   /** Until this node is ready, however often its data have to be replaced for that. */
@@ -186,7 +214,91 @@ export class ClusterService {
         onState: (state) => this.#noteState(state),
       }),
     )
-    this.#watching = this.#watch()
+    this.#watching ??= this.#watch()
+  }
+
+  /** Nothing is loaded from here on, and no log server is connected. */
+  async #noteLost(data: ServedData, why: string): Promise<void> {
+    if (this.#lost?.why !== why) this.#logger.error(lostLogMessage(why))
+    await this.#unload(data, lostLogMessage(why))
+    const store = await data.openStore()
+    this.#lost = { why, position: await reachOf(store) }
+    const { applied } = store.main
+    // For nodes that are behind this one, and do not miss anything yet.
+    const said = applied && { ...this.#announcement(), lostLog: applied.logId }
+    if (said) await this.#nats?.documents.announce(this.#options.node, toJson(said)).catch(() => {})
+    await this.#disconnect()
+  }
+
+  /** @param onRefused called when nothing is served any more */
+  async #unload(data: ServedData, why: string, onRefused: () => void = () => {}): Promise<void> {
+    this.#isBegun = false
+    this.#waitsFor = why
+    this.#moves?.stop.abort()
+    await this.#moves?.ended
+    this.#moves = undefined
+    const node = this.#node
+    this.#node = undefined
+    const unloaded = data.unload(new DatabaseError('not_ready', why))
+    onRefused()
+    await node?.close()
+    await unloaded
+  }
+
+  async #disconnect(): Promise<void> {
+    await this.#membership?.close()
+    this.#membership = undefined
+    await this.#nats?.close()
+    this.#nats = undefined
+  }
+
+  /** Puts a new log in place of the one that is lost, which begins with what this node holds. */
+  async #carryOut({ position, done }: WantedRepair, data: ServedData): Promise<void> {
+    this.#repair = undefined
+    const { node, replaceLog = replaceNatsLog } = this.#options
+    try {
+      const store = await data.openStore()
+      const former = [logIdIn(store)]
+      const last = Math.max(position, await reachOf(store))
+      const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(repairMs)])
+      const next = { former, first: last + skippedPositions + 1 }
+      const made = await replaceLog(this.#options, next, this.#logger, signal)
+      await adoptLog(store, made)
+      this.#logger.warn({ node, position: last, ...made }, 'a new log of the cluster has begun')
+      done.resolve({ node, position: last, first: made.first })
+    } catch (error) {
+      done.reject(error)
+    }
+  }
+
+  /** Takes this node out of service until there is a log again. */
+  #regain(): void {
+    if (this.#stop.signal.aborted || this.#refetching !== undefined) return
+    const { lostLog: why = 'another one was begun' } = this.node
+    this.#lost = { why, position: this.position }
+    this.#refetching = this.#regainUntilDone(lostLogMessage(why)).finally(() => {
+      this.#refetching = undefined
+    })
+  }
+
+  async #regainUntilDone(why: string): Promise<void> {
+    const { signal } = this.#stop
+    const { onServing = () => {} } = this.#options
+    while (!signal.aborted) {
+      try {
+        onServing(false)
+        await this.#unload(this.#data!, why)
+        await this.#disconnect()
+        await this.#beginOnLog(this.#data!)
+        onServing(true)
+        this.#logger.info({ position: this.node.position }, 'this node is in service again')
+        return
+      } catch (err) {
+        if (signal.aborted) return
+        this.#logger.error({ err }, 'this node is still out of service: trying again')
+        await pause(againMs, signal)
+      }
+    }
   }
 
   /** Puts what another node holds in place of what this one has. */
@@ -253,16 +365,8 @@ export class ClusterService {
 
   /** What this node holds is not used from here on, and not after a restart either. */
   async #setAside(data: ServedData, reason: string): Promise<void> {
-    this.#waitsFor = `this node fetches everything from another one: ${reason}`
-    this.#moves?.stop.abort()
-    await this.#moves?.ended
-    this.#moves = undefined
-    const node = this.#node
-    this.#node = undefined
-    const unloaded = data.unload(new DatabaseError('not_ready', this.#waitsFor))
-    requestReplacement(data.dataDir, reason)
-    await node?.close()
-    await unloaded
+    const why = `this node fetches everything from another one: ${reason}`
+    await this.#unload(data, why, () => requestReplacement(data.dataDir, reason))
   }
 
   /** Takes this node out of service until it holds what another one does. */
@@ -320,6 +424,8 @@ export class ClusterService {
         digestMismatches,
         fetches: this.#fetches,
         hedges: this.#node?.hedges ?? 0,
+        partitions: this.#node?.held.size ?? 0,
+        partitionsMissing: this.#parts?.missing(this.#node?.held) ?? 0,
         isConnected: this.#nats?.isConnected ?? false,
       },
     }
@@ -327,7 +433,12 @@ export class ClusterService {
 
   /** For reads: up to here, this node has applied the log. */
   get position(): number {
-    return this.#node?.position ?? 0
+    return this.#node?.position ?? this.#lost?.position ?? 0
+  }
+
+  /** Why the log is lost, as far as this node knows. */
+  get #lostLog(): string | undefined {
+    return this.#node === undefined ? this.#lost?.why : this.#node.lostLog
   }
 
   /** What answers may have in them. */
@@ -352,12 +463,15 @@ export class ClusterService {
 
   readonly status = async (): Promise<ClusterStatus> => {
     const { cluster: name, node } = this.#options
-    const { position, fault = this.#waitsFor } = this.#node?.status ?? beginning
+    const { fault = this.#waitsFor } = this.#node?.status ?? beginning
+    const { position } = this
+    const lost = this.#lostLog
     const [log, shown] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
     return {
       ...{ name, node, is_ready: this.notReady() === undefined },
       is_connected: this.#nats?.isConnected ?? false,
       ...(fault === undefined ? {} : { fault }),
+      ...(lost === undefined ? {} : { log_lost: lost }),
       position,
       ...(log === undefined ? {} : { log }),
       ...{ ...shown, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
@@ -373,6 +487,24 @@ export class ClusterService {
 
   readonly refetch = async (node: string): Promise<boolean> =>
     await setMemberState(this.#documents, node, 'refetching', (before) => before !== 'joining')
+
+  readonly repair = async (wanted: number | undefined): Promise<RepairedLog> => {
+    const { position } = this
+    if (this.#lostLog === undefined) {
+      throw new DatabaseError('precondition_failed', 'the log of the cluster is not lost')
+    }
+    if (this.#repair !== undefined) {
+      throw new DatabaseError('precondition_failed', 'a new log of the cluster is being made')
+    }
+    if (wanted !== undefined && wanted !== position) {
+      const fault = `this node has applied the log up to ${position}, and not ${wanted}`
+      throw new DatabaseError('precondition_failed', fault)
+    }
+    const done = Promise.withResolvers<RepairedLog>()
+    this.#repair = { position, done }
+    if (this.#node !== undefined) this.#regain()
+    return await done.promise
+  }
 
   /** What this node holds, for another one. */
   readonly replica = {
@@ -401,6 +533,7 @@ export class ClusterService {
   /** Ends what waits for the log servers, and applies no more. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
+    this.#repair?.done.reject(this.#stop.signal.reason)
     await this.#moves?.ended
     await this.#node?.close()
     await this.#refetching
@@ -429,6 +562,7 @@ export class ClusterService {
     return {
       ...{ zone, address: address(), version: version() },
       ...(link && this.#link && { peer: link.addressAt(this.#link.port), ...this.#asked() }),
+      ...(this.#node?.lostLog === undefined ? {} : { lostLog: shortIdOf(this.#log!) }),
       isReady: this.notReady() === undefined,
       position,
       floor,
@@ -446,19 +580,32 @@ export class ClusterService {
   async #watch(): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
-      // Without a link nobody is asked.
-      await this.#view.refresh(this.#log!, this.#link === undefined ? undefined : this.#membership)
+      await this.#view.refresh(this.#log!, this.#membership)
+      await this.#heedLoss()
       await pause(watchMs, signal)
     }
   }
 
-  /** All members; without log servers this node alone. */
+  /** The log can be lost without this node missing anything of it; and another one can be begun. */
+  async #heedLoss(): Promise<void> {
+    const node = this.#node
+    if (node === undefined || this.#refetching !== undefined || !this.#isBegun) return
+    const logId = shortIdOf(this.#log!)
+    for (const [name, { lostLog, position }] of this.#view.announced) {
+      if (lostLog === logId) node.giveUpLog(`node ${name} has applied it up to ${position}, and misses it`)
+    }
+    if (node.lostLog === undefined) return
+    // Without an answer it is asked again.
+    if (await this.#nats?.isReplaced().catch(() => false)) this.#regain()
+  }
+
+  /** All members; without log servers as they were known last. */
   async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
     const own = new Map([[this.#options.node, this.#announcement()]])
     const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
       () => [undefined, undefined] as const,
     )
-    const [topology = noTopology, announced = []] = known
+    const [topology = this.#view.topology, announced = []] = known
     const there = new Map([...announced, ...own])
     const partitions = partitionsStatus(topology, there)
     return { ...(partitions && { partitions }), nodes: nodeStatuses(topology, there) }
@@ -470,6 +617,14 @@ const beginning: NodeStatus = {
   digestMismatches: 0,
   fault: undefined,
 }
+/** An operator's wish for a new log. */
+interface WantedRepair {
+  /** Up to here this node has applied the lost one. */
+  readonly position: number
+  readonly done: PromiseWithResolvers<RepairedLog>
+}
+
+const repairMs = 60_000
 const asked = 'an operator asks for it'
 const watchMs = 1_000
 /** A request of a client, as it goes to another node: numbers of one digit become four bytes. */

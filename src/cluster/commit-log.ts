@@ -9,6 +9,8 @@ export interface CommitLog {
    * node that has applied the former one.
    */
   readonly id: string
+  /** The logs in whose place this one was made, as `shortIdOf` names them; absent: none. */
+  readonly former?: readonly string[]
   /**
    * Appends a record; resolves with its position when a majority of the log's servers has it on disk. A repetition with
    * the same `id` gets the position of the first.
@@ -106,4 +108,17 @@ export interface SharedDocuments {
 export interface SharedDocument {
   readonly value: Uint8Array
   readonly revision: number
+}
+
+/** What the error says of a log that was lost, if it is about one. */
+export function lostIn(error: unknown): string | undefined {
+  for (let each = error; each instanceof Error; each = each.cause) {
+    if (each instanceof LogLost) return each.message
+  }
+  return undefined
+}
+
+/** For operators, with what `lostIn` has said. */
+export function lostLogMessage(lost: string): string {
+  return `the log of the cluster is lost: ${lost}; \`vicinal cluster repair\` begins a new one`
 }

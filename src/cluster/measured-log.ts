@@ -3,12 +3,14 @@ import { type AppendOptions, type CommitLog, type LogEntry, LogGap } from './com
 /** A log that tells how long its appends take, and counts the positions that it does not have. */
 export class MeasuredLog implements CommitLog {
   readonly id: string
+  readonly former: readonly string[]
   readonly #log: CommitLog
   readonly #onAppend: (seconds: number) => void
   #gaps = 0
 
   constructor(log: CommitLog, onAppend: (seconds: number) => void) {
     this.id = log.id
+    this.former = log.former ?? []
     this.#log = log
     this.#onAppend = onAppend
   }

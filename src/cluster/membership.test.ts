@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { until } from '../../test/support/until.ts'
 import { createLogger } from '../base/log.ts'
 import { removeMember } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
@@ -71,13 +72,5 @@ function cluster() {
     close: async () => {
       await Promise.all(joined.map((member) => member.close()))
     },
-  }
-}
-
-async function until(condition: () => Promise<boolean>): Promise<void> {
-  const endMs = Date.now() + 60_000
-  while (!(await condition())) {
-    assert.ok(Date.now() < endMs, 'it did not come in a minute')
-    await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }

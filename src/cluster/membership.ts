@@ -23,6 +23,8 @@ export interface Announcement extends Omit<Member, 'state'> {
   readonly position: number
   /** All records up to here are on the node's own disk. */
   readonly floor: number
+  /** Names the log, where that is lost as far as the node knows: others have to stop, too. */
+  readonly lostLog?: string
 }
 
 export interface MembershipOptions {
@@ -117,6 +119,8 @@ export class Membership {
     const { documents, log, node, describe } = this.#options
     await writeFloor(documents, node, describe().floor)
     const { members } = await this.topology()
+    // A topology that was lost says nothing of what others need.
+    if (!Object.hasOwn(members, node)) return
     const floors = await Promise.all(Object.keys(members).map((name) => readFloor(documents, name)))
     // A commit may still need chunks that are this far below.
     const below = Math.min(...floors) - chunkSpanMax

@@ -1,16 +1,29 @@
-import { jetstream, jetstreamManager } from '@nats-io/jetstream'
+import { type JetStreamManager, jetstream, jetstreamManager } from '@nats-io/jetstream'
+import type { NatsConnection } from '@nats-io/transport-node'
+import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import { type CommitLog, LogLost, type SharedDocuments } from './commit-log.ts'
+import { shortIdOf } from './log-id.ts'
 import { connectToNats, type NatsConnectionOptions, requireVersion, UnusableNats } from './nats-connection.ts'
 import { NatsDocuments } from './nats-documents.ts'
 import type { NatsLogOptions } from './nats-entries.ts'
 import { NatsLog } from './nats-log.ts'
-import { logIdOf, openLogStream } from './nats-stream.ts'
-import { retried } from './retried.ts'
+import {
+  askForStream,
+  formerOf,
+  logIdOf,
+  type NextLog,
+  openLogStream,
+  replaceLogStream,
+  streamName,
+} from './nats-stream.ts'
+import { type RetryOptions, retried } from './retried.ts'
 
 export interface NatsClusterOptions extends NatsConnectionOptions, NatsLogOptions {
   readonly logBytesMax: number
   readonly announcementMs?: number
+  /** Whether the log is made where there is none: see `LogStreamOptions`. */
+  readonly mayFound?: boolean | undefined
 }
 
 /** The log and the documents of a cluster, on one connection. */
@@ -19,25 +32,22 @@ export interface NatsCluster {
   readonly documents: SharedDocuments
   /** Whether a server is connected now. */
   readonly isConnected: boolean
+  /** Whether another log was made in place of this one, which was lost. */
+  isReplaced(): Promise<boolean>
   close(): Promise<void>
 }
 
 /**
  * Connects to the servers and waits until they have a leader.
  *
- * @throws UnusableNats when waiting does not help
+ * @throws UnusableNats when waiting does not help; LogLost when there is no log any more
  */
 export async function openNatsCluster(
   options: NatsClusterOptions,
   logger: Logger,
   signal: AbortSignal,
 ): Promise<NatsCluster> {
-  const isFinal = (error: unknown): boolean => error instanceof UnusableNats
-  const attempt = { what: 'opening the log of the cluster', isFinal, logger, signal }
-  const connection = await retried(() => connectToNats(options, logger), attempt)
-  const end = (): void => void connection.close()
-  signal.addEventListener('abort', end)
-  try {
+  return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
     let isConnected = true
     void (async () => {
       for await (const { type } of connection.status()) {
@@ -49,24 +59,14 @@ export async function openNatsCluster(
         }
       }
     })()
-    const replicas = connection.info?.cluster === undefined ? 1 : 3
-    const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
-    const documents = await retried(
-      () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
-      attempt,
-    )
-    const { cluster, logBytesMax: bytesMax } = options
+    const { cluster, logBytesMax: bytesMax, mayFound } = options
     const { config } = await retried(
-      () => openLogStream(jsm, documents, { cluster, bytesMax, replicas }, logger),
-      attempt,
+      () => openLogStream(jsm, documents, { cluster, bytesMax, replicas, mayFound }, logger),
+      attemptOf(logger, signal),
     )
     const stream = {
-      connection,
-      js: jetstream(connection),
-      jsm,
-      name: config.name,
-      id: logIdOf(config),
-      logger,
+      ...{ connection, js: jetstream(connection), jsm, logger },
+      ...{ name: config.name, id: logIdOf(config), former: formerOf(config) },
     }
     const log = new NatsLog(stream, options)
     return {
@@ -75,18 +75,85 @@ export async function openNatsCluster(
       get isConnected() {
         return isConnected
       },
+      isReplaced: async () => {
+        const found = await askForStream(jsm, stream.name)
+        return found !== undefined && formerOf(found.config).includes(shortIdOf(log))
+      },
       close: async () => {
         await documents.close()
         await log.close()
         await connection.close()
       },
     }
+  })
+}
+
+/** Makes a new log in place of one that was lost. */
+export type ReplaceLog = typeof replaceNatsLog
+
+/**
+ * Deletes what is left of a log, and makes a new one in its place.
+ *
+ * @returns the name of the new one, as `shortIdOf` has it, and its first position
+ * @throws UnusableNats; DatabaseError `precondition_failed` when another node has made a new one already
+ */
+export async function replaceNatsLog(
+  options: NatsClusterOptions,
+  next: NextLog,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<{ readonly logId: string; readonly first: number }> {
+  return await withServers(options, logger, signal, async ({ connection, jsm, documents, replicas }) => {
+    const { cluster, logBytesMax: bytesMax } = options
+    const before = await askForStream(jsm, streamName(cluster))
+    if (before !== undefined && next.former.some((id) => formerOf(before.config).includes(id))) {
+      throw new DatabaseError('precondition_failed', 'another node has begun a new log of the cluster')
+    }
+    const { id, first } = await replaceLogStream(jsm, documents, { cluster, bytesMax, replicas }, next)
+    await documents.close()
+    await connection.close()
+    return { logId: shortIdOf({ id }), first }
+  })
+}
+
+/** What is asked of the servers. */
+interface Servers {
+  readonly connection: NatsConnection
+  readonly jsm: JetStreamManager
+  readonly documents: NatsDocuments
+  readonly replicas: 1 | 3
+}
+
+/** Connects, and waits until the servers have a leader; the connection ends if `use` fails. */
+async function withServers<Result>(
+  options: NatsClusterOptions,
+  logger: Logger,
+  signal: AbortSignal,
+  use: (servers: Servers) => Promise<Result>,
+): Promise<Result> {
+  const attempt = attemptOf(logger, signal)
+  const connection = await retried(() => connectToNats(options, logger, signal), attempt)
+  const end = (): void => void connection.close()
+  signal.addEventListener('abort', end)
+  try {
+    const replicas = connection.info?.cluster === undefined ? 1 : 3
+    const jsm = await jetstreamManager(connection, { checkAPI: false, timeout: 3_000 })
+    const documents = await retried(
+      () => NatsDocuments.open(connection, jsm, { ...options, replicas }),
+      attempt,
+    )
+    return await use({ connection, jsm, documents, replicas })
   } catch (error) {
     await connection.close()
     throw error
   } finally {
     signal.removeEventListener('abort', end)
   }
+}
+
+function attemptOf(logger: Logger, signal: AbortSignal): RetryOptions {
+  const isFinal = (error: unknown): boolean => error instanceof UnusableNats || error instanceof LogLost
+  return { what: 'opening the log of the cluster', isFinal, logger, signal }
 }
 
 function reportOldServer(check: () => void, logger: Logger): void {

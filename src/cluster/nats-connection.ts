@@ -27,10 +27,15 @@ export class UnusableNats extends Error {
  *
  * @throws Error when no server can be reached; UnusableNats when a server is too old or may lose what it has acknowledged
  */
-export async function connectToNats(options: NatsConnectionOptions, logger: Logger): Promise<NatsConnection> {
+export async function connectToNats(
+  options: NatsConnectionOptions,
+  logger: Logger,
+  signal: AbortSignal,
+): Promise<NatsConnection> {
   const { connect, credsAuthenticator } = await import('@nats-io/transport-node')
   const { credentialsFile } = options
-  const connection = await connect({
+  let isConnected = false
+  const settings: ConnectionOptions = {
     ...serversOf(options.urls),
     ...tlsOf(options),
     ...(credentialsFile === undefined
@@ -38,15 +43,24 @@ export async function connectToNats(options: NatsConnectionOptions, logger: Logg
       : { authenticator: credsAuthenticator(readFileSync(credentialsFile)) }),
     name: options.name,
     maxReconnectAttempts: -1,
-    reconnectTimeWait: 250,
-    reconnectJitter: 250,
+    reconnectDelayHandler: () => {
+      // The client asks between any two servers: there is no other way to end its first attempts.
+      if (!isConnected) signal.throwIfAborted()
+      return reconnectMs * (1 + Math.random())
+    },
     timeout: 5_000,
     // Notices a server that no longer answers, such as a stopped one, after 4 s.
     pingInterval: 2_000,
     maxPingOut: 2,
     // A server that is being set up anew refuses the keys of everybody for a while.
     ignoreAuthErrorAbort: true,
-  })
+  }
+  const first = await orAborted(connect(settings), signal)
+  const connection = await allOf(first, options, () =>
+    // The client would never try again a server that it could not reach before its first connection.
+    orAborted(connect({ ...settings, waitOnFirstConnect: true }), signal),
+  )
+  isConnected = true
   try {
     requireVersion(connection)
     await requireSyncAlways(options, logger)
@@ -56,6 +70,39 @@ export async function connectToNats(options: NatsConnectionOptions, logger: Logg
   }
   return connection
 }
+
+/** A connection that knows all servers, in place of one that has said why it does not. */
+async function allOf(
+  first: NatsConnection,
+  { urls }: NatsConnectionOptions,
+  connect: () => Promise<NatsConnection>,
+): Promise<NatsConnection> {
+  if (urls.length === 1) return first
+  await first.close()
+  return await connect()
+}
+
+/** A connection that comes after the signal has aborted is closed. */
+async function orAborted(connecting: Promise<NatsConnection>, signal: AbortSignal): Promise<NatsConnection> {
+  const aborted = Promise.withResolvers<never>()
+  const abort = (): void => aborted.reject(signal.reason)
+  if (signal.aborted) abort()
+  signal.addEventListener('abort', abort)
+  try {
+    return await Promise.race([connecting, aborted.promise])
+  } catch (error) {
+    connecting.then(
+      (connection) => connection.close(),
+      // It has failed by itself: there is nothing to close.
+      () => {},
+    )
+    throw error
+  } finally {
+    signal.removeEventListener('abort', abort)
+  }
+}
+
+const reconnectMs = 250
 
 /** @throws UnusableNats when the server that this connection has now is too old */
 export function requireVersion(connection: NatsConnection): void {

@@ -22,14 +22,20 @@ export class NatsDocuments implements SharedDocuments {
   readonly #documents: KV
   readonly #nodes: KV
   readonly #nodesBucket: string
+  readonly #openNodes: () => Promise<KV>
   readonly #jsm: JetStreamManager
   readonly #watchMs: number
+  readonly #connection: NatsConnection
   readonly #closed = new AbortController()
+  /** When an announcement was last taken, or a server left that takes none; by `performance.now()`. */
+  #heardMs = performance.now()
 
-  private constructor(buckets: Buckets, jsm: JetStreamManager, watchMs: number) {
+  private constructor(buckets: Buckets, connection: NatsConnection, jsm: JetStreamManager, watchMs: number) {
+    this.#connection = connection
     this.#documents = buckets.documents
     this.#nodes = buckets.nodes
     this.#nodesBucket = buckets.nodesBucket
+    this.#openNodes = buckets.openNodes
     this.#jsm = jsm
     this.#watchMs = watchMs
   }
@@ -42,12 +48,18 @@ export class NatsDocuments implements SharedDocuments {
     const kvm = new Kvm(connection)
     const documents = await kvm.create(`VDB-${cluster}`, { replicas, history: 8, allow_direct: false })
     const nodesBucket = `VDB-${cluster}-nodes`
-    const nodes = await kvm.create(nodesBucket, {
-      ...{ replicas, history: 1, allow_direct: false, ttl: announcementMs },
-      // What is there is said again all the time.
-      storage: StorageType.Memory,
-    })
-    return new NatsDocuments({ documents, nodes, nodesBucket }, jsm, watchMs)
+    const openNodes = (): Promise<KV> =>
+      kvm.create(nodesBucket, {
+        ...{ replicas, history: 1, allow_direct: false, ttl: announcementMs },
+        // What is there is said again all the time.
+        storage: StorageType.Memory,
+      })
+    return new NatsDocuments(
+      { documents, nodes: await openNodes(), nodesBucket, openNodes },
+      connection,
+      jsm,
+      watchMs,
+    )
   }
 
   async get(name: string): Promise<SharedDocument | undefined> {
@@ -79,7 +91,24 @@ export class NatsDocuments implements SharedDocuments {
   }
 
   async announce(node: string, value: Uint8Array): Promise<void> {
-    await answered(this.#nodes.put(keyOf(node), value))
+    try {
+      await answered(this.#nodes.put(keyOf(node), value)).catch(async () => {
+        // A server alone forgets what it has in memory when it starts again.
+        await answered(this.#openNodes())
+        await answered(this.#nodes.put(keyOf(node), value))
+      })
+      this.#heardMs = performance.now()
+    } catch (error) {
+      await this.#leaveServer()
+      throw error
+    }
+  }
+
+  /** A server that is cut off from the others answers clients, and can do nothing for them: another one may. */
+  async #leaveServer(): Promise<void> {
+    if (performance.now() - this.#heardMs < patienceMs || this.#closed.signal.aborted) return
+    this.#heardMs = performance.now()
+    await this.#connection.reconnect()
   }
 
   async announced(): Promise<ReadonlyMap<string, Uint8Array>> {
@@ -103,6 +132,7 @@ interface Buckets {
   readonly documents: KV
   readonly nodes: KV
   readonly nodesBucket: string
+  readonly openNodes: () => Promise<KV>
 }
 
 /** A name as a key, which may have few characters only. */
@@ -121,6 +151,9 @@ async function answered<Value>(request: Promise<Value>): Promise<Value> {
     throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
   }
 }
+
+/** Longer than the servers take to choose a leader. */
+const patienceMs = 10_000
 
 /** JetStream's codes for a last sequence other than the expected. */
 const wrongRevision: readonly number[] = [

@@ -32,6 +32,8 @@ export interface NatsStream {
   readonly name: string
   /** Of the log. */
   readonly id: string
+  /** The logs in whose place it was made. */
+  readonly former: readonly string[]
   readonly logger: Logger
 }
 

@@ -9,12 +9,14 @@ import { findMadeStream, logIdOf } from './nats-stream.ts'
 /** A log that is a stream of JetStream: a record's position is its sequence in the stream. */
 export class NatsLog implements CommitLog {
   readonly id: string
+  readonly former: readonly string[]
   readonly #stream: NatsStream
   readonly #appender: NatsAppender
   readonly #closed = new AbortController()
 
   constructor(stream: NatsStream, options: NatsLogOptions) {
     this.id = stream.id
+    this.former = stream.former
     this.#stream = stream
     this.#appender = new NatsAppender(stream, () => this.bounds(), options)
   }

@@ -9,7 +9,8 @@ import {
 } from '@nats-io/jetstream'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { SharedDocuments } from './commit-log.ts'
+import { LogLost, type SharedDocuments } from './commit-log.ts'
+import { shortIdOf } from './log-id.ts'
 import { UnusableNats } from './nats-connection.ts'
 import { isStreamNotFound } from './nats-entries.ts'
 import { pause } from './pause.ts'
@@ -21,6 +22,8 @@ export interface LogStreamOptions {
   readonly cluster: string
   readonly bytesMax: number
   readonly replicas: 1 | 3
+  /** Whether the stream is made where there is none; false for a node that has applied a log: that one is lost then. */
+  readonly mayFound?: boolean | undefined
 }
 
 export const streamName = (cluster: string): string => `VDB-${cluster}`
@@ -32,7 +35,7 @@ export const subjectOf = (cluster: string, partition: number | undefined): strin
 /**
  * The stream of the cluster's log; the first node that comes makes it.
  *
- * @throws UnusableNats when it has rules that lose records, or was deleted: an empty log would be another one
+ * @throws UnusableNats when it has rules that lose records; LogLost when it was deleted: an empty log would be another one
  */
 export async function openLogStream(
   jsm: JetStreamManager,
@@ -41,13 +44,10 @@ export async function openLogStream(
   logger: Logger,
 ): Promise<StreamInfo> {
   const name = streamName(options.cluster)
-  const isMade = (await documents.get(madeDocument)) !== undefined
+  const { mayFound = true } = options
+  const isMade = !mayFound || (await documents.get(madeDocument)) !== undefined
   const found = isMade ? await findMadeStream(jsm, name) : await askForStream(jsm, name)
-  if (isMade && found === undefined) {
-    throw new UnusableNats(
-      `the stream ${name} was deleted: the nodes of ${options.cluster} still have what was in it, \`vicinal cluster repair\` starts a new one`,
-    )
-  }
+  if (isMade && found === undefined) throw new LogLost(`the stream ${name} was deleted`)
   const info = found ?? (await createStream(jsm, documents, options))
   requireRules(info.config)
   await documents.put(madeDocument, Buffer.from(logIdOf(info.config)), 0)
@@ -57,6 +57,47 @@ export async function openLogStream(
 /** Names a log for ever: a stream that was made anew has another one. */
 export function logIdOf({ metadata }: StreamConfig): string {
   return metadata?.[idKey] ?? ''
+}
+
+/** The logs in whose place this one was made, the last one included, as `shortIdOf` names them. */
+export function formerOf({ metadata }: StreamConfig): readonly string[] {
+  return metadata?.[formerKey]?.split(',').filter((id) => id !== '') ?? []
+}
+
+export interface NextLog {
+  /** Names of the logs before. */
+  readonly former: readonly string[]
+  /** The first position of the new one: above all that the former ones have given out. */
+  readonly first: number
+}
+
+/**
+ * Deletes the stream, if it is there, and makes it anew, empty.
+ *
+ * @returns the id of the new log, and its first position
+ */
+export async function replaceLogStream(
+  jsm: JetStreamManager,
+  documents: SharedDocuments,
+  options: LogStreamOptions,
+  { former, first: wanted }: NextLog,
+): Promise<{ readonly id: string; readonly first: number }> {
+  const name = streamName(options.cluster)
+  const found = await askForStream(jsm, name)
+  const ids = new Set(former)
+  if (found !== undefined) {
+    for (const id of [...formerOf(found.config), shortIdOf({ id: logIdOf(found.config) })]) ids.add(id)
+    await jsm.streams.delete(name)
+  }
+  const id = randomUUID()
+  for (const document of [idDocument, madeDocument]) {
+    const before = await documents.get(document)
+    await documents.put(document, Buffer.from(id), before?.revision ?? 0)
+  }
+  const metadata = { [idKey]: id, [formerKey]: [...ids].join(',') }
+  const first = Math.max(wanted, (found?.state.last_seq ?? 0) + 1)
+  await jsm.streams.add({ ...configOf(options, metadata), first_seq: first })
+  return { id, first }
 }
 
 /**
@@ -71,7 +112,7 @@ export async function findMadeStream(jsm: JetStreamManager, name: string): Promi
   }
 }
 
-async function askForStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
+export async function askForStream(jsm: JetStreamManager, name: string): Promise<StreamInfo | undefined> {
   try {
     return await jsm.streams.info(name)
   } catch (error) {
@@ -83,24 +124,30 @@ async function askForStream(jsm: JetStreamManager, name: string): Promise<Stream
 async function createStream(
   jsm: JetStreamManager,
   documents: SharedDocuments,
-  { cluster, bytesMax, replicas }: LogStreamOptions,
+  options: LogStreamOptions,
 ): Promise<StreamInfo> {
-  const name = streamName(cluster)
   const former = await documents.get(idDocument)
   const id = former === undefined ? randomUUID() : Buffer.from(former.value).toString()
   // Decided before the stream is made, so that two nodes that start together ask for the same one.
   if (former === undefined && (await documents.put(idDocument, Buffer.from(id), 0)) === undefined) {
     throw new DatabaseError('not_ready', 'another node makes the log')
   }
-  return await jsm.streams.add({
-    name,
+  return await jsm.streams.add(configOf(options, { [idKey]: id }))
+}
+
+function configOf(
+  { cluster, bytesMax, replicas }: LogStreamOptions,
+  metadata: Record<string, string>,
+): Partial<StreamConfig> & { readonly name: string } {
+  return {
+    name: streamName(cluster),
     subjects: [subjectOf(cluster, undefined).replace(/all$/, '*')],
     description: 'The log of a Vicinal cluster: every node applies it.',
-    metadata: { [idKey]: id },
+    metadata,
     num_replicas: replicas,
     ...rules,
     max_bytes: bytesMax,
-  })
+  }
 }
 
 /** What holds from the beginning and is never changed. */
@@ -155,6 +202,7 @@ const timesAsked = 11
 const askAgainMs = 500
 
 const idKey = 'vicinal-log'
+const formerKey = 'vicinal-former-logs'
 /** The id of the log that was chosen; another document says that the stream has been made. */
 const idDocument = 'log'
 const madeDocument = 'log-made'

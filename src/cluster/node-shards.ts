@@ -7,9 +7,11 @@ import type { OutcomeQuestion } from './outcome-answers.ts'
 import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Ended, Outcome } from './outcomes.ts'
 import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts'
+import { untilKnown } from './owners-known.ts'
 import { peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
+import { partitionsOf } from './request-partitions.ts'
 import { Scatter } from './scatter.ts'
 import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
@@ -94,7 +96,10 @@ export class NodeShards {
    * @param freesSpace whether full owners take it all the same
    * @throws DatabaseError when a partition of the request has no live owner, or only full ones
    */
-  check(request: LoggedRequest, freesSpace: boolean): void {
+  async check(request: LoggedRequest, freesSpace: boolean, signal: AbortSignal | undefined): Promise<void> {
+    const partitions = partitionsOf(request)
+    const hasOwners = (): boolean => this.#placement.cover(partitions, new Set()).missing.size === 0
+    await untilKnown(hasOwners, signal)
     checkOwners(request, this.#placement)
     if (!freesSpace) this.#stalledOwners.check(request, this.#placement)
   }

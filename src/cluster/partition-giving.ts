@@ -4,7 +4,7 @@ import { Turn } from '../base/turns.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { HeldPartitions } from '../engine/held-partitions.ts'
-import { slotsIn } from '../engine/partition-points.ts'
+import { pointsIn } from '../engine/partition-points.ts'
 import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
 import type { Applier } from './applier.ts'
 import {
@@ -54,7 +54,7 @@ export class PartitionGiving {
     const { position } = this.#options.applier.applied
     using lease = await this.#options.set.lease(name)
     yield writePointVersions({ position, ids: [], versions: new Float64Array() })
-    for await (const listed of versionsIn(lease.database, partitions)) {
+    for await (const listed of pointsIn(lease.database.livePoints, (each) => partitions.has(each))) {
       signal.throwIfAborted()
       yield writePointVersions({ position, ...listed })
     }
@@ -87,9 +87,13 @@ export class PartitionGiving {
 
   async #collected(question: CutQuestion, signal: AbortSignal): Promise<readonly Buffer[]> {
     const { applier, set } = this.#options
+    const timeout = AbortSignal.timeout(waitMs)
     const hold = applier.hold()
     try {
-      await hold.reached(question.after, AbortSignal.any([signal, AbortSignal.timeout(waitMs)]))
+      await hold.reached(question.after, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
+        if (!timeout.aborted) throw error
+        throw new DatabaseError('not_ready', `this node has not come to position ${question.after} yet`)
+      })
       this.#checkHeld(question.partitions)
       const names = set.list().map(({ name }) => name)
       const cut = new Cut()
@@ -148,7 +152,7 @@ async function collect(
     points = []
     bytes = 0
   }
-  for await (const listed of versionsIn(collection, partitions)) {
+  for await (const listed of pointsIn(collection.livePoints, (each) => partitions.has(each))) {
     cut.add({ kind: 'versions', ...listed })
     for (const [at, id] of listed.ids.entries()) {
       if (listed.versions[at]! < changedFrom) continue
@@ -159,16 +163,6 @@ async function collect(
     }
   }
   pass()
-}
-
-async function* versionsIn(
-  { livePoints }: Collection,
-  partitions: PartitionSet,
-): AsyncGenerator<{ readonly ids: readonly string[]; readonly versions: Float64Array }, void> {
-  for await (const slots of slotsIn(livePoints, (each) => partitions.has(each))) {
-    const ids = slots.map((slot) => livePoints.idOf(slot))
-    yield { ids, versions: Float64Array.from(slots, (slot) => livePoints.versionOf(slot)) }
-  }
 }
 
 /** Of points in one answer, about. */

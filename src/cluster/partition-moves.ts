@@ -155,7 +155,8 @@ export class PartitionMoves {
     source: PartitionSource,
   ): Promise<void> {
     const { applier, main, partitions, logger } = this.#options
-    const signal = AbortSignal.any([source.signal, AbortSignal.timeout(holdMsMax)])
+    const timeout = AbortSignal.timeout(holdMsMax)
+    const signal = AbortSignal.any([source.signal, timeout])
     const hold = applier.hold()
     const begun = performance.now()
     try {
@@ -177,6 +178,10 @@ export class PartitionMoves {
       const heldMs = Math.round(performance.now() - begun)
       const { position } = hold
       logger.info({ partitions: group.size, from: source.node, position, heldMs }, 'took partitions')
+    } catch (cause) {
+      if (!timeout.aborted || source.signal.aborted) throw cause
+      const message = `the log was held for ${holdMsMax} ms, and not all of the partitions had come: try again`
+      throw new DatabaseError('not_ready', message, { cause })
     } finally {
       hold.end()
     }
@@ -246,7 +251,7 @@ function unlike(fault: string): DatabaseError {
 /** As many points do not take long to be passed on while the log is held. */
 const fetchedMin = 256
 const roundsMax = 4
-/** Of a list of 24 bytes each. */
-const pointsPerHold = 1_000_000
+/** Comparing so many takes some tenths of a second. */
+const pointsPerHold = 250_000
 /** A move that takes longer is given up, so that the log goes on. */
 const holdMsMax = 15_000

@@ -1,7 +1,7 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { Collection } from '../engine/collection.ts'
-import { slotsIn } from '../engine/partition-points.ts'
+import { type Collection, unindexedBytesMax } from '../engine/collection.ts'
+import { pointsIn } from '../engine/partition-points.ts'
 import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
 import {
   type CutPart,
@@ -12,6 +12,7 @@ import {
   writeListQuestion,
   writePointsQuestion,
 } from './partition-codec.ts'
+import { pause } from './pause.ts'
 import { peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
 
@@ -56,7 +57,7 @@ export async function copyPartitions(
       const answer = await peers.ask(node, peerMethods.partitionPoints, body, { signal })
       const { looked, points } = readPointsAnswer(answer)
       if (looked === 0) throw new DatabaseError('internal', `node ${node} gives no points`)
-      await takeAll(collection, points)
+      await takeAll(collection, points, () => mostLinked(collection, signal))
       for (const { id } of points) seen.add(id)
       fetched += points.length
       at += looked
@@ -176,9 +177,9 @@ class SeenPoints {
   /** Removes the points of some partitions that were not seen. */
   async clearOthers(partitions: PartitionSet): Promise<void> {
     const { livePoints, replica } = this.#collection
-    for await (const slots of slotsIn(livePoints, (each) => partitions.has(each))) {
-      const others = slots.filter((slot) => !this.#isSeen(slot))
-      if (others.length > 0) await replica.clear(others.map((slot) => livePoints.idOf(slot)))
+    for await (const { slots, ids } of pointsIn(livePoints, (each) => partitions.has(each))) {
+      const others = ids.filter((_, at) => !this.#isSeen(slots[at]!))
+      if (others.length > 0) await replica.clear(others)
     }
   }
 
@@ -197,20 +198,44 @@ class SeenPoints {
   }
 }
 
-/** In groups that do not hold up the log for long. */
-async function takeAll({ replica }: Collection, points: readonly TakenPoint[]): Promise<void> {
+/**
+ * In groups that do not hold up the log for long.
+ *
+ * @param before called before each group
+ */
+async function takeAll(
+  { replica }: Collection,
+  points: readonly TakenPoint[],
+  before: () => Promise<void> | undefined = () => undefined,
+): Promise<void> {
   let group: TakenPoint[] = []
   let bytes = 0
   for (const point of points) {
     group.push(point)
     bytes += pointBytes(point.point)
     if (bytes < groupBytes) continue
+    await before()
     await replica.take(group)
     group = []
     bytes = 0
   }
-  if (group.length > 0) await replica.take(group)
+  if (group.length === 0) return
+  await before()
+  await replica.take(group)
+}
+
+/** Resolves when few points wait to be linked: what the log brings is not to wait for points that nobody reads yet. */
+async function mostLinked(collection: Collection, signal: AbortSignal): Promise<void> {
+  for (let waitedMs = 0; waitedMs < linkingMsMax; waitedMs += pauseMs) {
+    const { unindexed, dimension } = collection.stats
+    if (unindexed * dimension * Float32Array.BYTES_PER_ELEMENT <= unindexedBytesMax / 4) return
+    await pause(pauseMs, signal)
+    signal.throwIfAborted()
+  }
 }
 
 const idsPerFetch = 2048
-const groupBytes = 1024 * 1024
+const groupBytes = 256 * 1024
+const pauseMs = 10
+/** A group is taken after that in any case: a graph can be read or built meanwhile. */
+const linkingMsMax = 1_000

@@ -143,6 +143,8 @@ class AnsweredCall {
 
   cancel(): void {
     this.#isCancelled = true
+    // Its handler may take no notice.
+    clearTimeout(this.#timer)
     this.#abort.abort(new DatabaseError('cancelled', 'the caller has gone'))
   }
 

@@ -1,5 +1,6 @@
 import { cancellation, DatabaseError, type Reason } from '../base/errors.ts'
 import type { PartitionSet } from '../base/partitions.ts'
+import { untilKnown } from './owners-known.ts'
 import { pause } from './pause.ts'
 import { PeerTimes } from './peer-times.ts'
 import type { CoverPart, Placement } from './placement.ts'
@@ -61,11 +62,8 @@ export class Scatter {
     signal?.addEventListener('abort', onAbort)
     try {
       const { partitions } = question
-      return await this.#all(
-        this.#cover(partitions, this.#avoided()),
-        { ...question, signal: stop.signal },
-        [],
-      )
+      const parts = await this.#cover(partitions, stop.signal)
+      return await this.#all(parts, { ...question, signal: stop.signal }, [])
     } finally {
       signal?.removeEventListener('abort', onAbort)
       // Whoever has not answered need not.
@@ -181,13 +179,19 @@ export class Scatter {
     return missing.size === 0 ? parts : undefined
   }
 
-  #cover(partitions: PartitionSet, avoided: ReadonlySet<string>): readonly CoverPart[] {
+  async #cover(partitions: PartitionSet, signal: AbortSignal): Promise<readonly CoverPart[]> {
     const { placement } = this.#options
+    const avoided = this.#avoided()
     const cover = placement.cover(partitions, avoided)
     if (cover.missing.size === 0) return cover.parts
-    const { parts, missing } = avoided.size === 0 ? cover : placement.cover(partitions, new Set())
+    let missing = partitions
+    await untilKnown(() => {
+      missing = placement.cover(partitions, new Set()).missing
+      return missing.size === 0
+    }, signal)
+    if (signal.aborted) throw cancellation(signal)
     if (missing.size > 0) throw withoutOwner(missing)
-    return parts
+    return placement.cover(partitions, new Set()).parts
   }
 
   #avoid(node: string): void {

@@ -21,6 +21,8 @@ export interface ServicePartsOptions {
   readonly logger: Logger
   /** Between two looks at the topology; for tests, a few. */
   readonly moveMs?: number | undefined
+  /** After a move that failed; for tests, a few. */
+  readonly againMs?: number | undefined
 }
 
 /** What a service does so that its node can have a part of the points: only in a cluster that was founded so. */
@@ -35,6 +37,15 @@ export class ServiceParts {
   /** What is being taken. */
   get moving(): Moving | undefined {
     return this.#mover?.moving
+  }
+
+  /** How many partitions this node should have besides those that it has; 0 where all nodes have all points. */
+  missing(held: PartitionSet = new PartitionSet()): number {
+    const { view, self } = this.#options
+    const { ownership } = view.topology
+    if (ownership === undefined) return 0
+    return ownersIn(ownership.ring).filter((nodes, partition) => nodes.includes(self) && !held.has(partition))
+      .length
   }
 
   /** For a node over this directory; undefined where all nodes have all points. */
@@ -75,7 +86,7 @@ export class ServiceParts {
 
   /** Has the node get and give what the topology says; resolves soon after the signal aborts. */
   async move(node: MovingNode, signal: AbortSignal): Promise<void> {
-    const { logger, moveMs = usualMoveMs } = this.#options
+    const { logger, moveMs = usualMoveMs, againMs = usualAgainMs } = this.#options
     const mover = new PartitionMover({ ...this.#options, signal })
     this.#mover = mover
     let isFailing = false
@@ -97,4 +108,4 @@ export class ServiceParts {
 }
 
 const usualMoveMs = 250
-const againMs = 1_000
+const usualAgainMs = 1_000

@@ -1,13 +1,12 @@
 import { applyPatch } from '../base/attribute-patch.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { partitionOf } from '../base/partitions.ts'
-import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Change, Insertion, Store, Update } from '../storage/store.ts'
 import type { CurrentPoints, Decision } from './decision.ts'
-import { changedBytesMax, isSamePayload, patched, slotsOf } from './filter-plan.ts'
+import { patchedPayload, walkMatching, writtenBytes } from './filter-walk.ts'
 import { InsertDecider } from './insert-decider.ts'
 import { type ChangedByPartition, changesPerRecord, type Stamp } from './logged-request.ts'
 import { checkPrecondition } from './precondition.ts'
@@ -146,10 +145,6 @@ export class ChangeDecider {
     return { request, changes: [this.#delete(id)], acknowledge: () => request.resolve(true) }
   }
 
-  /**
-   * Points that the patch leaves as they are do not count: so whoever calls again as long as there are more comes to an
-   * end, also if the filter still matches what was changed.
-   */
   async #decideByFilter(request: FilterRequest, turn: Turn): Promise<Decision | undefined> {
     const { filter, change, limit = changesMax, dryRun } = request.request
     const count = Math.min(limit, changesMax)
@@ -158,21 +153,15 @@ export class ChangeDecider {
       request.resolve({ changed: Math.min(count, matching.count), more: matching.count > count })
       return undefined
     }
-    const changes: Change[] = []
-    let bytes = 0
-    let looked = 0
-    for await (const { slot } of slotsOf(matching, count)) {
-      if (changes.length === count || bytes >= changedBytesMax) break
-      looked += 1
-      // It can have expired since.
-      const made = this.#points.isVisible(slot) ? this.#changeOf(slot, change) : undefined
-      if (made !== undefined) {
-        changes.push(made)
-        if (made.kind === 'update') bytes += payloadBytes(made.payload) + (made.vector?.byteLength ?? 0)
-      }
-      if (turn.isOver) await turn.next()
-    }
-    const answer = { changed: changes.length, more: matching.count > looked }
+    const { results: changes, more } = await walkMatching(
+      matching,
+      count,
+      turn,
+      // It can have expired since it matched.
+      ({ slot }) => (this.#points.isVisible(slot) ? this.#changeOf(slot, change) : undefined),
+      (made) => (made.kind === 'update' ? writtenBytes(made.payload, made.vector) : 0),
+    )
+    const answer = { changed: changes.length, more }
     if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(answer) }
     request.resolve(answer)
     return undefined
@@ -181,10 +170,8 @@ export class ChangeDecider {
   #changeOf(slot: number, change: Patch | 'delete'): Change | undefined {
     const id = this.#points.idOf(slot)
     if (change === 'delete') return this.#delete(id)
-    const before = this.#points.record(slot, id).payload
-    const after = patched(id, before, change)
-    if (change.vector === undefined && isSamePayload(before, after)) return undefined
-    return this.#update(id, slot, after, change.vector)
+    const after = patchedPayload(id, this.#points.record(slot, id).payload, change)
+    return after && this.#update(id, slot, after, change.vector)
   }
 
   async #decideExpiry(request: ExpiryRequest, turn: Turn): Promise<Decision | undefined> {
@@ -205,22 +192,26 @@ export class ChangeDecider {
     return undefined
   }
 
-  /** The points that still match; as in `#decideByFilter`, those that stay as they are do not count. */
+  /** The points that still match; as in `walkMatching`, those that stay as they are do not count. */
   async #decideEach(request: EachRequest, turn: Turn): Promise<Decision | undefined> {
     const { held } = request
     const { ids, filter, change } = request.request
     const changes: Change[] = []
+    const changed = new Set<string>()
     for (const [index, id] of ids.entries()) {
-      const slot = held === undefined || held.has(partitionOf(id)) ? this.#points.find(id) : -1
+      const isHeld = held === undefined || held.has(partitionOf(id))
+      const slot = isHeld && !changed.has(id) ? this.#points.find(id) : -1
       this.#numberFrom(index)
       const made =
         slot !== -1 && this.#points.matches(slot, filter) ? this.#changeIfPossible(slot, change) : undefined
+      // A group changes a point once.
+      if (made !== undefined) changed.add(id)
       if (made !== undefined) changes.push(made)
       if (turn.isOver) await turn.next()
     }
-    const changed = byPartition(changes)
-    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(changed) }
-    request.resolve(changed)
+    const counts = byPartition(changes)
+    if (changes.length > 0) return { request, changes, acknowledge: () => request.resolve(counts) }
+    request.resolve(counts)
     return undefined
   }
 

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as delay, setImmediate as nextTurn } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { insertIds } from '../../test/support/insert-ids.ts'
 import { temporaryDirectory } from '../../test/support/process.ts'
 import { seededRandom } from '../../test/support/random.ts'
+import { until } from '../../test/support/until.ts'
 import { DatabaseError, type Reason } from '../base/errors.ts'
 import { createLogger } from '../base/log.ts'
 import { openDataStore } from '../storage/data-store.ts'
@@ -77,11 +78,6 @@ async function nearest(
 
 function failsWith(reason: Reason): (error: unknown) => boolean {
   return (error) => error instanceof DatabaseError && error.reason === reason
-}
-
-/** Ends with the suite's time when it never comes true. */
-async function until(condition: () => boolean): Promise<void> {
-  while (!condition()) await delay(5)
 }
 
 describe('a set of collections', { timeout: 300_000 }, () => {

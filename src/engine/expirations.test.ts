@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { setImmediate as nextTurn, setTimeout as pause } from 'node:timers/promises'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { seededRandom } from '../../test/support/random.ts'
+import { until } from '../../test/support/until.ts'
 import { createLogger } from '../base/log.ts'
 import { Expirations } from './expirations.ts'
 
@@ -39,10 +40,6 @@ class Points {
       this.deleted.push(slot)
     }
   }
-
-  async until(isTrue: () => boolean): Promise<void> {
-    while (!isTrue()) await pause(1)
-  }
 }
 
 describe('Expirations', () => {
@@ -65,7 +62,7 @@ describe('Expirations', () => {
       await points.expirations.hideDue()
       assert.deepEqual([...points.visible], stay)
     }
-    await points.until(() => points.expirations.hiddenCount === 0)
+    await until(() => points.expirations.hiddenCount === 0)
     assert.equal(new Set(points.deleted).size, points.deleted.length, 'each once')
     points.expirations.close()
   })
@@ -77,7 +74,7 @@ describe('Expirations', () => {
     points.nowUs = 2000
     await points.expirations.hideDue()
     assert.equal(points.expirations.hiddenCount, 10)
-    await points.until(() => points.expirations.hiddenCount === 0)
+    await until(() => points.expirations.hiddenCount === 0)
     assert.deepEqual(
       points.deleted.toSorted((one, other) => one - other),
       Array.from({ length: 10 }, (_, slot) => slot),

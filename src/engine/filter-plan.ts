@@ -1,12 +1,7 @@
-import { attributesToJson } from '../base/attribute-json.ts'
-import { applyPatch } from '../base/attribute-patch.ts'
-import { DatabaseError } from '../base/errors.ts'
-import { payloadBytes } from '../base/payload-bytes.ts'
-import type { Patch, Payload } from '../base/point.ts'
+import type { Patch } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { ChangeByFilter } from './database.ts'
-import type { MatchingPoints } from './decision.ts'
-import type { OrderedSlot } from './insertion-order.ts'
+import { patchedPayload, walkMatching, writtenBytes } from './filter-walk.ts'
 import type { LivePoints } from './live-points.ts'
 import { changesPerRecord } from './logged-request.ts'
 import type { PointReader } from './point-reader.ts'
@@ -33,28 +28,26 @@ export async function planByFilter(
   { filter, change, limit = changesPerRecord, dryRun }: ChangeByFilter,
 ): Promise<FilterPlan & { readonly matching: number }> {
   const count = Math.min(limit, changesPerRecord)
-  const matching = await points.matching(filter)
-  const ids: string[] = []
-  const orders: number[] = []
-  let bytes = 0
-  let looked = 0
+  const found = await points.matching(filter)
+  const matching = Math.min(count, found.count)
+  if (dryRun) return { ids: [], orders: [], more: found.count > count, matching }
   /** Some were deleted, or moved to another slot, where they may match as before. */
   let haveGone = false
-  const turn = new Turn()
-  for await (const { slot, order } of dryRun ? [] : slotsOf(matching, count)) {
-    if (ids.length === count || bytes >= changedBytesMax) break
-    looked += 1
-    if (turn.isOver) await turn.next()
-    const added = points.isVisible(slot) ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
-    if (added === 'gone') haveGone = true
-    if (added === 'gone' || added === 'same') continue
-    ids.push(points.idOf(slot))
-    orders.push(order)
-    bytes += added
-  }
-  const done = dryRun ? count : looked
-  const more = haveGone || matching.count > done
-  return { ids, orders, more, matching: Math.min(count, matching.count) }
+  const { results, more } = await walkMatching(
+    found,
+    count,
+    new Turn(),
+    ({ slot, order }) => {
+      // Another point can be in the slot now, which has its own place in the order.
+      const isThere = points.isVisible(slot) && points.orderOf(slot) === order
+      const bytes = isThere ? addedBytes(reader, slot, points.idOf(slot), change) : 'gone'
+      if (bytes === 'gone') haveGone = true
+      return typeof bytes === 'number' ? { id: points.idOf(slot), order, bytes } : undefined
+    },
+    ({ bytes }) => bytes,
+  )
+  const ids = results.map(({ id }) => id)
+  return { ids, orders: results.map(({ order }) => order), more: haveGone || more, matching }
 }
 
 /** What a change of a point writes; `same` if it stays as it is, `gone` if a committed change takes it from its slot here. */
@@ -67,48 +60,6 @@ function addedBytes(
   if (change === 'delete') return 0
   const before = reader.payload(slot, id)
   if (before === undefined) return 'gone'
-  const after = patched(id, before, change)
-  if (change.vector === undefined && isSamePayload(before, after)) return 'same'
-  return payloadBytes(after) + (change.vector?.byteLength ?? 0)
+  const after = patchedPayload(id, before, change)
+  return after === undefined ? 'same' : writtenBytes(after, change.vector)
 }
-
-/** The slots in the order of insertion, as many at a time as are likely to be wanted. */
-export async function* slotsOf(matching: MatchingPoints, wanted: number): AsyncGenerator<OrderedSlot> {
-  let after = 0
-  for (;;) {
-    const page = await matching.page(after, Math.min(wanted, slotsPerPage))
-    yield* page
-    const last = page.at(-1)
-    if (last === undefined) return
-    after = last.order
-  }
-}
-
-/** Of one of many points: an error says which. */
-export function patched(id: string, payload: Payload, patch: Patch): Payload {
-  try {
-    return applyPatch(payload, patch)
-  } catch (error) {
-    if (!(error instanceof DatabaseError)) throw error
-    throw new DatabaseError(error.reason, `point ${id}: ${error.message}`)
-  }
-}
-
-export function isSamePayload(one: Payload, other: Payload): boolean {
-  return (
-    one.content === other.content &&
-    one.contentType === other.contentType &&
-    one.expiresAtUs === other.expiresAtUs &&
-    attributesText(one) === attributesText(other)
-  )
-}
-
-function attributesText({ attributes }: Payload): string {
-  return attributes === undefined ? '' : attributesToJson(attributes)
-}
-
-/** Sorting so many takes some milliseconds. */
-const slotsPerPage = 10_000
-
-/** What one request by filter writes, in payloads and vectors: it changes fewer points when they have more. */
-export const changedBytesMax: number = 64 * 1024 * 1024

@@ -42,7 +42,7 @@ for (const [name, { vectors, on }] of Object.entries(sets)) {
     await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1 })
     for (const vector of points) fixture.insert(vector)
     await fixture.settled()
-    assert.equal(fixture.indexer.distanceSources['Euclidean'], on)
+    assert.equal(fixture.indexer.distanceSources.Euclidean, on)
     for (const metric of distanceMetrics) {
       const recall = await fixture.recall(queries, metric)
       assert.ok(recall >= 0.98, `${metric}: ${recall}, ${JSON.stringify(fixture.indexer.plans[metric])}`)
@@ -55,7 +55,7 @@ it(`what a graph is measured on is found before any point is linked, and coded, 
   await using fixture = new IndexFixture(dimension, { searchThreads: 1, indexThreads: 1, graphBytesMin })
   for (const vector of clusteredVectors(seededRandom(seed), count, dimension)) fixture.insert(vector)
   await fixture.settled()
-  assert.equal(fixture.indexer.distanceSources['Euclidean'], 'codes')
+  assert.equal(fixture.indexer.distanceSources.Euclidean, 'codes')
   assert.equal(fixture.indexer.route('Euclidean')?.distanceKind, 0, 'by codes')
 })
 

@@ -21,6 +21,8 @@ export class GroupSteps {
   readonly #target: ChangeTarget
   /** What is being committed, or taking effect. */
   #group: readonly Placed[] = []
+  /** What is applied of the log after it. */
+  #applied: Applied | undefined
   /** Its changes by id, once somebody asks for one. */
   #places: ReadonlyMap<string, Place> | undefined
 
@@ -39,9 +41,16 @@ export class GroupSteps {
     const place = this.#places.get(id)
     if (place === undefined) return
     const { placed, at } = place
-    // A point that comes from another node has an old number, and nobody reads it yet.
-    if (placed.request.kind === 'take') return
-    if (placed.changes[at]!.sequence <= this.#store.sequence) this.#applyOne(placed, at)
+    if (this.#isStored(placed, at)) this.#applyOne(placed, at)
+  }
+
+  #isStored({ request, changes }: Placed, at: number): boolean {
+    // Points that come from another node have numbers of their own, and nobody reads them yet.
+    if (request.kind === 'take') return false
+    const { sequence, applied } = this.#store
+    if (this.#applied === undefined || request.kind === 'clear') return changes[at]!.sequence <= sequence
+    // What comes from another node can be ahead of the log here, and its numbers, too.
+    return applied !== undefined && applied.position >= this.#applied.position
   }
 
   /**
@@ -99,7 +108,7 @@ export class GroupSteps {
    * @throws what `Store.commit` does
    */
   async store(placed: readonly Placed[], applied?: Applied): Promise<void> {
-    this.#setGroup(placed)
+    this.#setGroup(placed, applied)
     try {
       await this.#store.commit(groupOf(placed, applied))
     } catch (error) {
@@ -123,8 +132,9 @@ export class GroupSteps {
     this.#setGroup([])
   }
 
-  #setGroup(placed: readonly Placed[]): void {
+  #setGroup(placed: readonly Placed[], applied?: Applied): void {
     this.#group = placed
+    this.#applied = applied
     this.#places = undefined
   }
 

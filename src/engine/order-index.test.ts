@@ -47,6 +47,11 @@ class Points implements OrderedPoints {
     } else this.remove(chosen)
   }
 
+  /** A point with an order that is not the highest, as one that comes from another node. */
+  takeEarly(): void {
+    this.#place(2 ** 32 - 3000 + Math.floor(this.#random() * 7500))
+  }
+
   remove(order: number): void {
     this.#leave(order)
     this.#slots.delete(order)
@@ -107,6 +112,24 @@ describe('OrderIndex', () => {
       await points.check()
     })
   }
+
+  it('lists points that come with earlier orders, few or many, also while it is made', async () => {
+    const points = new Points(seededRandom(8))
+    for (let change = 0; change < 6000; change += 1) points.change()
+    for (const count of [1, 30, 300, 5000]) {
+      await points.check()
+      const making = points.index.ready()
+      for (let change = 0; change < count; change += 1) {
+        points.takeEarly()
+        if (change % 3 === 0) points.change()
+        if (change % 100 === 0) await nextTurn()
+      }
+      await making
+      await points.check()
+      for (const order of points.orders.slice(0, 20)) points.remove(order)
+    }
+    await points.check()
+  })
 
   it('is made again when most of its points are gone', async () => {
     const points = new Points(seededRandom(7))

@@ -4,28 +4,42 @@ import { Turn } from '../base/turns.ts'
 import type { LivePoints } from './live-points.ts'
 import type { ReplicaPath } from './replica-path.ts'
 
+/** Points as they were at one moment. */
+export interface ListedPoints {
+  readonly slots: readonly number[]
+  readonly ids: readonly string[]
+  readonly versions: Float64Array
+}
+
 /**
- * The slots of all points of some partitions, those included that have expired and are not deleted yet, a bounded number at
- * each step. What changes meanwhile may be missing, or there twice.
+ * All points of some partitions, those included that have expired and are not deleted yet, a bounded number at each step. What
+ * changes between two steps may be missing, or there twice.
  *
  * @param isWanted by partition
  */
-export async function* slotsIn(
+export async function* pointsIn(
   { table, expirations }: LivePoints,
   isWanted: (partition: number) => boolean,
-): AsyncGenerator<number[], void> {
+): AsyncGenerator<ListedPoints, void> {
   const turn = new Turn()
-  let slots: number[] = []
-  for (let slot = 0; slot < table.slotCount; slot += 1) {
-    const isThere = table.isVisible(slot) || expirations.isHidden(slot)
-    if (isThere && isWanted(table.ids.firstByteOf(slot))) slots.push(slot)
-    if (slots.length === slotsPerStep) {
-      yield slots
-      slots = []
+  for (let slot = 0; slot < table.slotCount; ) {
+    const slots: number[] = []
+    // In one turn: a slot can have another point after it.
+    for (
+      let looks = 0;
+      looks < looksPerStep && slots.length < slotsPerStep && slot < table.slotCount;
+      looks += 1
+    ) {
+      const isThere = table.isVisible(slot) || expirations.isHidden(slot)
+      if (isThere && isWanted(table.ids.firstByteOf(slot))) slots.push(slot)
+      slot += 1
     }
-    if (slot % slotsPerLook === 0 && turn.isOver) await turn.next()
+    if (slots.length > 0) {
+      const ids = slots.map((each) => table.ids.idOf(each))
+      yield { slots, ids, versions: Float64Array.from(slots, (each) => table.versionOf(each)) }
+    }
+    if (turn.isOver) await turn.next()
   }
-  if (slots.length > 0) yield slots
 }
 
 /**
@@ -39,9 +53,9 @@ export async function clearPartitions(
   keeps: (partition: number) => boolean,
   signal: AbortSignal,
 ): Promise<void> {
-  for await (const slots of slotsIn(points, (partition) => !keeps(partition))) {
+  for await (const { ids } of pointsIn(points, (partition) => !keeps(partition))) {
     signal.throwIfAborted()
-    await path.clear(slots.map((slot) => points.idOf(slot)))
+    await path.clear(ids)
   }
 }
 
@@ -53,5 +67,5 @@ export function within(partitions: PartitionSet, filter: Filter | undefined): Fi
 
 /** Some milliseconds of deletions. */
 const slotsPerStep = 2048
-/** About ten microseconds. */
-const slotsPerLook = 1024
+/** Some tens of microseconds. */
+const looksPerStep = 8192

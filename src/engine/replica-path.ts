@@ -1,7 +1,8 @@
 import { setTimeout as delay } from 'node:timers/promises'
+import { assert } from '../base/assert.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed, idToBytes } from '../base/ids.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import { Turn } from '../base/turns.ts'
 import type { Applied } from '../storage/applied.ts'
 import { PartitionDigest } from '../storage/partition-digest.ts'
@@ -158,14 +159,22 @@ export class ReplicaPath {
    * @throws DatabaseError `already_exists` when one is here in another version; `disk_full`, `memory_full`
    */
   async take(points: readonly TakenPoint[]): Promise<void> {
+    this.#checkForeign(points.map(({ id }) => id))
     const bytes = points.reduce((sum, { point }) => sum + pointBytes(point), 0)
     await this.#submit<void>(bytes, (answer) => ({ kind: 'take', points, ...answer }))
   }
 
   /** Removes points of partitions that the node does not have, without the log. */
   async clear(ids: readonly string[]): Promise<void> {
+    this.#checkForeign(ids)
     const bytes = ids.length * requestOverheadBytes
     await this.#submit<void>(bytes, (answer) => ({ kind: 'clear', ids, ...answer }))
+  }
+
+  /** Points of partitions that the node has change as the log says, and in no other way. */
+  #checkForeign(ids: readonly string[]): void {
+    const held = this.#hooks.held!.now
+    for (const id of ids) assert(!held.has(partitionOf(id)), `point ${id} is of a partition that is held`)
   }
 
   /** Lets the change of a point take effect at once, if it is committed. */

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply } from 'fastify'
-import type { ClusterStatus } from '../base/cluster-status.ts'
+import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { streamAnswer } from './streamed-answer.ts'
@@ -15,6 +15,12 @@ export interface ClusterPages {
   readonly drain: (node: string, isDrained: boolean) => Promise<boolean>
   /** Has a node fetch everything from another one. Returns whether it is in the cluster. */
   readonly refetch: (node: string) => Promise<boolean>
+  /**
+   * Begins a new log with what this node holds, in place of one that is lost.
+   *
+   * @param position up to which the node has applied the lost one, as the caller has seen it; undefined: wherever it is
+   */
+  readonly repair: (position: number | undefined) => Promise<RepairedLog>
   /** What this node holds, for another one to hold the same. */
   readonly replica: ReplicaPages
 }
@@ -35,6 +41,7 @@ export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
   '/cluster/nodes/:name': ['DELETE'],
   '/cluster/nodes/:name/drain': ['POST', 'DELETE'],
   '/cluster/nodes/:name/refetch': ['POST'],
+  '/cluster/repair': ['POST'],
   '/cluster/replica': ['GET', 'HEAD'],
   '/cluster/replica/:collection': ['POST'],
 }
@@ -74,6 +81,12 @@ export function addCluster(app: FastifyInstance, cluster: ClusterPages, options:
   app.post<Named>('/cluster/nodes/:name/refetch', ({ params: { name } }, reply) =>
     change(name, cluster.refetch(name), reply),
   )
+  app.post<{ Querystring: { position?: string } }>('/cluster/repair', async ({ query }, reply) => {
+    const repaired = await cluster.repair(
+      query.position === undefined ? undefined : positionIn(query.position),
+    )
+    return reply.type('application/json; charset=utf-8').send(JSON.stringify(repaired))
+  })
   addReplica(app, cluster.replica, options)
 }
 
@@ -85,10 +98,7 @@ function addReplica(app: FastifyInstance, replica: ReplicaPages, options: Cluste
   app.post<{ Params: { collection: string }; Querystring: { position?: string } }>(
     '/cluster/replica/:collection',
     async ({ params, query }, reply) => {
-      const position = Number(query.position ?? 0)
-      if (!Number.isSafeInteger(position) || position < 0) {
-        throw new DatabaseError('invalid_argument', 'position is no position of the log')
-      }
+      const position = positionIn(query.position ?? '0')
       const { chunks, close } = await replica.collection(params.collection, position)
       reply.headers({ 'content-type': 'application/octet-stream', 'cache-control': 'no-store' })
       return streamAnswer(reply, { ...options, chunks, what: 'a copy for another node', ended: close })
@@ -97,6 +107,13 @@ function addReplica(app: FastifyInstance, replica: ReplicaPages, options: Cluste
 }
 
 type Named = { readonly Params: { readonly name: string } }
+
+/** @throws DatabaseError `invalid_argument` */
+function positionIn(text: string): number {
+  const position = Number(text)
+  if (Number.isSafeInteger(position) && position >= 0) return position
+  throw new DatabaseError('invalid_argument', 'position is no position of the log')
+}
 
 function noNode(name: string): DatabaseError {
   return new DatabaseError('not_found', `no node ${name} in this cluster`)

@@ -1,26 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiContext, Call } from '../api/call.ts'
+import type { ApiContext } from '../api/call.ts'
 import { httpFields } from '../api/call.ts'
-import { checkName } from '../api/collections.ts'
 import { type MapAnswer, type MapPointsInput, type MapRow, mapPoints } from '../api/map-points.ts'
-import { noteRequest } from '../api/run-operation.ts'
-import { toDatabaseError } from '../base/errors.ts'
-import type { Logger } from '../base/log.ts'
-import type { ServiceMetrics } from '../base/metrics.ts'
 import { inTurns } from '../base/turns.ts'
 import { encodeAttributes } from './json-attributes.ts'
 import { JsonText } from './json-text.ts'
 import { QueryParameters } from './query-parameters.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
-import { leavingOf, streamAnswer } from './streamed-answer.ts'
-
-export interface MapOptions {
-  readonly context: ApiContext
-  /** How long a client may leave a sent chunk unread. */
-  readonly requestTimeoutMs: number
-  readonly metrics: ServiceMetrics
-  readonly logger: Logger
-}
+import { type StreamOptions, streamPoints } from './streamed-points.ts'
 
 /** Of the default collection, and of any. */
 export const mapPaths: readonly string[] = ['/map', `${collectionPrefix}/map`]
@@ -29,7 +16,7 @@ export const mapPaths: readonly string[] = ['/map', `${collectionPrefix}/map`]
  * Adds maps: sampled points with their neighbours, as JSON that is sent while it is made, as fast as the client receives it. When
  * the client leaves, the searches stop.
  */
-export function addMap(app: FastifyInstance, options: MapOptions): void {
+export function addMap(app: FastifyInstance, options: StreamOptions): void {
   for (const url of mapPaths) {
     app.route({
       method: 'GET',
@@ -37,47 +24,21 @@ export function addMap(app: FastifyInstance, options: MapOptions): void {
       // A HEAD would search for everything and send nothing.
       exposeHeadRoute: false,
       config: { role: 'read' },
-      handler: (request, reply) => send(options, request, reply),
+      handler: (request, reply) =>
+        streamPoints(options, request, reply, {
+          operation: 'MapPoints',
+          what: 'a map',
+          begin: async (open, owned, signal) => {
+            const input = await inputOf(request, reply)
+            const { collection } = request.params as PathParts
+            const context = { ...limitsOf(options.context), database: await open() }
+            const answer = await mapPoints(context, input, { fields: httpFields, collection, signal })
+            owned.defer(() => answer.map.close())
+            reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
+            return chunksOf(answer, signal)
+          },
+        }),
     })
-  }
-}
-
-async function send(
-  options: MapOptions,
-  request: FastifyRequest,
-  reply: FastifyReply,
-): Promise<FastifyReply> {
-  const { collection } = request.params as PathParts
-  const started = performance.now()
-  const count = (outcome: string): void =>
-    noteRequest({ ...options, transport: 'http' }, 'MapPoints', outcome, performance.now() - started)
-  const call = { fields: httpFields, collection, signal: leavingOf(reply) } satisfies Call
-  const stack = new DisposableStack()
-  try {
-    const { context } = options
-    const input = await inputOf(request, reply)
-    const lease =
-      collection === undefined
-        ? undefined
-        : await context.collections.lease(checkName(collection, 'collection'))
-    if (lease !== undefined) stack.use(lease)
-    const inside = { ...limitsOf(context), database: lease?.database ?? context.database }
-    const answer = await mapPoints(inside, input, call)
-    stack.defer(() => answer.map.close())
-    reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
-    return streamAnswer(reply, {
-      ...options,
-      chunks: chunksOf(answer, call.signal),
-      what: 'a map',
-      ended: (outcome) => {
-        stack.dispose()
-        count(outcome)
-      },
-    })
-  } catch (thrown) {
-    stack.dispose()
-    count(toDatabaseError(thrown).reason)
-    throw thrown
   }
 }
 

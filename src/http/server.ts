@@ -429,8 +429,10 @@ function addPages(
       .send('The Vicinal vector database server is running. The API is described at /docs\n'),
   )
   app.get('/readyz', (_request, reply) => {
-    if (!isReady()) throw new DatabaseError('not_ready', 'the stored points are still loading')
     const waitsFor = cluster?.notReady()
+    if (!isReady() && waitsFor === undefined) {
+      throw new DatabaseError('not_ready', 'the stored points are still loading')
+    }
     if (waitsFor !== undefined) throw new DatabaseError('not_ready', waitsFor)
     // Still 200: a service that is taken out of rotation would not answer searches either.
     const blocked = writesBlocked()

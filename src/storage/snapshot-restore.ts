@@ -23,12 +23,7 @@ export async function restoreSnapshot(
   dataDir: string,
   logger: Logger,
 ): Promise<void> {
-  const place = resolve(dataDir)
-  const building = `${place}.restoring`
-  checkPlace(place)
-  makeDirectory(dirname(place))
-  clearLeftover(building)
-  try {
+  await restoreInto(dataDir, async (building) => {
     const { dimension } = reader.header
     const store = await openStore({
       dataDir: building,
@@ -40,6 +35,18 @@ export async function restoreSnapshot(
     } finally {
       await store.close()
     }
+  })
+}
+
+/** Creates a data directory by filling a new one beside it: `dataDir` is either unchanged or complete. */
+export async function restoreInto(dataDir: string, fill: (building: string) => Promise<void>): Promise<void> {
+  const place = resolve(dataDir)
+  const building = `${place}.restoring`
+  checkPlace(place)
+  makeDirectory(dirname(place))
+  clearLeftover(building)
+  try {
+    await fill(building)
     // Replaces an empty directory or none; fails if the directory got a file meanwhile.
     renameSync(building, place)
     syncDirectory(dirname(place))

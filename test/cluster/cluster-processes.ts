@@ -2,20 +2,30 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import { FaultyProxy } from '../support/faulty-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { NatsServers } from '../support/nats-servers.ts'
+import { SmallDisk } from '../support/small-disk.ts'
 
 const main = join(import.meta.dirname, '../../src/cli/main.ts')
+const clock = join(import.meta.dirname, 'clock.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
 
 /** Log servers and nodes, each a process of its own that can be killed, stopped and started again. */
 export class ClusterProcesses implements AsyncDisposable {
   readonly servers: NatsServers
   readonly nodes: readonly NodeProcess[]
+  /** By node, its ways to the log servers; empty where they cannot be disturbed. */
+  readonly links: readonly (readonly FaultyProxy[])[]
 
-  private constructor(servers: NatsServers, nodes: readonly NodeProcess[]) {
+  private constructor(
+    servers: NatsServers,
+    nodes: readonly NodeProcess[],
+    links: readonly (readonly FaultyProxy[])[],
+  ) {
     this.servers = servers
     this.nodes = nodes
+    this.links = links
   }
 
   static async start(options: {
@@ -24,33 +34,49 @@ export class ClusterProcesses implements AsyncDisposable {
     /** Nodes that are started; the others can be later. Absent: all. */
     readonly started?: number
     readonly environment?: Readonly<Record<string, string>>
+    /** Nodes and log servers reach each other through proxies. */
+    readonly isDivisible?: boolean
+    /** Each one's data on a file system of this size, where this process may mount one. */
+    readonly volumeBytes?: number | undefined
   }): Promise<ClusterProcesses> {
-    const servers = await NatsServers.start({ count: options.logServers })
+    const { logServers: count, isDivisible = false, volumeBytes } = options
+    const servers = await NatsServers.start({ count, isDivisible, volumeBytes })
+    const links = await Promise.all(
+      Array.from({ length: isDivisible ? options.nodes : 0 }, () =>
+        Promise.all(servers.clientPorts.map((port) => FaultyProxy.start(port))),
+      ),
+    )
     const ports = await freePorts(options.nodes * 3)
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`
       const directory = join(servers.directory, name)
       mkdirSync(directory)
-      return new NodeProcess(name, directory, ports[index * 3]!, {
-        CLUSTER_NATS_URL: servers.urls.join(','),
+      const volume = volumeBytes === undefined ? undefined : SmallDisk.mount(volumeBytes)
+      const [http, grpc, peer] = ports.slice(index * 3) as [number, number, number]
+      const urls = links[index]?.map(({ port }) => `nats://127.0.0.1:${port}`) ?? servers.urls
+      const place = { name, directory, port: http, volume }
+      return new NodeProcess(place, {
+        CLUSTER_NATS_URL: urls.join(','),
         CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
         CLUSTER_NAME: 'test',
         CLUSTER_NODE_NAME: name,
         CLUSTER_ZONE: `zone-${index}`,
         CLUSTER_LOG_BYTES: '1G',
-        CLUSTER_ADVERTISE: `127.0.0.1:${ports[index * 3]}`,
+        CLUSTER_ADVERTISE: `127.0.0.1:${http}`,
         CLUSTER_HOST: '127.0.0.1',
-        CLUSTER_PORT: String(ports[index * 3 + 2]),
-        GRPC_PORT: String(ports[index * 3 + 1]),
+        CLUSTER_PORT: String(peer),
+        GRPC_PORT: String(grpc),
         ...options.environment,
       })
     })
     await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
-    return new ClusterProcesses(servers, nodes)
+    return new ClusterProcesses(servers, nodes, links)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.kill()))
+    for (const link of this.links.flat()) await link[Symbol.asyncDispose]()
+    for (const { volume } of this.nodes) volume?.[Symbol.dispose]()
     await this.servers[Symbol.asyncDispose]()
   }
 }
@@ -58,12 +84,26 @@ export class ClusterProcesses implements AsyncDisposable {
 export class NodeProcess {
   readonly name: string
   readonly url: string
+  /** With its data; undefined where it has none of its own. */
+  readonly volume: SmallDisk | undefined
+  /** Of the next start: how far the clock is ahead of the system's. */
+  clockAheadMs = 0
   readonly #directory: string
   readonly #environment: Readonly<Record<string, string>>
   #process: ChildProcess | undefined
 
-  constructor(name: string, directory: string, port: number, environment: Readonly<Record<string, string>>) {
+  constructor(
+    place: {
+      readonly name: string
+      readonly directory: string
+      readonly port: number
+      readonly volume: SmallDisk | undefined
+    },
+    environment: Readonly<Record<string, string>>,
+  ) {
+    const { name, directory, port, volume } = place
     this.name = name
+    this.volume = volume
     this.url = `http://127.0.0.1:${port}`
     this.#directory = directory
     this.#environment = { ...environment, HTTP_PORT: String(port) }
@@ -74,6 +114,7 @@ export class NodeProcess {
     const log = openSync(join(this.#directory, 'log'), 'a')
     const options = ['--max-semi-space-size=16']
     if (this.#environment.MUTANT !== undefined) options.push('--import', mutants)
+    if (this.clockAheadMs !== 0) options.push('--import', clock)
     const child = spawn(process.execPath, [...options, main, 'serve'], {
       stdio: ['ignore', log, log],
       env: {
@@ -84,6 +125,7 @@ export class NodeProcess {
         SEARCH_THREADS: '1',
         INDEX_THREADS: '1',
         SHUTDOWN_TIMEOUT_MS: '500',
+        CLOCK_AHEAD_MS: String(this.clockAheadMs),
         ...this.#environment,
       },
     })
@@ -137,7 +179,7 @@ export class NodeProcess {
   }
 
   get #dataDir(): string {
-    return join(this.#directory, 'data')
+    return join(this.volume?.path ?? this.#directory, 'data')
   }
 
   pause(): void {

@@ -1,7 +1,8 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { natsMissing } from '../support/nats-servers.ts'
-import { type faults, runCampaign } from './campaign.ts'
+import { runCampaign } from './campaign.ts'
+import type { faults } from './faults.ts'
 
 /** The others come in `npm run test:cluster`. */
 const short: readonly (keyof typeof faults)[] = [

@@ -5,7 +5,9 @@
 import { parseArgs } from 'node:util'
 import { natsMissing } from '../support/nats-servers.ts'
 import { seededRandom } from '../support/random.ts'
-import { faults, runCampaign } from './campaign.ts'
+import { runCampaign } from './campaign.ts'
+import { faults } from './faults.ts'
+import { type Interruption, tableOf } from './interruptions.ts'
 
 const { values } = parseArgs({
   options: {
@@ -27,5 +29,17 @@ const chosen = Array.from({ length: count }, () => names[Math.floor(random() * n
 console.log(`seed ${seed}, ${count} faults`)
 const environment = values.mutant === undefined ? {} : { MUTANT: values.mutant }
 const report = (line: string): void => console.log(`  ${line}`)
-const { writes, reads } = await runCampaign(chosen, { seed, report, environment })
-console.log(`${count} faults: ${writes} acknowledged inserts, ${reads} reads, nothing lost, nothing stale`)
+const interruptions: Interruption[] = []
+const onFault = (each: Interruption): void => void interruptions.push(each)
+try {
+  const { writes, reads } = await runCampaign(chosen, { seed, report, onFault, environment })
+  console.log(`${count} faults: ${writes} acknowledged inserts, ${reads} reads, nothing lost, nothing stale`)
+} catch (error) {
+  const again = process.argv.slice(2).join(' ')
+  console.log(
+    `after ${interruptions.length} faults; once more: npm run test:cluster -- ${again} --seed ${seed}`,
+  )
+  throw error
+} finally {
+  console.log(tableOf(interruptions))
+}

@@ -3,9 +3,12 @@ import { globSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { createLogger } from '../../src/base/log.ts'
+import { openNatsCluster } from '../../src/cluster/nats-cluster.ts'
 import { makeCertificates } from '../support/certificates.ts'
 import { openLog, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { waitFor } from '../support/until.ts'
 
 const skip = natsMissing()
 
@@ -39,6 +42,28 @@ describe('a log', { skip }, () => {
       await using node = await openLog(servers, 'tls', { urls, caFile, certFile, keyFile })
       assert.equal(await node.log.append(Buffer.from('1'), { id: '1', partition: 0 }), 1)
       await assert.rejects(openLog(servers, 'tls', { urls, caFile, giveUpMs: 3_000 }))
+    } finally {
+      rmSync(directory, { recursive: true, force: true })
+    }
+  })
+
+  it('is not waited for any longer than it is wanted, with however many servers that refuse the node', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'vicinal-certificates-'))
+    try {
+      const { caFile, certFile, keyFile } = makeCertificates(directory)
+      const files = `cert_file: "${certFile}", key_file: "${keyFile}", ca_file: "${caFile}"`
+      await using servers = await NatsServers.start({ count: 3, extra: `tls { ${files}, verify: true }` })
+      const urls = servers.urls.map((url) => url.replace('nats://', 'tls://'))
+      const stop = new AbortController()
+      const options = { urls, cluster: 'tls', name: 'test', logBytesMax: 1 << 20, caFile }
+      const opening = openNatsCluster(options, createLogger({ level: 'silent', pretty: false }), stop.signal)
+      const ended = assert.rejects(opening, { reason: 'shutting_down' })
+      // Somewhere in the attempts, of which each is refused by a server.
+      await waitFor(async () => (/TLS handshake error/.test(servers.logOf(1)) ? true : undefined))
+      const abortedMs = performance.now()
+      stop.abort()
+      await ended
+      assert.ok(performance.now() - abortedMs < 2_000)
     } finally {
       rmSync(directory, { recursive: true, force: true })
     }

@@ -2,9 +2,9 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { LogGap, LogLost, UncertainAppend } from '../../src/cluster/commit-log.ts'
 import type { NatsCluster } from '../../src/cluster/nats-cluster.ts'
-import { UnusableNats } from '../../src/cluster/nats-connection.ts'
-import { openLog as open, take, until, waitFor } from '../support/nats-log.ts'
+import { openLog as open, take } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { until, waitFor } from '../support/until.ts'
 
 const skip = natsMissing()
 const bytes = (text: string): Uint8Array => Buffer.from(text)
@@ -105,7 +105,7 @@ describe('a log on one server', { skip }, () => {
     const { config } = await jsm.streams.info('VDB-deleted')
     await jsm.streams.delete('VDB-deleted')
     await assert.rejects(reading, LogLost)
-    await assert.rejects(open(servers, 'deleted'), UnusableNats)
+    await assert.rejects(open(servers, 'deleted'), LogLost)
     // Somebody makes one that looks alike.
     await jsm.streams.add({ ...config, metadata: { 'vicinal-log': 'another' } })
     await assert.rejects(take(node.log, 1, 1), LogLost)

@@ -2,10 +2,10 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Hit, Query } from '../../src/client/client.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
-import { until } from '../support/nats-log.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 import { ClusterProcesses } from './cluster-processes.ts'
 import { settled, sharesOf, statusOf } from './parts.ts'
 
@@ -86,6 +86,45 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       for (const id of ids) assert.equal((await clients[at]!.get(id, latest)).id, id)
       assert.equal((await statusOf(nodes[at]!)).digest_mismatches, 0)
     }
+  })
+
+  it('loses nothing when nodes are killed while partitions move, or get everything anew', async () => {
+    await using cluster = await started(4, 2, 3)
+    const { nodes } = cluster
+    await settled(nodes.slice(0, 3))
+    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    const [first] = clients as [HttpClient]
+    await writeTo(clients.slice(0, 3))
+    for (let batch = 0; batch < 20; batch += 1) {
+      await clients[batch % 3]!.insertBatch(
+        Array.from({ length: 200 }, (_, at) => ({
+          ...{ id: idOf(10_000 + batch * 200 + at), onConflict: 'skip' as const },
+          ...pointOf(10_000 + batch * 200 + at),
+        })),
+      )
+    }
+    const asked = queries(seededRandom(5))
+    const before = await first.searchHitsBatch(asked, latest)
+    const count = await first.count(undefined, latest)
+    await nodes[3]!.start()
+    await until(async () => (await sharesOf(cluster))['node-3']! > 0)
+    // The one that takes.
+    await nodes[3]!.kill()
+    await nodes[3]!.start()
+    await until(async () => (await sharesOf(cluster))['node-3']! > 40)
+    // One that gives.
+    await nodes[1]!.kill()
+    await nodes[1]!.start()
+    await settled(nodes)
+    const refetch = await fetch(`${nodes[0]!.url}/cluster/nodes/node-2/refetch`, { method: 'POST' })
+    assert.equal(refetch.status, 204)
+    await until(async () => (await sharesOf(cluster))['node-2'] === 0)
+    await settled(nodes)
+    for (const client of clients) {
+      assert.equal(await client.count(undefined, latest), count)
+      assert.deepEqual(await client.searchHitsBatch(asked, latest), before)
+    }
+    for (const node of nodes) assert.equal((await statusOf(node)).digest_mismatches, 0)
   })
 })
 

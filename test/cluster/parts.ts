@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { ClusterStatus } from '../../src/base/cluster-status.ts'
-import { until } from '../support/nats-log.ts'
+import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 
 /** Resolves when all nodes are ready and every partition is where it should be. */

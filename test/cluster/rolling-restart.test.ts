@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { setTimeout as pause } from 'node:timers/promises'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
-import { until } from '../support/nats-log.ts'
 import { natsMissing } from '../support/nats-servers.ts'
+import { until } from '../support/until.ts'
 import { ClusterProcesses } from './cluster-processes.ts'
 
 describe('a cluster whose nodes are restarted one after the other', { skip: natsMissing() }, () => {

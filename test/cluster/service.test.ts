@@ -3,10 +3,10 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
 import type { ClusterStatus } from '../../src/base/cluster-status.ts'
-import { until } from '../support/nats-log.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
+import { until } from '../support/until.ts'
 
 describe('services of one cluster', { skip: natsMissing() }, () => {
   let servers: NatsServers

@@ -9,7 +9,7 @@ export interface Target {
 export class Workload {
   readonly #targets: readonly Target[]
   readonly #random: () => number
-  readonly #stop = new AbortController()
+  #stop = new AbortController()
   readonly #sizes = new Map<string, number>()
   readonly #writes: Write[] = []
   readonly #reads: Read[] = []
@@ -20,6 +20,11 @@ export class Workload {
     readonly id?: string
   }[] = []
   #running: Promise<unknown> | undefined
+  #acknowledged = 0
+  #latestReads = 0
+  #readsMade = 0
+  /** Counts the times that everything was forgotten. */
+  #round = 0
 
   constructor(targets: readonly Target[], random: () => number) {
     this.#targets = targets
@@ -30,20 +35,41 @@ export class Workload {
     return { sizes: this.#sizes, writes: this.#writes, reads: this.#reads }
   }
 
+  /** Inserts that were acknowledged, those included that are forgotten. */
   get acknowledged(): number {
-    return this.#writes.filter(({ kind, outcome }) => kind === 'insert' && outcome === 'ok').length
+    return this.#acknowledged
   }
 
   get latestReads(): number {
-    return this.#reads.filter(({ consistency }) => consistency === 'latest').length
+    return this.#latestReads
+  }
+
+  get readsMade(): number {
+    return this.#readsMade
   }
 
   start(): void {
+    this.#stop = new AbortController()
     const clients = [
       ...Array.from({ length: writers }, (_, writer) => this.#write(writer)),
       ...Array.from({ length: readers }, () => this.#read()),
     ]
     this.#running = Promise.all(clients)
+  }
+
+  /** Deletes all points, on nodes that have come to rest, and begins with an empty history. */
+  async forget(): Promise<void> {
+    for (let more = true; more; ) {
+      const answer = await this.#call('POST', '/points/delete', { filter: { group: { $exists: true } } })
+      if (answer.status === 400) throw new Error('the filter of everything was refused')
+      if (answer.status === 200) more = (answer.body as { more: boolean }).more
+      else await pause(100)
+    }
+    this.#round += 1
+    this.#groups.length = 0
+    this.#writes.length = 0
+    this.#reads.length = 0
+    this.#sizes.clear()
   }
 
   async stop(): Promise<void> {
@@ -54,8 +80,9 @@ export class Workload {
   async #write(writer: number): Promise<void> {
     for (let number = 0; !this.#stop.signal.aborted; number++) {
       const size = number % 3 === 0 ? 1 : 3
-      await this.#insert(`g${writer}-${number}`, size)
-      const single = this.#groups.find(({ group, id }) => id !== undefined && group.startsWith(`g${writer}-`))
+      const own = `g${this.#round}-${writer}-`
+      await this.#insert(own + number, size)
+      const single = this.#groups.find(({ group, id }) => id !== undefined && group.startsWith(own))
       if (number % 7 === 6 && single !== undefined) await this.#delete(single.group, single.id!)
     }
   }
@@ -113,12 +140,15 @@ export class Workload {
       }
       const { count: found } = body as { count: number }
       const { group } = known
+      this.#readsMade += 1
+      if (consistency === 'latest') this.#latestReads += 1
       this.#reads.push({ group, consistency, startMs, endMs: performance.now(), found, isAfterInsert })
     }
   }
 
   #note(write: Omit<Write, 'endMs'>): void {
     this.#writes.push({ ...write, endMs: performance.now() })
+    if (write.kind === 'insert' && write.outcome === 'ok') this.#acknowledged += 1
   }
 
   async #call(
@@ -128,10 +158,11 @@ export class Workload {
     more: Readonly<Record<string, string>> = {},
   ): Promise<{ readonly status: number; readonly body?: unknown; readonly position: string | undefined }> {
     const { url } = this.#targets[Math.floor(this.#random() * this.#targets.length)]!
+    const isRead = path === '/points/count'
     const headers = { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...more }
     try {
       const response = await fetch(url + path, {
-        ...{ method, headers, signal: AbortSignal.timeout(60_000) },
+        ...{ method, headers, signal: AbortSignal.timeout(isRead ? readMs : writeMs) },
         ...(body === undefined ? {} : { body: JSON.stringify(body) }),
       })
       const text = await response.text()
@@ -172,8 +203,11 @@ export async function contentOf({ url }: Target): Promise<Map<string, number>> {
 }
 
 /** Clients of each kind. */
-const writers = 3
-const readers = 3
+const writers = 4
+const readers = 6
+/** After which a client goes to another node, perhaps. */
+const readMs = 2_000
+const writeMs = 20_000
 
 function outcomeOf(status: number): Write['outcome'] {
   if (status === 201) return 'ok'

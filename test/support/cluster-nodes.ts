@@ -6,6 +6,7 @@ import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import type { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
 import type { Sharding } from '../../src/cluster/node-shards.ts'
+import type { ServiceParts } from '../../src/cluster/service-parts.ts'
 import { CollectionSet } from '../../src/engine/collection-set.ts'
 import { startEngine } from '../../src/engine/engine.ts'
 import { heldIn } from '../../src/engine/held-partitions.ts'
@@ -41,6 +42,8 @@ export interface NodeSetup {
   readonly timeoutMs?: number | undefined
   /** Absent: the node has all points. */
   readonly sharding?: Sharding | undefined
+  /** In place of it: asked at each start. */
+  readonly shardingOf?: ServiceParts['shardingOf'] | undefined
   /** Of all vectors; absent: the first insertion fixes it. */
   readonly dimension?: number | undefined
   /** The node's own clock. */
@@ -98,10 +101,12 @@ export class SimulatedNode implements AsyncDisposable {
     })
     // What it has follows from its data; at the first start, from the ring.
     const held = store.main.applied === undefined ? sharding?.held : heldIn(store.main)
+    const asked = await this.#setup.shardingOf?.(store.main)
+    const parts = asked ?? (sharding && { ...sharding, held: held! })
     const node = new ClusterNode({
       ...{ name, log: connection, documents: documents.connect(), run: String(this.#runs), nowUs, logger },
       ...{ maxBufferedBytes: 16 * 1024 * 1024, maxRequestBytes: 16 * 1024 * 1024 },
-      ...(sharding === undefined ? {} : { sharding: { ...sharding, held: held! } }),
+      ...(parts === undefined ? {} : { sharding: parts }),
       ...{ timeoutMs, retryMs: 5, markMs: 20, expireMs: 5, auditMs: 40 },
     })
     const engine = startEngine(config)

@@ -40,12 +40,13 @@ export class SimulatedShards {
   }
 
   /** For a node; a mutant changes it. */
-  shardingOf(name: string, peers: Peers = this.#peersOf(name)): Sharding {
+  shardingOf(name: string, peers: Peers = this.peersOf(name)): Sharding {
     const isLive = (node: string): boolean => this.#find(node)?.running !== undefined
     return { owners: () => this.#owners, isLive, held: this.heldBy(name), peers }
   }
 
-  #peersOf(name: string): Peers {
+  /** How a node asks the others. */
+  peersOf(name: string): Peers {
     return {
       ask: async (node, method, body, { signal = never } = {}) => {
         await this.#pass('the question is lost')
@@ -56,9 +57,24 @@ export class SimulatedShards {
         await this.#pass('the answer is lost')
         return Buffer.from(bytes)
       },
-      stream: () => {
-        throw new Error('no node of the simulation takes answers in parts')
-      },
+      stream: (node, method, body, { signal = never } = {}) => this.#parts(name, node, method, body, signal),
+    }
+  }
+
+  async *#parts(
+    name: string,
+    node: string,
+    method: number,
+    body: Uint8Array,
+    signal: AbortSignal,
+  ): AsyncGenerator<Buffer, void> {
+    await this.#pass('the question is lost')
+    const { running } = this.#find(node)!
+    if (running === undefined) throw new DatabaseError('not_ready', 'the node does not run')
+    const answer = running.node.peerHandlers.get(method)!(Buffer.from(body), { node: name, signal })
+    for await (const part of answer as AsyncIterable<Uint8Array>) {
+      await this.#pass('a part of the answer is lost')
+      yield Buffer.from(part)
     }
   }
 

@@ -11,20 +11,27 @@ import type { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import { SeededFaults } from '../../src/cluster/log-faults.ts'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SharedMemoryLog } from '../../src/cluster/memory-log.ts'
+import type { Owners } from '../../src/cluster/owned-placement.ts'
 import type { Database } from '../../src/engine/database.ts'
 import { ClusterModel, type ModelOutcome } from './cluster-model.ts'
 import { type RunningNode, SimulatedNode } from './cluster-nodes.ts'
 import { SimulatedShards } from './cluster-shards.ts'
+import { MovingParts, SimulatedTopology } from './moving-parts.ts'
 import { seededRandom } from './random.ts'
+import { waitFor } from './until.ts'
 
 export interface SimulationOptions {
   readonly seed: number
   readonly nodes: number
   /** Nodes that have each point; absent: all. */
   readonly replicas?: number | undefined
+  /** Nodes that come while the others run; nodes are drained then, too. Absent: nobody comes or goes. */
+  readonly joining?: number | undefined
   /** Of each client. */
   readonly operations: number
   readonly clients: number
+  /** Clocks of the nodes are up to so many microseconds from the right time; absent: up to a second ahead. */
+  readonly clocksOffUs?: number | undefined
   /** Makes a node wrong on purpose, whenever it has started. */
   readonly mutate?: ((node: SimulatedNode) => void) | undefined
 }
@@ -57,8 +64,14 @@ export class ClusterSimulation implements AsyncDisposable {
   readonly #random: () => number
   readonly #faults: SeededFaults
   readonly #log: SharedMemoryLog
-  readonly #nodes: readonly SimulatedNode[]
+  #nodes: readonly SimulatedNode[]
   readonly #shards: SimulatedShards | undefined
+  readonly #topology: SimulatedTopology | undefined
+  /** By node. */
+  readonly #parts = new Map<string, MovingParts>()
+  /** Those that have not come yet. */
+  readonly #coming: SimulatedNode[]
+  #moves = 0
   readonly #ids: string[]
   readonly #answered: Answered[] = []
   readonly #reads: Read[] = []
@@ -70,6 +83,9 @@ export class ClusterSimulation implements AsyncDisposable {
   /** The highest position that any client knows to be applied. */
   #known = 0
   #restarts = 0
+  #isRestarting = false
+  /** In the end, where partitions move. */
+  #owners: Owners | undefined
 
   constructor(options: SimulationOptions) {
     this.#options = options
@@ -90,25 +106,33 @@ export class ClusterSimulation implements AsyncDisposable {
       seededRandom(options.seed + 1),
     )
     this.#log = new SharedMemoryLog({ faults: this.#faults, nowMs: () => this.#nowUs / 1000 })
-    const names = Array.from({ length: options.nodes }, (_, index) => `node-${index}`)
+    const { joining = 0 } = options
+    const names = Array.from({ length: options.nodes + joining }, (_, index) => `node-${index}`)
     this.#shards =
       options.replicas === undefined
         ? undefined
         : new SimulatedShards(names, options.replicas, this.#faults, () => this.#nodes)
-    const documents = new SharedMemoryDocuments()
-    this.#nodes = names.map((name) => {
-      // Clocks are up to a second apart.
-      const aheadUs = Math.floor(random() * 1e6)
-      const sharding = this.#shards?.shardingOf(name)
+    const documents = new SharedMemoryDocuments({ announcementMs: 500 })
+    this.#topology = joining === 0 ? undefined : new SimulatedTopology(documents)
+    const all = names.map((name, index) => {
+      const { clocksOffUs } = options
+      const aheadUs = Math.floor(
+        clocksOffUs === undefined ? random() * 1e6 : (random() - 0.5) * 2 * clocksOffUs,
+      )
+      if (this.#topology !== undefined) this.#addParts(name, index, documents)
+      const shardingOf = this.#parts.get(name)?.sharding
+      const sharding = shardingOf === undefined ? this.#shards?.shardingOf(name) : undefined
       return new SimulatedNode({
         ...{ name, log: this.#log, nowUs: () => this.#nowUs + aheadUs },
-        ...(sharding === undefined
+        ...(this.#shards === undefined
           ? { documents: new SharedMemoryDocuments() }
-          : { documents, sharding, dimension: 3 }),
+          : { documents, sharding, shardingOf, dimension: 3 }),
         // Clients go on with something else soon.
         timeoutMs: 5000,
       })
     })
+    this.#nodes = all.slice(0, options.nodes)
+    this.#coming = all.slice(options.nodes)
     this.#ids = Array.from({ length: idsInUse }, () => this.#newId())
     this.#changed = this.#ids[0]!
   }
@@ -119,6 +143,7 @@ export class ClusterSimulation implements AsyncDisposable {
       answered: this.#answered.length,
       reads: this.#reads.length,
       restarts: this.#restarts,
+      moves: this.#moves,
       records: this.#log.bounds.last,
     }
   }
@@ -131,6 +156,9 @@ export class ClusterSimulation implements AsyncDisposable {
     for (const end of ended) if (end.status === 'rejected') throw end.reason
     this.#faults.chances = {}
     for (const node of this.#nodes) if (node.running === undefined) await this.#start(node)
+    if (this.#topology === undefined) return
+    await waitFor(async () => ((await this.#topology!.isSettled(this.#nodes)) ? true : undefined))
+    this.#owners = (await this.#topology.read()).ownership!.owners
   }
 
   /** @throws AssertionError for what is not as the log says */
@@ -176,7 +204,8 @@ export class ClusterSimulation implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#faults.chances = {}
-    for (const node of this.#nodes) await node[Symbol.asyncDispose]()
+    for (const parts of this.#parts.values()) await parts.close()
+    for (const node of [...this.#nodes, ...this.#coming]) await node[Symbol.asyncDispose]()
   }
 
   /** Until all nodes have applied everything, and what has expired is deleted. */
@@ -197,13 +226,41 @@ export class ClusterSimulation implements AsyncDisposable {
     }
   }
 
+  /** What a node should have in the end. */
   #heldBy({ name }: SimulatedNode): PartitionSet {
+    const owners = this.#owners
+    if (owners !== undefined)
+      return PartitionSet.of([...PartitionSet.all()].filter((partition) => owners[partition]!.includes(name)))
     return this.#shards?.heldBy(name) ?? PartitionSet.all()
   }
 
   async #start(node: SimulatedNode): Promise<void> {
     await node.start()
     this.#options.mutate?.(node)
+    this.#parts.get(node.name)?.start(node.up)
+  }
+
+  #addParts(name: string, index: number, documents: SharedMemoryDocuments): void {
+    const [{ replicas = 1 }, peers, log] = [this.#options, this.#shards!.peersOf(name), this.#log.connect()]
+    const zone = `zone-${index % 2}`
+    this.#parts.set(name, new MovingParts({ name, zone, replicas, log, documents, peers }))
+  }
+
+  /** A node comes, one goes, or one stays after all. */
+  async #change(): Promise<void> {
+    const topology = this.#topology!
+    this.#moves += 1
+    const next = this.#random() < 0.6 ? this.#coming.shift() : undefined
+    if (next !== undefined) {
+      // Asked by others as soon as it runs.
+      this.#nodes = [...this.#nodes, next]
+      return await this.#start(next)
+    }
+    const { members } = await topology.read()
+    const drained = Object.keys(members).filter((name) => members[name]!.state === 'draining')
+    const [first] = drained
+    if (first !== undefined) await topology.drain(first, false)
+    else await topology.drain(this.#pick(...Object.keys(members))!, true)
   }
 
   async #client(): Promise<void> {
@@ -211,6 +268,7 @@ export class ClusterSimulation implements AsyncDisposable {
     for (let left = this.#options.operations; left > 0; left -= 1) {
       this.#nowUs += Math.floor(this.#random() * 100_000)
       if (this.#random() < 0.02) await this.#restart()
+      if (this.#topology !== undefined && this.#random() < 0.04) await this.#change()
       const running = this.#pick(...this.#nodes.filter((node) => node.running !== undefined))?.running
       if (running === undefined) continue
       await (this.#random() < 0.5 ? this.#read(running, position) : this.#write(running))
@@ -222,10 +280,14 @@ export class ClusterSimulation implements AsyncDisposable {
   /** One at a time, so that somebody is left to ask. */
   async #restart(): Promise<void> {
     const node = this.#pick(...this.#nodes)!
-    if (node.running === undefined || this.#nodes.some(({ running }) => running === undefined)) return
+    if (this.#isRestarting || this.#nodes.some(({ running }) => running === undefined)) return
+    this.#isRestarting = true
     this.#restarts += 1
-    await node.running.stop()
+    const { up } = node
+    await this.#parts.get(node.name)?.stop()
+    await up.stop()
     await this.#start(node)
+    this.#isRestarting = false
   }
 
   async #read({ node, main }: RunningNode, position: number): Promise<void> {

@@ -38,19 +38,3 @@ export async function take(log: CommitLog, from: number, count: number): Promise
   }
   return taken
 }
-
-/** Waits for a condition. */
-export async function until(condition: () => Promise<boolean>): Promise<void> {
-  await waitFor(async () => ((await condition()) ? true : undefined))
-}
-
-/** Waits for something that is not there yet. */
-export async function waitFor<Value>(find: () => Promise<Value | undefined>): Promise<Value> {
-  const endMs = Date.now() + 120_000
-  for (;;) {
-    const found = await find()
-    if (found !== undefined) return found
-    assert.ok(Date.now() < endMs, 'it did not come in two minutes')
-    await new Promise((resolve) => setTimeout(resolve, 50))
-  }
-}

@@ -2,17 +2,24 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import {
   appendFileSync,
+  globSync,
   mkdirSync,
   mkdtempSync,
   openSync,
+  readdirSync,
   readFileSync,
   rmSync,
+  statSync,
+  symlinkSync,
+  truncateSync,
   writeFileSync,
 } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { basename, join } from 'node:path'
 import { findNatsServer } from '../../scripts/get-nats.ts'
+import { FaultyProxy } from './faulty-proxy.ts'
 import { freePorts } from './free-ports.ts'
+import { SmallDisk } from './small-disk.ts'
 
 /** Why tests with log servers are skipped, or false. Where REQUIRE_NATS=1 they are not. */
 export function natsMissing(): string | false {
@@ -27,6 +34,10 @@ export interface NatsServersOptions {
   readonly extra?: string
   /** As servers are by default: they may lose what they acknowledged. */
   readonly isLazy?: boolean
+  /** The servers reach each other through proxies: they can be cut off from each other. */
+  readonly isDivisible?: boolean
+  /** Each server's data on a file system of this size, where this process may mount one. */
+  readonly volumeBytes?: number | undefined
   /** The whole configuration of each server, in place of the one for tests. */
   readonly configurationOf?: (place: NatsPlace, store: string) => string
 }
@@ -37,6 +48,8 @@ export interface NatsPlace {
   readonly client: number
   readonly monitor: number
   readonly route: number
+  /** Where the other servers reach it. */
+  readonly advertised: number
 }
 
 /** Log servers on loopback, with ports that they keep when they are started again. */
@@ -44,25 +57,43 @@ export class NatsServers implements AsyncDisposable {
   readonly directory: string
   readonly #places: readonly NatsPlace[]
   readonly #processes: (ChildProcess | undefined)[]
+  /** By server: between it and those that connect to it; empty where servers cannot be cut off. */
+  readonly #routes: readonly FaultyProxy[]
+  /** By server; empty where they have none of their own. */
+  readonly volumes: SmallDisk[] = []
 
-  private constructor(directory: string, places: readonly NatsPlace[]) {
+  private constructor(directory: string, places: readonly NatsPlace[], routes: readonly FaultyProxy[]) {
     this.directory = directory
     this.#places = places
+    this.#routes = routes
     this.#processes = places.map(() => undefined)
   }
 
   static async start(options: NatsServersOptions): Promise<NatsServers> {
     const directory = mkdtempSync(join(tmpdir(), 'vicinal-nats-'))
     const ports = await freePorts(options.count * 3)
+    const routes = options.isDivisible
+      ? await Promise.all(
+          Array.from({ length: options.count }, (_, index) =>
+            FaultyProxy.start(ports[index * 3 + 2]!, { nameOf: serverNameIn }),
+          ),
+        )
+      : []
     const places = Array.from({ length: options.count }, (_, index) => ({
       name: `n${index}`,
       client: ports[index * 3]!,
       monitor: ports[index * 3 + 1]!,
       route: ports[index * 3 + 2]!,
+      advertised: routes[index]?.port ?? ports[index * 3 + 2]!,
     }))
-    const servers = new NatsServers(directory, places)
+    const servers = new NatsServers(directory, places, routes)
     for (const place of places) {
-      mkdirSync(join(directory, place.name))
+      const volume = options.volumeBytes === undefined ? undefined : SmallDisk.mount(options.volumeBytes)
+      if (volume === undefined) mkdirSync(join(directory, place.name))
+      else {
+        servers.volumes.push(volume)
+        symlinkSync(volume.path, join(directory, place.name))
+      }
       const text =
         options.configurationOf?.(place, join(directory, place.name)) ??
         configurationOf(directory, place, places, options)
@@ -80,8 +111,33 @@ export class NatsServers implements AsyncDisposable {
     return this.#places.map(({ client }) => `nats://127.0.0.1:${client}`)
   }
 
-  get #routes(): string {
-    return this.#places.map(({ route }) => `"nats://127.0.0.1:${route}"`).join(', ')
+  /** Where clients reach each server. */
+  get clientPorts(): readonly number[] {
+    return this.#places.map(({ client }) => client)
+  }
+
+  /** Cuts a server off from the other ones, in both directions; clients reach it as before. */
+  isolate(index: number): void {
+    const { name } = this.#places[index]!
+    for (const [each, route] of this.#routes.entries()) {
+      if (each === index) route.set('hold', 'hold')
+      else route.set('hold', 'hold', name)
+    }
+  }
+
+  /** All servers reach each other again. */
+  rejoin(): void {
+    for (const route of this.#routes) route.heal()
+  }
+
+  /** Whether a server has all that it should have. */
+  async isCurrent(index: number): Promise<boolean> {
+    try {
+      return (await fetch(`http://127.0.0.1:${this.#places[index]!.monitor}/healthz`)).ok
+    } catch {
+      // Not listening yet: asked again.
+      return false
+    }
   }
 
   get monitorUrls(): readonly string[] {
@@ -95,7 +151,7 @@ export class NatsServers implements AsyncDisposable {
     const child = spawn(findNatsServer()!, ['-c', join(this.directory, `${name}.conf`)], {
       stdio: ['ignore', log, log],
       // As the files to deploy with have it.
-      env: { ...process.env, NATS_NAME: name, NATS_ROUTES: `[${this.#routes}]` },
+      env: { ...process.env, NATS_NAME: name, NATS_ROUTES: `[${routesTo(this.#places)}]` },
     })
     this.#processes[index] = child
     const endMs = Date.now() + 60_000
@@ -158,6 +214,37 @@ export class NatsServers implements AsyncDisposable {
     return join(this.directory, this.#places[index]!.name)
   }
 
+  /** Of a server that does not run. */
+  emptyStore(index: number): void {
+    for (const name of readdirSync(this.storeOf(index))) {
+      rmSync(join(this.storeOf(index), name), { recursive: true })
+    }
+  }
+
+  /** Cuts a file of records short, of a server that does not run. */
+  truncateStore(index: number, stream: string, share: number): void {
+    const path = this.#lastBlockOf(index, stream)
+    if (path !== undefined) truncateSync(path, Math.floor(statSync(path).size * share))
+  }
+
+  /** Changes a bit in a file of records, of a server that does not run. */
+  flipBit(index: number, stream: string, share: number): void {
+    const path = this.#lastBlockOf(index, stream)
+    if (path === undefined || statSync(path).size === 0) return
+    const bytes = readFileSync(path)
+    bytes[Math.floor(bytes.length * share)]! ^= 4
+    writeFileSync(path, bytes)
+  }
+
+  #lastBlockOf(index: number, stream: string): string | undefined {
+    const pattern = `jetstream/$G/streams/${stream}/msgs/*.blk`
+    const blocks = globSync(pattern, { cwd: this.storeOf(index) }).sort(
+      (a, b) => Number.parseInt(basename(a), 10) - Number.parseInt(basename(b), 10),
+    )
+    const last = blocks.at(-1)
+    return last === undefined ? undefined : join(this.storeOf(index), last)
+  }
+
   logOf(index: number): string {
     return readFileSync(join(this.directory, `${this.#places[index]!.name}.log`), 'utf8')
   }
@@ -169,6 +256,8 @@ export class NatsServers implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     await this.killAll()
+    for (const route of this.#routes) await route[Symbol.asyncDispose]()
+    for (const volume of this.volumes) volume[Symbol.dispose]()
     rmSync(this.directory, { recursive: true, force: true })
   }
 
@@ -187,12 +276,13 @@ export class NatsServers implements AsyncDisposable {
 
 function configurationOf(
   directory: string,
-  { name, client, monitor, route }: NatsPlace,
+  { name, client, monitor, route, advertised }: NatsPlace,
   places: readonly NatsPlace[],
-  { extra = '', isLazy = false }: NatsServersOptions,
+  { extra = '', isLazy = false, isDivisible = false }: NatsServersOptions,
 ): string {
-  const routes = places.map((place) => `"nats://127.0.0.1:${place.route}"`).join(', ')
-  const cluster = `cluster { name: test, listen: "127.0.0.1:${route}", routes: [${routes}] }`
+  // Otherwise they tell clients and each other where they are without the proxies.
+  const hidden = isDivisible ? `, advertise: "127.0.0.1:${advertised}", no_advertise: true` : ''
+  const cluster = `cluster { name: test, listen: "127.0.0.1:${route}", routes: [${routesTo(places)}]${hidden} }`
   return `server_name: ${name}
 listen: "127.0.0.1:${client}"
 http: "127.0.0.1:${monitor}"
@@ -200,6 +290,15 @@ jetstream { store_dir: "${join(directory, name)}", max_file_store: 4G, max_memor
 ${places.length > 1 ? cluster : ''}
 ${extra}
 `
+}
+
+function routesTo(places: readonly NatsPlace[]): string {
+  return places.map(({ advertised }) => `"nats://127.0.0.1:${advertised}"`).join(', ')
+}
+
+/** The server that connects to another one: it says so in the first thing that it sends. */
+function serverNameIn(bytes: Buffer): string {
+  return /"(?:server_)?name":"(n\d)"/.exec(bytes.toString('latin1'))?.[1] ?? ''
 }
 
 async function leaderAt(monitor: number, stream: string): Promise<string | undefined> {

@@ -1,14 +1,14 @@
 import assert from 'node:assert/strict'
 import { PartitionSet } from '../../src/base/partitions.ts'
 import type { Collection } from '../../src/engine/collection.ts'
-import { slotsIn } from '../../src/engine/partition-points.ts'
+import { pointsIn } from '../../src/engine/partition-points.ts'
 import type { TakenPoint } from '../../src/engine/write-request.ts'
 
 /** The points of some partitions as a collection has them, those included that have expired and are not deleted yet. */
 export async function storedIn(collection: Collection, partitions: PartitionSet): Promise<TakenPoint[]> {
   const points: TakenPoint[] = []
-  for await (const slots of slotsIn(collection.livePoints, (each) => partitions.has(each))) {
-    for (const slot of slots) points.push(collection.stored(collection.livePoints.idOf(slot))!)
+  for await (const { ids } of pointsIn(collection.livePoints, (each) => partitions.has(each))) {
+    for (const id of ids) points.push(collection.stored(id)!)
   }
   return points.sort((a, b) => (a.id < b.id ? -1 : 1))
 }

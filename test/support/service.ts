@@ -11,7 +11,7 @@ import { movesOf, surplusOf } from '../../src/cluster/ownership.ts'
 import { readTopology } from '../../src/cluster/topology.ts'
 import { type Config, readConfig } from '../../src/config.ts'
 import { type Service, startService } from '../../src/main.ts'
-import { until } from './nats-log.ts'
+import { until } from './until.ts'
 
 /** The key of every service under test. */
 export const apiKey = 'a-key-for-tests'
@@ -96,7 +96,8 @@ export async function startTestCluster(
       await connection.close()
       await shared.close()
     }
-    return { log: connection, documents: shared, isConnected: true, close }
+    const isReplaced = async (): Promise<boolean> => false
+    return { log: connection, documents: shared, isConnected: true, isReplaced, close }
   }
   await using stack = new AsyncDisposableStack()
   const services: TestService[] = []

@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { mkdtempSync, rmSync } from 'node:fs'
+import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 
@@ -21,6 +21,24 @@ export class SmallDisk implements Disposable {
       rmSync(path, { recursive: true })
       return undefined
     }
+  }
+
+  /** Takes all the room that is left. */
+  fill(): void {
+    const file = openSync(join(this.path, 'ballast'), 'w')
+    const piece = Buffer.alloc(64 * 1024)
+    try {
+      for (;;) writeSync(file, piece)
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENOSPC') throw error
+    } finally {
+      closeSync(file)
+    }
+  }
+
+  /** Gives it back. */
+  empty(): void {
+    rmSync(join(this.path, 'ballast'), { force: true })
   }
 
   [Symbol.dispose](): void {

@@ -1,3 +1,4 @@
+import { numberOfFloat16 } from '../../../src/base/float16.ts'
 import type { Row, RowSource } from './rows.ts'
 
 /** Rows are read in pieces of about this size. */
@@ -90,14 +91,4 @@ function layoutIn(text: string): Omit<Header, 'start'> {
     )
   }
   return { component, rows, dimension }
-}
-
-/** The number that 16 bits are in IEEE 754: a sign, 5 bits of exponent, 10 of fraction. */
-function numberOfFloat16(bits: number): number {
-  const sign = bits & 0x8000 ? -1 : 1
-  const exponent = (bits >> 10) & 0x1f
-  const fraction = bits & 0x3ff
-  if (exponent === 0) return sign * fraction * 2 ** -24
-  if (exponent === 0x1f) return fraction === 0 ? sign * Number.POSITIVE_INFINITY : Number.NaN
-  return sign * (1024 + fraction) * 2 ** (exponent - 25)
 }

@@ -16,7 +16,13 @@ export function lagOf({ position }: NodeStatus, { log }: ClusterStatus): number 
 
 /** What an operator of a cluster has to know, worst first, each with what to do. */
 export function clusterFindings(status: ClusterStatus): readonly Finding[] {
-  return [...faultsOf(status), ...logFindings(status), ...nodeFindings(status), ...versionFindings(status)]
+  return [
+    ...faultsOf(status),
+    ...logFindings(status),
+    ...partitionFindings(status),
+    ...nodeFindings(status),
+    ...versionFindings(status),
+  ]
 }
 
 function* faultsOf({ node, fault, gaps, digest_mismatches: mismatches }: ClusterStatus): Generator<Finding> {
@@ -59,6 +65,26 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
     yield { level: 'fault', title: `The log is full (${used}): inserts are refused with 507.`, advice }
   } else if (share >= nearlyFullShare) {
     yield { level: 'warning', title: `The log is nearly full (${used}).`, advice }
+  }
+}
+
+function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
+  if (partitions === undefined) return
+  const { to_come: toCome, to_go: toGo, without_node: without } = partitions
+  if (without > 0) {
+    yield {
+      level: 'fault',
+      title: `${plural(without, 'partition')} of 256 cannot be asked for.`,
+      advice:
+        'No node that has them answers: requests that need them get 503. Start the nodes that are away.',
+    }
+  }
+  if (toCome > 0 || toGo > 0) {
+    yield {
+      level: 'note',
+      title: 'Partitions are moving.',
+      advice: `Copies still to come: ${toCome}. Copies that will be dropped after that: ${toGo}. Requests go on meanwhile.`,
+    }
   }
 }
 

@@ -1,6 +1,11 @@
 import { useSignal } from '@preact/signals'
 import type { JSX } from 'preact'
-import type { ClusterStatus, LogStatus, NodeStatus } from '../../../src/base/cluster-status.ts'
+import type {
+  ClusterStatus,
+  LogStatus,
+  NodePartitions,
+  NodeStatus,
+} from '../../../src/base/cluster-status.ts'
 import { call } from '../api/client.ts'
 import { clusterFindings, lagOf } from '../lib/cluster-findings.ts'
 import { formatBytes, formatCount } from '../lib/format.ts'
@@ -133,6 +138,11 @@ function Nodes(props: {
               <th scope="col" class="right">
                 Behind
               </th>
+              {status.partitions !== undefined && (
+                <th scope="col" class="right">
+                  Partitions
+                </th>
+              )}
               <th scope="col">
                 <span class="visually-hidden">Actions</span>
               </th>
@@ -179,6 +189,11 @@ function NodeRow(props: {
       <td data-label="Behind" class="right">
         {lag === undefined ? <Unknown /> : formatCount(lag)}
       </td>
+      {status.partitions !== undefined && (
+        <td data-label="Partitions" class="right">
+          {node.partitions === undefined ? <Unknown /> : shareText(node.partitions)}
+        </td>
+      )}
       <td>
         {!isThere && (
           <span class="row-actions">
@@ -193,6 +208,11 @@ function NodeRow(props: {
       </td>
     </tr>
   )
+}
+
+function shareText({ owned, wanted, from }: NodePartitions): string {
+  const share = owned === wanted ? `${owned}` : `${owned}, should be ${wanted}`
+  return from === undefined ? share : `${share}, getting some from ${from}`
 }
 
 function Unknown(): JSX.Element {

@@ -1,0 +1,122 @@
+import type { ClusterStatus } from '../base/cluster-status.ts'
+import { refusalOf } from '../client/http-call.ts'
+import { aligned } from './aligned.ts'
+import { awaitJoin } from './cluster.ts'
+import { fetchFrom, type HttpOptions, httpService } from './connection.ts'
+import { type Environment, UsageError } from './usage.ts'
+
+export interface RepairOptions extends HttpOptions {
+  readonly from?: string
+  readonly without?: readonly string[]
+  readonly yes?: boolean
+}
+
+/** What one node says, or why it says nothing. */
+interface Asked {
+  readonly name: string
+  readonly url: string
+  readonly status?: ClusterStatus
+  readonly failure?: string
+}
+
+/**
+ * Asks all nodes how far they have applied the log that is lost, shows it, and has the furthest one begin a new log once that
+ * is confirmed.
+ *
+ * @param others addresses of nodes that the asked one does not know
+ * @throws UsageError, Error when nothing can be repaired, or a node cannot be asked
+ */
+export async function repairLog(
+  others: readonly string[],
+  options: RepairOptions,
+  environment: Environment,
+): Promise<void> {
+  const asked = await askAll(others, options, environment)
+  console.log(textOf(asked))
+  const furthest = chosenOf(asked, options)
+  const { node, position } = furthest.status!
+  if (!options.yes) {
+    console.log(
+      `\nA new log would begin with what ${node} holds, at position ${position}; the others would fetch that, and what is left of the former log would be deleted.\nNothing was changed: confirm with --yes.`,
+    )
+    return
+  }
+  const service = httpService({ ...options, http: furthest.url }, environment)
+  const response = await fetchFrom(service, `/cluster/repair?position=${position}`, 'POST')
+  const text = await response.text()
+  if (!response.ok)
+    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  const { first } = JSON.parse(text) as { readonly first: number }
+  console.log(`\na new log has begun with what ${node} holds; its first position is ${first}`)
+  await awaitJoin({ ...options, http: furthest.url }, environment)
+}
+
+/** The node that is asked, those that it knows, and those that are named. */
+async function askAll(
+  others: readonly string[],
+  options: HttpOptions,
+  environment: Environment,
+): Promise<readonly Asked[]> {
+  const { baseUrl } = httpService(options, environment)
+  const first = await ask(baseUrl, baseUrl, options, environment)
+  if (first.status === undefined) throw new Error(first.failure)
+  const { nodes, node: own } = first.status
+  const known = nodes.filter(({ name }) => name !== own)
+  const asked = await Promise.all([
+    ...known.map(({ name, address }) => ask(name, urlOf(address), options, environment)),
+    ...others.map((address) => ask(address, urlOf(address), options, environment)),
+  ])
+  const all = [first, ...asked]
+  // A node can be named, and known to the first one too.
+  return all.filter(({ name }, index) => all.findIndex((each) => each.name === name) === index)
+}
+
+async function ask(
+  name: string,
+  http: string,
+  options: HttpOptions,
+  environment: Environment,
+): Promise<Asked> {
+  try {
+    const response = await fetchFrom(httpService({ ...options, http }, environment), '/cluster')
+    const text = await response.text()
+    if (response.status === 404) throw new Error(`${http}: this node is not in a cluster`)
+    if (!response.ok) throw new Error(`${http} answered ${response.status}: ${refusalOf(response, text)}`)
+    const status = JSON.parse(text) as ClusterStatus
+    return { name: status.node, url: http, status }
+  } catch (error) {
+    if (error instanceof UsageError) throw error
+    return { name, url: http, failure: (error as Error).message }
+  }
+}
+
+/** The furthest node, or the one that is named, once it is sure that no other one is further. */
+function chosenOf(asked: readonly Asked[], { from, without = [] }: RepairOptions): Asked {
+  const lost = asked.filter(({ status }) => status?.log_lost !== undefined)
+  if (lost.length === 0) throw new Error('no node says that the log of the cluster is lost')
+  const unknown = asked.filter((each) => !lost.includes(each) && !without.includes(each.name))
+  if (unknown.length > 0) {
+    const names = unknown.map(({ name }) => name)
+    throw new Error(
+      `${names.join(', ')} did not answer, or did not say that the log is lost, and could be further than the others: start it, or ask again; if it is gone for good, go on without it: ${names.map((name) => `--without ${name}`).join(' ')}`,
+    )
+  }
+  const [furthest] = lost.toSorted((a, b) => b.status!.position - a.status!.position)
+  if (from === undefined) return furthest!
+  const named = lost.find(({ name }) => name === from)
+  if (named === undefined) throw new UsageError(`--from: ${from} is none of the nodes whose log is lost`)
+  return named
+}
+
+function textOf(asked: readonly Asked[]): string {
+  const rows = asked.map(({ name, url, status, failure }) => [
+    ...[name, url, String(status?.position ?? '')],
+    failure ?? status?.log_lost ?? 'does not say that the log is lost',
+  ])
+  return aligned([['node', 'address', 'position', 'log'], ...rows]).join('\n')
+}
+
+/** An address as a node announces it. */
+function urlOf(address: string): string {
+  return /^https?:/.test(address) ? address : `http://${address}`
+}

@@ -1,0 +1,16 @@
+import { pause } from './pause.ts'
+
+/**
+ * What a node knows of the others can be a second old: a partition that nobody seems to have is looked for a moment longer.
+ *
+ * @param find whether what is looked for is there
+ */
+export async function untilKnown(find: () => boolean, signal: AbortSignal | undefined): Promise<void> {
+  const endMs = performance.now() + knownMs
+  while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs)
+    await pause(lookMs, signal ?? never)
+}
+
+const never = new AbortController().signal
+const knownMs = 1_500
+const lookMs = 50

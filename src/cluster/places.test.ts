@@ -1,0 +1,79 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { movesOf, shareOf, surplusOf } from './ownership.ts'
+import { type Entry, withEntered, withoutCopies, withPlaces, withRemoved } from './places.ts'
+import { noTopology, type Topology } from './topology.ts'
+
+describe('the places of nodes', () => {
+  it('are those of a cluster in parts when its first node has a link and a number of replicas', () => {
+    const founded = entered(noTopology, 'a', { replicas: 2 })
+    assert.equal(shareOf(founded.ownership!, 'a').owned, 256)
+    const three = entered(entered(founded, 'b'), 'c')
+    assert.equal(three.generation, 3)
+    assert.deepEqual(shareOf(three.ownership!, 'c'), { owned: 0, wanted: 171 })
+    assert.equal(movesOf(three.ownership!).length, 512 - shareOf(three.ownership!, 'a').wanted)
+    // What a node has already stays where it is.
+    assert.equal(shareOf(three.ownership!, 'a').owned, 256)
+    assert.equal(surplusOf(three.ownership!), 256 - shareOf(three.ownership!, 'a').wanted)
+    assert.equal(entered(three, 'c'), three)
+  })
+
+  it('are not otherwise, for ever', () => {
+    const alone = entered(noTopology, 'a', { replicas: 1, hasLink: false })
+    assert.equal(alone.ownership, undefined)
+    assert.throws(
+      () => entered(alone, 'b', { replicas: 1 }),
+      /CLUSTER_REPLICAS is 1, and the cluster would have 2/,
+    )
+    assert.equal(entered(entered(noTopology, 'a'), 'b', { replicas: 2 }).ownership, undefined)
+  })
+
+  it('wait for the node that brings points', () => {
+    assert.throws(() => entered(noTopology, 'b', { replicas: 2, mayFound: false }), { reason: 'not_ready' })
+    const founded = entered(noTopology, 'a', { replicas: 2 })
+    assert.ok(entered(founded, 'b', { mayFound: false }).members.b !== undefined)
+  })
+
+  it('are refused to nodes whose settings do not fit', () => {
+    const founded = entered(noTopology, 'a', { replicas: 2 })
+    assert.throws(
+      () => entered(founded, 'b', { replicas: 3 }),
+      /CLUSTER_REPLICAS is 3, and .* founded with 2/,
+    )
+    assert.throws(() => entered(founded, 'b', { hasLink: false }), /set CLUSTER_SECRET/)
+  })
+
+  it('are not given up with the only copy of something', () => {
+    const founded = entered(entered(noTopology, 'a', { replicas: 1 }), 'b')
+    assert.throws(() => withRemoved(founded, 'a'), { reason: 'precondition_failed' })
+    assert.throws(() => withoutCopies(founded, 'a'), { reason: 'precondition_failed' })
+    const without = withRemoved(founded, 'b')
+    assert.deepEqual(Object.keys(without.members), ['a'])
+    assert.deepEqual(movesOf(without.ownership!), [])
+    assert.equal(withoutCopies(founded, 'b'), founded)
+  })
+
+  it('go to others when a node is drained, and nowhere when all are', () => {
+    const founded = entered(entered(noTopology, 'a', { replicas: 1 }), 'b')
+    const drained = withPlaces(withState(founded, 'a'))
+    assert.deepEqual(
+      [shareOf(drained.ownership!, 'a'), shareOf(drained.ownership!, 'b')],
+      [
+        { owned: 256, wanted: 0 },
+        { owned: 0, wanted: 256 },
+      ],
+    )
+    const all = withPlaces(withState(drained, 'b'))
+    assert.equal(all.ownership, drained.ownership)
+  })
+})
+
+function entered(topology: Topology, node: string, entry: Partial<Entry> = {}): Topology {
+  const member = { zone: `zone of ${node}`, address: node }
+  return withEntered(topology, { replicas: undefined, hasLink: true, mayFound: true, ...entry, node, member })
+}
+
+function withState(topology: Topology, node: string): Topology {
+  const member = { ...topology.members[node]!, state: 'draining' as const }
+  return { ...topology, members: { ...topology.members, [node]: member } }
+}

@@ -1,0 +1,103 @@
+import assert from 'node:assert/strict'
+import { execFileSync } from 'node:child_process'
+import { copyFileSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { describe, it } from 'node:test'
+import { natsMissing } from '../support/nats-servers.ts'
+import { assertEnded, run } from '../support/process.ts'
+import { startTestService } from '../support/service.ts'
+import { until } from '../support/until.ts'
+import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+
+describe('a backup of a cluster', { skip: natsMissing() }, () => {
+  it('has all collections and aliases, for a service by itself and for a new cluster', async () => {
+    await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2 })
+    const { nodes, servers } = cluster
+    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
+    for (const name of ['docs', 'pictures', 'empty']) {
+      await send(a.url, 'PUT', `/collections/${name}`, { dimension: name === 'pictures' ? 3 : 2 })
+    }
+    await send(a.url, 'PUT', '/aliases', { set: { papers: 'docs', today: 'default' } })
+    for (let each = 0; each < 10; each += 1) {
+      await send(a.url, 'POST', '/points', pointOf([each, 1], `main ${each}`))
+      await send(b.url, 'POST', '/collections/docs/points', pointOf([each, 2], `docs ${each}`))
+      await send(a.url, 'POST', '/collections/pictures/points', pointOf([each, 3, 4], `pictures ${each}`))
+    }
+    const file = join(servers.directory, 'all.backup')
+    assertEnded(await run(['cluster', 'backup', file, '--http', b.url]), 0, /^docs: 10 points, \d+ bytes$/m)
+    const expected = await contentsOf(a.url)
+    // Any tar can unpack it, and what is in it are ordinary snapshots.
+    const unpacked = execFileSync('tar', ['-tf', file], { encoding: 'utf8' }).trim().split('\n')
+    assert.deepEqual(unpacked.sort(), [
+      ...['default.snapshot', 'docs.snapshot', 'empty.snapshot', 'manifest.json'],
+      ...['manifest.sha256', 'pictures.snapshot'],
+    ])
+    execFileSync('tar', ['-xf', file, '-C', servers.directory, 'docs.snapshot'])
+    const alone = await run(['snapshot', 'verify', join(servers.directory, 'docs.snapshot')])
+    assertEnded(alone, 0)
+    assert.match(alone.stdout, /^10 points of 2 dimensions/)
+    const verified = await run(['snapshot', 'verify', file])
+    assertEnded(verified, 0)
+    assert.match(
+      verified.stdout,
+      /^4 collections and 2 aliases, 30 points: every byte is as it was written$/m,
+    )
+
+    const restored = join(servers.directory, 'restored')
+    assertEnded(await run(['snapshot', 'restore', file, '--data-dir', restored]), 0)
+    {
+      await using service = await startTestService({ DATA_DIR: restored })
+      assert.deepEqual(await contentsOf(service.httpUrl), expected)
+    }
+    // The first node of a new cluster, on the same log servers.
+    const founder = join(servers.directory, 'founder')
+    assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
+    const environment = {
+      CLUSTER_NATS_URL: servers.urls.join(','),
+      CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+      ...{ CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
+    }
+    await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
+    await using joined = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })
+    for (const { httpUrl } of [first, joined]) assert.deepEqual(await contentsOf(httpUrl), expected)
+    await send(joined.httpUrl, 'POST', '/collections/papers/points', pointOf([1, 1], 'more'))
+    await until(async () => (await contentsOf(first.httpUrl)).docs!.length === 11)
+
+    const bytes = readFileSync(file)
+    for (const at of [600, bytes.indexOf('docs 5'), bytes.indexOf('papers'), bytes.indexOf('ustar') + 600]) {
+      const damaged = join(servers.directory, 'damaged.backup')
+      copyFileSync(file, damaged)
+      const changed = Buffer.from(bytes)
+      changed[at]! ^= 1
+      writeFileSync(damaged, changed)
+      const refused = await run([
+        ...['snapshot', 'restore', damaged],
+        ...['--data-dir', join(servers.directory, 'never')],
+      ])
+      assert.equal(refused.code, 1, `byte ${at}: ${refused.stdout}`)
+    }
+  })
+})
+
+function pointOf(vector: readonly number[], content: string): unknown {
+  return { vector, payload: { content_type: 'Text', content } }
+}
+
+async function send(url: string, method: string, path: string, body: unknown): Promise<Response> {
+  const headers = { 'content-type': 'application/json', 'vicinal-consistency': 'latest' }
+  const answer = await fetch(url + path, { method, headers, body: JSON.stringify(body) })
+  assert.ok(answer.ok, `${method} ${path}: ${answer.status}`)
+  return answer
+}
+
+/** By collection: its points with ids, versions and vectors, in their order. */
+async function contentsOf(url: string): Promise<Record<string, unknown[]>> {
+  const contents: Record<string, unknown[]> = {}
+  for (const name of ['default', 'docs', 'pictures', 'empty', 'papers', 'today']) {
+    const include = { vector: true, payload: true, version: true }
+    const answer = await send(url, 'POST', `/collections/${name}/points/list`, { limit: 100, include })
+    contents[name] = ((await answer.json()) as { points: unknown[] }).points
+  }
+  return contents
+}

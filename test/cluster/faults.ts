@@ -1,0 +1,180 @@
+import { setTimeout as pause } from 'node:timers/promises'
+import { openLog } from '../support/nats-log.ts'
+import { until } from '../support/until.ts'
+import type { ClusterProcesses } from './cluster-processes.ts'
+
+type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
+
+/** What can happen to a cluster. Each resolves when everything runs again; it may not be ready yet. */
+export const faults: Readonly<Record<string, Strike>> = {
+  'kill -9 of a node': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    await pause(1_000 * random())
+    await node.start()
+  },
+  "kill -9 of the log's leader": async ({ servers }, random) => {
+    const leader = (await servers.leaderOf('VDB-test')) ?? 0
+    await servers.kill(leader)
+    await pause(3_000 * random())
+    await servers.startOne(leader)
+  },
+  'kill -9 of a node with its log server': async ({ nodes, servers }, random) => {
+    const index = below(random, Math.min(nodes.length, servers.count))
+    await Promise.all([nodes[index]!.kill(), servers.kill(index)])
+    await pause(1_000 * random())
+    await Promise.all([nodes[index]!.start(), servers.startOne(index)])
+  },
+  'kill -9 of everything': async ({ nodes, servers }) => {
+    await Promise.all([...nodes.map((node) => node.kill()), servers.killAll()])
+    await Promise.all([...nodes.map((node) => node.start()), servers.startAll()])
+  },
+  'kill -9 of all log servers': async ({ servers }) => {
+    await servers.killAll()
+    await servers.startAll()
+  },
+  'SIGSTOP of a node': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    node.pause()
+    await pause(stopMs(random))
+    node.resume()
+  },
+  'a store emptied': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    node.emptyStore()
+    await node.start()
+  },
+  'a store with flipped bits': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    node.flipBits()
+    await node.start()
+  },
+  'an empty node that joins after the log was trimmed': async ({ nodes, servers }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    const others = nodes.filter((each) => each !== node)
+    await node.kill()
+    node.emptyStore()
+    await until(async () => {
+      const path = `${others[0]!.url}/cluster/nodes/${node.name}`
+      const { status } = await fetch(path, { method: 'DELETE' })
+      return status === 204 || status === 404
+    }, 'the node is no member any more')
+    // Never beyond what those that serve have on disk: all of them can be killed next.
+    const floors = await Promise.all(others.map(durablePositionOf))
+    await using connection = await openLog(servers, 'test', { logBytesMax: 2 ** 30 })
+    await connection.log.trim(Math.min(...floors) + 1)
+    await node.start()
+  },
+  'SIGSTOP of a log server': async ({ servers }, random) => {
+    const index = below(random, servers.count)
+    await servers.pause(index)
+    await pause(stopMs(random))
+    servers.resume(index)
+  },
+  'a node cut off from all log servers': async ({ links }, random) => {
+    const own = links[below(random, links.length)]!
+    for (const link of own) link.set('hold', 'hold')
+    await pause(cutMs(random))
+    for (const link of own) link.heal()
+  },
+  'a node that hears the log servers, and is not heard': async ({ links }, random) => {
+    const own = links[below(random, links.length)]!
+    for (const link of own) link.set('hold', 'pass')
+    await pause(cutMs(random))
+    for (const link of own) link.heal()
+  },
+  'a node that the log servers hear, and that does not hear them': async ({ links }, random) => {
+    const own = links[below(random, links.length)]!
+    for (const link of own) link.set('pass', 'hold')
+    await pause(cutMs(random))
+    for (const link of own) link.heal()
+  },
+  'connections of a node to the log servers that break': async ({ links }, random) => {
+    const own = links[below(random, links.length)]!
+    for (const link of own) link.break()
+    await pause(3_000 * random())
+    for (const link of own) link.heal()
+  },
+  'slow connections of all nodes': async ({ links }, random) => {
+    for (const link of links.flat()) link.delay(10 + 200 * random())
+    await pause(cutMs(random))
+    for (const link of links.flat()) link.heal()
+  },
+  'a log server cut off from the others': async ({ servers }, random) => {
+    servers.isolate(below(random, servers.count))
+    await pause(cutMs(random))
+    servers.rejoin()
+  },
+  "the log's leader cut off from the others": async ({ servers }, random) => {
+    servers.isolate((await servers.leaderOf('VDB-test')) ?? 0)
+    await pause(cutMs(random))
+    servers.rejoin()
+  },
+  'a node whose clock is hours off': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    node.clockAheadMs = Math.round((random() - 0.5) * 24 * 3_600_000)
+    await node.start()
+  },
+  'a store of a log server that was emptied': async ({ servers }, random) => {
+    const index = below(random, servers.count)
+    await servers.kill(index)
+    servers.emptyStore(index)
+    await servers.startOne(index)
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
+  },
+  'a store of a log server that was cut short': async ({ servers }, random) => {
+    const index = below(random, servers.count)
+    await servers.kill(index)
+    servers.truncateStore(index, 'VDB-test', random())
+    await servers.startOne(index)
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
+  },
+  'a flipped bit in a store of a log server': async ({ servers }, random) => {
+    const index = below(random, servers.count)
+    await servers.kill(index, 'SIGTERM')
+    servers.flipBit(index, 'VDB-test', random())
+    await servers.startOne(index)
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
+  },
+  'a full volume of a node': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    const { volume } = node
+    if (volume === undefined) return
+    volume.fill()
+    await pause(cutMs(random))
+    volume.empty()
+  },
+  'a full volume of a log server': async ({ servers }, random) => {
+    const index = below(random, servers.count)
+    const volume = servers.volumes[index]
+    if (volume === undefined) return
+    volume.fill()
+    await pause(cutMs(random))
+    volume.empty()
+    // A server that could not write does not begin again by itself.
+    await servers.kill(index)
+    await servers.startOne(index)
+    await until(() => servers.isCurrent(index), 'the log server has everything again')
+  },
+}
+
+/** From 0.1 s to 30 s, mostly short. */
+function stopMs(random: () => number): number {
+  return 100 + 30_000 * random() ** 4
+}
+
+function cutMs(random: () => number): number {
+  return 500 + 10_000 * random() ** 2
+}
+
+function below(random: () => number, count: number): number {
+  return Math.floor(random() * count)
+}
+
+async function durablePositionOf({ url }: { readonly url: string }): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`)).text()
+  return Number(/^vicinal_cluster_durable_position (\d+)$/m.exec(metrics)![1])
+}

@@ -1,0 +1,121 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { natsMissing } from '../support/nats-servers.ts'
+import { noSmallDisk } from '../support/small-disk.ts'
+import { until } from '../support/until.ts'
+import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+
+/** How long a node tries to reach the log before it says that it cannot. */
+const patience = { CLUSTER_APPEND_TIMEOUT_MS: '2000' }
+const refusalMsMax = 30_000
+
+/** What the links of a node do to what it sends, and to what it is sent. */
+const cuts = {
+  'is cut off from all log servers': ['hold', 'hold'],
+  'hears the log servers, and is not heard': ['hold', 'pass'],
+  'is heard by the log servers, and does not hear them': ['pass', 'hold'],
+} as const
+
+describe('a node of a cluster', { skip: natsMissing() }, () => {
+  for (const [cut, [forth, back]] of Object.entries(cuts)) {
+    it(`that ${cut} refuses writes and the latest, goes on with reads, and heals`, async () => {
+      await using cluster = await ClusterProcesses.start({
+        ...{ logServers: 3, nodes: 2, environment: patience, isDivisible: true },
+      })
+      const [a, b] = cluster.nodes as [NodeProcess, NodeProcess]
+      await allReady(cluster.nodes)
+      const position = (await insert(a, 'before')).headers.get('vicinal-position')!
+      assert.deepEqual(await (await count(b, { 'vicinal-position': position })).json(), { count: 1 })
+      const pid = b.pid
+      for (const link of cluster.links[1]!) link.set(forth, back)
+      const elsewhere = await insert(a, 'elsewhere')
+      assert.equal(elsewhere.status, 201)
+      const startMs = performance.now()
+      const [write, latest, behind] = await Promise.all([
+        insert(b, 'maybe'),
+        count(b, { 'vicinal-consistency': 'latest' }),
+        count(b, { 'vicinal-position': elsewhere.headers.get('vicinal-position')! }),
+      ])
+      assert.deepEqual([write.status, latest.status], [503, 503])
+      // What it has asked for before can still come.
+      assert.ok(behind.status === 503 || (back === 'pass' && behind.status === 200))
+      assert.ok(performance.now() - startMs < refusalMsMax)
+      for (const headers of [{ 'vicinal-position': position }, { 'vicinal-consistency': 'available' }]) {
+        assert.deepEqual(await (await count(b, headers)).json(), { count: 1 })
+      }
+      for (const link of cluster.links[1]!) link.heal()
+      await until(async () => (await insert(b, 'after')).status === 201)
+      assert.equal(b.pid, pid, 'it was not restarted')
+      const counts = await Promise.all(
+        [a, b].map(async (node) => (await count(node, { 'vicinal-consistency': 'latest' })).json()),
+      )
+      assert.deepEqual(counts[0], counts[1])
+      // Of the writes without an answer any may have been stored, and nothing else.
+      assert.ok((counts[0] as { count: number }).count >= 3)
+    })
+  }
+
+  it('goes on while a log server is cut off from the others', async () => {
+    await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 2, isDivisible: true })
+    await allReady(cluster.nodes)
+    const { servers, nodes } = cluster
+    for (let server = 0; server < 3; server += 1) {
+      servers.isolate(server)
+      for (const node of nodes) await until(async () => (await insert(node, `${server}`)).status === 201)
+      servers.rejoin()
+      await until(() => servers.isCurrent(server))
+    }
+    const counts = await Promise.all(
+      nodes.map(async (node) => (await count(node, { 'vicinal-consistency': 'latest' })).json()),
+    )
+    assert.deepEqual(counts[0], counts[1])
+  })
+
+  it('refuses inserts while its volume is full, deletes, and goes on when there is room again', async (test) => {
+    await using cluster = await ClusterProcesses.start({
+      ...{ logServers: 1, nodes: 2, volumeBytes: 128 * 1024 * 1024 },
+    })
+    const [a, b] = cluster.nodes as [NodeProcess, NodeProcess]
+    if (b.volume === undefined) return test.skip(noSmallDisk)
+    await allReady(cluster.nodes)
+    const { point_id: id } = (await (await insert(b, 'first')).json()) as { point_id: string }
+    b.volume.fill()
+    // What fits into the files as they are is still taken.
+    await until(async () => {
+      await insert(a, 'x'.repeat(100_000))
+      return (await insert(b, 'refused')).status === 507
+    })
+    assert.equal((await insert(a, 'elsewhere')).status, 201)
+    assert.equal((await count(b, { 'vicinal-consistency': 'available' })).status, 200)
+    const removal = fetch(`${b.url}/points/${id}`, { method: 'DELETE' })
+    b.volume.empty()
+    assert.equal((await removal).status, 204)
+    await until(async () => (await insert(b, 'after')).status === 201)
+    const counts = await Promise.all(
+      [a, b].map(async (node) => (await count(node, { 'vicinal-consistency': 'latest' })).json()),
+    )
+    assert.deepEqual(counts[0], counts[1])
+  })
+})
+
+async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
+  await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
+}
+
+async function insert(node: NodeProcess, content: string): Promise<Response> {
+  return await post(node, '/points', { vector: [1, 2], payload: { content_type: 'Text', content } })
+}
+
+async function count(node: NodeProcess, headers: Readonly<Record<string, string>>): Promise<Response> {
+  return await post(node, '/points/count', {}, headers)
+}
+
+async function post(
+  { url }: NodeProcess,
+  path: string,
+  body: unknown,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const headers = { 'content-type': 'application/json', ...more }
+  return await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+}

@@ -1,0 +1,208 @@
+import assert from 'node:assert/strict'
+import { cpSync, rmSync } from 'node:fs'
+import { describe, it } from 'node:test'
+import type { ClusterStatus } from '../../src/base/cluster-status.ts'
+import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { assertEnded, run } from '../support/process.ts'
+import { until } from '../support/until.ts'
+import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { contentOf } from './workload.ts'
+
+describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
+  it('stops writes when the stream is deleted, and goes on with a new log', async () => {
+    await using cluster = await started({ logServers: 1, nodes: 3 })
+    const { nodes, servers } = cluster
+    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const position = await insert(a, 'before', 20)
+    await allHave(nodes, { before: 20 })
+    await deleteStream(servers)
+    await until(async () => (await Promise.all(nodes.map(statusOf))).every((status) => status.log_lost))
+    assert.equal((await post(a, '/points', pointOf('refused'))).status, 503)
+    assert.equal((await count(b, { 'vicinal-consistency': 'latest' })).status, 503)
+    const session = await count(b, { 'vicinal-position': String(position) })
+    assert.deepEqual(await session.json(), { count: 20 })
+    // A restart waits for the repair, too.
+    await c.kill()
+    await c.start()
+    await until(async () => /log of the cluster is lost/.test(await readyTextOf(c)))
+
+    const shown = await run(['cluster', 'repair', '--http', a.url])
+    assertEnded(shown, 0)
+    assert.match(shown.stdout, /^node-2 +\S+ +\d+ +the stream VDB-test was deleted$/m)
+    assert.match(shown.stdout, /Nothing was changed: confirm with --yes/)
+    assert.ok((await statusOf(a)).log_lost)
+    await c.kill()
+    const withoutC = await run(['cluster', 'repair', '--yes', '--http', a.url])
+    assertEnded(withoutC, 1, /node-2 did not answer.* go on without it: --without node-2/)
+    const repaired = await run(['cluster', 'repair', '--yes', '--without', 'node-2', '--http', a.url])
+    assertEnded(repaired, 0, /./)
+    assert.match(repaired.stdout, /a new log has begun with what node-\d holds/)
+    await c.start()
+    await allReady(nodes)
+    const after = await insert(b, 'after', 5)
+    assert.ok(after > position, 'positions go on growing')
+    await allHave(nodes, { before: 20, after: 5 })
+    const old = await count(c, { 'vicinal-position': String(position) })
+    assert.deepEqual(await old.json(), { count: 25 })
+    const nothing = await run(['cluster', 'repair', '--http', a.url])
+    assertEnded(nothing, 1, /no node says that the log of the cluster is lost/)
+  })
+
+  it('goes on when the stores of all log servers were emptied, with collections, aliases and keys', async () => {
+    await using cluster = await started({ logServers: 3, nodes: 2 })
+    const { nodes, servers } = cluster
+    const [a, b] = nodes as [NodeProcess, NodeProcess]
+    assert.equal((await put(a, '/collections/docs', { dimension: 2 })).status, 201)
+    assert.equal((await put(a, '/aliases', { set: { papers: 'docs' } })).status, 200)
+    await insert(a, 'before', 20)
+    assert.equal((await post(a, '/collections/docs/points', pointOf('in docs'))).status, 201)
+    const keyed = { 'idempotency-key': 'once' }
+    const first = await (await post(a, '/points', pointOf('keyed'), keyed)).json()
+    await allHave(nodes, { before: 20, keyed: 1 })
+    await servers.killAll()
+    for (const index of [0, 1, 2]) rmSync(servers.storeOf(index), { recursive: true })
+    await servers.startAll()
+    // It finds an empty log, and does not believe it.
+    await b.kill()
+    await b.start()
+    await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    const repaired = await run(['cluster', 'repair', b.url, '--from', 'node-0', '--yes', '--http', a.url])
+    assertEnded(repaired, 0, /./)
+    await allReady(nodes)
+    for (const node of nodes) {
+      const again = await post(node, '/points', pointOf('keyed'), keyed)
+      assert.deepEqual(await again.json(), first, `the key is known to ${node.name}`)
+      const inDocs = await post(node, '/collections/papers/points/count', {})
+      assert.deepEqual(await inDocs.json(), { count: 1 })
+    }
+    await insert(b, 'after', 5)
+    await allHave(nodes, { before: 20, keyed: 1, after: 5 })
+    // What the repair has written is what a start finds.
+    for (const node of nodes) await node.stop()
+    for (const node of nodes) await node.start()
+    await allReady(nodes)
+    await allHave(nodes, { before: 20, keyed: 1, after: 5 })
+  })
+
+  it('does not believe a log that is shorter than it was, and no node goes on with it', async () => {
+    await using cluster = await started({ logServers: 1, nodes: 3 })
+    const { nodes, servers } = cluster
+    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    await insert(a, 'first', 10)
+    await allHave(nodes, { first: 10 })
+    const store = servers.storeOf(0)
+    await servers.kill(0, 'SIGTERM')
+    cpSync(store, `${store}-before`, { recursive: true })
+    await servers.startOne(0)
+    // This one misses nothing of the shorter log: it has to be told.
+    b.pause()
+    await insert(a, 'second', 10)
+    await until(async () => (await contentOf(c)).get('second') === 10)
+    await servers.kill(0, 'SIGTERM')
+    rmSync(store, { recursive: true })
+    cpSync(`${store}-before`, store, { recursive: true })
+    await c.kill()
+    await servers.startOne(0)
+    b.resume()
+    await until(async () => (await lostOf(a)) !== undefined && (await lostOf(b)) !== undefined)
+    assert.match((await lostOf(a))!, /the log ends at position \d+/)
+    assert.match((await lostOf(b))!, /node node-0 has applied it up to \d+, and misses it/)
+    for (const node of [a, b]) {
+      assert.equal((await post(node, '/points', pointOf('refused'))).status, 503)
+      assert.equal((await count(node, { 'vicinal-consistency': 'latest' })).status, 503)
+    }
+    await c.start()
+    await until(async () => (await lostOf(c)) !== undefined)
+    const repaired = await run(['cluster', 'repair', '--yes', '--http', b.url])
+    assertEnded(repaired, 0, /./)
+    await allReady(nodes)
+    await allHave(nodes, { first: 10, second: 10 })
+    await insert(b, 'after', 5)
+    await allHave(nodes, { first: 10, second: 10, after: 5 })
+  })
+})
+
+async function started(options: {
+  readonly logServers: 1 | 3
+  readonly nodes: number
+}): Promise<ClusterProcesses> {
+  const cluster = await ClusterProcesses.start(options)
+  await allReady(cluster.nodes)
+  return cluster
+}
+
+async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
+  await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
+}
+
+/** Inserts points one after the other, and returns the position of the last. */
+async function insert(node: NodeProcess, content: string, points: number): Promise<number> {
+  let position = 0
+  for (let each = 0; each < points; each += 1) {
+    const answer = await post(node, '/points', pointOf(content))
+    assert.equal(answer.status, 201, await answer.text())
+    position = Number(answer.headers.get('vicinal-position'))
+  }
+  return position
+}
+
+async function allHave(
+  nodes: readonly NodeProcess[],
+  expected: Readonly<Record<string, number>>,
+): Promise<void> {
+  const wanted = JSON.stringify(Object.entries(expected))
+  for (const node of nodes) {
+    await until(async () => JSON.stringify([...(await contentOf(node))]) === wanted)
+  }
+}
+
+function pointOf(content: string): unknown {
+  return { vector: [1, 2], payload: { content_type: 'Text', content } }
+}
+
+async function post(
+  { url }: NodeProcess,
+  path: string,
+  body: unknown,
+  more: Readonly<Record<string, string>> = {},
+): Promise<Response> {
+  const headers = { 'content-type': 'application/json', ...more }
+  return await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
+}
+
+async function put({ url }: NodeProcess, path: string, body: unknown): Promise<Response> {
+  const headers = { 'content-type': 'application/json' }
+  return await fetch(url + path, { method: 'PUT', headers, body: JSON.stringify(body) })
+}
+
+async function count(node: NodeProcess, headers: Readonly<Record<string, string>>): Promise<Response> {
+  return await post(node, '/points/count', {}, headers)
+}
+
+async function statusOf({ url }: NodeProcess): Promise<ClusterStatus> {
+  return (await (await fetch(`${url}/cluster`)).json()) as ClusterStatus
+}
+
+/** Undefined also while the node does not answer. */
+async function lostOf(node: NodeProcess): Promise<string | undefined> {
+  return await statusOf(node).then(
+    (status) => status.log_lost,
+    () => undefined,
+  )
+}
+
+async function readyTextOf({ url }: NodeProcess): Promise<string> {
+  return await fetch(`${url}/readyz`).then(
+    (response) => response.text(),
+    () => 'it does not listen',
+  )
+}
+
+async function deleteStream(servers: NatsServers): Promise<void> {
+  const { connect } = await import('@nats-io/transport-node')
+  const { jetstreamManager } = await import('@nats-io/jetstream')
+  const connection = await connect({ servers: [...servers.urls] })
+  const jsm = await jetstreamManager(connection)
+  await jsm.streams.delete('VDB-test')
+  await connection.close()
+}

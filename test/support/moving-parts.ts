@@ -1,0 +1,118 @@
+import { createLogger } from '../../src/base/log.ts'
+import { ClusterView } from '../../src/cluster/cluster-view.ts'
+import type { CommitLog } from '../../src/cluster/commit-log.ts'
+import { setMemberState } from '../../src/cluster/members.ts'
+import { type Announcement, Membership } from '../../src/cluster/membership.ts'
+import type { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
+import { movesOf, surplusOf } from '../../src/cluster/ownership.ts'
+import { pause } from '../../src/cluster/pause.ts'
+import type { Peers } from '../../src/cluster/peers.ts'
+import { ServiceParts } from '../../src/cluster/service-parts.ts'
+import { readTopology, type Topology } from '../../src/cluster/topology.ts'
+import type { RunningNode, SimulatedNode } from './cluster-nodes.ts'
+
+const logger = createLogger({ level: 'silent', pretty: false })
+
+export interface MovingPartsOptions {
+  readonly name: string
+  readonly zone: string
+  readonly replicas: number
+  readonly log: CommitLog
+  readonly documents: SharedMemoryDocuments
+  readonly peers: Peers
+}
+
+/** What a service does for a node whose partitions move: its place in the topology, its view of the others, and the moves. */
+export class MovingParts {
+  readonly #options: MovingPartsOptions
+  readonly #view = new ClusterView()
+  readonly #parts: ServiceParts
+  #membership: Membership | undefined
+  #running: RunningNode | undefined
+  #stop = new AbortController()
+  #working: Promise<unknown> | undefined
+
+  constructor(options: MovingPartsOptions) {
+    this.#options = options
+    const { name: self, documents, peers } = options
+    this.#parts = new ServiceParts({
+      ...{ self, view: this.#view, documents: documents.connect(), peers, logger },
+      ...{ moveMs: 5, againMs: 10 },
+    })
+  }
+
+  /** Enters the topology, and says what the node has. */
+  readonly sharding: ServiceParts['shardingOf'] = async (main) => {
+    const { name: node, replicas, log, documents } = this.#options
+    this.#membership ??= await Membership.join({
+      ...{ log, documents: documents.connect(), node, replicas, logger, hasLink: true },
+      ...{ describe: () => this.#announcement(), announceMs: 10, trimMs: 1e9 },
+    })
+    return await this.#parts.shardingOf(main)
+  }
+
+  /** Begins to move. */
+  start(running: RunningNode): void {
+    this.#running = running
+    this.#stop = new AbortController()
+    const { signal } = this.#stop
+    this.#working = Promise.all([this.#parts.move(running.node, signal), this.#look(signal)])
+  }
+
+  /** Resolves when nothing moves any more. */
+  async stop(): Promise<void> {
+    this.#stop.abort()
+    await this.#working
+    this.#running = undefined
+  }
+
+  async close(): Promise<void> {
+    await this.stop()
+    await this.#membership?.close()
+  }
+
+  async #look(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      await this.#view.refresh(this.#options.log, this.#membership)
+      await pause(10, signal)
+    }
+  }
+
+  #announcement(): Announcement {
+    const { zone } = this.#options
+    const { position = 0, floor = 0, isReady = false } = this.#running?.node.status ?? {}
+    return {
+      ...{ zone, address: '', version: '1', isReady, answers: isReady, position, floor },
+      generation: this.#view.topology.generation,
+    }
+  }
+}
+
+/** How nodes are told to come and go. */
+export class SimulatedTopology {
+  readonly #documents: ReturnType<SharedMemoryDocuments['connect']>
+
+  constructor(documents: SharedMemoryDocuments) {
+    this.#documents = documents.connect()
+  }
+
+  async read(): Promise<Topology> {
+    return (await readTopology(this.#documents)).topology
+  }
+
+  async drain(node: string, isDrained: boolean): Promise<void> {
+    await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined)
+  }
+
+  /** Whether every node has what it should, and nothing else. */
+  async isSettled(nodes: readonly SimulatedNode[]): Promise<boolean> {
+    const { ownership } = await this.read()
+    if (ownership === undefined || movesOf(ownership).length > 0 || surplusOf(ownership) > 0) return false
+    return nodes.every(({ name, running }) =>
+      ownership.owners.every((owners, partition) => {
+        const held = running?.node.held.has(partition) ?? false
+        return held === owners.includes(name)
+      }),
+    )
+  }
+}

@@ -1,0 +1,32 @@
+import assert from 'node:assert/strict'
+import { setTimeout as pause } from 'node:timers/promises'
+
+/** Longer than anything takes that comes at all, on a slow machine with other work. */
+const waitMs = 180_000
+const pauseMs = 5
+
+/**
+ * Waits until a condition holds.
+ *
+ * @param what how the failure names it; by default its source
+ */
+export async function until(
+  condition: () => boolean | Promise<boolean>,
+  what: string = String(condition),
+): Promise<void> {
+  await waitFor(async () => (await condition()) || undefined, what)
+}
+
+/** Waits for something that is not there yet. */
+export async function waitFor<Value>(
+  find: () => Promise<Value | undefined>,
+  what: string = String(find),
+): Promise<Value> {
+  const endMs = performance.now() + waitMs
+  for (;;) {
+    const found = await find()
+    if (found !== undefined) return found
+    assert.ok(performance.now() < endMs, `not within ${waitMs / 1000} s: ${what}`)
+    await pause(pauseMs)
+  }
+}
