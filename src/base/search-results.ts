@@ -8,10 +8,7 @@ import type { Profile } from './profile.ts'
  */
 export interface SearchResults {
   readonly ids: IdLists
-  /**
-   * Of each id, in the units of its query's metric: for Euclidean the distance, not its square. It may be empty if no query
-   * asks for distances.
-   */
+  /** Of each id, in the units of its query's metric: for Euclidean the distance, not its square. */
   readonly distances: Float64Array
   /** By query: what its `include` asks for, by rank; undefined for a query without `include`. */
   readonly details: readonly (readonly HitDetails[] | undefined)[]

@@ -262,7 +262,8 @@ export class ChangeDecider {
     // Numbers of the log are for changes of the log: this one tells only that the removal is stored.
     const sequence = this.#stored.sequence + 1
     for (const id of request.ids) {
-      if (this.#points.slotOf(id) !== -1) changes.push({ kind: 'delete', id, sequence })
+      const isLeft = this.#points.slotOf(id) !== -1 && !request.keeps(partitionOf(id))
+      if (isLeft) changes.push({ kind: 'delete', id, sequence })
       if (turn.isOver) await turn.next()
     }
     return decisionOf(request, changes)

@@ -29,7 +29,7 @@ export interface CollectionSearchOptions {
  *
  * Points change while threads search. The moment of an answer is when it is put together: in one turn of the event loop,
  * hits are checked against what was touched since the search began (settled-hits.ts). Searches that want nothing of that,
- * ids without a filter, only check that their hits are still there, unless a vector was replaced meanwhile.
+ * ids and distances without a filter, only check that their hits are still there, unless a vector was replaced meanwhile.
  * Main thread only.
  */
 export class CollectionSearch {
@@ -61,7 +61,7 @@ export class CollectionSearch {
     }
   }
 
-  /** Ids without a filter. */
+  /** Ids and distances without a filter. */
   async #searchPlainly(
     queries: readonly VectorQuery[],
     signal: AbortSignal | undefined,
@@ -69,7 +69,11 @@ export class CollectionSearch {
     const { searches, ids, attributes } = this.#points
     if (searches === undefined) {
       const none = queries.map(() => 0)
-      return plainResults(queries, { ids: new IdLists(new Uint8Array(), none), ranks: undefined })
+      return plainResults(queries, {
+        ids: new IdLists(new Uint8Array(), none),
+        distances: new Float64Array(),
+        ranks: undefined,
+      })
     }
     const { index } = searches
     const { removals, replacements } = index

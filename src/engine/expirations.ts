@@ -162,7 +162,7 @@ export class Expirations {
 
   /** Slots that were taken, and not deleted: those that are still hidden are to be deleted again. */
   putBack(slots: readonly number[]): void {
-    this.#waiting.push(...slots)
+    for (const slot of slots) this.#waiting.push(slot)
     void this.#deleteAll()
   }
 

@@ -1,6 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { newId, writeIdBytes } from '../base/ids.ts'
+import { distanceMetrics } from '../base/point.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { foundIds } from './found-ids.ts'
@@ -20,32 +21,32 @@ describe('found ids', () => {
     return id
   })
 
-  it('come in lists, with what they are ordered by where a query is ranked', () => {
+  it('come with distances in the units of the metric: the root of what Euclidean searches compare', () => {
     const hits = HitLists.of(
-      [0, 1].map((list) => [
+      distanceMetrics.map((_, list) => [
         { slot: list, sequence: list + 1, distance: 2 },
         { slot: 3 - list, sequence: 4 - list, distance: 9 },
       ]),
     )
-    const expected = [0, 1].map((list) => [points[list], points[3 - list]])
-    for (const ranked of [false, true]) {
-      const { value } = foundIds(hits, [{}, { ranked }], ids, index, index.removals).next()
-      assert.ok(value !== undefined)
-      assert.deepEqual(value.ids.strings(), expected)
-      assert.deepEqual(value.ranks && [...value.ranks.keys], ranked ? [2, 9, 2, 9] : undefined)
-      assert.deepEqual(value.ranks && [...value.ranks.sequences], ranked ? [1, 4, 2, 3] : undefined)
-    }
+    const queries = distanceMetrics.map((metric) => ({ metric }))
+    const { value } = foundIds(hits, queries, ids, index, index.removals).next()
+    assert.ok(value !== undefined)
+    assert.deepEqual(
+      value.ids.strings(),
+      distanceMetrics.map((_, list) => [points[list], points[3 - list]]),
+    )
+    assert.deepEqual([...value.distances], [Math.SQRT2, 3, 2, 9, 2, 9, 2, 9])
   })
 
-  it('leave out hits whose slot was emptied or filled again', () => {
+  it('leave out hits whose slot was emptied or filled again, and their distances', () => {
     const { removals } = index
     index.remove(1)
     index.place(1, new Float32Array([7, 7]), 9)
     index.remove(2)
     const hits = HitLists.of([[0, 1, 2, 3].map((slot) => ({ slot, sequence: slot + 1, distance: slot }))])
-    const { value } = foundIds(hits, [{ ranked: true }], ids, index, removals).next()
+    const { value } = foundIds(hits, [{ metric: 'Cosine' }], ids, index, removals).next()
     assert.ok(value !== undefined)
     assert.deepEqual(value.ids.strings(), [[points[0], points[3]]])
-    assert.deepEqual([...value.ranks!.keys], [0, 3])
+    assert.deepEqual([...value.distances], [0, 3])
   })
 })

@@ -9,12 +9,14 @@ import type { IdTable } from './id-table.ts'
 /** Lists of found points. */
 export interface FoundIds {
   readonly ids: IdLists
+  /** Of each id, in the units of its query's metric. */
+  readonly distances: Float64Array
   readonly ranks: Ranks | undefined
 }
 
 /**
- * The ids of all hits, in turns if there are many. Drops hits whose slot was deleted, or deleted and reused, while the search
- * ran.
+ * The ids of all hits with their distances, in turns if there are many. Drops hits whose slot was deleted, or deleted and reused, while the
+ * search ran.
  *
  * @param queries of the lists of hits, one each
  * @param index undefined where there are no hits
@@ -22,12 +24,13 @@ export interface FoundIds {
  */
 export function* foundIds(
   hits: HitLists,
-  queries: readonly Pick<SearchQuery, 'ranked'>[],
+  queries: readonly Pick<SearchQuery, 'metric' | 'ranked'>[],
   ids: Pick<IdTable, 'copyId'>,
   index: VectorIndex | undefined,
   removals: number,
 ): Generator<void, FoundIds> {
   const bytes = Buffer.allocUnsafe(hits.total * idBytes)
+  const distances = new Float64Array(hits.total)
   const isRanked = queries.some(({ ranked }) => ranked)
   const ranks = isRanked ? emptyRanks(hits.total) : undefined
   const ends: number[] = []
@@ -35,6 +38,7 @@ export function* foundIds(
   let seen = 0
   for (let list = 0; list < hits.length; list += 1) {
     const length = hits.lengthOf(list)
+    const { metric } = queries[list]!
     for (let rank = 0; rank < length; rank += 1) {
       seen += 1
       if (seen % idsPerStep === 0) yield
@@ -45,6 +49,7 @@ export function* foundIds(
         (index!.isLive(slot) && index!.sequenceOf(slot) === hits.sequence(list, rank))
       if (!isFound) continue
       ids.copyId(slot, bytes, copied * idBytes)
+      distances[copied] = inUnits(metric, hits.distance(list, rank))
       if (ranks !== undefined) {
         ranks.keys[copied] = hits.distance(list, rank)
         ranks.sequences[copied] = hits.sequence(list, rank)
@@ -55,6 +60,7 @@ export function* foundIds(
   }
   return {
     ids: new IdLists(bytes, ends),
+    distances: distances.subarray(0, copied),
     ranks: ranks && {
       keys: ranks.keys.subarray(0, copied),
       sequences: ranks.sequences.subarray(0, copied),

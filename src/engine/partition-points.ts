@@ -55,7 +55,7 @@ export async function clearPartitions(
 ): Promise<void> {
   for await (const { ids } of pointsIn(points, (partition) => !keeps(partition))) {
     signal.throwIfAborted()
-    await path.clear(ids)
+    await path.clear(ids, keeps)
   }
 }
 

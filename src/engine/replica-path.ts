@@ -159,22 +159,26 @@ export class ReplicaPath {
    * @throws DatabaseError `already_exists` when one is here in another version; `disk_full`, `memory_full`
    */
   async take(points: readonly TakenPoint[]): Promise<void> {
-    this.#checkForeign(points.map(({ id }) => id))
+    const held = this.#hooks.held!.now
+    for (const { id } of points) {
+      // Those of the node change as the log says, and in no other way.
+      assert(!held.has(partitionOf(id)), `point ${id} is of a partition that the node has`)
+    }
     const bytes = points.reduce((sum, { point }) => sum + pointBytes(point), 0)
     await this.#submit<void>(bytes, (answer) => ({ kind: 'take', points, ...answer }))
   }
 
-  /** Removes points of partitions that the node does not have, without the log. */
-  async clear(ids: readonly string[]): Promise<void> {
-    this.#checkForeign(ids)
+  /**
+   * Removes points of partitions that the node does not have, without the log.
+   *
+   * @param keeps of which partitions points stay; absent: of those that the node has
+   */
+  async clear(
+    ids: readonly string[],
+    keeps: (partition: number) => boolean = (each) => this.#hooks.held!.now.has(each),
+  ): Promise<void> {
     const bytes = ids.length * requestOverheadBytes
-    await this.#submit<void>(bytes, (answer) => ({ kind: 'clear', ids, ...answer }))
-  }
-
-  /** Points of partitions that the node has change as the log says, and in no other way. */
-  #checkForeign(ids: readonly string[]): void {
-    const held = this.#hooks.held!.now
-    for (const id of ids) assert(!held.has(partitionOf(id)), `point ${id} is of a partition that is held`)
+    await this.#submit<void>(bytes, (answer) => ({ kind: 'clear', ids, keeps, ...answer }))
   }
 
   /** Lets the change of a point take effect at once, if it is committed. */

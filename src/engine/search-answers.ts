@@ -146,10 +146,13 @@ export class SearchAnswers {
   }
 }
 
-/** Results of queries that want nothing but ids. */
-export function plainResults(queries: readonly unknown[], { ids, ranks }: FoundIds): SearchResults {
+/** Results of queries that want nothing but ids and distances. */
+export function plainResults(
+  queries: readonly unknown[],
+  { ids, distances, ranks }: FoundIds,
+): SearchResults {
   const none = queries.map(() => undefined)
-  return { ids, distances: noDistances, details: none, profiles: none, ...(ranks && { ranks }) }
+  return { ids, distances, details: none, profiles: none, ...(ranks && { ranks }) }
 }
 
 /** The answers to all queries of a request. */
@@ -194,7 +197,6 @@ export function finish<Result>(work: Iterator<void, Result>): Result {
 }
 
 const noDetails: HitDetails = {}
-const noDistances = new Float64Array(0)
 
 /** Reading so many payloads takes a few tenths of a millisecond. */
 const detailsPerStep = 64

@@ -97,6 +97,8 @@ export interface TakenPoint extends Required<Omit<Insertion, 'kind' | 'point'>> 
 export interface ClearRequest extends Answer<void> {
   readonly kind: 'clear'
   readonly ids: readonly string[]
+  /** Whether points of a partition stay, when the request has its turn. */
+  readonly keeps: (partition: number) => boolean
 }
 
 /** A request's claim on the queue, and how it is answered. */
