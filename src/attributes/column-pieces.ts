@@ -1,6 +1,6 @@
 import { partLength } from './column-part.ts'
-import type { NumberTable } from './number-table.ts'
-import { bytesAfter, type LeftOut, type Piece, RecordReader, RecordWriter } from './pieces.ts'
+import { keysOf } from './number-table.ts'
+import { bytesAfter, type LeftOut, type Piece, RecordReader, RecordWriter, recordPieces } from './pieces.ts'
 import type { SlotColumn } from './slot-column.ts'
 
 /** Of entries that stand for several values: from which one on they do, and which these are. */
@@ -17,20 +17,23 @@ export interface SeveralValues {
  */
 export function* columnPieces(column: SlotColumn, several?: SeveralValues): Generator<Piece, void> {
   const { sparse } = column
-  if (sparse !== undefined) yield* tablePieces(sparse, 0, several)
+  if (sparse !== undefined) yield* slotPieces(column, keysOf(sparse), 0, several)
   const partCount = Math.ceil(column.end / partLength)
   for (let index = 0; index < partCount; index += 1) {
+    const firstSlot = index * partLength
     const part = sparse === undefined ? column.parts[index] : undefined
-    if (part?.table !== undefined) yield* tablePieces(part.table, index * partLength, several)
+    if (part?.table !== undefined) yield* slotPieces(column, keysOf(part.table), firstSlot, several)
     if (part?.numbers !== undefined)
       yield { form: 'array', bytes: bytesAfter([index], part.numbers.toBytes()) }
     if (part?.ordinals !== undefined) {
-      const lists = several && listsOf(part.ordinals.array, index * partLength, several)
+      const { array } = part.ordinals
       yield { form: 'array', bytes: bytesAfter([index], part.ordinals.toBytes(several?.from ?? 2 ** 32)) }
-      if (lists !== undefined) yield lists
+      if (several !== undefined && array instanceof Uint32Array)
+        yield* listPieces(column, firstSlot, array.length, several)
     }
-    const further = furtherOf(column.moreOf(index))
-    if (further !== undefined) yield further
+    const further = column.moreOf(index)
+    if (further !== undefined)
+      yield* recordPieces('several', further, ([slot, values], records) => records.several(slot, values))
   }
 }
 
@@ -61,43 +64,43 @@ export function loadColumn(
   }
 }
 
-function* tablePieces(
-  { keys, values }: NumberTable,
+/** What some slots have now, however the column has changed since they were listed. */
+function* slotPieces(
+  column: SlotColumn,
+  locals: Float64Array,
   firstSlot: number,
   several: SeveralValues | undefined,
 ): Generator<Piece, void> {
   const entries = new RecordWriter()
   const lists = new RecordWriter()
-  for (let index = 0; index < keys.length; index += 1) {
-    if (Number.isNaN(keys[index]!)) continue
-    const slot = firstSlot + keys[index]!
-    const value = values[index]!
+  for (const local of locals) {
+    const slot = firstSlot + local
+    if (!column.has(slot)) continue
+    const value = column.get(slot)
     if (several !== undefined && value >= several.from) lists.several(slot, several.of(value))
     else {
       entries.u32(slot)
       entries.f64(value)
     }
+    if (entries.isFull) yield { form: 'entries', bytes: entries.take() }
+    if (lists.isFull) yield { form: 'several', bytes: lists.take() }
   }
   if (!entries.isEmpty) yield { form: 'entries', bytes: entries.take() }
   if (!lists.isEmpty) yield { form: 'several', bytes: lists.take() }
 }
 
-function listsOf(
-  entries: Uint8Array | Uint16Array | Uint32Array,
+/** The slots of a part that have several values now. */
+function* listPieces(
+  column: SlotColumn,
   firstSlot: number,
+  count: number,
   several: SeveralValues,
-): Piece | undefined {
-  if (!(entries instanceof Uint32Array)) return undefined
+): Generator<Piece, void> {
   const lists = new RecordWriter()
-  for (let local = 0; local < entries.length; local += 1) {
-    if (entries[local]! >= several.from) lists.several(firstSlot + local, several.of(entries[local]!))
+  for (let slot = firstSlot; slot < firstSlot + count; slot += 1) {
+    const entry = column.get(slot)
+    if (entry >= several.from) lists.several(slot, several.of(entry))
+    if (lists.isFull) yield { form: 'several', bytes: lists.take() }
   }
-  return lists.isEmpty ? undefined : { form: 'several', bytes: lists.take() }
-}
-
-function furtherOf(more: ReadonlyMap<number, readonly number[]> | undefined): Piece | undefined {
-  if (more === undefined) return undefined
-  const records = new RecordWriter()
-  for (const [slot, values] of more) records.several(slot, values)
-  return { form: 'several', bytes: records.take() }
+  if (!lists.isEmpty) yield { form: 'several', bytes: lists.take() }
 }

@@ -125,9 +125,14 @@ const maxLoad = 0.7
 const minLoad = 0.15
 const bytesPerPosition = 16
 
-/** The keys of a table, ascending. */
-export function sortedKeys({ keys }: NumberTable): Float64Array {
-  return keys.filter((key) => !Number.isNaN(key)).sort()
+/** The keys that a table has now. In this order, a table like it is filled without long runs. */
+export function keysOf({ keys }: NumberTable): Float64Array {
+  return keys.filter((key) => !Number.isNaN(key))
+}
+
+/** The same, ascending. */
+export function sortedKeys(table: NumberTable): Float64Array {
+  return keysOf(table).sort()
 }
 
 function emptyKeys(size: number): Float64Array<ArrayBuffer> {

@@ -15,6 +15,8 @@ export class Shapes {
   readonly #counts: Uint32Pages
   /** An ordinal plus one. */
   readonly #column: SlotColumn
+  /** The list that was set last: most points are like the one before. */
+  #last: { readonly codes: readonly number[]; readonly ordinal: number } | undefined
 
   constructor(memory: MemoryCount) {
     this.#dictionary = new ByteDictionary(memory)
@@ -72,10 +74,20 @@ export class Shapes {
 
   /** @param codes ascending; the slot must not have any */
   set(slot: number, codes: readonly number[]): void {
-    const ordinal = this.#dictionary.add(bytesOf(codes))
-    this.#counts.reserve(this.#dictionary.end)
+    const ordinal = this.#ordinalOf(codes)
     this.#counts.set(ordinal, this.#counts.get(ordinal) + 1)
     this.#column.set(slot, ordinal + 1)
+  }
+
+  /** Of a list, which is added if it is new. */
+  #ordinalOf(codes: readonly number[]): number {
+    const last = this.#last
+    if (last?.codes.length === codes.length && codes.every((code, at) => code === last.codes[at]))
+      return last.ordinal
+    const ordinal = this.#dictionary.add(bytesOf(codes))
+    this.#counts.reserve(this.#dictionary.end)
+    this.#last = { codes, ordinal }
+    return ordinal
   }
 
   /** The codes of a slot, which has some; it then has none. */
@@ -85,7 +97,10 @@ export class Shapes {
     const codes = codesOf(this.#dictionary.read(ordinal))
     const count = this.#counts.get(ordinal) - 1
     this.#counts.set(ordinal, count)
-    if (count === 0) this.#dictionary.delete(ordinal)
+    if (count === 0) {
+      this.#dictionary.delete(ordinal)
+      if (this.#last?.ordinal === ordinal) this.#last = undefined
+    }
     return codes
   }
 }

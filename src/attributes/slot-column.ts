@@ -83,14 +83,15 @@ export class SlotColumn {
     return this.#more.size === 0 ? undefined : this.#more.get(slot >>> partBits)?.get(slot)
   }
 
-  /** Visits the slots with a number and their first number, ascending: a step for each 65,536 slots. */
+  /** Visits the slots with a number and their first number, ascending, in steps between which nothing changes. */
   *each(visit: (slot: number, number: number) => void): Generator<void, void> {
     if (this.#sparse !== undefined) {
       for (const slot of sortedKeys(this.#sparse)) visit(slot, this.#sparse.get(slot))
       yield
     }
     for (let index = 0; index < this.#parts.length; index += 1) {
-      this.#parts[index]?.each(index * partLength, visit)
+      const part = this.#parts[index]
+      if (part !== undefined) yield* part.each(index * partLength, visit)
       yield
     }
   }

@@ -15,13 +15,14 @@ export class SlotsByOrdinal {
     this.#ends[ordinal]! += 1
   }
 
-  /** When all have been counted. */
-  arrange(): void {
+  /** When all have been counted, in steps. */
+  *arrange(): Generator<void, void> {
     let start = 0
     for (let ordinal = 0; ordinal < this.#ends.length; ordinal += 1) {
       const count = this.#ends[ordinal]!
       this.#ends[ordinal] = start
       start += count
+      if (ordinal % ordinalsPerStep === ordinalsPerStep - 1) yield
     }
     this.#slots = new Uint32Array(start)
   }
@@ -36,3 +37,6 @@ export class SlotsByOrdinal {
     return this.#slots.subarray(ordinal === 0 ? 0 : this.#ends[ordinal - 1]!, this.#ends[ordinal]!)
   }
 }
+
+/** Well under a millisecond. */
+const ordinalsPerStep = 65_536

@@ -102,7 +102,7 @@ export class TextField {
     const { dictionary } = this
     const slots = new SlotsByOrdinal(dictionary.end)
     yield* this.#eachEntry((_, ordinal) => slots.count(ordinal))
-    slots.arrange()
+    yield* slots.arrange()
     yield* this.#eachEntry((slot, ordinal) => slots.add(ordinal, slot))
     this.#postings.reserve(dictionary.end)
     for (let ordinal = 0; ordinal < dictionary.end; ordinal += 1) {
@@ -129,8 +129,10 @@ export class TextField {
   /** Each slot with each of its texts, by slot, in steps. */
   #eachEntry(visit: (slot: number, ordinal: number) => void): Generator<void, void> {
     return this.#column.each((slot, entry) => {
-      if (entry < isList) visit(slot, entry - 1)
-      else for (const ordinal of this.#listed(entry - isList)) visit(slot, ordinal)
+      if (entry < isList) return visit(slot, entry - 1)
+      const list = entry - isList
+      const length = this.#lists.lengthOf(list)
+      for (let rank = 0; rank < length; rank += 1) visit(slot, this.#lists.at(list, rank))
     })
   }
 

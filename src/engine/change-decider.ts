@@ -49,8 +49,9 @@ export class ChangeDecider {
     this.#inserts = new InsertDecider({
       store,
       points,
-      changeTo: (id, point, index) => {
+      changeTo: (id, point, index, isNew) => {
         this.#numberFrom(index)
+        if (isNew) return { kind: 'insert', id, sequence: this.#nextSequence(), point }
         return this.#store(id, point)
       },
     })

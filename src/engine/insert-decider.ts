@@ -15,8 +15,13 @@ import type { InsertRequest, Keyed } from './write-request.ts'
 export interface InsertDeciderParts {
   readonly store: Store
   readonly points: CurrentPoints
-  /** The change that puts a point in the place of whatever has its id; with the place of the point in its request. */
-  readonly changeTo: (id: string, point: NewPoint, index: number) => Change
+  /**
+   * The change that puts a point in the place of whatever has its id.
+   *
+   * @param index of the point in its request
+   * @param isNew whether nothing can have the id, which has just been drawn
+   */
+  readonly changeTo: (id: string, point: NewPoint, index: number, isNew: boolean) => Change
 }
 
 /** What becomes of each point of an insert: its id, what is stored under an existing one, and which ones are refused. */
@@ -48,10 +53,12 @@ export class InsertDecider {
   }
 
   async #decideItems(
-    { points, onError, drawnIds, held }: InsertRequest,
+    request: InsertRequest,
     idSeed: Uint8Array | undefined,
     turn: Turn,
   ): Promise<{ changes: Change[]; inserted: Inserted }> {
+    const { points, onError, drawnIds, held } = request
+    const isDrawnHere = drawnIds === undefined && request.idSeed === undefined
     const seeded = drawnIds === undefined ? idSeed && idsFromSeed(idSeed, points.length) : undefined
     const given = new Map<string, number>()
     const changes: Change[] = []
@@ -66,7 +73,10 @@ export class InsertDecider {
           (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
         // Other nodes decide about what is not held here, and whoever asked hears it from them.
         const isHeld = held === undefined || held.has(partitionOf(id))
-        if (isHeld && !this.#isSkipped(points, index)) changes.push(this.#parts.changeTo(id, point, index))
+        if (isHeld && !this.#isSkipped(points, index)) {
+          const isNew = isDrawnHere && point.id === undefined
+          changes.push(this.#parts.changeTo(id, point, index, isNew))
+        }
         ids.push(id)
       } catch (error) {
         if (onError === 'abort' || !(error instanceof DatabaseError)) throw error
