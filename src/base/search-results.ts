@@ -9,7 +9,7 @@ import type { Profile } from './profile.ts'
 export interface SearchResults {
   readonly ids: IdLists
   /** Of each id, in the units of its query's metric: for Euclidean the distance, not its square. */
-  readonly distances: Float64Array
+  readonly distances: Float64Array | readonly number[]
   /** By query: what its `include` asks for, by rank; undefined for a query without `include`. */
   readonly details: readonly (readonly HitDetails[] | undefined)[]
   /** By query: undefined for one that did not ask for it. */
