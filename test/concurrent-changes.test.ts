@@ -35,6 +35,10 @@ function stateFrom(least: number): Filter {
   return { kind: 'condition', path: 'state', test: { op: 'range', bounds: { gte: least } } }
 }
 
+function stateOf(state: number): Filter {
+  return { kind: 'condition', path: 'state', test: { op: 'range', bounds: { gte: state, lte: state } } }
+}
+
 async function withPoints(work: (collection: Collection) => Promise<void>): Promise<void> {
   await using directory = await temporaryDirectory()
   await withCollection(directory.path, config, work)
@@ -160,6 +164,31 @@ describe(`reads beside changes, seed ${seed}`, () => {
         for (const point of points) assertWhole(point as Point)
         assert.ok(points.every(({ payload }) => (payload!.attributes!.get('state') as number) >= 2))
       })
+    })
+  })
+
+  it('count all points of a small batch, or none', async () => {
+    await withPoints(async (collection) => {
+      const batches = Array.from({ length: 60 }, (_, state) => state)
+      const change = async (): Promise<void> => {
+        for (let round = 0; round < 3; round += 1) {
+          await Promise.all(
+            batches.map((state) => collection.insert(Array.from({ length: 100 }, () => pointOf(state)))),
+          )
+          const filters = batches.map((state) => stateOf(state))
+          await Promise.all(
+            filters.map((filter) => collection.changeByFilter({ filter, change: 'delete', dryRun: false })),
+          )
+        }
+      }
+      const random = seededRandom(seed)
+      const partly: number[] = []
+      await meanwhile(change(), async () => {
+        const state = Math.floor(random() * batches.length)
+        const count = await collection.count(stateOf(state))
+        if (count > 0 && count < 100) partly.push(count)
+      })
+      assert.deepEqual(partly, [])
     })
   })
 

@@ -33,15 +33,17 @@ export class GroupSteps {
   }
 
   /**
-   * Lets the change of a point take effect at once, if it is committed: the store is ahead of memory from the commit of a
-   * group until the last of its changes has had its turn.
+   * Lets the change of a point take effect at once, if it is committed, with the others of a small request: the store is
+   * ahead of memory from the commit of a group until the last of its changes has had its turn.
    */
   settle(id: string): void {
     this.#places ??= placesOf(this.#group)
     const place = this.#places.get(id)
     if (place === undefined) return
     const { placed, at } = place
-    if (this.#isStored(placed, at)) this.#applyOne(placed, at)
+    if (!this.#isStored(placed, at)) return
+    if (isSmall(placed)) this.#applyWhole(placed)
+    else this.#applyOne(placed, at)
   }
 
   #isStored({ request, changes }: Placed, at: number): boolean {
@@ -123,11 +125,13 @@ export class GroupSteps {
   async apply(placed: readonly Placed[]): Promise<void> {
     const turn = new Turn()
     for (const each of placed) {
+      const isWhole = isSmall(each)
       for (let at = 0; at < each.changes.length; at += 1) {
         this.#applyOne(each, at)
-        if (turn.isOver) await turn.next()
+        if (turn.isOver && !isWhole) await turn.next()
       }
       each.acknowledge()
+      if (turn.isOver) await turn.next()
     }
     this.#setGroup([])
   }
@@ -138,6 +142,10 @@ export class GroupSteps {
     this.#places = undefined
   }
 
+  #applyWhole(placed: Placed): void {
+    for (let at = 0; at < placed.changes.length; at += 1) this.#applyOne(placed, at)
+  }
+
   /** Carries out a change unless that is done. */
   #applyOne(placed: Placed, at: number): void {
     if (placed.isApplied[at] === 1) return
@@ -145,6 +153,13 @@ export class GroupSteps {
     this.#target.apply(placed.changes[at]!, placed.slots[at]!)
   }
 }
+
+/** Whether reads see all changes of a request or none: as many as take effect in a few milliseconds. */
+function isSmall({ changes }: Placed): boolean {
+  return changes.length <= changesAtOnce
+}
+
+const changesAtOnce = 128
 
 /** Taking so many takes well under a millisecond. */
 const slotsPerLook = 256
