@@ -223,6 +223,11 @@ describe('a node that is taking partitions', () => {
     const [found] = (await database.search([everything])).ids.strings()
     assert.ok(found!.length > 500)
     assert.ok(found!.every((id) => !removed.has(id)))
+    const count = writer.ids.length - gone.length
+    assert.equal(await database.count(), count)
+    const { points } = await database.list({ limit: 1000, include })
+    assert.equal(points.length, count)
+    assert.equal(new Set(points.map(({ id }) => id)).size, count)
     stop.abort(new Error('given up'))
     await assert.rejects(taking)
     assert.equal(taker.up.node.held, before)

@@ -1,9 +1,10 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { type PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { ChangeByFilter, Database, ListQuery } from '../engine/database.ts'
 import { emptyRanks } from '../engine/found-ids.ts'
+import { within } from '../engine/partition-points.ts'
 import type { NodeFacets } from './merge-facets.ts'
 import type { NodePlan } from './merge-lists.ts'
 import type { NodeResults } from './merge-search.ts'
@@ -107,11 +108,12 @@ export class NodeReads {
     }
   }
 
-  /** Only the partitions that are asked for, where the node holds others too. */
+  /**
+   * Only the partitions that are asked for. The node can have points of others, also of such as it does not hold: they are on
+   * their way to it, or not removed yet.
+   */
   #within(filter: Filter | undefined): Filter | undefined {
-    if (this.#partitions.equals(this.#node.held)) return filter
-    const partitions: Filter = { kind: 'partitions', partitions: this.#partitions.bytes }
-    return filter === undefined ? partitions : { kind: 'all', of: [filter, partitions] }
+    return this.#partitions.size === partitionCount ? filter : within(this.#partitions, filter)
   }
 
   async #moveClock(): Promise<void> {
