@@ -277,29 +277,13 @@ export class ClusterService {
     if (this.#stop.signal.aborted || this.#refetching !== undefined) return
     const { lostLog: why = 'another one was begun' } = this.node
     this.#lost = { why, position: this.position }
-    this.#refetching = this.#regainUntilDone(lostLogMessage(why)).finally(() => {
-      this.#refetching = undefined
+    this.#beginAgain(async () => {
+      this.#options.onServing?.(false)
+      await this.#unload(this.#data!, lostLogMessage(why))
+      await this.#disconnect()
+      await this.#beginOnLog(this.#data!)
+      return true
     })
-  }
-
-  async #regainUntilDone(why: string): Promise<void> {
-    const { signal } = this.#stop
-    const { onServing = () => {} } = this.#options
-    while (!signal.aborted) {
-      try {
-        onServing(false)
-        await this.#unload(this.#data!, why)
-        await this.#disconnect()
-        await this.#beginOnLog(this.#data!)
-        onServing(true)
-        this.#logger.info({ position: this.node.position }, 'this node is in service again')
-        return
-      } catch (err) {
-        if (signal.aborted) return
-        this.#logger.error({ err }, 'this node is still out of service: trying again')
-        await pause(againMs, signal)
-      }
-    }
   }
 
   /** Puts what another node holds in place of what this one has. */
@@ -374,24 +358,31 @@ export class ClusterService {
   #refetch(reason: string, node: ClusterNode): void {
     if (this.#stop.signal.aborted || this.#node !== node || this.#refetching !== undefined) return
     this.#isBegun = false
-    this.#refetching = this.#refetchUntilDone(reason).finally(() => {
+    this.#beginAgain(async () => {
+      if (!(await this.#hasOthers())) return false
+      // Before anything is set aside: nobody else may have some of it.
+      await this.#parts?.leave()
+      this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
+      this.#options.onServing?.(false)
+      await this.#setAside(this.#data!, reason)
+      await this.#begin(this.#data!)
+      return true
+    })
+  }
+
+  /** @param begin takes this node out of service and begins anew, again until it succeeds; false: it goes on as it is */
+  #beginAgain(begin: () => Promise<boolean>): void {
+    this.#refetching = this.#untilBegun(begin).finally(() => {
       this.#refetching = undefined
     })
   }
 
-  async #refetchUntilDone(reason: string): Promise<void> {
+  async #untilBegun(begin: () => Promise<boolean>): Promise<void> {
     const { signal } = this.#stop
-    const { onServing = () => {} } = this.#options
     while (!signal.aborted) {
       try {
-        if (!(await this.#hasOthers())) return
-        // Before anything is set aside: nobody else may have some of it.
-        await this.#parts?.leave()
-        this.#logger.error({ reason }, 'this node is out of service: it cannot go on with what it holds')
-        onServing(false)
-        await this.#setAside(this.#data!, reason)
-        await this.#begin(this.#data!)
-        onServing(true)
+        if (!(await begin())) return
+        this.#options.onServing?.(true)
         this.#logger.info({ position: this.node.position }, 'this node is in service again')
         return
       } catch (err) {

@@ -4,6 +4,7 @@ import { natsMissing } from '../support/nats-servers.ts'
 import { noSmallDisk } from '../support/small-disk.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { post } from './node-requests.ts'
 
 /** How long a node tries to reach the log before it says that it cannot. */
 const patience = { CLUSTER_APPEND_TIMEOUT_MS: '2000' }
@@ -109,14 +110,4 @@ async function insert(node: NodeProcess, content: string): Promise<Response> {
 
 async function count(node: NodeProcess, headers: Readonly<Record<string, string>>): Promise<Response> {
   return await post(node, '/points/count', {}, headers)
-}
-
-async function post(
-  { url }: NodeProcess,
-  path: string,
-  body: unknown,
-  more: Readonly<Record<string, string>> = {},
-): Promise<Response> {
-  const headers = { 'content-type': 'application/json', ...more }
-  return await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
 }

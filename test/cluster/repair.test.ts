@@ -6,6 +6,7 @@ import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { post } from './node-requests.ts'
 import { contentOf } from './workload.ts'
 
 describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
@@ -158,16 +159,6 @@ async function allHave(
 
 function pointOf(content: string): unknown {
   return { vector: [1, 2], payload: { content_type: 'Text', content } }
-}
-
-async function post(
-  { url }: NodeProcess,
-  path: string,
-  body: unknown,
-  more: Readonly<Record<string, string>> = {},
-): Promise<Response> {
-  const headers = { 'content-type': 'application/json', ...more }
-  return await fetch(url + path, { method: 'POST', headers, body: JSON.stringify(body) })
 }
 
 async function put({ url }: NodeProcess, path: string, body: unknown): Promise<Response> {
