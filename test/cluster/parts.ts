@@ -3,20 +3,27 @@ import type { ClusterStatus } from '../../src/base/cluster-status.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 
-/** Resolves when all nodes are ready and every partition is where it should be. */
-export async function settled(nodes: readonly Pick<NodeProcess, 'url'>[]): Promise<void> {
-  const { length: count } = nodes
+/** Resolves when all nodes are ready, every partition is where it should be, and nowhere else. */
+export async function settled(nodes: readonly Pick<NodeProcess, 'url' | 'name'>[]): Promise<void> {
   await until(async () => {
-    const all = await Promise.all(nodes.map((node) => statusOf(node).catch(() => undefined)))
-    return all.every((status) => isSettled(status, count))
-  })
+    const all = await Promise.all(nodes.map((node) => isSettled(node, nodes.length).catch(() => false)))
+    return all.every((each) => each)
+  }, 'all partitions are where they should be')
 }
 
-function isSettled(status: ClusterStatus | undefined, count: number): boolean {
-  const { partitions, nodes = [], is_ready: isReady } = status ?? {}
-  if (!isReady || partitions === undefined || nodes.filter((node) => node.is_ready).length !== count)
+async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number): Promise<boolean> {
+  const { partitions, nodes, is_ready: isReady } = await statusOf(node)
+  if (!isReady || partitions === undefined || nodes.filter((each) => each.is_ready).length !== count)
     return false
-  return partitions.to_come === 0 && partitions.to_go === 0 && partitions.without_node === 0
+  if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.without_node !== 0) return false
+  // A node drops what it does not own any more when all nodes know that. Until then, it still answers for it.
+  const owned = nodes.find(({ name }) => name === node.name)!.partitions!.owned
+  return (await heldBy(node)) === owned
+}
+
+async function heldBy({ url }: Pick<NodeProcess, 'url'>): Promise<number> {
+  const metrics = await (await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(5_000) })).text()
+  return Number(/^vicinal_cluster_partitions (\d+)$/m.exec(metrics)![1])
 }
 
 export async function statusOf({ url }: Pick<NodeProcess, 'url'>): Promise<ClusterStatus> {
