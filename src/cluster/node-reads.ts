@@ -1,6 +1,6 @@
 import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { type PartitionSet, partitionCount } from '../base/partitions.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { ChangeByFilter, Database, ListQuery } from '../engine/database.ts'
 import { emptyRanks } from '../engine/found-ids.ts'
@@ -113,7 +113,7 @@ export class NodeReads {
    * their way to it, or not removed yet.
    */
   #within(filter: Filter | undefined): Filter | undefined {
-    return this.#partitions.size === partitionCount ? filter : within(this.#partitions, filter)
+    return this.#partitions.isAll ? filter : within(this.#partitions, filter)
   }
 
   async #moveClock(): Promise<void> {

@@ -10,7 +10,7 @@ import type { Store } from '../storage/store.ts'
 export class HeldPartitions {
   #now: PartitionSet
   /** Those that it is getting: their points are kept, and nobody sees them. */
-  #coming: PartitionSet = new PartitionSet()
+  coming: PartitionSet = new PartitionSet()
   /** Called after each change of what the node has. */
   readonly listeners: Set<() => void> = new Set()
   /** Whether points of other partitions may be deleted. */
@@ -31,17 +31,9 @@ export class HeldPartitions {
     for (const listener of this.listeners) listener()
   }
 
-  get coming(): PartitionSet {
-    return this.#coming
-  }
-
-  set coming(next: PartitionSet) {
-    this.#coming = next
-  }
-
   /** Whether points of a partition stay. */
   keeps(partition: number): boolean {
-    return this.#now.has(partition) || this.#coming.has(partition)
+    return this.#now.has(partition) || this.coming.has(partition)
   }
 }
 

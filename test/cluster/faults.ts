@@ -1,4 +1,5 @@
 import { setTimeout as pause } from 'node:timers/promises'
+import type { FaultyProxy } from '../support/faulty-proxy.ts'
 import { openLog } from '../support/nats-log.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses } from './cluster-processes.ts'
@@ -73,24 +74,9 @@ export const faults: Readonly<Record<string, Strike>> = {
     await pause(stopMs(random))
     servers.resume(index)
   },
-  'a node cut off from all log servers': async ({ links }, random) => {
-    const own = links[below(random, links.length)]!
-    for (const link of own) link.set('hold', 'hold')
-    await pause(cutMs(random))
-    for (const link of own) link.heal()
-  },
-  'a node that hears the log servers, and is not heard': async ({ links }, random) => {
-    const own = links[below(random, links.length)]!
-    for (const link of own) link.set('hold', 'pass')
-    await pause(cutMs(random))
-    for (const link of own) link.heal()
-  },
-  'a node that the log servers hear, and that does not hear them': async ({ links }, random) => {
-    const own = links[below(random, links.length)]!
-    for (const link of own) link.set('pass', 'hold')
-    await pause(cutMs(random))
-    for (const link of own) link.heal()
-  },
+  'a node cut off from all log servers': cutOff('hold', 'hold'),
+  'a node that hears the log servers, and is not heard': cutOff('hold', 'pass'),
+  'a node that the log servers hear, and that does not hear them': cutOff('pass', 'hold'),
   'connections of a node to the log servers that break': async ({ links }, random) => {
     const own = links[below(random, links.length)]!
     for (const link of own) link.break()
@@ -164,6 +150,16 @@ export const faults: Readonly<Record<string, Strike>> = {
 /** From 0.1 s to 30 s, mostly short. */
 function stopMs(random: () => number): number {
   return 100 + 30_000 * random() ** 4
+}
+
+/** Holds what a node and the log servers send each other, one way or both. */
+function cutOff(...passages: Parameters<FaultyProxy['set']>): Strike {
+  return async ({ links }, random) => {
+    const own = links[below(random, links.length)]!
+    for (const link of own) link.set(...passages)
+    await pause(cutMs(random))
+    for (const link of own) link.heal()
+  }
 }
 
 function cutMs(random: () => number): number {

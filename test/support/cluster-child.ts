@@ -5,7 +5,7 @@
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { SharedMemoryDocuments } from '../../src/cluster/memory-documents.ts'
 import { SimulatedNode } from './cluster-nodes.ts'
-import { logFromSeed, readOnly } from './log-from-seed.ts'
+import { logFromSeed, pacedLog } from './log-from-seed.ts'
 
 const [dataDir, seed, records, killAfter = 'Infinity'] = process.argv.slice(2)
 const log = await logFromSeed(Number(seed), Number(records))
@@ -13,23 +13,14 @@ const log = await logFromSeed(Number(seed), Number(records))
 /** So few that no group of records on their way to the disk takes a node from its start to the end of the log. */
 const recordsUnderWay = 50
 
-/** The log, whose next record comes when few are being applied. */
-const connect: typeof log.connect = () => {
-  const connection = readOnly(log).connect()
-  return {
-    ...connection,
-    async *read(from, signal) {
-      for await (const entry of connection.read(from, signal)) {
-        const applied = (): number => Math.max(from - 1, child.running?.node.position ?? 0)
-        while (entry.position > applied() + recordsUnderWay && !signal.aborted) await nextTurn()
-        yield entry
-      }
-    },
-  }
-}
+/** The next record comes when few are being applied. */
+const paced = pacedLog(log, (position, from) => {
+  const applied = Math.max(from - 1, child.running?.node.position ?? 0)
+  return position <= applied + recordsUnderWay
+})
 
 const child = new SimulatedNode({
-  ...{ name: 'child', log: { connect }, documents: new SharedMemoryDocuments(), dataDir, nowUs: () => 0 },
+  ...{ name: 'child', log: paced, documents: new SharedMemoryDocuments(), dataDir, nowUs: () => 0 },
 })
 const { node, stop } = await child.start()
 const from = node.position

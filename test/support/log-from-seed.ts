@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { DatabaseError } from '../../src/base/errors.ts'
 import { idBytes, idFromBytes } from '../../src/base/ids.ts'
 import type { NewPoint } from '../../src/base/point.ts'
@@ -13,6 +14,30 @@ export function readOnly(log: SharedMemoryLog): Pick<SharedMemoryLog, 'connect'>
     throw new DatabaseError('not_ready', 'this log is only read')
   }
   return { connect: () => ({ ...log.connect(), append }) }
+}
+
+/**
+ * The same, whose records come only as far as `isDue` lets them.
+ *
+ * @param isDue by the position of the next record, and the one from which the reader began
+ */
+export function pacedLog(
+  log: SharedMemoryLog,
+  isDue: (position: number, from: number) => boolean,
+): Pick<SharedMemoryLog, 'connect'> {
+  const connect: typeof log.connect = () => {
+    const connection = readOnly(log).connect()
+    return {
+      ...connection,
+      async *read(from, signal) {
+        for await (const entry of connection.read(from, signal)) {
+          while (!isDue(entry.position, from) && !signal.aborted) await nextTurn()
+          yield entry
+        }
+      },
+    }
+  }
+  return { connect }
 }
 
 /** A log with as many records as asked for, the same whenever it is made: inserts, puts, patches, removals and expiry. */

@@ -3,9 +3,8 @@
  * log. The log goes on a little with every message between it and the node that it takes from.
  */
 import { writeFileSync } from 'node:fs'
-import { setImmediate as nextTurn } from 'node:timers/promises'
 import { PartitionSet } from '../../src/base/partitions.ts'
-import { logFromSeed, readOnly } from './log-from-seed.ts'
+import { logFromSeed, pacedLog } from './log-from-seed.ts'
 import { MovingPair } from './moving-pair.ts'
 import { seededRandom } from './random.ts'
 
@@ -13,21 +12,8 @@ const [directory, seed, records, life, countPath] = process.argv.slice(2)
 const log = await logFromSeed(Number(seed), Number(records))
 let admitted = 0
 
-const connect: typeof log.connect = () => {
-  const connection = readOnly(log).connect()
-  return {
-    ...connection,
-    async *read(from, signal) {
-      for await (const entry of connection.read(from, signal)) {
-        while (entry.position > admitted && !signal.aborted) await nextTurn()
-        yield entry
-      }
-    },
-  }
-}
-
 const pair = new MovingPair({
-  ...{ directory: directory!, log: { connect } },
+  ...{ directory: directory!, log: pacedLog(log, (position) => position <= admitted) },
   onMessage: () => {
     admitted += 4
   },
