@@ -17,7 +17,7 @@ export interface GraphRepairOptions {
 }
 
 /**
- * Takes dead slots out of the graphs: marks them as leaving, chooses the lists anew that name them, and frees them. Main
+ * Takes dead slots out of the graphs: marks them as leaving, reselects the lists that name them, and frees them. Main
  * thread only.
  */
 export class GraphRepair {
