@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import { distanceMetrics } from '../base/point.ts'
-import { graphDistanceMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/routes.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { DeadSlots } from './dead-slots.ts'
 import { bestSource, type GraphDistanceSource, sampleForCheck } from './graph-distance-sources.ts'

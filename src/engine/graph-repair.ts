@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import { Turn } from '../base/turns.ts'
-import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
+import { graphDistanceMetrics } from '../index/routes.ts'
 import type { DeadSlots } from './dead-slots.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
