@@ -14,7 +14,6 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import { HealthImplementation } from 'grpc-health-check'
 import { allows, operationRoles, permissionDenied } from '../api/access.ts'
 import { type ApiContext, type Call, grpcFields } from '../api/call.ts'
 import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
@@ -31,6 +30,7 @@ import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
+import { Health } from './health.ts'
 import { type Listener, listen } from './listener.ts'
 import { addReflection } from './reflection.ts'
 
@@ -101,17 +101,16 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     interceptors: [watchCalls(options, streams)],
   })
   const runner: OperationRunner = { ...options, transport: 'grpc' }
-  const health = new HealthImplementation({ '': 'NOT_SERVING', [serviceName]: 'NOT_SERVING' })
   server.addService(
     serviceDefinition(),
     Object.fromEntries(operationNames.map((name) => [name, handlerOf(runner, name)])),
   )
   addReflection(server)
-  health.addToServer(server)
+  const health = new Health(server, ['', serviceName])
 
   const listener = await bind(server, options)
   const setServing = (serving: boolean): void => {
-    for (const name of ['', serviceName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING')
+    health.set(serving ? 'SERVING' : 'NOT_SERVING')
   }
   return {
     host: options.host,
