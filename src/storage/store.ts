@@ -228,8 +228,8 @@ export interface KeyedRequest {
 }
 
 /**
- * How one point of a keyed request ended: null when it was stored under the id from the seed at its position; the id
- * that its caller chose, in lower case; or why it was refused.
+ * How one point of a keyed request ended: null when it was stored under the id from the seed at its position; its id, in
+ * lower case, if its caller chose it or it was drawn without a seed; or why it was refused.
  */
 export type ItemOutcome = null | string | { readonly reason: Reason; readonly message: string }
 
