@@ -574,7 +574,7 @@ class Settings {
     defaultText: 'all nodes',
     placeholder: 'n',
     group: 'cluster',
-    doc: 'Nodes that have each point. With it and a link (CLUSTER_SECRET or CLUSTER_TLS_CA) at the start of its first node, a cluster can have more nodes than that, which have a part of the points each; it stays what it was then. In any other cluster a node beyond that number does not start.',
+    doc: 'Nodes that have each point. With it and a link (CLUSTER_SECRET or CLUSTER_TLS_CA) at the start of its first node, a cluster can have more nodes than that, which have a part of the points each; `vicinal cluster replicas` changes the number later. In any other cluster a node beyond that number does not start.',
     parse: integer(1, 1_000),
   }
 
