@@ -1,6 +1,11 @@
 import { DatabaseError } from '../base/errors.ts'
 import { HEADER_BYTES } from '../kernels/graph-header.ts'
-import { CODE_HEADER_BYTES, EF_MAX, FILTERED_POOL_MAX, GRAPH_SCRATCH_BYTES } from '../kernels/memory-format.ts'
+import {
+  CODE_HEADER_BYTES,
+  EF_MAX,
+  FILTERED_POOL_MAX,
+  GRAPH_SCRATCH_BYTES,
+} from '../kernels/memory-format.ts'
 
 /**
  * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
