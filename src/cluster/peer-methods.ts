@@ -4,7 +4,7 @@ export const peerMethods = {
   search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7,
   partitionList: 16, partitionPoints: 17, partitionCut: 18,
   replicaCatalog: 19, replicaCollection: 20,
-  outcome: 32,
+  outcome: 32, found: 33,
 } as const
 
 export type PeerMethod = (typeof peerMethods)[keyof typeof peerMethods]
