@@ -17,20 +17,20 @@ describe('requests that are counted', () => {
       }
       const { text } = await metrics.expose()
       const of = 'operation="SearchPoints",transport="grpc"'
-      assert.equal(valueOf(text, `vicinal_requests_total{${of},outcome="ok"}`), expected.ok)
-      assert.equal(valueOf(text, `vicinal_requests_total{${of},outcome="overloaded"}`) ?? 0, expected.failed)
+      assert.equal(sampleOf(text, `vicinal_requests_total{${of},outcome="ok"}`), expected.ok)
+      assert.equal(sampleOf(text, `vicinal_requests_total{${of},outcome="overloaded"}`) ?? 0, expected.failed)
       const all = expected.ok + expected.failed
-      assert.equal(valueOf(text, `vicinal_request_duration_seconds_count{${of}}`), all)
-      assert.equal(valueOf(text, `vicinal_request_duration_seconds_bucket{le="0.0025",${of}}`), 0)
-      assert.equal(valueOf(text, `vicinal_request_duration_seconds_bucket{le="0.005",${of}}`), all)
-      const sum = valueOf(text, `vicinal_request_duration_seconds_sum{${of}}`)!
+      assert.equal(sampleOf(text, `vicinal_request_duration_seconds_count{${of}}`), all)
+      assert.equal(sampleOf(text, `vicinal_request_duration_seconds_bucket{le="0.0025",${of}}`), 0)
+      assert.equal(sampleOf(text, `vicinal_request_duration_seconds_bucket{le="0.005",${of}}`), all)
+      const sum = sampleOf(text, `vicinal_request_duration_seconds_sum{${of}}`)!
       assert.ok(Math.abs(sum - expected.seconds) < 1e-6, `${sum} is ${expected.seconds}`)
     }
   })
 })
 
 /** The value of a sample; undefined when the page does not have it. */
-function valueOf(text: string, sample: string): number | undefined {
+function sampleOf(text: string, sample: string): number | undefined {
   const line = text.split('\n').find((each) => each.startsWith(`${sample} `))
   return line === undefined ? undefined : Number(line.slice(sample.length + 1))
 }
