@@ -142,7 +142,8 @@ export class NodeProcess {
   /** Starts the process; it is not ready yet. */
   async start(): Promise<void> {
     const log = openSync(join(this.#directory, 'log'), 'a')
-    const options = ['--max-semi-space-size=16']
+    // Without --max-semi-space-size of `npm start`: nodes that are killed would never leave compiled sources of its own for the next.
+    const options: string[] = []
     if (this.#environment.MUTANT !== undefined) options.push('--import', mutants)
     if (this.clockAheadMs !== 0) options.push('--import', clock)
     const child = spawn(process.execPath, [...options, main, 'serve'], {
