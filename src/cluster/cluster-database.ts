@@ -16,6 +16,7 @@ import type {
   ListPage,
   ListQuery,
   MapQuery,
+  PartialReads,
   PointMap,
   Snapshot,
 } from '../engine/database.ts'
@@ -54,7 +55,12 @@ export interface ClusterWrites {
    *
    * @param position that answers have to be as new as
    */
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined
 }
 
 /**
@@ -68,18 +74,27 @@ export class ClusterDatabase implements Database {
   readonly #writes: ClusterWrites
   /** Reads have to be as new. */
   readonly #position: number
+  /** Undefined: an answer has everything, or there is none. */
+  readonly #partial: PartialReads | undefined
 
   /** @param name the collection's, or an alias */
-  constructor(name: string, collection: Collection, writes: ClusterWrites, position = 0) {
+  constructor(
+    name: string,
+    collection: Collection,
+    writes: ClusterWrites,
+    position = 0,
+    partial?: PartialReads,
+  ) {
     this.#name = name
     this.#collection = collection
     this.#writes = writes
     this.#position = position
+    this.#partial = partial
   }
 
-  asOf(position: number): Database {
-    if (position === this.#position) return this
-    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position)
+  asOf(position: number, partial?: PartialReads): Database {
+    if (position === this.#position && partial === this.#partial) return this
+    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position, partial)
   }
 
   get dimension(): number | undefined {
@@ -203,7 +218,7 @@ export class ClusterDatabase implements Database {
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#name, this.#collection, position)
+    return this.#writes.readsOf(this.#name, this.#collection, position, this.#partial)
   }
 
   /**

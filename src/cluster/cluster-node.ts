@@ -232,8 +232,13 @@ export class ClusterNode {
     return this.held.isAll ? undefined : this.held
   }
 
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    return this.#shards?.readsOf({ node: this, collection, local, position })
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined {
+    return this.#shards?.readsOf({ node: this, collection, local, position, partial })
   }
 
   /** What this node answers other nodes. */

@@ -105,6 +105,14 @@ export interface PointMap {
   close(): void
 }
 
+/** Of a read that may lack the points of which no node of a cluster answers. */
+export interface PartialReads {
+  /** By `performance.now()`: nodes that have not answered by then are left out; undefined: as long as nodes wait for each other. */
+  readonly endMs: number | undefined
+  /** Called before the answer, if it lacks partitions, with how many. */
+  readonly onMissing: (partitions: number) => void
+}
+
 /** Which points a request by filter changes, and how many. */
 export interface ChangeByFilter {
   readonly filter: Filter
@@ -166,8 +174,10 @@ export interface Database {
   /**
    * The same, for reads that have to be as new as a position of the cluster's log: what other nodes answer has to be, too.
    * Absent where there are no other nodes.
+   *
+   * @param partial given: searches, lists, counts and facets may be partial; `get` never is, as it would say that a point is not there
    */
-  asOf?(position: number): Database
+  asOf?(position: number, partial?: PartialReads): Database
   /** The point with this id, a lower-case UUID. */
   get(id: string, signal?: AbortSignal): Promise<Point | undefined>
   /**

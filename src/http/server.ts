@@ -29,6 +29,7 @@ import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { missingText, partialHeader } from '../base/partial-reads.ts'
 import { isLoopback } from '../base/ports.ts'
 import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
@@ -397,10 +398,11 @@ const noBody = Buffer.alloc(0)
 /** A call as the operations see it. If the response closes before it has ended, the caller has gone. */
 function callOf(
   { body, headers, query }: FastifyRequest,
-  { raw }: FastifyReply,
+  reply: FastifyReply,
   { collection }: PathParts,
 ): Call {
   const controller = new AbortController()
+  const { raw } = reply
   raw.once('close', () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
   })
@@ -413,6 +415,8 @@ function callOf(
     version: (query as Readonly<Record<string, unknown>>).version?.toString(),
     consistency: headers[consistencyHeader] as string | undefined,
     position: headers[positionHeader] as string | undefined,
+    partial: headers[partialHeader] as string | undefined,
+    onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
     signal: controller.signal,
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
