@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { type CollectionInfo, defaultCollection } from '../base/collection.ts'
-import { BackupWriter, writeWholeFile } from '../main.ts'
+import { BackupWriter, writeWholeFile } from '../service/stored-data.ts'
 import { collectionOf, defaultHttpUrl, type HttpOptions, withClient } from './connection.ts'
 import { backupSummaryOf, createSnapshot } from './snapshot.ts'
 import { snapshotBytes } from './snapshot-bytes.ts'

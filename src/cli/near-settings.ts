@@ -1,4 +1,4 @@
-import { settingRows } from '../config.ts'
+import { settingRows } from '../settings/table.ts'
 import { removedSettings } from './removed-settings.ts'
 
 /** A variable that is no setting, and the setting that was probably meant. */

@@ -10,7 +10,7 @@ import { contentTypes, distanceMetrics } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
 import type { Collection } from '../../src/engine/engine.ts'
-import { examineData } from '../../src/main.ts'
+import { examineData } from '../../src/service/stored-data.ts'
 import { openPoints } from './points.ts'
 
 /** What is seen of a data directory from outside. */
