@@ -441,7 +441,9 @@ describe('the OpenAPI description and the server', () => {
     const headers = { 'vicinal-consistency': 'eventual' }
     assert.equal((await ask(first, '/points/count', { headers })).status, 400)
 
-    const partial = new RegExp((description.components.parameters.Partial!.schema as { pattern: string }).pattern)
+    const partial = new RegExp(
+      (description.components.parameters.Partial!.schema as { pattern: string }).pattern,
+    )
     for (const given of ['allow', 'allow; wait=500']) {
       assert.match(given, partial)
       const answered = await ask(first, '/points/count', { headers: { 'vicinal-partial': given } })

@@ -10,8 +10,19 @@ import type { OperationName } from './operations.ts'
  * @returns undefined where it may not
  * @throws DatabaseError `invalid_argument`
  */
-export function partialReads(name: OperationName, call: Call): PartialReads | undefined {
-  const { partial, deadlineMs, onPartial = () => {} } = call
+export function partialReads(name: OperationName, call: Allowing): PartialReads | undefined {
+  const reads = partialReadsOf(call)
+  return partOperations.has(name) ? reads : undefined
+}
+
+type Allowing = Pick<Call, 'partial' | 'deadlineMs' | 'onPartial'>
+
+/** The same for what is no operation. */
+export function partialReadsOf({
+  partial,
+  deadlineMs,
+  onPartial = () => {},
+}: Allowing): PartialReads | undefined {
   if (partial === undefined) return undefined
   const allowance = allowanceOf(partial)
   if (allowance === undefined) {
@@ -19,7 +30,6 @@ export function partialReads(name: OperationName, call: Call): PartialReads | un
       `${partialHeader} is ${partial.slice(0, 100)}: it is allow, or allow; wait= and milliseconds, 1 or more`,
     )
   }
-  if (!partOperations.has(name)) return undefined
   const { waitMs } = allowance
   const now = performance.now()
   const ends = [

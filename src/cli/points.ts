@@ -123,7 +123,7 @@ export async function listPoints(options: ListOptions, environment: Environment)
 
 export async function countPoints(options: CountOptions, environment: Environment): Promise<void> {
   const filter = filterIn(options)
-  await withClient(options, environment, async (client) => 
+  await withClient(options, environment, async (client) =>
     console.log(await client.count(filter, partialOptions(options))),
   )
 }

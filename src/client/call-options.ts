@@ -56,9 +56,10 @@ export function repeatable(options: CallOptions | undefined): CallDetails {
  *
  * @throws DatabaseError `invalid_argument`
  */
-export function partialHeaders({ onPartial, partialAfterMs: waitMs }: CallOptions = {}): Readonly<
-  Record<string, string>
-> {
+export function partialHeaders({
+  onPartial,
+  partialAfterMs: waitMs,
+}: CallOptions = {}): Readonly<Record<string, string>> {
   if (waitMs !== undefined && (!Number.isSafeInteger(waitMs) || waitMs < 1 || waitMs > waitMsMax)) {
     throw new DatabaseError('invalid_argument', `partialAfterMs must be 1 to ${waitMsMax}, not ${waitMs}`)
   }

@@ -19,9 +19,11 @@ import type {
   PartialReads,
   PointMap,
   Snapshot,
+  StatsOfNodes,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { FirstDimension } from './first-dimension.ts'
+import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 import { partitionToDraw } from './sharded-inserts.ts'
 
@@ -200,7 +202,13 @@ export class ClusterDatabase implements Database {
     return this.#collection.stats
   }
 
+  statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
+    return this.#readsOf(this.#position)?.stats(signal)
+  }
+
   async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await this.#mapOf(others, query, signal)
     await this.#moveClock()
     return await this.#collection.map(query, signal)
   }
@@ -215,6 +223,16 @@ export class ClusterDatabase implements Database {
   /** No other collection has its name, nor an alias. */
   get #isDefault(): boolean {
     return this.#name === defaultCollection
+  }
+
+  async #mapOf(reads: ScatteredReads, query: MapQuery, signal: AbortSignal | undefined): Promise<PointMap> {
+    const onClose = this.#collection.claimMap()
+    try {
+      return await openScatteredMap(reads, query, onClose, signal)
+    } catch (error) {
+      onClose()
+      throw error
+    }
   }
 
   #readsOf(position: number): ScatteredReads | undefined {

@@ -9,7 +9,7 @@ import { pause } from './pause.ts'
 export async function untilKnown(
   find: () => boolean,
   signal: AbortSignal | undefined,
-  mostMs = knownMs,
+  mostMs: number = knownMs,
 ): Promise<void> {
   const endMs = performance.now() + Math.min(mostMs, knownMs)
   while (!find() && !(signal?.aborted ?? false) && performance.now() < endMs)

@@ -79,6 +79,11 @@ export class Scatter {
     }
   }
 
+  /** By name, whether each node that holds some partition can be asked. */
+  get nodes(): ReadonlyMap<string, boolean> {
+    return this.#options.placement.nodes
+  }
+
   async #all<Answer>(
     parts: readonly CoverPart[],
     question: Asking<Answer>,

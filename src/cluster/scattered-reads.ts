@@ -3,15 +3,23 @@ import type { Filter } from '../base/filter.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { Point, SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import type { ChangeByFilter, ListPage, ListQuery, PartialReads } from '../engine/database.ts'
+import type { ChangeByFilter, ListPage, ListQuery, PartialReads, StatsOfNodes } from '../engine/database.ts'
 import { inUnits } from '../engine/found-ids.ts'
 import { changesPerRecord } from '../engine/logged-request.ts'
+import type { SampledIds } from '../engine/point-sample.ts'
 import type { Gathered } from './gathered.ts'
 import { mergeFacets, type NodeFacets } from './merge-facets.ts'
 import { mergePages, mergePlans, type NodePlan } from './merge-lists.ts'
 import { mergeResults } from './merge-search.ts'
-import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
+import {
+  type FacetsQuery,
+  NodeReads,
+  type ReadCollection,
+  type ReadingNode,
+  type SampleQuery,
+} from './node-reads.ts'
 import { PeerReads } from './peer-reads.ts'
+import { askStats } from './peer-stats.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import type { Question, Scatter } from './scatter.ts'
@@ -96,6 +104,40 @@ export class ScatteredReads {
     }
   }
 
+  /** How the collection is on all nodes that have some of it. Those that do not answer soon are named all the same. */
+  async stats(signal?: AbortSignal): Promise<StatsOfNodes> {
+    const { self, local, peers, scatter, collection } = this.#options
+    let missing = 0
+    const onMissing = (partitions: number): void => {
+      missing = partitions
+    }
+    const partial = { endMs: performance.now() + statsMs, onMissing }
+    const counted = new ScatteredReads({ ...this.#options, partial }).count(undefined, signal)
+    const asked = [...scatter.nodes].map(async ([node, isLive]) => {
+      if (node === self) return { node, stats: local.stats }
+      const ask = { signal, timeoutMs: statsMs }
+      return { node, stats: isLive ? await askStats(peers, node, collection, ask) : undefined }
+    })
+    const [points, nodes] = await Promise.all([counted, Promise.all(asked)])
+    return { points, missing, nodes }
+  }
+
+  /** Samples of nodes that have all points together, none of them twice. */
+  async sample(query: SampleQuery, signal?: AbortSignal): Promise<readonly SampledIds[]> {
+    const { answers, missing } = await this.#gatherAll('sample', signal, (reads) => reads.sample(query))
+    this.#note(missing)
+    return answers
+  }
+
+  /** The same reads, for an answer that has begun: it has said already what it may lack. */
+  begun(): ScatteredReads {
+    const { partial } = this.#options
+    return new ScatteredReads({
+      ...this.#options,
+      partial: partial && { endMs: undefined, onMissing: () => {} },
+    })
+  }
+
   async planByFilter(request: ChangeByFilter, signal?: AbortSignal): Promise<NodePlan> {
     const everything = { kind: 'plan', partitions: PartitionSet.all(), signal }
     const { answers } = await this.#gather(everything, (reads) => reads.plan(request))
@@ -125,7 +167,8 @@ export class ScatteredReads {
     ask: Ask<Answer>,
   ): Promise<Gathered<Answer>> {
     const endMs = this.#options.partial?.endMs
-    const waitMs = endMs === undefined ? undefined : Math.min(waitMsMax, Math.max(0, endMs - performance.now()))
+    const waitMs =
+      endMs === undefined ? undefined : Math.min(waitMsMax, Math.max(0, endMs - performance.now()))
     const partial = this.#options.partial && { waitMs }
     return await this.#gather({ kind, partitions: PartitionSet.all(), signal, partial }, ask)
   }
@@ -153,6 +196,8 @@ export class ScatteredReads {
 
 type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
 
+/** Whoever looks at figures does not wait for a node that has gone. */
+const statsMs = 2_000
 const valuesMin = 100
 /** What timers take: 24 days. */
 const waitMsMax = 2 ** 31 - 1

@@ -113,6 +113,16 @@ export interface PartialReads {
   readonly onMissing: (partitions: number) => void
 }
 
+/** A collection on the nodes of a cluster that have a part of its points each. */
+export interface StatsOfNodes {
+  /** Points, each once, of the partitions of which a node has answered. */
+  readonly points: number
+  /** Partitions of which none has. */
+  readonly missing: number
+  /** In the order of their names: what each one has, which is a copy of some points; undefined for one that has not answered. */
+  readonly nodes: readonly { readonly node: string; readonly stats: CollectionStats | undefined }[]
+}
+
 /** Which points a request by filter changes, and how many. */
 export interface ChangeByFilter {
   readonly filter: Filter
@@ -178,6 +188,8 @@ export interface Database {
    * @param partial given: searches, lists, counts and facets may be partial; `get` never is, as it would say that a point is not there
    */
   asOf?(position: number, partial?: PartialReads): Database
+  /** How its index is on all nodes that have some of it; undefined, or absent, where this one has all points. */
+  statsOfNodes?(signal?: AbortSignal): Promise<StatsOfNodes> | undefined
   /** The point with this id, a lower-case UUID. */
   get(id: string, signal?: AbortSignal): Promise<Point | undefined>
   /**
