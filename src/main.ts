@@ -9,7 +9,7 @@ import type { ClusterService } from './cluster/cluster-service.ts'
 import type { OpenLog } from './cluster/cluster-service-options.ts'
 import { type Config, effectiveSettings, embeddingEndpoint, type SettingSources } from './config.ts'
 import type { Embedder } from './embeddings/embedder.ts'
-import { startEngine } from './engine/engine.ts'
+import { type Engine, startEngine } from './engine/engine.ts'
 import { registerCollections, registerEngine } from './engine/engine-metrics.ts'
 import { type Loaded, ServedData } from './engine/served-data.ts'
 import { ApiKeys } from './service/api-keys.ts'
@@ -19,6 +19,7 @@ import { loggerOf } from './service/logger.ts'
 import { indexDirectory } from './service/stored-data.ts'
 import { registerSystem } from './service/system-metrics.ts'
 import { damageIn } from './storage/data-directory.ts'
+import type { StoreOptions } from './storage/lmdb-store.ts'
 import type { Ports, Transports } from './transports.ts'
 
 /** A running service. It listens at once; `ready` resolves when the stored points are loaded. */
@@ -73,9 +74,6 @@ export async function startService(
 /** Closes a part; `deadlineMs`, by `performance.now()`, is when all should be closed. */
 type Closer = (deadlineMs: number) => Promise<void>
 
-/** Time to write the index to disk, however long the running requests have taken to end. */
-const indexCloseMinMs = 2_000
-
 async function assemble(
   { config, logger, sources }: Pick<TransportParts, 'config' | 'logger' | 'sources'>,
   closers: Closer[],
@@ -88,29 +86,14 @@ async function assemble(
   let metrics: ServiceMetrics | undefined
   let timings: ClusterTimings | undefined
   let writesBlocked: WritesBlocked | undefined
-  const data = new ServedData({
-    ...config,
-    engine,
-    indexDirectory: indexDirectory(config),
-    logger,
-    store: {
-      dataDir: config.dataDir,
-      ...(config.dimension === undefined ? {} : { dimension: config.dimension }),
-      maxIdempotencyKeys: config.maxIdempotencyKeys,
-      maxIdempotencyBytes: config.maxIdempotencyBytes,
-      logger,
-      onCommit: (seconds) => metrics?.commit(seconds),
-      onWritesBlocked: (reason) => {
-        writesBlocked = reason
-      },
+  const data = servedData(config, engine, logger, {
+    onCommit: (seconds) => metrics?.commit(seconds),
+    onWritesBlocked: (reason) => {
+      writesBlocked = reason
     },
   })
   closers.push(() => data.close())
-  await data.openStore().catch((error: unknown) => {
-    // A node of a cluster can have another one's data in place of damaged ones.
-    if (config.clusterNatsUrl.length === 0 || damageIn(error) === undefined) throw error
-    logger.error({ err: error }, 'the data of this node are damaged')
-  })
+  await openStore(data, config, logger)
   const keys = await ApiKeys.open(config, logger)
   const collections = (): Loaded => {
     if (data.loaded === undefined) throw new DatabaseError('not_ready', 'the stored points are still loading')
@@ -125,19 +108,7 @@ async function assemble(
     onServing: (isServing) => transports?.setServing(isServing),
   })
   if (cluster !== undefined) closers.push(() => cluster.close())
-  // Runs until its threads are at work, so that loading and opening the ports overlap.
-  const opening = cluster === undefined ? data.load(undefined) : cluster.start(data)
-  // It may fail before anybody waits for it: `ready` reports that.
-  opening.catch(() => {})
-  closers.push(async (deadlineMs) => {
-    const stopped = data.stop(
-      new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'),
-    )
-    await cluster?.stop()
-    await stopped
-    await opening.catch(() => {})
-    await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
-  })
+  const opening = beginLoading({ data, cluster, engine }, closers)
   // Libraries take a good part of a start to load: points are loaded meanwhile.
   metrics = new (await import('./base/metrics.ts')).ServiceMetrics()
   if (cluster !== undefined) timings = registerCluster(metrics, cluster)
@@ -178,6 +149,58 @@ async function assemble(
     ready,
     close,
   }
+}
+
+/** What the settings say about the data; nothing is opened yet. */
+function servedData(
+  config: Config,
+  engine: Engine,
+  logger: Logger,
+  on: Pick<StoreOptions, 'onCommit' | 'onWritesBlocked'>,
+): ServedData {
+  const { dataDir, dimension, maxIdempotencyKeys, maxIdempotencyBytes } = config
+  return new ServedData({
+    ...config,
+    ...{ engine, logger, indexDirectory: indexDirectory(config) },
+    store: {
+      ...{ dataDir, maxIdempotencyKeys, maxIdempotencyBytes, logger },
+      ...(dimension === undefined ? {} : { dimension }),
+      ...on,
+    },
+  })
+}
+
+/** @throws Error that says why the data cannot be used; a node of a cluster can have another one's in place of damaged ones */
+async function openStore(data: ServedData, { clusterNatsUrl }: Config, logger: Logger): Promise<void> {
+  await data.openStore().catch((error: unknown) => {
+    if (clusterNatsUrl.length === 0 || damageIn(error) === undefined) throw error
+    logger.error({ err: error }, 'the data of this node are damaged')
+  })
+}
+
+/**
+ * Loads the points, on a node of a cluster until it has caught up, and registers a closer that ends what they serve.
+ *
+ * @returns runs until its threads are at work, so that loading and opening the ports overlap
+ */
+function beginLoading(
+  parts: { readonly data: ServedData; readonly cluster: ClusterService | undefined; readonly engine: Engine },
+  closers: Closer[],
+): Promise<unknown> {
+  const { data, cluster, engine } = parts
+  const opening = cluster === undefined ? data.load(undefined) : cluster.start(data)
+  // It may fail before anybody waits for it: `ready` reports that.
+  opening.catch(() => {})
+  closers.push(async (deadlineMs) => {
+    const stopped = data.stop(
+      new DatabaseError('shutting_down', 'the service was closed before it had loaded its points'),
+    )
+    await cluster?.stop()
+    await stopped
+    await opening.catch(() => {})
+    await engine.close(Math.max(indexCloseMinMs, deadlineMs - performance.now()))
+  })
+  return opening
 }
 
 interface TransportParts {
@@ -222,3 +245,6 @@ function logPorts({ grpcHost, httpHost }: Config, { grpc, http }: Ports, logger:
   logger.info({ host: grpcHost, port: grpc }, 'gRPC listens')
   if (http !== undefined) logger.info({ url: `http://${httpHost}:${http}`, docs: '/docs' }, 'HTTP listens')
 }
+
+/** Time to write the index to disk, however long the running requests have taken to end. */
+const indexCloseMinMs = 2_000

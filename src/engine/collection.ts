@@ -116,6 +116,7 @@ export class Collection implements Database, AsyncDisposable {
       attributes: this.livePoints.attributes,
       orders: () => this.livePoints.table.orders(),
       directory: options.indexDirectory,
+      pointsMin: parts.options.attributePointsMin,
       logger: parts.options.logger,
     })
     this.#reader = new PointReader(store, this.livePoints, (id) => this.#path.settle(id))

@@ -9,7 +9,7 @@ export class EmbeddingSettings {
 
   readonly embeddingsModel: Row<string | undefined> = text('name', {
     default: undefined,
-    doc: 'Name of the model, as the endpoint knows it. The vectors of one collection have to come from one model: after a change, store them anew.',
+    doc: 'Name of the model, as the endpoint knows it. The vectors of one collection have to come from one model: after a change, store them again.',
   })
 
   readonly embeddingsApiKey: Row<string | undefined> = key({

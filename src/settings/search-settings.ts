@@ -38,7 +38,7 @@ export class SearchSettings {
   readonly hnswCodeBits: Row<4 | 7 | undefined> = oneOf([4, 7], {
     default: undefined,
     defaultText: '4 from 256 dimensions on, else 7',
-    doc: 'Bits of a component in the codes that graphs are built and walked on: 4 takes half the memory of 7 and is faster where vectors are long, 7 orders near neighbours better where they are short, or far from the origin beside their distances. Results are measured exactly in any case. A change keeps the graph; recall is measured anew.',
+    doc: 'Bits of a component in the codes that graphs are built and walked on: 4 takes half the memory of 7 and is faster where vectors are long, 7 orders near neighbours better where they are short, or far from the origin beside their distances. Results are measured exactly in any case. A change keeps the graph; recall is measured again.',
   })
 
   readonly vectorsOnDisk: Row<boolean> = boolean({

@@ -27,11 +27,11 @@ export interface Store {
    */
   readonly diskBytes: number
 
-  /** Where a slot's vector stands on disk, for readers of single vectors. */
+  /** Where a slot's vector is on disk, for readers of single vectors. */
   vectorsOnDisk(dimension: number): VectorsOnDisk
 
   /**
-   * Where every live point stands on disk now, for `readRows`; undefined before the first insertion.
+   * Where every live point is on disk now, for `readRows`; undefined before the first insertion.
    *
    * @throws DatabaseError `internal` that names what is damaged
    */
@@ -172,7 +172,7 @@ export interface StoredRow {
 
 /**
  * What happens to one point, and when: decided once, and the same wherever it is carried out. Where the point is kept
- * is not part of it: that is its slot, which is chosen anew each time the change is tried.
+ * is not part of it: that is its slot, which is chosen again each time the change is tried.
  */
 export type Change = Insertion | Update | Deletion
 

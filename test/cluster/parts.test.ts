@@ -4,13 +4,14 @@ import type { Hit, Query, VectorClient } from '../../src/client/client.ts'
 import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import type { Missing } from '../../src/client/http.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
+import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, grpcKey, type NodeProcess } from './cluster-processes.ts'
-import { settled, sharesOf, statusOf } from './parts.ts'
+import { settled, sharesOf } from './parts.ts'
 
 const dimension = 4
 const latest = { consistency: 'latest' } as const
