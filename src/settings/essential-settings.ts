@@ -1,4 +1,4 @@
-import { type LogLevel, logLevels } from '../base/log.ts'
+import { type LogLevel, logLevels } from '../base/log-levels.ts'
 import { bytes, key, oneOf, port, text } from './kinds.ts'
 import type { Row } from './row.ts'
 

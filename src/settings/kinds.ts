@@ -10,7 +10,7 @@ export interface About<Default> extends Pick<Row<Default>, 'default' | 'defaultT
 /** The same of a setting that has no default. */
 type AboutUnset = Omit<About<undefined>, 'default'>
 
-export const mebibyte = 1024 * 1024
+export const mebibyte: number = 1024 * 1024
 
 /** Any text that is not blank. */
 export function text<Default extends string | undefined>(
