@@ -168,7 +168,12 @@ export class Scatter {
     failed: readonly string[],
     cause: unknown,
   ): Promise<readonly PartAnswer<Answer>[]> {
-    const others = this.#others(part, failed)
+    let others = this.#others(part, failed)
+    // One of them can have come back, and this node not know it yet.
+    await untilKnown(() => {
+      others ??= this.#others(part, failed)
+      return others !== undefined
+    }, question.signal)
     if (others === undefined) throw withoutOwner(part.partitions, cause)
     return await this.#all(others, question, [...failed, part.node])
   }
