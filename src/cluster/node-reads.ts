@@ -23,6 +23,7 @@ export interface ReadingNode {
 /** A collection of a node. */
 export interface ReadCollection extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets'> {
   readonly isDueSoon: boolean
+  expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
 }
 
