@@ -195,8 +195,16 @@ export class Scatter {
     failed: readonly string[],
     cause: unknown,
   ): Promise<Gathered<Answer>> {
-    const { parts, missing } = this.#others(part, failed)
-    if (missing.size > 0 && question.late === undefined) throw withoutOwner(part.partitions, cause)
+    let others = this.#others(part, failed)
+    // One of them can have come back, and this node not know it yet.
+    if (question.late === undefined) {
+      await untilKnown(() => {
+        if (others.missing.size > 0) others = this.#others(part, failed)
+        return others.missing.size === 0
+      }, question.signal)
+      if (others.missing.size > 0) throw withoutOwner(part.partitions, cause)
+    }
+    const { parts, missing } = others
     return withMissing(await this.#all(parts, question, [...failed, part.node]), missing)
   }
 
