@@ -159,6 +159,6 @@ Try it yourself, in another terminal, in this directory:
     npx buf curl --schema proto --protocol grpc --http2-prior-knowledge -H "authorization: ${key}" \\
       -d '{"id":{"value":"${example}"}}' http://${grpcAddress}/vectordb.VectorDB/GetPoint | head -12
 
-Ctrl-C stops the service. The data stay in ${dataDir}: delete it to start anew.
+Ctrl-C stops the service. The data stay in ${dataDir}: delete it to start again.
 `)
 }

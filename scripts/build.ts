@@ -1,4 +1,4 @@
-/** Builds what is published into `dist`, anew: `npm run build`. */
+/** Builds what is published into an empty `dist`: `npm run build`. */
 import { execFileSync } from 'node:child_process'
 import { rmSync } from 'node:fs'
 import { join } from 'node:path'

@@ -1,14 +1,9 @@
 import assert from 'node:assert/strict'
 import { availableParallelism, hostname } from 'node:os'
 import { describe, it } from 'node:test'
-import {
-  ConfigError,
-  defaultText,
-  embeddingEndpoint,
-  readConfig,
-  type SettingName,
-  settings,
-} from './config.ts'
+import { ConfigError, embeddingEndpoint, readConfig } from './config.ts'
+import { defaultText } from './settings/row.ts'
+import { type SettingName, settings } from './settings/table.ts'
 
 /** A row of the settings' table as it is meant: what each value becomes, and what is refused and why. */
 interface Expectation {
@@ -275,7 +270,7 @@ describe('settings', () => {
       () => readConfig({ HTTP_PORT: 'x', HNSW_EF: '0' }, { maxLimit: '0' }),
       ({ message }: Error) => {
         const starts = message.split('\n').map((line) => line.split(':')[0])
-        assert.deepEqual(starts, ['HNSW_EF', 'HTTP_PORT', '--max-limit'])
+        assert.deepEqual(starts, ['HTTP_PORT', 'HNSW_EF', '--max-limit'])
         return true
       },
     )

@@ -12,12 +12,12 @@ import {
 } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import type { ClusterStatus } from '../src/base/cluster-status.ts'
 import { createLogger } from '../src/base/log.ts'
 import { appendBatch } from '../src/cluster/append-batch.ts'
 import { encodeRequest } from '../src/cluster/request-codec.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import { PartitionDigest } from '../src/storage/partition-digest.ts'
+import { statusOf } from './support/cluster-status.ts'
 import { CuttingProxy } from './support/cutting-proxy.ts'
 import { DirectoryWithPoints } from './support/directory-with-points.ts'
 import { assertEnded, run } from './support/process.ts'
@@ -334,10 +334,6 @@ async function contentsOf(service: TestService): Promise<unknown> {
     return [name, await answer.json()]
   })
   return { collections, points: await Promise.all(points) }
-}
-
-async function statusOf({ httpUrl }: TestService): Promise<ClusterStatus> {
-  return (await (await fetch(`${httpUrl}/cluster`)).json()) as ClusterStatus
 }
 
 async function metricsOf({ httpUrl }: TestService): Promise<string> {

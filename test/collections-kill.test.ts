@@ -4,6 +4,7 @@ import { once } from 'node:events'
 import { cpSync, existsSync, mkdirSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
+import { isDeepStrictEqual } from 'node:util'
 import { createLogger } from '../src/base/log.ts'
 import { openDataStore } from '../src/storage/data-store.ts'
 import type { DataStore } from '../src/storage/store.ts'
@@ -182,7 +183,7 @@ describe('a process that is killed before any step', () => {
         cpSync(template, dataDir, { recursive: true })
         const { isDone, isKilled, steps } = await change(dataDir, what, step)
         const found = await contents(dataDir)
-        const [expected] = [before, after].filter((each) => isEqual(each, found))
+        const [expected] = [before, after].filter((each) => isDeepStrictEqual(each, found))
         assert.deepEqual(found, expected ?? before, `killed before step ${step}`)
         const isChanged = expected === after
         // What has been said to be done stays done, and what a later step would undo never is.
@@ -216,7 +217,7 @@ describe('a process that is killed before any step', () => {
         cpSync(template, dataDir, { recursive: true })
         const { isDone } = await change(dataDir, what, step)
         const found = await everything(dataDir)
-        const isChanged = isEqual(found, after)
+        const isChanged = isDeepStrictEqual(found, after)
         if (!isChanged) assert.deepEqual(found, before, `killed before step ${step}`)
         assert.ok(isChanged || !isDone, `step ${step}`)
       }
@@ -238,12 +239,3 @@ describe('a process that is killed before any step', () => {
     }
   })
 })
-
-function isEqual(one: object, other: object): boolean {
-  try {
-    assert.deepEqual(one, other)
-    return true
-  } catch {
-    return false
-  }
-}

@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { readdirSync, readFileSync, readlinkSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { Worker } from 'node:worker_threads'
 import { DatabaseError } from '../src/base/errors.ts'
 import { createLogger } from '../src/base/log.ts'
@@ -18,6 +17,7 @@ import { FailingDisk } from './support/failing-disk.ts'
 import { insertIds } from './support/insert-ids.ts'
 import { temporaryDirectory } from './support/process.ts'
 import { randomVector, seededRandom } from './support/random.ts'
+import { until } from './support/until.ts'
 
 const seed = 20_261_122
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -89,7 +89,7 @@ class Points {
     const query: SearchQuery = { vector, metric, limit: 10, ef: 1_000_000 }
     const [found] = (await this.collection.search([query])).ids.strings()
     // Those that came meanwhile are known by their ids only when their insertion has been answered.
-    while (!found!.every((id) => this.vectors.has(id))) await sleep(1)
+    await until(() => found!.every((id) => this.vectors.has(id)))
     const distance = (id: string): number => scalarDistance(metric, vector, this.vectors.get(id)!)
     const wanted = [...new Set([...before, ...found!])].sort((a, b) => distance(a) - distance(b)).slice(0, 10)
     assert.deepEqual(found!.map(distance), wanted.map(distance))
@@ -252,7 +252,10 @@ describe(`collections of one process, seed ${seed}`, () => {
     }
     const open = await openAndClose()
     // The engine does so too, once: on a busy machine that can come before this thread has let go.
-    while (reservedRegions() > open - 4) await sleep(50).then(collectGarbage)
+    await until(() => {
+      collectGarbage()
+      return reservedRegions() <= open - 4
+    })
   })
 
   it('close the files of vectors on disk with the last thread that reads them', async (test) => {
@@ -358,7 +361,7 @@ describe('the dimension of an empty collection', () => {
 })
 
 async function settled(collection: Collection): Promise<void> {
-  while (collection.stats.isSettling) await sleep(5)
+  await until(() => !collection.stats.isSettling)
 }
 
 /** Stretches of address space that only segments, and what V8 reserves for each thread, are large enough for. */

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, it } from 'node:test'
 import { parse, parseAllDocuments } from 'yaml'
-import { settings } from '../src/config.ts'
+import { settings } from '../src/settings/table.ts'
 import { startTestService } from './support/service.ts'
 
 const root = join(import.meta.dirname, '..')

@@ -5,7 +5,7 @@ import { delimiter, join } from 'node:path'
 import { describe, it } from 'node:test'
 import { promisify } from 'node:util'
 import { createHttpClient } from '../src/client/index.ts'
-import { settings } from '../src/config.ts'
+import { settings } from '../src/settings/table.ts'
 import { run, temporaryDirectory } from './support/process.ts'
 import { startTestService, type TestService } from './support/service.ts'
 

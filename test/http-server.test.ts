@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import { after, before, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { DatabaseError } from '../src/base/errors.ts'
 import { startFailingHttpServer } from './support/failing-http-server.ts'
 import { freePort } from './support/free-ports.ts'
 import { figureIn, figureOf } from './support/metrics.ts'
 import { type RawAnswer, RawHttp } from './support/raw-http.ts'
 import { startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** HTTP as it comes over a socket: what clients of good will never send, and what a page needs. */
 
@@ -586,7 +586,7 @@ describe('the HTTP server', { timeout: 300_000 }, () => {
       ]
       for (const body of bodies) await send('/points/search', body)
       // An answer is counted when it has gone out, which the next request may overtake on another connection.
-      while ((await figureOf(own, seconds)) < bodies.length) await sleep(5)
+      await until(async () => (await figureOf(own, seconds)) >= bodies.length)
       assert.deepEqual(await Promise.all([...names, seconds].map((name) => figureOf(own, name))), [1, 2, 3])
     })
 

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { randomUUID } from 'node:crypto'
 import { after, before, describe, it } from 'node:test'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { Client, credentials, Metadata, type ServiceError, status } from '@grpc/grpc-js'
 import type { Query, VectorClient } from '../src/client/client.ts'
 import { createGrpcClient } from '../src/client/grpc-client.ts'
@@ -60,7 +59,7 @@ describe('a busy service', () => {
     const batch = clients.grpc.searchBatch(queriesOf(4 * maxQueuedQueries)).then(() => {
       ended = true
     })
-    while ((await figureOf(service, 'vicinal_queued_queries')) < maxQueuedQueries && !ended) await sleep(1)
+    await until(async () => ended || (await figureOf(service, 'vicinal_queued_queries')) >= maxQueuedQueries)
     await body()
     const full = !ended
     await batch
@@ -114,10 +113,10 @@ describe('a busy service', () => {
         signal: controller.signal,
       })
       const dropped = assert.rejects(search, { reason: 'cancelled' })
-      while ((await figureOf(service, 'vicinal_queued_queries')) === 0) await sleep(1)
+      await until(async () => (await figureOf(service, 'vicinal_queued_queries')) > 0)
       controller.abort()
       await dropped
-      while ((await outcomes(transport, 'cancelled')) === cancelled) await sleep(5)
+      await until(async () => (await outcomes(transport, 'cancelled')) > cancelled)
       assert.equal(await figureOf(service, 'vicinal_queued_queries'), 0)
     })
 
@@ -136,7 +135,7 @@ describe('a busy service', () => {
     const batch = client.searchBatch(queriesOf(10_000)).then(() => {
       ended = true
     })
-    while ((await figureOf(service, 'vicinal_queued_queries')) === 0) await sleep(1)
+    await until(async () => (await figureOf(service, 'vicinal_queued_queries')) > 0)
     for (let number = 0; number < 5; number += 1) {
       assert.equal((await client.search(single!)).length, 5)
       assert.equal(ended, false, `search ${number} came after the batch`)

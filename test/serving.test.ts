@@ -13,6 +13,7 @@ import { seededRandom } from './support/random.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { frame, RawHttp2 } from './support/raw-http2.ts'
 import { apiKey, startTestService, type TestService } from './support/service.ts'
+import { until } from './support/until.ts'
 
 const seed = 31
 const dimension = 128
@@ -158,7 +159,7 @@ describe('a service that many requests reach at once', () => {
 
     it(`answers a single search over ${transport} before a batch of 10,000 that came first`, async () => {
       await using batch = new Batch(clients.grpc, queriesOf(10_000))
-      while ((await queued()) === 0) await sleep(1)
+      await until(async () => (await queued()) > 0)
       assert.equal((await clients[transport].search(queriesOf(5)[4]!)).length, 5)
       assert.equal(batch.hasEnded, false, 'the batch was answered first')
     })
@@ -166,9 +167,9 @@ describe('a service that many requests reach at once', () => {
     it(`drops the work of a connection that is cut, over ${transport}`, async () => {
       const earlier = await cancelled(transport)
       const cut = transport === 'grpc' ? sendOverGrpc(8000) : await sendOverHttp(2000)
-      while ((await queued()) === 0) await sleep(1)
+      await until(async () => (await queued()) > 0)
       cut[Symbol.dispose]()
-      while ((await cancelled(transport)) === earlier) await sleep(5)
+      await until(async () => (await cancelled(transport)) > earlier)
       assert.equal(await queued(), 0)
     })
   }
@@ -177,7 +178,7 @@ describe('a service that many requests reach at once', () => {
     await restart({ MAX_QUEUED_RESULTS: '20000' })
     const queries = queriesOf(2500).map((query) => ({ ...query, limit: 8 }))
     await using batch = new Batch(clients.grpc, queries)
-    while ((await queued()) === 0) await sleep(1)
+    await until(async () => (await queued()) > 0)
     for (const transport of transports) {
       await assert.rejects(clients[transport].search(queriesOf(1)[0]!), {
         reason: 'overloaded',
@@ -186,7 +187,7 @@ describe('a service that many requests reach at once', () => {
     }
     assert.equal(batch.hasEnded, false, 'the batch ended before it could be in the way')
     await batch[Symbol.asyncDispose]()
-    while ((await queued()) > 0) await sleep(5)
+    await until(async () => (await queued()) === 0)
     for (const transport of transports)
       assert.equal((await clients[transport].search(queriesOf(1)[0]!)).length, 1)
   })

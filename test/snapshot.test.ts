@@ -206,7 +206,7 @@ describe('a snapshot', () => {
     })
   })
 
-  it('is given up when the disk fails and the store is opened anew for reading', async () => {
+  it('is given up when the disk fails and the store is reopened for reading', async () => {
     await using directory = await temporaryDirectory()
     using disk = new FailingDisk()
     const store = await openStore({

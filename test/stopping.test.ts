@@ -8,6 +8,7 @@ import { seededRandom } from './support/random.ts'
 import { RawGrpc } from './support/raw-grpc.ts'
 import { RawHttp } from './support/raw-http.ts'
 import { apiKey } from './support/service.ts'
+import { until } from './support/until.ts'
 
 /** What clients see of a service that stops while they are using it. */
 
@@ -58,7 +59,7 @@ describe('a service that is stopped under load', () => {
       await using server = await start(directory.path)
       const answers: number[] = []
       const clients = Array.from({ length: 20 }, () => insertUntilRefused(portOf(server), random, answers))
-      while (answers.length < 100) await delay(1)
+      await until(() => answers.length >= 100)
       server.command.kill('SIGTERM')
       await Promise.all(clients)
       const { code, stderr } = await server.command.ended
@@ -84,7 +85,7 @@ describe('a service that is stopped under load', () => {
     }
     const clients = Array.from({ length: 4 }, () => new RawGrpc(server.grpcAddress, apiKey))
     const ends = clients.flatMap((raw) => Array.from({ length: 20 }, () => call(raw)))
-    while (answers < 200) await delay(1)
+    await until(() => answers >= 200)
     server.command.kill('SIGTERM')
     assert.deepEqual(new Set(await Promise.all(ends)), new Set([status.UNAVAILABLE]))
     for (const raw of clients) raw[Symbol.dispose]()

@@ -19,11 +19,16 @@ const mayImport: Readonly<Record<string, readonly string[]>> = {
   grpc: ['base', 'api'],
   http: ['base', 'kernels', 'api'],
   client: ['base', 'api'],
-  'config.ts': ['base'],
-  'config.test.ts': ['base', 'config.ts'],
+  settings: ['base'],
+  'config.ts': ['base', 'settings'],
+  'config.test.ts': ['base', 'settings', 'config.ts'],
   'transports.ts': ['base', 'config.ts', 'api', 'grpc', 'http'],
-  'main.ts': ['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings', 'api', 'transports.ts'],
-  cli: ['base', 'config.ts', 'client', 'main.ts'],
+  service: ['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings'],
+  'main.ts': [
+    ...['base', 'config.ts', 'storage', 'engine', 'cluster', 'embeddings'],
+    ...['api', 'transports.ts', 'service'],
+  ],
+  cli: ['base', 'settings', 'config.ts', 'client', 'service', 'main.ts'],
 }
 
 /**

@@ -229,24 +229,26 @@ describe('the console', { skip: missingChromium }, () => {
   })
 
   it('fits into 320 pixels and into a wide screen', async () => {
-    for (const view of [
-      'overview',
-      `search?id=${ids[0]}`,
-      'points',
-      'import',
-      'collections',
-      'snapshots',
-      'settings',
-      'cluster',
-    ]) {
-      for (const width of [320, 3840]) {
-        const page = await console.open(`#/${view}`, { width })
-        await page.locator('h1').waitFor()
+    for (const width of [320, 3840]) {
+      const page = await console.open('', { width })
+      for (const view of [
+        'overview',
+        `search?id=${ids[0]}`,
+        'points',
+        'import',
+        'collections',
+        'snapshots',
+        'settings',
+        'cluster',
+      ]) {
+        await page.goto(`${console.service.httpUrl}/console/#/${view}`)
+        const name = new RegExp(`^${view.split('?')[0]}`, 'i')
+        await page.getByRole('heading', { level: 1, name }).waitFor()
         if (view.startsWith('search')) await page.locator('.result').first().waitFor()
         const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth)
         assert.ok(overflow <= 0, `${view} is ${overflow} px too wide at ${width} px`)
-        await page.close()
       }
+      await page.close()
     }
   })
 })

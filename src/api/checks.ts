@@ -1,7 +1,7 @@
 import { isWellFormedId } from '../base/ids.ts'
 import { invalid } from './call.ts'
 
-/** Checks of single values. `path` is where a value stands in the request, as the transport names it. */
+/** Checks of single values. `path` is where a value is in the request, as the transport names it. */
 
 /** An enum as the wire has it: its name in HTTP, its number in gRPC. */
 export type EnumInput = string | number

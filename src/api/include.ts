@@ -14,7 +14,7 @@ export interface IncludeInput {
   readonly version?: boolean | undefined
 }
 
-/** @param path where it stands, like `queries[3].include` */
+/** @param path where it is, like `queries[3].include` */
 export function checkInclude(input: IncludeInput, path: string): Include {
   const { distance = false, payload = false, vector = false, version = false } = input
   const attributes = checkSelected(input.attributes, `${path}.attributes`)

@@ -25,7 +25,7 @@ export interface PatchInput {
 /**
  * With a text, the vector is `unembedded`.
  *
- * @param path where the patch stands, with a dot behind it or empty: in HTTP its fields are those of the body
+ * @param path where the patch is, with a dot behind it or empty: in HTTP its fields are those of the body
  * @returns only with the fields that change something
  */
 export function checkPatch(input: PatchInput, dimension: number | undefined, path: string): Patch {

@@ -6,7 +6,7 @@ import { checkEnum, type EnumInput } from './checks.ts'
 export interface PayloadInput {
   readonly contentType?: EnumInput | undefined
   readonly content?: string | undefined
-  /** Checked by the transport's reader, which knows where each of them stands; undefined if there are none. */
+  /** Checked by the transport's reader, which knows where each of them is; undefined if there are none. */
   readonly attributes?: Attributes | undefined
   /** Checked by the transport's reader. */
   readonly expiresAtUs?: number | undefined

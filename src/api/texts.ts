@@ -85,7 +85,7 @@ function checkText(text: string, embeddings: Embeddings | undefined, path: strin
 /** A text of a request. */
 export interface PlacedText {
   readonly text: string
-  /** Where it stands, for messages. */
+  /** Where it is, for messages. */
   readonly path: string
 }
 

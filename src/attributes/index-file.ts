@@ -236,7 +236,7 @@ class Appender {
     this.#end = start
   }
 
-  /** Where the next piece will stand. */
+  /** Where the next piece will be. */
   get end(): number {
     return this.#end
   }

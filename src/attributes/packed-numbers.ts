@@ -24,7 +24,7 @@ export interface CodeRange {
  *
  *     number = (base + code) * unit / divisor        12.99 = (1200 + 99) * 1 / 100
  *
- * A number that has no code makes all be packed anew, exactly, for the range of whatever there ever was. So that this is rare, the room
+ * A number that has no code makes all be packed again, exactly, for the range of whatever there ever was. So that this is rare, the room
  * that is left is divided between both ends: each time either takes more bytes, or a finer scale, or half of that room.
  */
 export class PackedNumbers {

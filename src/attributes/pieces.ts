@@ -106,7 +106,7 @@ export class RecordWriter {
     for (const value of values) this.f64(value)
   }
 
-  /** The bytes so far; the next records begin anew. */
+  /** The bytes so far; the next records begin again. */
   take(): Buffer {
     const taken = this.#bytes.subarray(0, this.#length)
     this.#bytes = Buffer.alloc(0)

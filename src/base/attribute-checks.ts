@@ -10,7 +10,7 @@ import { dateTimeOf, dateTimeWords, parseDateTime } from './datetime.ts'
 import { DatabaseError } from './errors.ts'
 
 /**
- * What attributes have to meet, in the same words for both transports. `at` is always where the value stands in the
+ * What attributes have to meet, in the same words for both transports. `at` is always where the value is in the
  * request, like `payload.attributes.a.b`.
  */
 
@@ -27,7 +27,7 @@ export function checkWrittenBytes(bytes: number, at: string): void {
   }
 }
 
-/** @param at where the map stands that has this name */
+/** @param at where the map is that has this name */
 export function checkName(name: string, at: string): string {
   if (name === '') throw invalid(`${at} has an empty name`)
   if (name.startsWith('$')) {
@@ -138,7 +138,7 @@ function countPaths(attributes: Attributes): number {
   return count
 }
 
-/** Where a name's value stands, for messages: the name is quoted unless it is plain, and cut if it is long. */
+/** Where a name's value is, for messages: the name is quoted unless it is plain, and cut if it is long. */
 export function placeOf(at: string, name: string): string {
   return `${at}.${/^[\p{L}\p{N}_$.:/-]{1,128}$/u.test(name) ? name : shownText(name)}`
 }

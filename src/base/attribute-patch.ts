@@ -8,7 +8,7 @@ import type { Patch, Payload } from './point.ts'
  * Checks the paths of a patch, once for any number of points. Paths that overlap are refused: the names of a map have no
  * order, so it would not be clear which of them comes first.
  *
- * @param at where the patch stands in the request, with a dot behind it: '' or like `patch.`
+ * @param at where the patch is in the request, with a dot behind it: '' or like `patch.`
  */
 export function checkPatchPaths({ set, unset = [] }: Pick<Patch, 'set' | 'unset'>, at: string): void {
   if (unset.length > attributeLimits.paths) {

@@ -22,7 +22,7 @@ export type Operator =
 
 /**
  * Builds the tree of one filter while a transport reads it: the checks, the limits and their words are the same for both.
- * `at` is always where something stands in the request, like `filter.$or[1].price.$gte`.
+ * `at` is always where something is in the request, like `filter.$or[1].price.$gte`.
  */
 export class FilterBuilder {
   readonly #names: Readonly<Record<Operator, string>>

@@ -1,9 +1,7 @@
 import { type Logger, pino } from 'pino'
+import type { LogLevel } from './log-levels.ts'
 
 export type { Logger }
-
-export const logLevels = ['fatal', 'error', 'warn', 'info', 'debug', 'trace', 'silent'] as const
-export type LogLevel = (typeof logLevels)[number]
 
 /**
  * The process's logger: JSON lines on standard output, or coloured lines for people when `pretty`.

@@ -1,4 +1,5 @@
 import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client'
+import { RequestTally } from './request-tally.ts'
 
 export type Transport = 'grpc' | 'http'
 
@@ -10,6 +11,8 @@ export class ServiceMetrics {
   readonly #registry = new Registry()
   readonly #requests: Counter
   readonly #seconds: Histogram
+  /** By operation and transport. */
+  readonly #tallies = new Map<string, Map<Transport, RequestTally>>()
   readonly #fsyncSeconds: Histogram
 
   constructor() {
@@ -37,8 +40,18 @@ export class ServiceMetrics {
 
   /** Counts one answered request. `outcome` is `ok` or an error reason. */
   request(operation: string, transport: Transport, outcome: string, seconds: number): void {
-    this.#requests.inc({ operation, transport, outcome })
-    this.#seconds.observe({ operation, transport }, seconds)
+    const tally = this.#tallies.get(operation)?.get(transport) ?? this.#addTally(operation, transport)
+    tally.add(outcome, seconds)
+  }
+
+  #addTally(operation: string, transport: Transport): RequestTally {
+    const tally = new RequestTally((outcomes, times) => {
+      for (const [outcome, count] of outcomes) this.#requests.inc({ operation, transport, outcome }, count)
+      for (const seconds of times) this.#seconds.observe({ operation, transport }, seconds)
+    })
+    const tallies = this.#tallies.get(operation) ?? new Map<Transport, RequestTally>()
+    this.#tallies.set(operation, tallies.set(transport, tally))
+    return tally
   }
 
   /** Counts one group commit. */
@@ -124,6 +137,7 @@ export class ServiceMetrics {
 
   /** The exposition text, and its content type. */
   async expose(): Promise<{ readonly contentType: string; readonly text: string }> {
+    for (const tallies of this.#tallies.values()) for (const tally of tallies.values()) tally.report()
     return { contentType: this.#registry.contentType, text: await this.#registry.metrics() }
   }
 }

@@ -6,6 +6,7 @@ export interface SettingInfo {
   /** Of the environment variable. */
   readonly name: string
   readonly flag: string
+  /** Title of the settings that it belongs to. */
   readonly group: string
   /** Null where none is set; of a secret only that it is set. */
   readonly value: string | number | boolean | null

@@ -1,6 +1,7 @@
 import type { CollectionInfo, HnswSettings } from '../base/collection.ts'
 import { aligned } from './aligned.ts'
-import { type ConnectionOptions, withClient } from './connection.ts'
+import { withClient } from './clients.ts'
+import type { ConnectionOptions } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 
 export interface ListOptions extends ConnectionOptions {

@@ -3,10 +3,7 @@ import { setDefaultCACertificates } from 'node:tls'
 import type { Command } from 'commander'
 import { apiKeyPath, unusedApiKeyPath } from '../base/api-key.ts'
 import { collectionName, collectionNameRule, defaultCollection } from '../base/collection.ts'
-import type { VectorClient } from '../client/client.ts'
-import { createGrpcClient } from '../client/grpc-client.ts'
 import { authorizationOf, causeOf, type HttpService } from '../client/http-call.ts'
-import { createHttpClient } from '../client/http-client.ts'
 import { tlsFault } from '../client/tls-fault.ts'
 import { readConfig } from '../config.ts'
 import { readNamed } from './files.ts'
@@ -27,40 +24,6 @@ export interface HttpOptions {
   readonly passwordFile?: string
   readonly caFile?: string
   readonly collection?: string
-}
-
-/**
- * Connects as the options, the environment and the settings say, in that order. A command fails at once where nobody answers;
- * an import waits by itself.
- */
-export function connect(options: ConnectionOptions, environment: Environment): VectorClient {
-  if (options.http !== undefined) {
-    if (options.tls) throw new UsageError('--tls is for gRPC: over HTTP give an https:// address')
-    const collection = collectionOf(options, environment)
-    return createHttpClient({ ...httpService(options, environment), collection, retries: 0 })
-  }
-  if (options.user !== undefined || options.passwordFile !== undefined) {
-    throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
-  }
-  const apiKey = grpcKey(options, environment).read()
-  const ca = textOf('--ca-file', options.caFile)
-  const tls = ca === undefined ? options.tls === true : { ca }
-  const collection = collectionOf(options, environment)
-  return createGrpcClient({ address: targetOf(options, environment), apiKey, tls, collection, retries: 0 })
-}
-
-/** Connects for as long as `use` takes. */
-export async function withClient<Result>(
-  options: ConnectionOptions,
-  environment: Environment,
-  use: (client: VectorClient) => Promise<Result>,
-): Promise<Result> {
-  const client = connect(options, environment)
-  try {
-    return await use(client)
-  } finally {
-    await client.close()
-  }
 }
 
 /** The collection whose points a command is for; undefined for the default one. */
@@ -84,12 +47,13 @@ export function keyOrigin(options: ConnectionOptions, environment: Environment):
 }
 
 /** Read once: a file may be a pipe. */
-interface KeySource {
+export interface KeySource {
   readonly origin: string
   readonly read: () => string
 }
 
-function grpcKey(options: ConnectionOptions, environment: Environment): KeySource {
+/** The key for gRPC; whether it is there is seen when it is read. */
+export function grpcKey(options: ConnectionOptions, environment: Environment): KeySource {
   const given = givenKey(options, environment)
   if (given !== undefined) return given
   const { grpcRootPassword, dataDir } = readConfig(environment)
@@ -203,8 +167,8 @@ export function httpUrl(text: string): string {
   throw new UsageError(`--http: ${JSON.stringify(text)} is no URL like http://127.0.0.1:3000`)
 }
 
-/** What the file of an option holds. */
-function textOf(option: string, path: string | undefined): string | undefined {
+/** What the file of an option holds; undefined where the option is not given. */
+export function textOf(option: string, path: string | undefined): string | undefined {
   return path === undefined ? undefined : readNamed(path, option).trim()
 }
 

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import type { Config } from '../config.ts'
-import { examineData, repairData } from '../main.ts'
+import { examineData, repairData } from '../service/stored-data.ts'
 
 export interface DoctorOptions {
   readonly json?: boolean

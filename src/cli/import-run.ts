@@ -246,7 +246,7 @@ export class ImportRun {
     return error.reason === 'overloaded' || (error.reason === 'not_ready' && this.stored > 0)
   }
 
-  /** Sends a batch; records that the service refuses are named by where they stand, and maybe left out. */
+  /** Sends a batch; records that the service refuses are named by where they are, and maybe left out. */
   async #insert(batch: Batch): Promise<readonly string[]> {
     const { records, key: idempotencyKey } = batch
     while (records.length > 0) {

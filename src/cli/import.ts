@@ -2,7 +2,8 @@ import { randomUUID } from 'node:crypto'
 import { closeSync, fstatSync, ftruncateSync, openSync, statSync } from 'node:fs'
 import { defaultCollection } from '../base/collection.ts'
 import type { PointsClient, VectorClient } from '../client/client.ts'
-import { type ConnectionOptions, collectionOf, connect, targetOf } from './connection.ts'
+import { connect } from './clients.ts'
+import { type ConnectionOptions, collectionOf, targetOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { ImportRun, type RunOptions } from './import-run.ts'
 import type { ReaderOptions } from './items.ts'
@@ -30,7 +31,7 @@ export async function importFile(
   if (file !== '-') checkReadable(file)
   if (options.texts !== undefined) checkReadable(options.texts, '--texts')
   const interruption = stopSignal().then((signal) => Promise.reject(new Interrupted(signal)))
-  const client = connect(options, environment)
+  const client = await Promise.race([connect(options, environment), interruption])
   try {
     const finding = nameOfCollection(client, collectionOf(options, environment))
     const collection = await Promise.race([finding, interruption])

@@ -59,7 +59,7 @@ export class Journal {
   /**
    * Takes up the import that the journal at `path` is of, or begins one.
    *
-   * @param again whether an import that is finished is begun anew
+   * @param again whether an import that is finished is begun again
    * @throws UsageError that says how to go on, when the journal is not one that can be taken up
    */
   static open(path: string, source: ImportSource, again: boolean): Journal {
@@ -155,7 +155,7 @@ function stateIn(path: string): State {
     )
   }
   throw new UsageError(
-    `${path} is no journal of an import that this version can read: delete it to begin anew, or name another with --journal`,
+    `${path} is no journal of an import that this version can read: delete it to begin again, or name another with --journal`,
   )
 }
 

@@ -9,7 +9,7 @@ export interface Line {
 }
 
 /**
- * Lines end with \n or \r\n and with nothing else: U+2028 and U+2029, which Node's readline takes for ends, may stand
+ * Lines end with \n or \r\n and with nothing else: U+2028 and U+2029, which Node's readline takes for ends, may be
  * in JSON as they are.
  *
  * @throws Error at a line that is longer than any point

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { settings } from '../config.ts'
+import { settings } from '../settings/table.ts'
 import { nearSettings } from './near-settings.ts'
 import { removedSettings } from './removed-settings.ts'
 

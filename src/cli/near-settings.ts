@@ -1,4 +1,4 @@
-import { settingRows } from '../config.ts'
+import { settingRows } from '../settings/table.ts'
 import { removedSettings } from './removed-settings.ts'
 
 /** A variable that is no setting, and the setting that was probably meant. */
@@ -14,14 +14,16 @@ export interface NearSetting {
 export function nearSettings(environment: Readonly<Record<string, string | undefined>>): NearSetting[] {
   return Object.entries(environment).flatMap(([variable, value]) => {
     if (!value || isNotForUs(variable, value)) return []
+    const words = wordsOf(variable)
     const [setting] = names
-      .filter((name) => isNear(variable, name))
+      .filter((_, index) => isNear(words, wordsOfNames[index]!))
       .sort((left, right) => editDistance(variable, left) - editDistance(variable, right))
     return setting === undefined ? [] : [{ variable, setting }]
   })
 }
 
 const names: readonly string[] = settingRows.map(([, { env }]) => env)
+const wordsOfNames: readonly (readonly string[])[] = names.map(wordsOf)
 
 /** Variables of other programs whose names are near to a setting's, by accident. */
 const wellKnown: readonly string[] = [
@@ -41,16 +43,18 @@ function isNotForUs(variable: string, value: string): boolean {
   return wellKnown.includes(variable.toUpperCase()) || serviceLink.test(value)
 }
 
-function isNear(variable: string, setting: string): boolean {
-  const words = wordsOf(variable)
-  if (isNearSpelling(words, wordsOf(setting))) return true
-  return words[0] === 'VICINAL' && isNearSpelling(words.slice(1), wordsOf(setting))
+function isNear(words: readonly string[], meant: readonly string[]): boolean {
+  if (isNearSpelling(words, meant)) return true
+  return words[0] === 'VICINAL' && isNearSpelling(words.slice(1), meant)
 }
 
 function isNearSpelling(words: readonly string[], meant: readonly string[]): boolean {
   const text = words.join('')
   const meantText = meant.join('')
-  if (editDistance(text, meantText) <= (meantText.length < shortLength ? 1 : 2)) return true
+  const distanceMax = meantText.length < shortLength ? 1 : 2
+  // Lengths that differ by more cannot be nearer: that saves nearly all of the work.
+  const couldBeNear = Math.abs(text.length - meantText.length) <= distanceMax
+  if (couldBeNear && editDistance(text, meantText) <= distanceMax) return true
   // `MAX_MEMORY`, `GRPC_PASSWORD`, `HTTP_API_KEY_FILE`. Of two words, one alone says nothing.
   if (words.length < 2 || meant.length < 3 || words[0] !== meant[0]) return false
   return isWithoutOne(words, meant) || isWithoutOne(meant, words)

@@ -11,7 +11,8 @@ import {
 import type { Changed, Hit, Patch, PointsClient, Precondition, Selection } from '../client/client.ts'
 import type { Filter } from '../client/filters.ts'
 import { payloadJson } from '../client/http-bodies.ts'
-import { type ConnectionOptions, withClient } from './connection.ts'
+import { withClient } from './clients.ts'
+import type { ConnectionOptions } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
 

@@ -2,15 +2,9 @@ import { Command, CommanderError, Option } from 'commander'
 import { DatabaseError } from '../base/errors.ts'
 import { distanceMetrics } from '../base/point.ts'
 import { version } from '../base/version.ts'
-import {
-  ConfigError,
-  defaultText,
-  readConfig,
-  type Setting,
-  settingRows,
-  settingSources,
-  settings,
-} from '../config.ts'
+import { ConfigError, readConfig, settingSources } from '../config.ts'
+import { defaultText, type Setting } from '../settings/row.ts'
+import { settingRows, settings } from '../settings/table.ts'
 import { finite, names, whole, wholeOrNone } from './arguments.ts'
 import { addCluster } from './cluster-command.ts'
 import { addCollections } from './collections-command.ts'
@@ -99,7 +93,7 @@ function addServe(program: Command, environment: Environment): void {
     // What is no command ends up here, and "too many arguments for serve" would help nobody.
     .argument('[none...]')
     .usage('[options]')
-  for (const [, row] of settingRows) command.addOption(optionOf(row))
+  for (const [, row] of settingRows) command.addOption(optionOf(row).helpGroup(`${row.group}:`))
   command.action(async (unknown: readonly string[], options: Readonly<Record<string, string>>) => {
     if (unknown.length > 0) command.error(`error: unknown command '${unknown[0]}'`)
     const flags = Object.fromEntries(
@@ -253,8 +247,6 @@ function addSourceOptions(command: Command): Command {
   )
 }
 
-const settingWidth = 2 + Math.max(...settingRows.map(([, { env }]) => env.length))
-
 const helpBelow = `
 Examples:
   vicinal                                             serve with the settings of the environment
@@ -275,8 +267,8 @@ Examples:
   vicinal export points.jsonl
   vicinal export points.parquet
 
-Settings, as environment variables or as flags of serve (vicinal serve --help explains them):
-${settingRows.map(([, row]) => `  ${row.env.padEnd(settingWidth)}${defaultText(row)}`).join('\n')}
+Settings, as environment variables or as flags of serve (vicinal serve --help explains them), with their defaults:
+${settingsOverview()}
 
 Exit codes: 0 done, 1 failed, 2 called wrongly, 130 and 143 stopped by a signal.
 `
@@ -296,6 +288,18 @@ leaves its journal, so that it is not done twice by mistake (--again).
 With --collection an alias is looked up once, at the start: all points go into one collection, even if the alias moves
 during the import. An import that was cut short does not continue if its alias has moved since.
 `
+
+/** A line a setting, below the titles of their groups. */
+function settingsOverview(): string {
+  const rows = settingRows.map(([, row]) => row)
+  const width = 2 + Math.max(...rows.map(({ env }) => env.length))
+  return [...Map.groupBy(rows, ({ group }) => group)]
+    .map(([title, members]) => {
+      const lines = members.map((row) => `  ${row.env.padEnd(width)}${defaultText(row)}`)
+      return `\n ${title}\n${lines.join('\n')}`
+    })
+    .join('\n')
+}
 
 /** Commander's name for a flag's value. */
 function optionName(flag: string): string {

@@ -1,6 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import type { Config, SettingSources } from '../config.ts'
-import { loggerOf, startService } from '../main.ts'
+import { startService } from '../main.ts'
+import { loggerOf } from '../service/logger.ts'
 import { startWarnings } from './start-warnings.ts'
 import { stopSignal } from './stop-signal.ts'
 import type { Environment } from './usage.ts'

@@ -1,7 +1,7 @@
 import { consistencyHeader } from '../base/consistency.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { readConfig } from '../config.ts'
-import { snapshotOfData } from '../main.ts'
+import { snapshotOfData } from '../service/stored-data.ts'
 import { collectionOf, fetchFrom, type HttpOptions, httpService } from './connection.ts'
 import { type Environment, UsageError } from './usage.ts'
 

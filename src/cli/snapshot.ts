@@ -11,7 +11,7 @@ import {
   SnapshotReader,
   snapshotIn,
   writeWholeFile,
-} from '../main.ts'
+} from '../service/stored-data.ts'
 import { collectionOf } from './connection.ts'
 import { checkReadable } from './files.ts'
 import { type SourceOptions, snapshotBytes } from './snapshot-bytes.ts'

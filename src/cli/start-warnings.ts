@@ -4,7 +4,7 @@ import { nearSettings } from './near-settings.ts'
 import { removedSettings, removedSettingsIn } from './removed-settings.ts'
 import type { Environment } from './usage.ts'
 
-/** What an operator should know before the service starts: settings that have no effect, and doors that stand open. */
+/** What an operator should know before the service starts: settings that have no effect, and doors that are open. */
 export async function startWarnings(config: Config, environment: Environment): Promise<readonly string[]> {
   const ignored = [
     ...nearSettings(environment).map(

@@ -1,10 +1,10 @@
-import { DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { ChangeByFilter, Database, ListQuery } from '../engine/database.ts'
 import { emptyRanks } from '../engine/found-ids.ts'
 import { within } from '../engine/partition-points.ts'
+import { checkHolds } from './check-holds.ts'
 import type { NodeFacets } from './merge-facets.ts'
 import type { NodePlan } from './merge-lists.ts'
 import type { NodeResults } from './merge-search.ts'
@@ -101,11 +101,7 @@ export class NodeReads {
 
   /** @throws DatabaseError `not_ready` */
   #checkHeld(): void {
-    const { held } = this.#node
-    for (const partition of this.#partitions) {
-      if (held.has(partition)) continue
-      throw new DatabaseError('not_ready', `this node does not hold partition ${partition}: try again later`)
-    }
+    checkHolds(this.#node.held, this.#partitions)
   }
 
   /**

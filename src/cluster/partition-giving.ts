@@ -7,6 +7,7 @@ import type { HeldPartitions } from '../engine/held-partitions.ts'
 import { pointsIn } from '../engine/partition-points.ts'
 import { pointBytes, type TakenPoint } from '../engine/write-request.ts'
 import type { Applier } from './applier.ts'
+import { checkHolds } from './check-holds.ts'
 import {
   type CutPart,
   type CutQuestion,
@@ -110,11 +111,7 @@ export class PartitionGiving {
   }
 
   #checkHeld(partitions: PartitionSet): void {
-    for (const partition of partitions) {
-      if (!this.#options.partitions.now.has(partition)) {
-        throw new DatabaseError('not_ready', `this node does not hold partition ${partition}`)
-      }
-    }
+    checkHolds(this.#options.partitions.now, partitions)
   }
 }
 

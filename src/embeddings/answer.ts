@@ -27,7 +27,7 @@ export function* readAnswer(text: string, count: number): Generator<void, Float3
     }
     const array = typeof embedding === 'number' ? arrays[embedding] : undefined
     if (array === undefined) throw new Error(`data[${position}].embedding is not an array of numbers`)
-    // A number that the endpoint sent itself must not stand for the array of another text.
+    // A number that the endpoint sent itself must not be taken for the array of another text.
     arrays[embedding as number] = undefined
     const vector = vectorOf(array, `data[${position}].embedding`)
     length ??= vector.length

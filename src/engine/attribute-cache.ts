@@ -16,6 +16,8 @@ export interface AttributeCacheOptions {
   readonly orders: () => Iterable<readonly [slot: number, order: number]>
   /** Where the graphs are kept, too; undefined to keep nothing. */
   readonly directory: string | undefined
+  /** Nothing is kept of fewer points. */
+  readonly pointsMin?: number | undefined
   readonly logger: Logger
 }
 
@@ -28,15 +30,17 @@ export class AttributeCache {
   readonly #attributes: AttributeIndex
   readonly #orders: AttributeCacheOptions['orders']
   readonly #path: string | undefined
+  readonly #pointsMin: number
   readonly #logger: Logger
   /** The position of the journal at which memory and file agreed, and of which moment the file says it is. */
   #saved: { readonly position: number; readonly moment: FileMoment } | undefined
   #saving: Promise<void> = Promise.resolve()
 
-  constructor({ attributes, orders, directory, logger }: AttributeCacheOptions) {
+  constructor({ attributes, orders, directory, pointsMin = usualPointsMin, logger }: AttributeCacheOptions) {
     this.#attributes = attributes
     this.#orders = orders
     this.#path = directory && join(directory, 'attributes.bin')
+    this.#pointsMin = pointsMin
     this.#logger = logger
   }
 
@@ -85,7 +89,7 @@ export class AttributeCache {
       this.#saved?.position === position &&
       this.#saved.moment.sequence === moment.sequence &&
       this.#saved.moment.databaseId === moment.databaseId
-    if (this.#path === undefined || count < pointsMin || isSaved) return
+    if (this.#path === undefined || count < this.#pointsMin || isSaved) return
     try {
       await mkdir(dirname(this.#path), { recursive: true, mode: 0o700 })
       const isWritten = await saveIndex(this.#attributes, this.#path, moment, this.#orders())
@@ -97,4 +101,4 @@ export class AttributeCache {
 }
 
 /** Reading the records of so many points takes some 50 ms. */
-const pointsMin = 10_000
+const usualPointsMin = 10_000

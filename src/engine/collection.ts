@@ -1,14 +1,9 @@
-import type { LoadedFile } from '../attributes/index-file.ts'
 import { assert } from '../base/assert.ts'
-import { applyPatch } from '../base/attribute-patch.ts'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Filter } from '../base/filter.ts'
-import { idBytes } from '../base/ids.ts'
 import type { PartitionSet } from '../base/partitions.ts'
-import type { NewPoint, Patch, Payload, Point, SearchQuery } from '../base/point.ts'
+import type { NewPoint, Patch, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import { Turn } from '../base/turns.ts'
-import type { VectorIndex } from '../index/vector-index.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { AttributeCache } from './attribute-cache.ts'
 import { countPoints, facetsOf } from './collection-reads.ts'
@@ -30,12 +25,14 @@ import { planByFilter } from './filter-plan.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
-import { enterIds, enterKept, enterRecords } from './load-points.ts'
+import { digestAll, loadCollection } from './load-collection.ts'
 import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
+import { ReplicaExpiry } from './replica-expiry.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import { ReplicaPath } from './replica-path.ts'
+import { checkPatchRoom, checkRoom } from './replica-room.ts'
 import { RunningReads } from './running-reads.ts'
 import { SearchablePoints } from './searchable-points.ts'
 import { SlotAllocator } from './slot-allocator.ts'
@@ -72,6 +69,7 @@ export class Collection implements Database, AsyncDisposable {
   /** Changes come by one of these two ways: by the second one on a node of a cluster. */
   readonly #writePath: WritePath | undefined
   readonly #replicaPath: ReplicaPath | undefined
+  readonly #expiry: ReplicaExpiry | undefined
   readonly #hooks: ReplicaHooks | undefined
   readonly #reader: PointReader
   readonly #lists: ListReader
@@ -82,9 +80,6 @@ export class Collection implements Database, AsyncDisposable {
   readonly #ended = Promise.withResolvers<void>()
   #hasSnapshot = false
   #hasMap = false
-  /** Slots of hidden points of partitions that the node did not have when they expired. */
-  readonly #expiredElsewhere: number[] = []
-  readonly #onHeld = (): void => this.livePoints.expirations.putBack(this.#expiredElsewhere.splice(0))
   #refusal: DatabaseError | undefined
   #ending: Promise<void> | undefined
 
@@ -102,7 +97,7 @@ export class Collection implements Database, AsyncDisposable {
       onFree: (slot) => this.#slots.release(slot),
     })
     const indexer = this.#indexer
-    const deleteExpired = (): Promise<void> => this.#deleteExpired()
+    const deleteExpired = (): Promise<void> => (this.#expiry ?? this.#ownWrites).deleteExpired()
     this.livePoints = new LivePoints({ parts, store, options, indexer, deleteExpired })
     const path = {
       ...{ store, slots: this.#slots, target: this.livePoints },
@@ -110,13 +105,17 @@ export class Collection implements Database, AsyncDisposable {
     }
     const { replica: hooks } = options
     this.#hooks = hooks
-    hooks?.held?.listeners.add(this.#onHeld)
-    if (hooks === undefined) this.#writePath = new WritePath(path)
-    else this.#replicaPath = new ReplicaPath({ ...path, hooks })
+    if (hooks === undefined) {
+      this.#writePath = new WritePath(path)
+    } else {
+      this.#replicaPath = new ReplicaPath({ ...path, hooks })
+      this.#expiry = new ReplicaExpiry(this.livePoints, hooks)
+    }
     this.#attributeCache = new AttributeCache({
       attributes: this.livePoints.attributes,
       orders: () => this.livePoints.table.orders(),
       directory: options.indexDirectory,
+      pointsMin: parts.options.attributePointsMin,
       logger: parts.options.logger,
     })
     this.#reader = new PointReader(store, this.livePoints, (id) => this.#path.settle(id))
@@ -137,73 +136,16 @@ export class Collection implements Database, AsyncDisposable {
       this.#parts.executor.start()
       return
     }
-    const points = this.livePoints
-    const index = points.createIndex(dimension)
-    points.table.index = index
-    this.#indexer.attach(index)
-    const kept = await this.#fillAndReadAttributes(index, signal)
-    // Search threads not before: index threads are needed at once, and on few cores others would hold up their start.
-    points.attach()
-    await Promise.all([this.#enter(kept, signal), this.#indexer.load()])
-    signal?.throwIfAborted()
-    if (this.#replicaPath !== undefined && this.#store.applied === undefined) await this.#digestAll()
+    const { livePoints: points } = this
+    const parts = { store: this.#store, slots: this.#slots, indexer: this.#indexer, points }
+    const { options } = this.#parts
+    await loadCollection({ ...parts, attributeCache: this.#attributeCache, options }, dimension, signal)
+    if (this.#replicaPath !== undefined && this.#store.applied === undefined) {
+      await digestAll(points, this.#replicaPath)
+    }
     await points.hideDue()
     // Left of a move that had not ended; reads do not show it.
     if (this.#hooks?.held?.mayDelete) this.clearPartitions(never).catch(() => {})
-  }
-
-  /** Of a collection that becomes a replica, before anything is hidden: what has expired is stored too. */
-  async #digestAll(): Promise<void> {
-    const { table } = this.livePoints
-    const turn = new Turn()
-    const id = new Uint8Array(idBytes)
-    for (let slot = 0; slot < table.slotCount; slot += 1) {
-      if (!table.isVisible(slot)) continue
-      table.copyId(slot, id, 0)
-      this.#replicaPath!.addToDigest(id, table.versionOf(slot))
-      if (turn.isOver) await turn.next()
-    }
-  }
-
-  /** Index threads write vectors (`Slots.fill`, as in `apply`) and ids; `#enter` does the rest. */
-  async #fill(index: VectorIndex, signal: AbortSignal | undefined): Promise<void> {
-    const rows = this.#store.rows()
-    if (rows === undefined) return
-    index.extend(rows.slotCount)
-    if (index.isBeyondLimit) {
-      const { maxMemoryBytes, logger } = this.#parts.options
-      logger.warn(
-        { maxMemoryBytes },
-        'the stored points take more memory than MAX_MEMORY_BYTES: inserts are refused until points are deleted or it is raised',
-      )
-    }
-    await this.#indexer.fill(rows, this.livePoints.table.ids.pages(rows.slotCount), signal)
-  }
-
-  /** Index threads do the one, the main thread the other. */
-  async #fillAndReadAttributes(
-    index: VectorIndex,
-    signal: AbortSignal | undefined,
-  ): Promise<LoadedFile | undefined> {
-    const [filled, kept] = await Promise.allSettled([
-      this.#fill(index, signal),
-      this.#attributeCache.load(this.#store, signal),
-    ])
-    if (filled.status === 'rejected') throw filled.reason
-    if (kept.status === 'rejected') throw kept.reason
-    return kept.value
-  }
-
-  /** @param kept what was read of the attributes */
-  async #enter(kept: LoadedFile | undefined, signal: AbortSignal | undefined): Promise<void> {
-    const { livePoints } = this
-    const store = this.#store
-    await enterIds(livePoints, this.#slots, signal)
-    const isPresent = kept?.sequence === store.sequence && kept.databaseId === store.databaseId
-    if (isPresent) await enterKept(livePoints, store, kept.orders(), signal)
-    else await enterRecords(livePoints, store, signal)
-    // Not waited for: only the next start needs it.
-    if (this.#attributeCache.isMissing) void this.#keepAttributes()
   }
 
   #keepAttributes(): Promise<void> {
@@ -288,19 +230,6 @@ export class Collection implements Database, AsyncDisposable {
     return this.#replicaPath
   }
 
-  async #deleteExpired(): Promise<void> {
-    if (this.#hooks === undefined) return await this.#ownWrites.deleteExpired()
-    const points = this.livePoints
-    const { held, expire } = this.#hooks
-    await expire(() => {
-      const slots = points.takeExpired(expiredPerRecord)
-      const isOurs = (slot: number): boolean => held?.now.has(points.table.ids.firstByteOf(slot)) ?? true
-      // Until the node has their partitions, other nodes see to them.
-      this.#expiredElsewhere.push(...slots.filter((slot) => !isOurs(slot)))
-      return slots.filter(isOurs).map((slot) => points.idOf(slot))
-    })
-  }
-
   /**
    * On a node of a cluster: removes the points of partitions that the node neither has nor gets; resolves when that is
    * durable.
@@ -318,33 +247,16 @@ export class Collection implements Database, AsyncDisposable {
     return this.#reader.stored(id)
   }
 
-  /**
-   * On a node of a cluster: whether a change that brings vectors and payloads would fit in memory now. The log is full of
-   * what others have room for too, so this is asked before it gets the change.
-   *
-   * @throws DatabaseError `memory_full`; `invalid_argument` when the collection would have too many different paths
-   */
+  /** On a node of a cluster: see `checkRoom` in replica-room.ts. */
   checkRoom(points: readonly Pick<NewPoint, 'vector' | 'payload'>[]): void {
-    const room = this.livePoints.strictRoomCheck()
-    for (const { payload } of points) room.add(payload)
-    const { dimension } = this
-    if (dimension === undefined || points.length === 0) return
-    this.livePoints.reserve(this.#slots.slotCountAfter(points.length), dimension)
+    checkRoom(this.livePoints, points, this.#slots.slotCountAfter(points.length))
   }
 
   /** The same of a patch, as far as its point is known here. */
   checkPatchRoom(id: string, patch: Patch): void {
     const slot = this.livePoints.find(id)
     const before = slot === -1 ? undefined : this.#store.record(slot, id)?.payload
-    if (before === undefined) return
-    let after: Payload
-    try {
-      after = applyPatch(before, patch)
-    } catch {
-      // Whether it can be applied is decided in its turn, after its condition.
-      return
-    }
-    this.livePoints.strictRoomCheck().add(after)
+    checkPatchRoom(this.livePoints, before, patch)
   }
 
   /** What a change by filter would change now. */
@@ -489,7 +401,7 @@ export class Collection implements Database, AsyncDisposable {
     try {
       await steps()
     } finally {
-      this.#hooks?.held?.listeners.delete(this.#onHeld)
+      this.#expiry?.close()
       this.livePoints.close()
       this.#ended.resolve()
     }
@@ -505,9 +417,6 @@ export class Collection implements Database, AsyncDisposable {
  * a half times as long, and the load itself took no less time.
  */
 export const unindexedBytesMax: number = 2 * 1024 * 1024
-
-/** Some milliseconds of deletions, and a record of 64 KiB. */
-const expiredPerRecord = 4096
 
 const never: AbortSignal = new AbortController().signal
 

@@ -19,6 +19,8 @@ export interface EngineOptions {
   readonly recallTarget: number
   /** Rows of fewer bytes are always scanned; for tests of small graphs, 0. */
   readonly graphBytesMin?: number | undefined
+  /** Attributes of fewer points are not kept on disk for the next start; for tests of few points, 0. */
+  readonly attributePointsMin?: number | undefined
   /** Vectors of a collection, in bytes, that may wait to be linked; for tests, few. */
   readonly maxUnindexedBytes?: number | undefined
   /** After this long without a change, the index is repaired and written to disk; for tests, a few. */

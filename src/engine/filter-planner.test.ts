@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { distanceKindOf, type Route } from '../index/graph.ts'
+import { distanceKindOf, type Route } from '../index/routes.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'

@@ -1,5 +1,5 @@
 import type { Metric } from '../base/point.ts'
-import { isOnCodes, type Route } from '../index/graph.ts'
+import { isOnCodes, type Route } from '../index/routes.ts'
 import type { CodeScanUse, SearchWork } from '../index/searcher.ts'
 import { efMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'

@@ -1,6 +1,6 @@
 import type { Metric } from '../base/point.ts'
-import { efMultiplierMax, type Route } from '../index/graph.ts'
 import type { KeptFilteredRoute } from '../index/graph-file.ts'
+import { efMultiplierMax, type Route } from '../index/routes.ts'
 import type { IndexQuery } from '../index/searcher.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { RouteRecall } from './index-messages.ts'

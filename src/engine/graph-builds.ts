@@ -1,6 +1,6 @@
 import type { Logger } from '../base/log.ts'
 import { distanceMetrics } from '../base/point.ts'
-import { graphDistanceMetrics } from '../index/graph.ts'
+import { graphDistanceMetrics } from '../index/routes.ts'
 import type { Checkpoints } from './checkpoints.ts'
 import type { DeadSlots } from './dead-slots.ts'
 import { bestSource, type GraphDistanceSource, sampleForCheck } from './graph-distance-sources.ts'
@@ -19,7 +19,7 @@ export interface GraphBuildsOptions {
   readonly logger: Logger
 }
 
-/** Begins graphs, finds what their distances are to be measured on, and builds them anew where that changes. Main thread only. */
+/** Begins graphs, finds what their distances are to be measured on, and rebuilds them where that changes. Main thread only. */
 export class GraphBuilds {
   readonly #options: GraphBuildsOptions
   /** Graphs whose distance sources are being checked. */
@@ -59,7 +59,7 @@ export class GraphBuilds {
     scheduler.dispatch()
   }
 
-  /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is built anew. */
+  /** Finds what a graph's distances are to be measured on; a graph that there is, and was measured on something else, is rebuilt. */
   async #check(graph: number): Promise<void> {
     const { graphs, scheduler, logger, checkpoints } = this.#options
     const { index } = graphs

@@ -1,5 +1,5 @@
 import type { SourceRecall } from '../index/distance-source-check.ts'
-import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/graph.ts'
+import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from '../index/routes.ts'
 import { graphsPerSegment, type SegmentHandle, type SegmentLayout } from '../index/segment.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 

@@ -1,7 +1,7 @@
 import type { Logger } from '../base/log.ts'
 import { Turn } from '../base/turns.ts'
-import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
+import { graphDistanceMetrics } from '../index/routes.ts'
 import type { DeadSlots } from './dead-slots.ts'
 import type { GraphScheduler } from './graph-scheduler.ts'
 import type { GraphSet } from './graph-set.ts'
@@ -17,7 +17,7 @@ export interface GraphRepairOptions {
 }
 
 /**
- * Takes dead slots out of the graphs: marks them as leaving, chooses the lists anew that name them, and frees them. Main
+ * Takes dead slots out of the graphs: marks them as leaving, reselects the lists that name them, and frees them. Main
  * thread only.
  */
 export class GraphRepair {

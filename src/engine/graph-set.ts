@@ -1,5 +1,5 @@
-import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
+import { graphDistanceMetrics } from '../index/routes.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import { type GraphDistanceSource, GraphDistanceSources } from './graph-distance-sources.ts'
 import type { GraphPlace } from './index-messages.ts'

@@ -58,7 +58,7 @@ export interface IndexerOptions {
  * good enough, they are exact scans.
  *
  * Main thread only. A fault in a task ends the use of these graphs, not the service: searches are exact from then on,
- * and the next start builds the graphs anew. A thread that dies does so to all collections.
+ * and the next start rebuilds the graphs. A thread that dies does so to all collections.
  */
 export class Indexer {
   readonly #options: IndexerOptions
@@ -185,7 +185,7 @@ export class Indexer {
     return this.#routes.plans
   }
 
-  /** Slots whose points are gone and whose nodes still stand in a graph. */
+  /** Slots whose points are gone and whose nodes are still in a graph. */
   get tombstones(): number {
     return this.#dead.count
   }

@@ -42,13 +42,13 @@ export class InsertDecider {
         return undefined
       }
     }
-    const idSeed = request.idSeed ?? (keyed && randomBytes(idSeedBytes))
+    const idSeed = request.idSeed ?? (keyed && seedFor(request))
     const { changes, inserted } = await this.#decideItems(request, idSeed, turn)
     if (changes.length === 0 && keyed === undefined) {
       request.resolve(inserted)
       return undefined
     }
-    const keyedRequest = keyed && keyedRequestOf(request, keyed, idSeed!, inserted)
+    const keyedRequest = keyed && keyedRequestOf(request, keyed, idSeed, inserted)
     return { request, changes, keyedRequest, acknowledge: () => request.resolve(inserted) }
   }
 
@@ -141,6 +141,13 @@ function idPath(points: readonly NewPoint[], index: number): string {
   return points.length === 1 ? 'id' : `vectors[${index}].id`
 }
 
+/** A seed for the ids of a request; undefined for one of a single point: to derive its id takes longer than all else here. */
+function seedFor({ points }: InsertRequest): Uint8Array | undefined {
+  return points.length === 1 ? undefined : randomBytes(idSeedBytes)
+}
+
+const noSeed: Uint8Array = new Uint8Array(idSeedBytes)
+
 /** Of a request from a cluster's log by that, so that all replicas forget a key at the same record. */
 function nowMsOf({ stamp }: InsertRequest): number {
   return stamp === undefined ? Date.now() : stamp.nowUs / 1000
@@ -149,17 +156,19 @@ function nowMsOf({ stamp }: InsertRequest): number {
 function keyedRequestOf(
   request: InsertRequest,
   { identity: { keyHash, bodyHash } }: Keyed,
-  idSeed: Uint8Array,
+  idSeed: Uint8Array | undefined,
   { ids, errors }: Inserted,
 ): KeyedRequest {
   const { points } = request
   const keyedRequest: KeyedRequest = {
-    ...{ keyHash, bodyHash, idSeed, points: points.length, acceptedMs: nowMsOf(request) },
+    ...{ keyHash, bodyHash, idSeed: idSeed ?? noSeed, points: points.length, acceptedMs: nowMsOf(request) },
     ...(request.stamp === undefined ? {} : { isPartitioned: true }),
   }
-  const isSeeded = errors.length === 0 && points.every(({ id }) => id === undefined)
-  if (isSeeded) return keyedRequest
-  const outcome: ItemOutcome[] = ids.map((id, index) => (points[index]!.id === undefined ? null : id))
+  const isSeeded = idSeed !== undefined
+  if (isSeeded && errors.length === 0 && points.every(({ id }) => id === undefined)) return keyedRequest
+  const outcome: ItemOutcome[] = ids.map((id, index) =>
+    isSeeded && points[index]!.id === undefined ? null : id,
+  )
   for (const { index, error } of errors) outcome[index] = { reason: error.reason, message: error.message }
   checkOutcome(outcome)
   return { ...keyedRequest, outcome }

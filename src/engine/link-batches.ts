@@ -1,5 +1,5 @@
-import { graphDistanceMetrics } from '../index/graph.ts'
 import { slotStates } from '../index/graph-state.ts'
+import { graphDistanceMetrics } from '../index/routes.ts'
 import type { SegmentHandle } from '../index/segment.ts'
 import type { GraphSet } from './graph-set.ts'
 import type { GraphPlace } from './index-messages.ts'

@@ -11,7 +11,7 @@ export interface ReachabilityOptions {
 }
 
 /**
- * Keeps every linked point reachable from the entry point: choosing a list anew can take the last link to a point away.
+ * Keeps every linked point reachable from the entry point: reselecting a list can take the last link to a point away.
  * Main thread only.
  */
 export class Reachability {
@@ -29,7 +29,7 @@ export class Reachability {
     return this.#wholeAt === this.#changes
   }
 
-  /** Lists of a graph were chosen anew. */
+  /** Lists of a graph were reselected. */
   changed(): void {
     this.#changes += 1
   }

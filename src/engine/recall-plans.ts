@@ -1,14 +1,14 @@
 import { isDeepStrictEqual } from 'node:util'
 import { distanceMetrics, type Metric } from '../base/point.ts'
 import { type AuditRequest, isLinked } from '../index/audit.ts'
+import type { KeptRoute } from '../index/graph-file.ts'
 import {
   type DistanceSource,
   efMultiplierMax,
   isCheaperThanScan,
   type Route,
   routesFor,
-} from '../index/graph.ts'
-import type { KeptRoute } from '../index/graph-file.ts'
+} from '../index/routes.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteRecall } from './index-messages.ts'
 

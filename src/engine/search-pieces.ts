@@ -1,5 +1,5 @@
 import type { Metric } from '../base/point.ts'
-import { isCheaperThanScan } from '../index/graph.ts'
+import { isCheaperThanScan } from '../index/routes.ts'
 import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searcher.ts'
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'

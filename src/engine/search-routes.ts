@@ -1,5 +1,5 @@
 import { distanceMetrics, type Metric } from '../base/point.ts'
-import type { Route } from '../index/graph.ts'
+import type { Route } from '../index/routes.ts'
 import {
   type BinRecall,
   type FilteredAsk,

@@ -1,7 +1,7 @@
 import { wireFixed64, wireLength, wireVarint } from './wire.ts'
 
 /**
- * Writes a message from its end to its beginning. The length of a nested message stands before it, and this way it is known
+ * Writes a message from its end to its beginning. The length of a nested message comes before it, and this way it is known
  * when it is written. Fields are below 16.
  */
 export class BackwardWriter {

@@ -1,3 +1,4 @@
+import { EventEmitter } from 'node:events'
 import { constants, type Http2Session, type ServerHttp2Stream } from 'node:http2'
 import { Metadata, type ServerInterceptingCallInterface, type StatusObject, status } from '@grpc/grpc-js'
 import { assert } from '../base/assert.ts'
@@ -198,10 +199,15 @@ const connectionWindow = 8 * streamWindow
  * freed by a major one, and with it everything its listeners reference: a call, its request and its answer.
  */
 function detachListeners(this: ServerHttp2Stream): void {
-  this.removeAllListeners()
+  // The stream itself listens to what is removed: without that listener, first, all others go in one step.
+  removeAllListeners.call(this, 'removeListener')
+  removeAllListeners.call(this)
   // An error without a listener would end the process.
-  this.on('error', ignore)
+  on.call(this, 'error', ignore)
 }
+
+/** Those of streams also bring their reading up to date, which has ended. */
+const { removeAllListeners, on } = EventEmitter.prototype
 
 function ignore(): void {}
 

@@ -152,7 +152,7 @@ class QueryExtras {
   }
 }
 
-/** Where a message stands in its request, with a dot behind it or empty. */
+/** Where a message is in its request, with a dot behind it or empty. */
 function pathOf(field: string, index: number): string {
   return index === alone ? '' : `${field}[${index}].`
 }

@@ -32,7 +32,7 @@ export function readPayload(message: WireReader, before: PayloadParts | undefine
   return parts
 }
 
-/** @param path where the point stands, with a dot behind it or empty; only called for what few points have */
+/** @param path where the point is, with a dot behind it or empty; only called for what few points have */
 export function wholePayload(
   { contentType, content, attributes, expiresAtUs }: PayloadParts,
   path: () => string,

@@ -1,16 +1,27 @@
 import { readFileSync } from 'node:fs'
+import { createRequire } from 'node:module'
 import { fileURLToPath } from 'node:url'
 import type { Server } from '@grpc/grpc-js'
 import type { MessageTypeDefinition } from '@grpc/proto-loader'
-import { ReflectionService } from '@grpc/reflection'
+import { addLazily } from './lazy-services.ts'
 import { WireReader, wireLength } from './wire.ts'
 
-/** Adds gRPC reflection: callers can read the service's proto file and its imports. */
+const load = createRequire(import.meta.url)
+
+/** Adds gRPC reflection: callers can read the service's proto file and its imports. Its library is loaded with the first call. */
 export function addReflection(server: Server): void {
-  const fileDescriptorProtos = [...filesIn(readFileSync(descriptorsPath))]
-  // The library only reads the files of a message's definition, so one message is enough.
-  const definition = { fileDescriptorProtos } as MessageTypeDefinition<object, object>
-  new ReflectionService({ 'vectordb.Point': definition }).addToServer(server)
+  const methods = ['v1', 'v1alpha'].map((version) => ({
+    path: `/grpc.reflection.${version}.ServerReflection/ServerReflectionInfo`,
+    requestStream: true,
+    responseStream: true,
+  }))
+  addLazily(server, methods, (taker) => {
+    const { ReflectionService } = load('@grpc/reflection') as typeof import('@grpc/reflection')
+    const fileDescriptorProtos = [...filesIn(readFileSync(descriptorsPath))]
+    // The library only reads the files of a message's definition, so one message is enough.
+    const definition = { fileDescriptorProtos } as MessageTypeDefinition<object, object>
+    new ReflectionService({ 'vectordb.Point': definition }).addToServer(taker)
+  })
 }
 
 /** A google.protobuf.FileDescriptorSet, generated from proto/. */

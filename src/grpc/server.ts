@@ -14,7 +14,6 @@ import {
   setLogVerbosity,
   status,
 } from '@grpc/grpc-js'
-import { HealthImplementation } from 'grpc-health-check'
 import { allows, operationRoles, permissionDenied } from '../api/access.ts'
 import { type ApiContext, type Call, grpcFields } from '../api/call.ts'
 import { type OperationName, type OperationTypes, operationNames } from '../api/operations.ts'
@@ -31,6 +30,7 @@ import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
 import { codecs } from './codec.ts'
+import { Health } from './health.ts'
 import { type Listener, listen } from './listener.ts'
 import { addReflection } from './reflection.ts'
 
@@ -101,17 +101,16 @@ export async function startGrpcServer(options: GrpcServerOptions): Promise<GrpcS
     interceptors: [watchCalls(options, streams)],
   })
   const runner: OperationRunner = { ...options, transport: 'grpc' }
-  const health = new HealthImplementation({ '': 'NOT_SERVING', [serviceName]: 'NOT_SERVING' })
   server.addService(
     serviceDefinition(),
     Object.fromEntries(operationNames.map((name) => [name, handlerOf(runner, name)])),
   )
   addReflection(server)
-  health.addToServer(server)
+  const health = new Health(server, ['', serviceName])
 
   const listener = await bind(server, options)
   const setServing = (serving: boolean): void => {
-    for (const name of ['', serviceName]) health.setStatus(name, serving ? 'SERVING' : 'NOT_SERVING')
+    health.set(serving ? 'SERVING' : 'NOT_SERVING')
   }
   return {
     host: options.host,
@@ -150,18 +149,24 @@ function handlerOf(
   runner: OperationRunner,
   name: OperationName,
 ): (call: OperationCall, callback: sendUnaryData<Buffer>) => void {
-  return (call, callback) => {
-    const caller = callOf(call, name, runner.context)
-    answer(runner, name, call, caller.call)
-      .finally(caller.answered)
-      .then(
-        (bytes) => callback(null, bytes, trailerOf(runner.context)),
-        (error: unknown) => callback(statusOf(toDatabaseError(error)), null),
-      )
-      // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
-      .catch((error: unknown) =>
-        runner.logger.error({ err: error, operation: name }, 'an answer was not sent'),
-      )
+  return (call, callback) => void handle(runner, name, call, callback)
+}
+
+async function handle(
+  runner: OperationRunner,
+  name: OperationName,
+  call: OperationCall,
+  callback: sendUnaryData<Buffer>,
+): Promise<void> {
+  const caller = callOf(call, name, runner.context)
+  const bytes = await answer(runner, name, call, caller.call).catch(toDatabaseError)
+  caller.answered()
+  try {
+    if (bytes instanceof DatabaseError) callback(statusOf(bytes), null)
+    else callback(null, bytes, trailerOf(runner.context))
+  } catch (error) {
+    // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
+    runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
   }
 }
 
@@ -184,12 +189,15 @@ function answer<Name extends OperationName>(
 ): Promise<Buffer> {
   const { decode, encode } = codecs[name]
   const { request } = call
+  const hold = (bytes: Buffer): Buffer => {
+    request.holdAnswer(bytes.length)
+    return bytes
+  }
   const codec = {
     decode: () => decode(request.take()),
-    async encode(output: OperationTypes[Name]['output']): Promise<Buffer> {
-      const bytes = await encode(output)
-      request.holdAnswer(bytes.length)
-      return bytes
+    encode(output: OperationTypes[Name]['output']): Buffer | Promise<Buffer> {
+      const bytes = encode(output)
+      return bytes instanceof Promise ? bytes.then(hold) : hold(bytes)
     },
   }
   return runOperation(runner, name, codec, as)
@@ -215,8 +223,8 @@ function callOf(
     call: {
       fields: grpcFields,
       collection: firstOf(call, 'collection'),
-      idempotencyKey: firstOf(call, 'idempotency-key'),
       // Only what is looked at: each takes as long as decoding a small request.
+      idempotencyKey: operationRoles[name] === 'write' ? firstOf(call, 'idempotency-key') : undefined,
       version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
       consistency: cluster && firstOf(call, consistencyHeader),
       position: cluster && firstOf(call, positionHeader),

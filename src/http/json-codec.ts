@@ -49,7 +49,7 @@ export function decodeQueries(body: Buffer, notes: FieldNotes): SearchPointsBatc
   }
 }
 
-/** @param path where the point stands, with a dot behind it; '' for the body itself */
+/** @param path where the point is, with a dot behind it; '' for the body itself */
 function readPoint(json: JsonScanner, path: string, notes: FieldNotes): PointInput {
   const point: Writable<PointInput> = {}
   for (const key of membersAt(json, path)) {

@@ -89,7 +89,7 @@ class FilterReader {
     return of
   }
 
-  /** What stands behind a path: a value, null, or operators. */
+  /** What follows a path: a value, null, or operators. */
   *#tests(path: string, at: string): Steps<Filter> {
     const kind = this.#json.peek()
     if (kind === 'array') {

@@ -46,13 +46,13 @@ export function readNumber(json: JsonScanner, path: string): number {
   return json.number()
 }
 
-/** @param path where the object stands, with a dot behind it; '' for the body itself */
+/** @param path where the object is, with a dot behind it; '' for the body itself */
 export function membersAt(json: JsonScanner, path: string): Iterable<string> {
   expectKind(json, 'object', path === '' ? 'the request body' : path.slice(0, -1))
   return json.members()
 }
 
-/** @param path where the object stands, with a dot behind it; the items of a batch share the names of their fields */
+/** @param path where the object is, with a dot behind it; the items of a batch share the names of their fields */
 export function skipUnknown(json: JsonScanner, path: string, key: string, notes: FieldNotes): void {
   noteIgnored(notes, path.replace(/\[\d+\]/, '[]'), key)
   json.skip()

@@ -9,8 +9,8 @@ import { seededRandom } from '../../test/support/random.ts'
 import type { Metric } from '../base/point.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
 import { type AuditSearch, auditRoutes } from './audit.ts'
-import { routesFor } from './graph.ts'
 import type { Hit } from './hit.ts'
+import { routesFor } from './routes.ts'
 import { type IndexQuery, rangesOf, Searcher } from './searcher.ts'
 
 const seed = 20_261_122

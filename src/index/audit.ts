@@ -1,7 +1,7 @@
 import type { Metric } from '../base/point.ts'
-import type { Route } from './graph.ts'
 import { slotStates } from './graph-state.ts'
 import type { Hit } from './hit.ts'
+import type { Route } from './routes.ts'
 import type { IndexQuery } from './searcher.ts'
 import { queriesPerScanMax } from './segment.ts'
 import type { VectorIndex } from './vector-index.ts'

@@ -1,4 +1,5 @@
-import { type DistanceSource, distanceKindOf, type GraphAccess, graphDistanceMetrics } from './graph.ts'
+import type { GraphAccess } from './graph.ts'
+import { type DistanceSource, distanceKindOf, graphDistanceMetrics } from './routes.ts'
 import type { SegmentHandle } from './segment.ts'
 
 /** The share of the true nearest that each distance kind ranks among as many as a search would rerank. */

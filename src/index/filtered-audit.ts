@@ -1,6 +1,6 @@
 import type { AuditSearch } from './audit.ts'
-import { isOnCodes, type Route } from './graph.ts'
 import type { Hit } from './hit.ts'
+import { isOnCodes, type Route } from './routes.ts'
 import type { IndexQuery } from './searcher.ts'
 import { newFilterId, type SlotBits } from './slot-filter.ts'
 

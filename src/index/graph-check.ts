@@ -105,7 +105,7 @@ export function graphFaults(segment: SegmentHandle, graph: number, most = 20): s
   if (highest >= 0 && (entry === undefined || states[entry.slot] !== slotStates.linked)) {
     faults.push('the entry point is not a linked slot')
   } else if (highest >= 0 && entry!.level < highest) {
-    faults.push(`the entry point stands on level ${entry!.level}, but there is a level ${highest}`)
+    faults.push(`the entry point is on level ${entry!.level}, but there is a level ${highest}`)
   }
   const lost = unreachableSlots(segment, graph, startReachScan(slotCount))!
   if (lost.length > 0) faults.push(`${lost.length} linked slots cannot be reached, the first is ${lost[0]}`)
@@ -121,7 +121,7 @@ function listFaults(segment: SegmentHandle, state: GraphState, slot: number, lev
     else if (seen.has(each)) faults.push(`${where} names ${each} twice`)
     else if (each >= state.slotCount || state.states[each] === slotStates.absent) {
       faults.push(`${where} names ${each}, which is not linked`)
-    } else if (state.levels[each]! < level) faults.push(`${where} names ${each}, which stands lower`)
+    } else if (state.levels[each]! < level) faults.push(`${where} names ${each}, which is lower`)
     seen.add(each)
   }
   return faults

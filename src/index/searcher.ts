@@ -1,8 +1,9 @@
 import type { KernelModule } from '../kernels/wasm-module.ts'
 import { FlatScanner, type ScanQuery } from './flat-scanner.ts'
-import { GraphAccess, type Route } from './graph.ts'
+import { GraphAccess } from './graph.ts'
 import { GraphState } from './graph-state.ts'
 import type { Hit } from './hit.ts'
+import type { Route } from './routes.ts'
 import { efMax, type SegmentHandle } from './segment.ts'
 import { countBits, LaneFilter, type SlotBits } from './slot-filter.ts'
 

@@ -98,7 +98,7 @@ export class LmdbCheck {
       const at = placeOfNode(page, root, index)
       const keyBytes = page.readUInt16LE(at + 6)
       const valueAt = at + nodeBytes + keyBytes
-      // A name ends with a zero. They stand in order, so the last one found was the one before.
+      // A name ends with a zero. They are in order, so the last one found was the one before.
       const name = names.find((each) => page.toString('latin1', at + nodeBytes, valueAt) === `${each}\0`)
       const isTable = page.readUInt32LE(at) === treeBytes && page.readUInt16LE(at + 4) === nodeFlags.tree
       const tree = isTable && valueAt + treeBytes <= page.length ? readTree(page, valueAt) : undefined
@@ -368,7 +368,7 @@ function visit(
 }
 
 function strange(page: number): LmdbFault {
-  return new LmdbFault(`page ${page} is not what should stand there`)
+  return new LmdbFault(`page ${page} is not what should be there`)
 }
 
 function disordered(page: number): LmdbFault {

@@ -84,7 +84,7 @@ async function openPoints(
   const { dataDir, dimension, logger, onCommit, onWritesBlocked = () => {}, writerExecArgv } = options
   let tables = opened
   let store: PointStore | undefined
-  /** After some failed writes LMDB refuses to read too, until its environment is opened anew: by then the writer has closed its side. */
+  /** After some failed writes LMDB refuses to read too, until its environment is opened again: by then the writer has closed its side. */
   const reopen = async (): Promise<void> => {
     if (store === undefined || store.isClosed) return
     store.endReads()

@@ -177,7 +177,7 @@ export class PointStore implements Store {
       return this.#record(slot, idToBytes(id))
     } catch (error) {
       if (this.#writer.isBroken && !this.#isReopened) {
-        throw new DatabaseError('not_ready', 'the disk failed, and payloads are being opened anew: try again')
+        throw new DatabaseError('not_ready', 'the disk failed, and payloads are being reopened: try again')
       }
       throw error
     }
@@ -221,7 +221,7 @@ export class PointStore implements Store {
     this.#endBefore()
   }
 
-  /** Replaces the tables after a failed write: the LMDB environment was opened anew, for reading. */
+  /** Replaces the tables after a failed write: the LMDB environment was reopened, for reading. */
   useTables(tables: Tables): void {
     this.#tables = tables
     this.#isReopened = true

@@ -29,7 +29,7 @@ export class RowFile {
   }
 
   /**
-   * Makes an empty file for vectors of `dimension`. No committed row stands in it yet, so whatever an
+   * Makes an empty file for vectors of `dimension`. No committed row is in it yet, so whatever an
    * interrupted first insertion left behind is replaced.
    */
   static create(path: string, dimension: number): RowFile {

@@ -74,7 +74,7 @@ export class SnapshotReader {
       const trailer = await this.#source.take(snapshotTrailerBytes)
       const fault = faultOfTrailer(trailer, this.header.points, this.#checksum)
       if (fault !== undefined) throw refused(fault)
-      if (!(await this.#source.isAtEnd())) throw refused('something stands behind its end')
+      if (!(await this.#source.isAtEnd())) throw refused('there is something after its end')
     } finally {
       await this.#source.close()
     }

@@ -27,11 +27,11 @@ export interface Store {
    */
   readonly diskBytes: number
 
-  /** Where a slot's vector stands on disk, for readers of single vectors. */
+  /** Where a slot's vector is on disk, for readers of single vectors. */
   vectorsOnDisk(dimension: number): VectorsOnDisk
 
   /**
-   * Where every live point stands on disk now, for `readRows`; undefined before the first insertion.
+   * Where every live point is on disk now, for `readRows`; undefined before the first insertion.
    *
    * @throws DatabaseError `internal` that names what is damaged
    */
@@ -172,7 +172,7 @@ export interface StoredRow {
 
 /**
  * What happens to one point, and when: decided once, and the same wherever it is carried out. Where the point is kept
- * is not part of it: that is its slot, which is chosen anew each time the change is tried.
+ * is not part of it: that is its slot, which is chosen again each time the change is tried.
  */
 export type Change = Insertion | Update | Deletion
 
@@ -228,8 +228,8 @@ export interface KeyedRequest {
 }
 
 /**
- * How one point of a keyed request ended: null when it was stored under the id from the seed at its position; the id
- * that its caller chose, in lower case; or why it was refused.
+ * How one point of a keyed request ended: null when it was stored under the id from the seed at its position; its id, in
+ * lower case, if its caller chose it or it was drawn without a seed; or why it was refused.
  */
 export type ItemOutcome = null | string | { readonly reason: Reason; readonly message: string }
 

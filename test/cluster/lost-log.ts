@@ -1,8 +1,8 @@
+import { statusOf } from '../support/cluster-status.ts'
 import type { NatsServers } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { until } from '../support/until.ts'
 import type { Strike } from './faults.ts'
-import { statusOf } from './parts.ts'
 
 /** The log of a cluster is gone, while its servers run. */
 export async function deleteStream(servers: NatsServers): Promise<void> {

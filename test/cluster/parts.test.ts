@@ -2,12 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import type { Hit, Query } from '../../src/client/client.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
+import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses } from './cluster-processes.ts'
-import { settled, sharesOf, statusOf } from './parts.ts'
+import { settled, sharesOf } from './parts.ts'
 
 const dimension = 4
 const latest = { consistency: 'latest' } as const

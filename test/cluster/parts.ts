@@ -1,5 +1,4 @@
-import assert from 'node:assert/strict'
-import type { ClusterStatus } from '../../src/base/cluster-status.ts'
+import { statusOf } from '../support/cluster-status.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 
@@ -25,12 +24,6 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
 export async function metricOf({ url }: Pick<NodeProcess, 'url'>, name: string): Promise<number> {
   const metrics = await (await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(5_000) })).text()
   return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)![1])
-}
-
-export async function statusOf({ url }: Pick<NodeProcess, 'url'>): Promise<ClusterStatus> {
-  const response = await fetch(`${url}/cluster`, { signal: AbortSignal.timeout(5_000) })
-  assert.equal(response.status, 200)
-  return (await response.json()) as ClusterStatus
 }
 
 /** How many partitions each node has, as the first node sees it. */

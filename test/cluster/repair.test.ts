@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
 import { describe, it } from 'node:test'
-import type { ClusterStatus } from '../../src/base/cluster-status.ts'
+import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { until } from '../support/until.ts'
@@ -169,10 +169,6 @@ async function put({ url }: NodeProcess, path: string, body: unknown): Promise<R
 
 async function count(node: NodeProcess, headers: Readonly<Record<string, string>>): Promise<Response> {
   return await post(node, '/points/count', {}, headers)
-}
-
-async function statusOf({ url }: NodeProcess): Promise<ClusterStatus> {
-  return (await (await fetch(`${url}/cluster`)).json()) as ClusterStatus
 }
 
 /** Undefined also while the node does not answer. */

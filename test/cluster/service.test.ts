@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, describe, it } from 'node:test'
-import type { ClusterStatus } from '../../src/base/cluster-status.ts'
+import { statusOf } from '../support/cluster-status.ts'
 import { NatsServers, natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { startTestService, type TestService } from '../support/service.ts'
@@ -137,8 +137,4 @@ function pointOf(vector: readonly number[], content: string) {
 async function post({ httpUrl }: TestService, path: string, body: unknown): Promise<Response> {
   const headers = { 'content-type': 'application/json' }
   return await fetch(httpUrl + path, { method: 'POST', headers, body: JSON.stringify(body) })
-}
-
-async function statusOf({ httpUrl }: TestService): Promise<ClusterStatus> {
-  return (await (await fetch(`${httpUrl}/cluster`)).json()) as ClusterStatus
 }

@@ -347,7 +347,7 @@ export class Campaign implements AsyncDisposable {
 }
 
 /** What callers are told when the disk fails. */
-const refusals = /the disk failed: writes are stopped|payloads are being opened anew|is full: free some space/
+const refusals = /the disk failed: writes are stopped|payloads are being reopened|is full: free some space/
 
 function describe(death: Death): string {
   return death.kind === 'at a call' ? `${death.side} ${death.call}` : death.kind

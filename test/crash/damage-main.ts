@@ -1,16 +1,18 @@
 /**
  * Damage to points.mdb at any length: `npm run test:damage -- --flips 20000 --probes 500`; `--seed` runs one again.
  * The file is cut off at every byte, or with `--step 16` at every 16th; of the flips that the check before a start lets pass, as many as `--probes` are opened.
+ * Then the files of the index are damaged `--index` times each, and opened.
  */
 import { parseArgs } from 'node:util'
 import { seededRandom } from '../support/random.ts'
-import { DamagedDirectories, flips, truncations } from './damage.ts'
+import { anywhere, type Damage, DamagedDirectories, flips, type Outcome, truncations } from './damage.ts'
 
 const { values } = parseArgs({
   options: {
     flips: { type: 'string', default: '5000' },
     probes: { type: 'string', default: '200' },
     step: { type: 'string', default: '1' },
+    index: { type: 'string', default: '200' },
     seed: { type: 'string' },
   },
 })
@@ -28,14 +30,21 @@ const flipped = flips(size, Number(values.flips), random)
 const borne = directories.unnoticed(flipped)
 console.log(`${flipped.length} flipped bits, ${flipped.length - borne.length} refused`)
 
-const outcomes: Record<string, number> = {}
-let failed = 0
-for (const damage of [...passed, ...borne].slice(0, Number(values.probes))) {
-  const { outcome, detail } = await directories.damage('points.mdb', damage)
-  outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
-  if (outcome !== 'WRONG' && outcome !== 'crashed') continue
-  failed += 1
-  console.error(`FAILED: ${JSON.stringify(damage)}: ${outcome}: ${detail}`)
+const opened = [...passed, ...borne].slice(0, Number(values.probes))
+await open('points.mdb', opened, ['refused', 'read refused', 'whole'])
+for (const file of ['index/attributes.bin', 'index/graph-0-0.bin']) {
+  await open(file, anywhere(directories.sizeOf(file), Number(values.index), random), ['whole'])
 }
-console.log(`of the others, opened: ${JSON.stringify(outcomes)}`)
-process.exitCode = failed === 0 ? 0 : 1
+
+/** Opens the directory with each of the damages. */
+async function open(file: string, damages: readonly Damage[], allowed: readonly Outcome[]): Promise<void> {
+  const outcomes: Record<string, number> = {}
+  for (const damage of damages) {
+    const { outcome, detail } = await directories.damage(file, damage)
+    outcomes[outcome] = (outcomes[outcome] ?? 0) + 1
+    if (allowed.includes(outcome)) continue
+    process.exitCode = 1
+    console.error(`FAILED: ${file}: ${JSON.stringify(damage)}: ${outcome}: ${detail}`)
+  }
+  console.log(`${file} with ${damages.length} damages, opened: ${JSON.stringify(outcomes)}`)
+}

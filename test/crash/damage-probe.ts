@@ -10,8 +10,9 @@ import { contentTypes, distanceMetrics } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
 import type { Collection } from '../../src/engine/engine.ts'
-import { examineData } from '../../src/main.ts'
+import { examineData } from '../../src/service/stored-data.ts'
 import { openPoints } from './points.ts'
+import { probedFilters } from './probed-filters.ts'
 
 /** What is seen of a data directory from outside. */
 export interface Probed {
@@ -21,6 +22,8 @@ export interface Probed {
   readonly points?: Readonly<Record<string, ProbedPoint>>
   /** Ids by a search for more than there are, under each metric. */
   readonly found?: readonly (readonly string[])[]
+  /** Ids by each of `probedFilters`. */
+  readonly matching?: readonly (readonly string[])[]
   /** Of `vicinal doctor`; a text when it refused. */
   readonly doctor: Diagnosis | string
 }
@@ -54,12 +57,19 @@ async function probe(dataDir: string, ids: readonly string[]): Promise<Probed> {
     const limit = collection.stats.points + 1
     const queries = distanceMetrics.map((metric) => ({ vector, metric, limit, ef: 64 }))
     const found = (await collection.search(queries)).ids.strings()
+    const include = { distance: false, payload: false, vector: false, version: false }
+    const matching = await Promise.all(
+      probedFilters.map(async (filter) => {
+        const { points } = await collection.list({ filter, limit, include })
+        return points.map(({ id }) => id)
+      }),
+    )
     const read: Record<string, ProbedPoint> = {}
-    for (const id of new Set([...ids, ...found.flat()])) {
+    for (const id of new Set([...ids, ...found.flat(), ...matching.flat()])) {
       const point = await readPoint(collection, id)
       if (point !== undefined) read[id] = point
     }
-    return { doctor, found, points: read }
+    return { doctor, found, matching, points: read }
   } catch (error) {
     return { doctor, refusal: (error as Error).message }
   }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import { seededRandom } from '../support/random.ts'
-import { type Damage, DamagedDirectories, type Finding, flips, sectorBytes, truncations } from './damage.ts'
+import { anywhere, type Damage, DamagedDirectories, type Finding, flips, truncations } from './damage.ts'
 
 /** Flipped bits, zeroed sectors and cut ends at seeded places of every file of a data directory. */
 
@@ -25,6 +25,10 @@ describe('a damaged data directory', () => {
     const findings = await damageAnywhere('index/graph-0-0.bin', 6)
     assertOutcomes(findings, ['whole'])
     assert.ok(findings.some(({ isSeenByDoctor }) => isSeenByDoctor))
+  })
+
+  it('matches filters as before where the file of attributes is damaged', async () => {
+    assertOutcomes(await damageAnywhere('index/attributes.bin', 6), ['whole'])
   })
 
   it('serves no damaged payload: reading that point is refused by name', async () => {
@@ -64,17 +68,9 @@ describe('a damaged data directory', () => {
   })
 
   async function damageAnywhere(file: string, count: number): Promise<(Finding & { damage: Damage })[]> {
-    const random = seededRandom(seed)
     const size = Math.max(1, directories.sizeOf(file))
     const findings: (Finding & { damage: Damage })[] = []
-    for (let index = 0; index < count; index += 1) {
-      const at = Math.floor(random() * size)
-      const damage: Damage =
-        index % 4 === 0
-          ? { kind: 'truncate', bytes: at }
-          : index % 4 === 1
-            ? { kind: 'zero', sector: Math.floor(at / sectorBytes) }
-            : { kind: 'flip', byte: at, bit: Math.floor(random() * 8) }
+    for (const damage of anywhere(size, count, seededRandom(seed))) {
       findings.push({ ...(await directories.damage(file, damage)), damage })
     }
     return findings

@@ -10,10 +10,12 @@ import { createLogger } from '../../src/base/log.ts'
 import { contentTypes } from '../../src/base/point.ts'
 import { faultOfDatabase } from '../../src/storage/database-check.ts'
 import { insertIds } from '../support/insert-ids.ts'
+import { matches } from '../support/plain-filter.ts'
 import type { Probed } from './damage-probe.ts'
 import { pointsOf } from './notes.ts'
 import { differenceOf, type OraclePoint } from './oracle.ts'
 import { openPoints } from './points.ts'
+import { probedFilters } from './probed-filters.ts'
 
 /** What is done to one file. */
 export type Damage =
@@ -142,7 +144,7 @@ export class DamagedDirectories implements AsyncDisposable {
     return faults.length > 0 ? finding('read refused', faults[0]!) : finding('whole', '')
   }
 
-  #difference({ points, found }: Probed): string | undefined {
+  #difference({ points, found, matching }: Probed): string | undefined {
     for (const id of this.#gone) if (points![id] !== undefined) return `the deleted point ${id} can be read`
     for (const [id, expected] of this.#points) {
       const read = points![id]
@@ -160,6 +162,14 @@ export class DamagedDirectories implements AsyncDisposable {
     for (const ids of found!) {
       if (ids.length !== this.#points.size || !ids.every((id) => this.#points.has(id)))
         return `a search finds ${ids.length} points of ${this.#points.size}, or others`
+    }
+    for (const [at, filter] of probedFilters.entries()) {
+      const expected = [...this.#points].flatMap(([id, { payload }]) =>
+        matches(filter, { id, payload, version: 0 }) ? [id] : [],
+      )
+      const found = matching![at]!
+      if (found.length !== expected.length || !expected.every((id) => found.includes(id)))
+        return `${JSON.stringify(filter)} matches ${found.length} points, and not ${expected.length}`
     }
     return undefined
   }
@@ -181,6 +191,16 @@ export function truncations(size: number, step: number): Damage[] {
   const isTaken = (bytes: number): boolean => bytes % step === 0 || bytes % pageBytes === pageBytes - 1
   const lengths = Array.from({ length: size }, (_, index) => size - 1 - index).filter(isTaken)
   return lengths.map((bytes) => ({ kind: 'truncate', bytes }))
+}
+
+/** Cut ends, zeroed sectors and flipped bits at any place of a file of `size` bytes, more bits than others. */
+export function anywhere(size: number, count: number, random: () => number): Damage[] {
+  return Array.from({ length: count }, (_, index) => {
+    const at = Math.floor(random() * size)
+    if (index % 4 === 0) return { kind: 'truncate', bytes: at }
+    if (index % 4 === 1) return { kind: 'zero', sector: Math.floor(at / sectorBytes) }
+    return { kind: 'flip', byte: at, bit: Math.floor(random() * 8) }
+  })
 }
 
 /** Bits of LMDB's file: a third in its meta pages, a third where pages begin, a third anywhere. */

@@ -96,7 +96,7 @@ export function afterChange(
 }
 
 /** In the year 2100. */
-const endUs = 4_102_444_800_000_000
+export const endUs = 4_102_444_800_000_000
 
 /** What the notes up to some time promise. */
 export interface Promised {

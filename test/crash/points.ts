@@ -19,5 +19,7 @@ export function openPoints(dataDir: string, logger: Logger): Promise<OpenedColle
     maxMemoryBytes: 0,
     // A graph from the first point on, so that there are checkpoints of a small collection.
     graphBytesMin: 0,
+    // The same of the file of attributes.
+    attributePointsMin: 0,
   })
 }

@@ -6,7 +6,7 @@ import type { Metric } from '../../src/base/point.ts'
 import { readConfig } from '../../src/config.ts'
 import type { CollectionStats } from '../../src/engine/collection-stats.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
-import { examineData } from '../../src/main.ts'
+import { examineData } from '../../src/service/stored-data.ts'
 import { type OpenedCollection, openCollection } from '../support/collection.ts'
 import { insertIds } from '../support/insert-ids.ts'
 

@@ -8,8 +8,8 @@
  */
 import { parseArgs } from 'node:util'
 import { distanceMetrics, type Metric } from '../../src/base/point.ts'
-import { settings } from '../../src/config.ts'
 import type { Diagnosis } from '../../src/engine/doctor.ts'
+import { settings } from '../../src/settings/table.ts'
 import { seededRandom } from '../support/random.ts'
 import { type RecallSet, recallSets } from '../support/recall-sets.ts'
 import { Collection } from './collection.ts'

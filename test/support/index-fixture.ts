@@ -1,7 +1,6 @@
 import { closeSync, mkdtempSync, openSync, rmSync, writeSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { newId } from '../../src/base/ids.ts'
 import { createLogger } from '../../src/base/log.ts'
 import type { Metric } from '../../src/base/point.ts'
@@ -17,6 +16,7 @@ import { VectorIndex } from '../../src/index/vector-index.ts'
 import { loadKernels } from '../../src/kernels/wasm-module.ts'
 import { packRow, rowBytesOf } from '../../src/storage/key-layout.ts'
 import { RowFile } from '../../src/storage/row-file.ts'
+import { until } from './until.ts'
 
 const kernels = loadKernels()
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -187,7 +187,7 @@ export class IndexFixture implements AsyncDisposable {
   }
 
   async settled(): Promise<void> {
-    while (this.indexer.isSettling) await sleep(10)
+    await until(() => !this.indexer.isSettling)
   }
 
   /** The ten nearest of each vector; an ef wider than the index makes the exact scan. */

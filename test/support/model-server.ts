@@ -6,10 +6,12 @@ import { createInterface } from 'node:readline'
 
 const directory = join(import.meta.dirname, '../../examples/embeddings-server')
 const python = join(directory, '.venv/bin/python')
+/** Written when everything is installed. */
+const madeOf = join(directory, '.venv/made-of')
 
 /** Why the embedding server of the examples cannot run here; false if it can. */
 export const withoutModel: false | string =
-  !existsSync(python) && 'the embedding server is not installed: scripts/check-embeddings.sh does that'
+  !existsSync(madeOf) && 'the embedding server is not installed: scripts/check-embeddings.sh does that'
 
 /** The embedding server of the examples, with its real model, on a free port. */
 export class ModelServer implements AsyncDisposable {

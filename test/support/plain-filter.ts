@@ -60,9 +60,10 @@ function withElements(value: AttributeValue): readonly AttributeValue[] {
 
 function meets(test: Test, values: readonly AttributeValue[]): boolean {
   if (test.op === 'exists') return values.length > 0
-  if (test.op === 'in') return test.values.some((wanted) => values.some((value) => equal(value, wanted)))
+  if (test.op === 'in') return values.some((value) => textsOf(test.values).has(attributeToJson(value)))
   if (test.op === 'contains') {
-    return test.values.every((wanted) => values.some((value) => equal(value, wanted)))
+    const held = new Set(values.map(attributeToJson))
+    return [...textsOf(test.values)].every((wanted) => held.has(wanted))
   }
   if (test.op === 'range') return values.some((value) => isWithin(value, test.bounds))
   if (test.op === 'prefix') {
@@ -73,10 +74,17 @@ function meets(test: Test, values: readonly AttributeValue[]): boolean {
   return places.some((place) => isInBox(place, test.southWest, test.northEast))
 }
 
-/** Values of different types are never equal. */
-function equal(value: AttributeValue, wanted: Scalar): boolean {
-  return attributeToJson(value) === attributeToJson(wanted)
+/** Values as JSON, which is the same where they are equal: values of different types never are. */
+function textsOf(values: readonly Scalar[]): ReadonlySet<string> {
+  const known = knownTexts.get(values)
+  if (known !== undefined) return known
+  const texts = new Set(values.map(attributeToJson))
+  knownTexts.set(values, texts)
+  return texts
 }
+
+/** One filter is matched against many documents. */
+const knownTexts = new WeakMap<readonly Scalar[], ReadonlySet<string>>()
 
 function isWithin(value: AttributeValue, { gt, gte, lt, lte }: Bounds): boolean {
   return (

@@ -3,7 +3,10 @@ import { setTimeout as pause } from 'node:timers/promises'
 
 /** Longer than anything takes that comes at all, on a slow machine with other work. */
 const waitMs = 180_000
+/** Between one look and the next; longer where a look takes long, so that looking leaves the processors to what is awaited. */
 const pauseMs = 5
+const pauseMsMax = 100
+const pausePerLook = 4
 
 /**
  * Waits until a condition holds.
@@ -24,9 +27,11 @@ export async function waitFor<Value>(
 ): Promise<Value> {
   const endMs = performance.now() + waitMs
   for (;;) {
+    const startMs = performance.now()
     const found = await find()
     if (found !== undefined) return found
-    assert.ok(performance.now() < endMs, `not within ${waitMs / 1000} s: ${what}`)
-    await pause(pauseMs)
+    const nowMs = performance.now()
+    assert.ok(nowMs < endMs, `not within ${waitMs / 1000} s: ${what}`)
+    await pause(Math.min(pauseMsMax, Math.max(pauseMs, pausePerLook * (nowMs - startMs))))
   }
 }

@@ -1,5 +1,5 @@
-import type { Route } from '../../../src/index/graph.ts'
 import type { Hit } from '../../../src/index/hit.ts'
+import type { Route } from '../../../src/index/routes.ts'
 import { type IndexQuery, noWork, type Searcher, type SearchWork } from '../../../src/index/searcher.ts'
 import { efMax } from '../../../src/index/segment.ts'
 import type { SlotBits } from '../../../src/index/slot-filter.ts'

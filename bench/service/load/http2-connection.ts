@@ -255,7 +255,7 @@ function headersOf(path: string): Buffer {
   return Buffer.concat([Buffer.from([0x83, 0x86]), ...spelled])
 }
 
-/** `grpc-status` in the Huffman code of HPACK, behind which its value stands with its length. */
+/** `grpc-status` in the Huffman code of HPACK, followed by its value with its length. */
 const statusName = Buffer.from('9acac8b21234da8f', 'hex')
 
 function noteStatus(stream: Stream | undefined, block: Buffer): void {

@@ -50,7 +50,7 @@ export function usageBetween(
   }
 }
 
-/** The fields after the process name, which stands in brackets and may contain anything. */
+/** The fields after the process name, which is in brackets and may contain anything. */
 function fieldsOf(path: string): string[] {
   const stat = readFileSync(path, 'latin1')
   return stat.slice(stat.lastIndexOf(')') + 2).split(' ')

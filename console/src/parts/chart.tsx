@@ -11,7 +11,7 @@ export interface Series {
   readonly values: readonly (number | null)[]
 }
 
-/** Lines over time. The same numbers stand beside it as text, so for screen readers it is one image. */
+/** Lines over time. The same numbers are beside it as text, so for screen readers it is one image. */
 export function Chart(props: {
   readonly label: string
   readonly timesS: readonly number[]

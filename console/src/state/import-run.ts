@@ -123,7 +123,7 @@ export class ImportRun {
   #hear(message: FromWorker): void {
     if (message.kind === 'inspected') {
       this.inspection.value = message.inspection
-      // A worker that is to go on after a failure has opened the file anew.
+      // A worker that is to go on after a failure has reopened the file.
       if (this.phase.value === 'running') this.#run(this.#mapping!)
       else this.phase.value = 'ready'
     } else if (message.kind === 'refused') {

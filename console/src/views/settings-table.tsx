@@ -13,15 +13,6 @@ const shownOptions: readonly (readonly [Shown, string])[] = [
   ['changed', 'Changed'],
 ]
 
-const groupTitles: Readonly<Record<string, string>> = {
-  data: 'Data',
-  search: 'Search and index',
-  grpc: 'gRPC',
-  http: 'HTTP',
-  limits: 'Limits',
-  process: 'Process',
-}
-
 /** The settings in force, with what each means and where its value comes from. */
 export function SettingsPanel(): JSX.Element {
   const settings = useSignal<readonly Setting[] | undefined>(undefined)
@@ -72,7 +63,7 @@ export function SettingsPanel(): JSX.Element {
       </p>
       {groups.map((group) => (
         <section key={group} class="setting-group">
-          <h3 class="sub-title">{groupTitles[group] ?? group}</h3>
+          <h3 class="sub-title">{group}</h3>
           <dl class="settings">
             {found
               .filter((each) => each.group === group)

@@ -47,6 +47,8 @@ import { areCopies, setQuerySlot, encodeSlot, ROWS, score1, scoreFrom } from './
  *    9. A copy of a vector in the graph is linked to that vector alone, in a chain; copies with upper levels are linked in
  *       full (Copies).
  *   10. Several threads insert at once, and any number search meanwhile without locks (Threads).
+ *   11. A search with a filter walks through points that do not match, and only those that match count towards its results
+ *       (docs/decisions/filters.md).
  *
  * What makes 10 safe:
  *

@@ -112,5 +112,5 @@ const ERRORS: f64 = 5
 /** Fewer entries do not show how large the errors of estimates are. */
 const COMPARED_MIN: i32 = 8
 
-/** Entries this many times as far have larger errors: statistics start anew. */
+/** Entries this many times as far have larger errors: statistics start again. */
 const FAR: f64 = 4

@@ -1,0 +1,41 @@
+import type { VectorClient } from '../client/client.ts'
+import { type ConnectionOptions, collectionOf, grpcKey, httpService, targetOf, textOf } from './connection.ts'
+import { type Environment, UsageError } from './usage.ts'
+
+/**
+ * Connects as the options, the environment and the settings say, in that order. A command fails at once where nobody answers;
+ * an import waits by itself. Only the client of the transport that is used is loaded: that of gRPC takes a while.
+ */
+export async function connect(options: ConnectionOptions, environment: Environment): Promise<VectorClient> {
+  if (options.http !== undefined) {
+    if (options.tls) throw new UsageError('--tls is for gRPC: over HTTP give an https:// address')
+    const collection = collectionOf(options, environment)
+    const service = httpService(options, environment)
+    const { createHttpClient } = await import('../client/http-client.ts')
+    return createHttpClient({ ...service, collection, retries: 0 })
+  }
+  if (options.user !== undefined || options.passwordFile !== undefined) {
+    throw new UsageError('--user and --password-file are for HTTP: give --http, or the API key for gRPC')
+  }
+  const apiKey = grpcKey(options, environment).read()
+  const ca = textOf('--ca-file', options.caFile)
+  const tls = ca === undefined ? options.tls === true : { ca }
+  const collection = collectionOf(options, environment)
+  const address = targetOf(options, environment)
+  const { createGrpcClient } = await import('../client/grpc-client.ts')
+  return createGrpcClient({ address, apiKey, tls, collection, retries: 0 })
+}
+
+/** Connects for as long as `use` takes. */
+export async function withClient<Result>(
+  options: ConnectionOptions,
+  environment: Environment,
+  use: (client: VectorClient) => Promise<Result>,
+): Promise<Result> {
+  const client = await connect(options, environment)
+  try {
+    return await use(client)
+  } finally {
+    await client.close()
+  }
+}

@@ -1,0 +1,80 @@
+import type { ServiceMetrics } from '../base/metrics.ts'
+import type { ClusterService } from './cluster-service.ts'
+
+/** What measures the ways of a change, in seconds. */
+export interface ClusterTimings {
+  readonly append: (seconds: number) => void
+  readonly apply: (seconds: number) => void
+  readonly acknowledge: (seconds: number) => void
+  readonly link: (seconds: number) => void
+}
+
+/** Gauges of a node and its log. @returns what fills the histograms */
+export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): ClusterTimings {
+  metrics.gauge(
+    'vicinal_cluster_position',
+    'Position in the log of the cluster up to which this node has applied all records.',
+    () => cluster.figures.position,
+  )
+  metrics.gauge(
+    'vicinal_cluster_durable_position',
+    'Position in the log of the cluster up to which all records are on the disk of this node.',
+    () => cluster.figures.floor,
+  )
+  metrics.gauge(
+    'vicinal_cluster_lag',
+    'Records of the log of the cluster that this node has not applied.',
+    () => cluster.figures.lag,
+  )
+  metrics.gauge('vicinal_cluster_connected', '1 while a log server is connected.', () =>
+    Number(cluster.figures.isConnected),
+  )
+  metrics.gauge(
+    'vicinal_cluster_gaps',
+    'Positions that the log of the cluster did not have, since the start.',
+    () => cluster.figures.gaps,
+  )
+  metrics.gauge(
+    'vicinal_cluster_digest_mismatches',
+    'Comparisons with what other nodes hold that came out different, since the start.',
+    () => cluster.figures.digestMismatches,
+  )
+  metrics.gauge(
+    'vicinal_cluster_hedges',
+    'Requests that were sent to a second node too, because the first one was slow, since the start.',
+    () => cluster.figures.hedges,
+  )
+  metrics.gauge(
+    'vicinal_cluster_fetches',
+    'How often this node has fetched everything from another one, since the start.',
+    () => cluster.figures.fetches,
+  )
+  metrics.gauge(
+    'vicinal_cluster_partitions',
+    'Partitions of the points, of 256, that this node has.',
+    () => cluster.figures.partitions,
+  )
+  metrics.gauge(
+    'vicinal_cluster_partitions_missing',
+    'Partitions of the points that this node should have and has not yet.',
+    () => cluster.figures.partitionsMissing,
+  )
+  return {
+    append: metrics.seconds(
+      'vicinal_cluster_append_seconds',
+      'Time of an append to the log of the cluster, until a majority of its servers has it on disk.',
+    ),
+    apply: metrics.seconds(
+      'vicinal_cluster_apply_seconds',
+      'Time from reading a record of the log of the cluster until it is applied.',
+    ),
+    acknowledge: metrics.seconds(
+      'vicinal_cluster_acknowledge_seconds',
+      'Time of a write on this node, from its append to its answer.',
+    ),
+    link: metrics.seconds(
+      'vicinal_cluster_link_seconds',
+      'Time that another node took to answer a request of this one.',
+    ),
+  }
+}

@@ -1,0 +1,111 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { operationRoles } from '../api/access.ts'
+import { type Call, httpFields } from '../api/call.ts'
+import {
+  type OperationName,
+  type OperationTypes,
+  operationNames,
+  pointOperations,
+} from '../api/operations.ts'
+import { type OperationRunner, runOperation } from '../api/run-operation.ts'
+import type { BodyBudgets } from '../base/byte-budget.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
+import { DatabaseError } from '../base/errors.ts'
+import { holdAnswer, RequestBody } from './bodies.ts'
+import type { JsonAnswer } from './json-answers.ts'
+import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
+import type { HttpServerOptions } from './server-options.ts'
+
+/** Adds a route for each operation. */
+export function addOperations(app: FastifyInstance, options: HttpServerOptions): void {
+  const runner: HttpRunner = { ...options, transport: 'http' }
+  for (const name of operationNames) {
+    for (const url of pathsOf(name)) {
+      app.route({
+        method: routes[name].method,
+        url,
+        config: { role: operationRoles[name] },
+        handler: (request, reply) => answer(runner, name, request, reply),
+      })
+    }
+  }
+}
+
+/** An operation on points has two paths: its own for the default collection, and one below a named collection. */
+export function pathsOf(name: OperationName): readonly string[] {
+  const { path } = routes[name]
+  return pointOperations.includes(name) ? [path, collectionPrefix + path] : [path]
+}
+
+interface HttpRunner extends OperationRunner {
+  readonly budgets: BodyBudgets
+}
+
+async function answer<Name extends OperationName>(
+  runner: HttpRunner,
+  name: Name,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<FastifyReply> {
+  const { method, status, decode, encode }: Route<Name> = routes[name]
+  const parts = request.params as PathParts
+  const codec = {
+    decode: () =>
+      decode(
+        method === 'GET' || method === 'DELETE' ? noBody : bodyOf(request),
+        reply,
+        parts,
+        request.headers['if-match'],
+      ),
+    async encode(output: OperationTypes[Name]['output']): Promise<JsonAnswer | undefined> {
+      reply.code(typeof status === 'number' ? status : status(output))
+      const json = await encode(output)
+      if (json !== undefined) holdAnswer(reply.raw, json.length, runner.budgets.answers)
+      return json
+    },
+  }
+  const { cluster } = runner.context
+  let json: JsonAnswer | undefined
+  try {
+    json = await runOperation(runner, name, codec, callOf(request, reply, parts))
+  } finally {
+    // A refusal tells its caller something of the points, too.
+    if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
+  }
+  return json === undefined ? reply.send() : reply.type('application/json; charset=utf-8').send(json)
+}
+
+function bodyOf({ method, headers, body }: FastifyRequest): Buffer {
+  // A PUT may have no body: its path says enough.
+  if (method === 'PUT' && body === undefined) return noBody
+  if (headers['content-type'] === undefined) {
+    throw new DatabaseError('unsupported_media_type', 'content-type is missing, it must be application/json')
+  }
+  return body instanceof RequestBody ? body.take() : noBody
+}
+
+const noBody = Buffer.alloc(0)
+
+/** A call as the operations see it. If the response closes before it has ended, the caller has gone. */
+function callOf(
+  { body, headers, query }: FastifyRequest,
+  { raw }: FastifyReply,
+  { collection }: PathParts,
+): Call {
+  const controller = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
+  })
+  const call: Call = {
+    fields: httpFields,
+    collection,
+    // Node joins repeated headers with a comma, as HTTP specifies.
+    idempotencyKey: headers['idempotency-key'] as string | undefined,
+    // A repeated parameter is a list, which no operation takes for a value.
+    version: (query as Readonly<Record<string, unknown>>).version?.toString(),
+    consistency: headers[consistencyHeader] as string | undefined,
+    position: headers[positionHeader] as string | undefined,
+    signal: controller.signal,
+  }
+  return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call
+}

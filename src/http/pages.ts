@@ -1,0 +1,34 @@
+import type { FastifyInstance } from 'fastify'
+import { DatabaseError } from '../base/errors.ts'
+import { writesBlockedTexts } from '../base/writes-blocked.ts'
+import { plainText } from './errors.ts'
+import type { HttpServerOptions } from './server-options.ts'
+
+/** Adds the start page, health, readiness and metrics. */
+export function addPages(
+  app: FastifyInstance,
+  { metrics, isReady, writesBlocked, cluster }: HttpServerOptions,
+): void {
+  app.get('/health', (_request, reply) => reply.type(plainText).send('OK'))
+  app.get('/', (_request, reply) =>
+    reply
+      .type(plainText)
+      .send('The Vicinal vector database server is running. The API is described at /docs\n'),
+  )
+  app.get('/readyz', (_request, reply) => {
+    const waitsFor = cluster?.notReady()
+    if (!isReady() && waitsFor === undefined) {
+      throw new DatabaseError('not_ready', 'the stored points are still loading')
+    }
+    if (waitsFor !== undefined) throw new DatabaseError('not_ready', waitsFor)
+    // Still 200: a service that is taken out of rotation would not answer searches either.
+    const blocked = writesBlocked()
+    return reply
+      .type(plainText)
+      .send(blocked === undefined ? 'ready' : `ready, but ${writesBlockedTexts[blocked]}`)
+  })
+  app.get('/metrics', { config: { role: 'read' } }, async (_request, reply) => {
+    const { contentType, text } = await metrics.expose()
+    return reply.type(contentType).send(text)
+  })
+}

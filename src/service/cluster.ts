@@ -1,0 +1,83 @@
+import { hostname } from 'node:os'
+import type { Logger } from '../base/log.ts'
+import type { ClusterTimings } from '../cluster/cluster-metrics.ts'
+import type { ClusterService } from '../cluster/cluster-service.ts'
+import type { LinkSettings, OpenLog } from '../cluster/cluster-service-options.ts'
+import type { Config } from '../config.ts'
+
+interface ClusterParts {
+  readonly logger: Logger
+  readonly openLog: OpenLog | undefined
+  /** Metrics are loaded while the node is connecting. */
+  readonly timings: () => ClusterTimings | undefined
+  /** The key that other nodes take over HTTP. */
+  readonly peerKey: () => string | undefined
+  /** That this node listens at. */
+  readonly httpPort: () => number
+  readonly onServing: (isServing: boolean) => void
+}
+
+/** The cluster that the settings name; its libraries are loaded with it only. */
+export async function clusterOf(config: Config, parts: ClusterParts): Promise<ClusterService | undefined> {
+  if (config.clusterNatsUrl.length === 0) return undefined
+  const [{ ClusterService }, { HttpReplicaSource }] = await Promise.all([
+    import('../cluster/cluster-service.ts'),
+    import('../cluster/http-replica-source.ts'),
+  ])
+  const { clusterName: cluster, clusterNodeName: node, httpHost } = config
+  const { logger, openLog, timings, peerKey, httpPort, onServing } = parts
+  const host = isAnyAddress(httpHost) ? hostname() : httpHost
+  const options = {
+    ...{ cluster, node, name: `vicinal ${node}`, zone: config.clusterZone },
+    address: () => config.clusterAdvertise || `${host.includes(':') ? `[${host}]` : host}:${httpPort()}`,
+    replicas: config.clusterReplicas,
+    ...{ urls: config.clusterNatsUrl, monitorUrls: config.clusterNatsMonitorUrls },
+    ...{ credentialsFile: config.clusterNatsCredentials, caFile: config.clusterNatsCa },
+    ...{ certFile: config.clusterNatsCert, keyFile: config.clusterNatsKey },
+    ...{ logBytesMax: config.clusterLogBytes, appendsMax: config.clusterMaxAppends },
+    appendTimeoutMs: config.clusterAppendTimeoutMs,
+    ...{ maxBufferedBytes: config.maxBufferedBytes, maxRequestBytes: config.maxRequestBytes },
+    ...{ openLog, onServing },
+    link: linkOf(config, (seconds) => timings()?.link(seconds)),
+    sourceOf: (name: string, { address }: { readonly address: string }) =>
+      new HttpReplicaSource({ node: name, address, apiKey: peerKey() }),
+    onAppend: (seconds: number) => timings()?.append(seconds),
+    onApply: (seconds: number) => timings()?.apply(seconds),
+    onAcknowledge: (seconds: number) => timings()?.acknowledge(seconds),
+  }
+  return new ClusterService(options, logger)
+}
+
+/**
+ * How nodes reach each other; undefined where neither a secret nor certificates say who is one.
+ *
+ * @throws Error when the settings do not belong together
+ */
+function linkOf(config: Config, onSeconds: (seconds: number) => void): LinkSettings | undefined {
+  const { clusterSecret: secret, clusterHost: host, clusterPeerAdvertise } = config
+  const {
+    clusterTlsCa: caFile,
+    clusterTlsCert: certFile,
+    clusterTlsKey: keyFile,
+    clusterTlsName: name,
+  } = config
+  const files = [caFile, certFile, keyFile].filter((file) => file !== undefined)
+  if (files.length === 0 && secret === undefined) return undefined
+  if (files.length % 3 !== 0) {
+    throw new Error(
+      'CLUSTER_TLS_CA, CLUSTER_TLS_CERT and CLUSTER_TLS_KEY belong together: set all three or none',
+    )
+  }
+  const shown = isAnyAddress(host) ? hostname() : host
+  return {
+    ...{ secret, host, port: config.clusterPort, timeoutMs: config.clusterPeerTimeoutMs },
+    callsMax: config.clusterMaxPeerCalls,
+    tls: caFile === undefined ? undefined : { caFile, certFile: certFile!, keyFile: keyFile!, name },
+    addressAt: (port) => clusterPeerAdvertise || `${shown.includes(':') ? `[${shown}]` : shown}:${port}`,
+    onCall: (_, seconds) => onSeconds(seconds),
+  }
+}
+
+function isAnyAddress(host: string): boolean {
+  return host === '0.0.0.0' || host === '::'
+}

@@ -1,0 +1,8 @@
+import { createLogger, type Logger } from '../base/log.ts'
+import type { Config } from '../config.ts'
+
+/** The logger that the settings ask for. */
+export function loggerOf({ logLevel, logFormat }: Config): Logger {
+  const pretty = logFormat === 'auto' ? process.stdout.isTTY : logFormat === 'pretty'
+  return createLogger({ level: logLevel, pretty })
+}
