@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
-import { type PartitionSet, partitionCount, partitionOf } from '../base/partitions.ts'
+import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -17,7 +17,7 @@ import type {
   ListQuery,
   MapQuery,
   PointMap,
-  Snapshot,
+  PointsSnapshot,
 } from '../engine/database.ts'
 import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { FirstDimension } from './first-dimension.ts'
@@ -55,6 +55,17 @@ export interface ClusterWrites {
    * @param position that answers have to be as new as
    */
   readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
+  /**
+   * A snapshot of a collection that several nodes make; undefined where this node holds all of it.
+   *
+   * @param position that it has to be as new as
+   * @throws DatabaseError what the nodes refuse it with; `not_ready` when some points have no node now
+   */
+  snapshotOf(
+    collection: string,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<PointsSnapshot | undefined>
 }
 
 /**
@@ -190,11 +201,9 @@ export class ClusterDatabase implements Database {
     return await this.#collection.map(query, signal)
   }
 
-  /** @throws DatabaseError `precondition_failed` where this node has a part of the points */
-  snapshot(): Snapshot {
-    const { held } = this.#writes
-    if (!held.isAll) throw new DatabaseError('precondition_failed', partMessage(held.size))
-    return this.#collection.snapshot()
+  async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {
+    const merged = await this.#writes.snapshotOf(this.#name, this.#position, signal)
+    return merged ?? this.#collection.snapshot()
   }
 
   /** No other collection has its name, nor an alias. */
@@ -235,8 +244,4 @@ export class ClusterDatabase implements Database {
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#name, partition, signal })
   }
-}
-
-function partMessage(partitions: number): string {
-  return `this node has ${partitions} of ${partitionCount} partitions, and a snapshot would have no other points: export them instead`
 }

@@ -1,8 +1,9 @@
 import { cancellation } from '../base/errors.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import { HeldPartitions } from '../engine/held-partitions.ts'
 import type { LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
+import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './merged-snapshot.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
 import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Ended, Outcome } from './outcomes.ts'
@@ -10,9 +11,10 @@ import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts
 import { untilKnown } from './owners-known.ts'
 import { peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
+import type { CoverPart } from './placement.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
 import { partitionsOf } from './request-partitions.ts'
-import { Scatter } from './scatter.ts'
+import { Scatter, withoutOwner } from './scatter.ts'
 import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
 
@@ -90,6 +92,23 @@ export class NodeShards {
         this.#seen = Math.max(this.#seen, seen)
       },
     })
+  }
+
+  /** A snapshot of a collection, with the other nodes; undefined while this node has all of it. */
+  async snapshotOf(
+    asked: Pick<MergedSnapshotOptions, 'collection' | 'position' | 'signal' | 'giving'>,
+  ): Promise<MergedSnapshot | undefined> {
+    const { self, peers } = this.#options
+    const placement = this.#placement
+    if (placement.isWhole) return undefined
+    const all = PartitionSet.all()
+    const cover = async (avoid: ReadonlySet<string>): Promise<readonly CoverPart[]> => {
+      await untilKnown(() => placement.cover(all, avoid).missing.size === 0, asked.signal)
+      const { parts, missing } = placement.cover(all, avoid)
+      if (missing.size > 0) throw withoutOwner(missing)
+      return parts
+    }
+    return await openMergedSnapshot({ ...asked, self, peers, cover })
   }
 
   /**

@@ -4,6 +4,7 @@ export const peerMethods = {
   search: 2, get: 3, list: 4, count: 5, facets: 6, plan: 7,
   partitionList: 16, partitionPoints: 17, partitionCut: 18,
   replicaCatalog: 19, replicaCollection: 20,
+  snapshotHold: 21, snapshotPart: 22, snapshotRelease: 23,
   outcome: 32,
 } as const
 

@@ -225,7 +225,7 @@ function isHandedOver(error: unknown): boolean {
   return error instanceof DatabaseError && handedOverReasons.has(error.reason)
 }
 
-function withoutOwner(partitions: PartitionSet, cause?: unknown): DatabaseError {
+export function withoutOwner(partitions: PartitionSet, cause?: unknown): DatabaseError {
   const [first, ...others] = partitions
   const which = others.length === 0 ? `partition ${first}` : `partition ${first} and ${others.length} others`
   return new DatabaseError('not_ready', `no node answers for ${which} of the cluster: try again later`, {

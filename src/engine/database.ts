@@ -15,7 +15,7 @@ import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { CollectionStats } from './collection-stats.ts'
 
-export type { CollectionStats, Snapshot }
+export type { CollectionStats }
 
 /** Identifies a request with an idempotency key, by hashes of 16 bytes. */
 export interface RequestIdentity {
@@ -197,7 +197,14 @@ export interface Database {
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *
-   * @throws DatabaseError `overloaded` while another one is open
+   * @throws DatabaseError `overloaded` while another one is open; in a cluster `not_ready` when some points have no node now
    */
-  snapshot(): Snapshot
+  snapshot(signal?: AbortSignal): PointsSnapshot | Promise<PointsSnapshot>
+}
+
+/** All points as they were at one moment, to be read once. */
+export type PointsSnapshot = Pick<Snapshot, 'databaseId' | 'sequence' | 'points' | 'close'> & {
+  chunks(): AsyncGenerator<Buffer>
+  /** In a cluster whose nodes have a part of the points each: the position of the log that it is of. */
+  readonly position?: number
 }

@@ -4,6 +4,7 @@ import type { Hit, Query } from '../../src/client/client.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
 import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'
+import { assertEnded, run } from '../support/process.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
@@ -89,6 +90,36 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     }
   })
 
+  it('has more copies of each point, or fewer, when it is told to, while clients go on', async () => {
+    await using cluster = await started(3, 1)
+    const { nodes } = cluster
+    await settled(nodes)
+    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    await writeTo(clients)
+    const asked = queries(seededRandom(5))
+    const before = await clients[0]!.searchHitsBatch(asked, latest)
+    const replicas = async (count: string, ...more: string[]): Promise<void> =>
+      assertEnded(await run(['cluster', 'replicas', count, '--http', nodes[1]!.url, ...more]), 0)
+    await replicas('2')
+    await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 2)
+    await settled(nodes)
+    assert.equal(sumOf(await sharesOf(cluster)), 512)
+    // One that has the number of before in its settings comes back all the same, and nothing is missing meanwhile.
+    await nodes[2]!.kill()
+    assert.deepEqual(await clients[0]!.searchHitsBatch(asked, latest), before)
+    await nodes[2]!.start()
+    await settled(nodes)
+    const refused = await run(['cluster', 'replicas', '1', '--http', nodes[0]!.url])
+    assertEnded(refused, 2, /each point is on 2 nodes, and would be on 1/)
+    await replicas('1', '--yes')
+    await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 1)
+    await settled(nodes)
+    assert.equal(sumOf(await sharesOf(cluster)), 256)
+    for (const client of clients) assert.deepEqual(await client.searchHitsBatch(asked, latest), before)
+    const none = await fetch(`${nodes[0]!.url}/cluster/replicas?count=0`, { method: 'PUT' })
+    assert.equal(none.status, 400)
+  })
+
   it('loses nothing when nodes are killed while partitions move, or get everything anew', async () => {
     await using cluster = await started(4, 2, 3)
     const { nodes } = cluster
@@ -138,6 +169,10 @@ async function started(nodes: number, replicas: number, first = nodes): Promise<
       DIMENSION: String(dimension),
     },
   })
+}
+
+function sumOf(shares: Readonly<Record<string, number>>): number {
+  return Object.values(shares).reduce((sum, each) => sum + each, 0)
 }
 
 function idOf(index: number): string {

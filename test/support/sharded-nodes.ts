@@ -129,4 +129,5 @@ export class ShardedNodes implements AsyncDisposable {
 
 const inPartsMethods: readonly number[] = [
   ...[peerMethods.partitionList, peerMethods.partitionCut, peerMethods.replicaCollection],
+  peerMethods.snapshotPart,
 ]
