@@ -25,6 +25,7 @@ export interface ReadingNode {
 export interface ReadCollection
   extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets' | 'stats'> {
   readonly isDueSoon: boolean
+  expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
   sample(query: SampleQuery): Promise<SampledIds>
 }

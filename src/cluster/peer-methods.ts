@@ -5,7 +5,7 @@ export const peerMethods = {
   partitionList: 16, partitionPoints: 17, partitionCut: 18,
   replicaCatalog: 19, replicaCollection: 20,
   snapshotHold: 21, snapshotPart: 22, snapshotRelease: 23,
-  outcome: 32,
+  outcome: 32, found: 33,
 } as const
 
 export type PeerMethod = (typeof peerMethods)[keyof typeof peerMethods]

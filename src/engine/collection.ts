@@ -274,6 +274,13 @@ export class Collection implements Database, AsyncDisposable {
     return this.livePoints.expirations.isDueSoon
   }
 
+  /** When the point with this id expires, in microseconds since 1970, infinity for never; undefined where there is none. */
+  expiryOf(id: string): number | undefined {
+    if (this.#refusal !== undefined) throw this.#refusal
+    const slot = this.livePoints.find(id)
+    return slot === -1 ? undefined : (this.livePoints.expiryOf(slot) ?? Number.POSITIVE_INFINITY)
+  }
+
   async get(id: string): Promise<Point | undefined> {
     if (this.#refusal !== undefined) throw this.#refusal
     return this.#reader.get(id)
