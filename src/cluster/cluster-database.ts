@@ -14,11 +14,14 @@ import type {
   ListPage,
   ListQuery,
   MapQuery,
+  PartialReads,
   PointMap,
   PointsSnapshot,
+  StatsOfNodes,
 } from '../engine/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
+import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
 /** What the collections of a node ask of the node. */
@@ -64,7 +67,12 @@ export interface ClusterWrites {
    *
    * @param position that answers have to be as new as
    */
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined
   /**
    * A snapshot of a collection that several nodes make; undefined where this node holds all of it.
    *
@@ -89,18 +97,27 @@ export class ClusterDatabase implements Database {
   readonly #writes: ClusterWrites
   /** Reads have to be as new. */
   readonly #position: number
+  /** Undefined: an answer has everything, or there is none. */
+  readonly #partial: PartialReads | undefined
 
   /** @param name the collection's, or an alias */
-  constructor(name: string, collection: Collection, writes: ClusterWrites, position = 0) {
+  constructor(
+    name: string,
+    collection: Collection,
+    writes: ClusterWrites,
+    position = 0,
+    partial?: PartialReads,
+  ) {
     this.#name = name
     this.#collection = collection
     this.#writes = writes
     this.#position = position
+    this.#partial = partial
   }
 
-  asOf(position: number): Database {
-    if (position === this.#position) return this
-    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position)
+  asOf(position: number, partial?: PartialReads): Database {
+    if (position === this.#position && partial === this.#partial) return this
+    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position, partial)
   }
 
   get dimension(): number | undefined {
@@ -211,7 +228,13 @@ export class ClusterDatabase implements Database {
     return this.#collection.stats
   }
 
+  statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
+    return this.#readsOf(this.#position)?.stats(signal)
+  }
+
   async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await this.#mapOf(others, query, signal)
     await this.#moveClock()
     return await this.#collection.map(query, signal)
   }
@@ -221,8 +244,18 @@ export class ClusterDatabase implements Database {
     return merged ?? this.#collection.snapshot()
   }
 
+  async #mapOf(reads: ScatteredReads, query: MapQuery, signal: AbortSignal | undefined): Promise<PointMap> {
+    const onClose = this.#collection.claimMap()
+    try {
+      return await openScatteredMap(reads, query, onClose, signal)
+    } catch (error) {
+      onClose()
+      throw error
+    }
+  }
+
   #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#name, this.#collection, position)
+    return this.#writes.readsOf(this.#name, this.#collection, position, this.#partial)
   }
 
   /** Points expire by the cluster's clock: a read that would show one of them moves it on. */

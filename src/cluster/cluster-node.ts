@@ -4,7 +4,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { PointsSnapshot } from '../engine/database.ts'
+import type { PartialReads, PointsSnapshot } from '../engine/database.ts'
 import { checkHeld } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
@@ -233,8 +233,13 @@ export class ClusterNode {
     return this.held.isAll ? undefined : this.held
   }
 
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    return this.#shards?.readsOf({ node: this, collection, local, position })
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined {
+    return this.#shards?.readsOf({ node: this, collection, local, position, partial })
   }
 
   async snapshotOf(

@@ -82,7 +82,7 @@ export class NodeShards {
 
   /** How a collection is read together with others; undefined while this node has all of it. */
   readsOf(
-    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position'> & {
+    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position' | 'partial'> & {
       readonly local: Collection | ScatteredReadsOptions['local']
     },
   ): ScatteredReads | undefined {
