@@ -20,6 +20,9 @@ const main = join(import.meta.dirname, '../../src/cli/main.ts')
 const clock = join(import.meta.dirname, 'clock.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
 
+/** Of all nodes. */
+export const grpcKey = 'a-key-for-tests'
+
 /** Log servers and nodes, each a process of its own that can be killed, stopped and started again. */
 export class ClusterProcesses implements AsyncDisposable {
   readonly servers: NatsServers
@@ -114,6 +117,7 @@ function nodeNameIn(bytes: Buffer): string {
 export class NodeProcess {
   readonly name: string
   readonly url: string
+  readonly grpcAddress: string
   /** With its data; undefined where it has none of its own. */
   readonly volume: SmallDisk | undefined
   /** Of the next start: how far the clock is ahead of the system's. */
@@ -135,6 +139,7 @@ export class NodeProcess {
     this.name = name
     this.volume = volume
     this.url = `http://127.0.0.1:${port}`
+    this.grpcAddress = `127.0.0.1:${environment.GRPC_PORT}`
     this.#directory = directory
     this.#environment = { ...environment, HTTP_PORT: String(port) }
   }
@@ -142,7 +147,8 @@ export class NodeProcess {
   /** Starts the process; it is not ready yet. */
   async start(): Promise<void> {
     const log = openSync(join(this.#directory, 'log'), 'a')
-    const options = ['--max-semi-space-size=16']
+    // Without --max-semi-space-size of `npm start`: nodes that are killed would never leave compiled sources of its own for the next.
+    const options: string[] = []
     if (this.#environment.MUTANT !== undefined) options.push('--import', mutants)
     if (this.clockAheadMs !== 0) options.push('--import', clock)
     const child = spawn(process.execPath, [...options, main, 'serve'], {
@@ -150,7 +156,7 @@ export class NodeProcess {
       env: {
         ...process.env,
         DATA_DIR: this.#dataDir,
-        GRPC_ROOT_PASSWORD: 'a-key-for-tests',
+        GRPC_ROOT_PASSWORD: grpcKey,
         LOG_FORMAT: 'json',
         SEARCH_THREADS: '1',
         INDEX_THREADS: '1',

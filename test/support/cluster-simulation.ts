@@ -126,7 +126,7 @@ export class ClusterSimulation implements AsyncDisposable {
         ...{ name, log: this.#log, nowUs: () => this.#nowUs + aheadUs },
         ...(this.#shards === undefined
           ? { documents: new SharedMemoryDocuments() }
-          : { documents, sharding, shardingOf, dimension: 3 }),
+          : { documents, sharding, shardingOf }),
         // Clients go on with something else soon.
         timeoutMs: 5000,
       })
@@ -160,6 +160,7 @@ export class ClusterSimulation implements AsyncDisposable {
     await until(async () => {
       // Where nodes differ, partitions may never move again.
       for (const node of this.#nodes) this.#checkAudits(node)
+      this.#checkNothingLost()
       return await this.#topology!.isSettled(this.#nodes)
     }, 'every partition is where it should be')
     this.#owners = (await this.#topology.read()).ownership!.owners
@@ -205,6 +206,17 @@ export class ClusterSimulation implements AsyncDisposable {
       for (const other of lists) {
         assert.deepEqual(within(one.list, other.held), within(other.list, one.held), 'the order of insertion')
       }
+    }
+  }
+
+  /** Of nodes that all run. */
+  #checkNothingLost(): void {
+    const held = this.#nodes.map(({ up }) => up.node.held)
+    for (const partition of PartitionSet.all()) {
+      assert.ok(
+        held.some((each) => each.has(partition)),
+        `no node has partition ${partition} any more`,
+      )
     }
   }
 
@@ -333,7 +345,7 @@ export class ClusterSimulation implements AsyncDisposable {
     } catch (error) {
       const isRefused = error instanceof DatabaseError && decided.has(error.reason)
       if (isRefused) this.#answered.push({ name, outcome: { refused: error.reason } })
-      else if (!this.#isUndecidable(error)) this.#checkUnknown(error)
+      else this.#checkUnknown(error)
     }
   }
 
@@ -418,11 +430,6 @@ export class ClusterSimulation implements AsyncDisposable {
 
   #pick<Item>(...items: readonly Item[]): Item | undefined {
     return items[Math.floor(this.#random() * items.length)]
-  }
-
-  /** What is refused where nodes have a part of the points each. */
-  #isUndecidable(error: unknown): boolean {
-    return this.#shards !== undefined && error instanceof DatabaseError && error.reason === 'invalid_argument'
   }
 
   /** Where nodes have a part of the points each, half of the ids share a partition. */
