@@ -54,7 +54,7 @@ export class ClusterService {
   #data: ServedData | undefined
   #membership: Membership | undefined
   #link: PeerLink | undefined
-  readonly #view = new ClusterView()
+  readonly #view: ClusterView
   /** Absent without a link. */
   #parts: ServiceParts | undefined
   /** Ends the moves of the node of the moment. */
@@ -79,6 +79,7 @@ export class ClusterService {
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
     this.#logger = logger
+    this.#view = new ClusterView(options.node)
     this.#repair = new ServiceRepair({ ...options, nats: options, logger, stop: this.#stop.signal })
   }
 

@@ -9,10 +9,22 @@ import { noTopology, type Topology } from './topology.ts'
  * a second; without an answer of the log servers everything is as it was.
  */
 export class ClusterView {
+  readonly #self: string
+  readonly #nowMs: () => number
   #topology: Topology = noTopology
   #announced: ReadonlyMap<string, Announcement> = new Map()
+  /** The same, with nodes of which the log servers may have forgotten what they have said. */
+  #known: ReadonlyMap<string, Announcement> = new Map()
+  /** Until then, a node that says nothing may not have come to it. */
+  #unsureUntilMs = 0
   /** Of the log, as far as is known. */
   #last = 0
+
+  /** @param self this node, which says of itself that it is there, too */
+  constructor(self: string, nowMs: () => number = () => performance.now()) {
+    this.#self = self
+    this.#nowMs = nowMs
+  }
 
   get topology(): Topology {
     return this.#topology
@@ -28,9 +40,17 @@ export class ClusterView {
     return this.#last
   }
 
+  /**
+   * Whether another node can be asked. What nodes say is in the memory of the log servers: after all of these have started again,
+   * nodes are asked as before until they have had the time to say it again.
+   */
+  canBeAsked(node: string): boolean {
+    return this.#known.get(node)?.answers === true
+  }
+
   /** Where a node is reached over the link; undefined where it says nothing. */
   peerAddressOf(node: string): string | undefined {
-    return this.#announced.get(node)?.peer
+    return this.#known.get(node)?.peer
   }
 
   /** This node has read or changed the topology itself. */
@@ -38,13 +58,29 @@ export class ClusterView {
     if (topology.generation > this.#topology.generation) this.#topology = topology
   }
 
-  async refresh(log: CommitLog, membership: Membership | undefined): Promise<void> {
+  async refresh(
+    log: Pick<CommitLog, 'bounds'>,
+    membership: Pick<Membership, 'announced' | 'topology'> | undefined,
+  ): Promise<void> {
     this.#last = (await log.bounds().catch(() => undefined))?.last ?? this.#last
-    this.#announced = (await membership?.announced().catch(() => undefined)) ?? this.#announced
+    this.#noteAnnounced(await membership?.announced().catch(() => undefined))
     const topology = await membership?.topology().catch(() => undefined)
     if (topology !== undefined) this.noteTopology(topology)
   }
+
+  /** @param said undefined without an answer */
+  #noteAnnounced(said: ReadonlyMap<string, Announcement> | undefined): void {
+    const nowMs = this.#nowMs()
+    // Where what this node says is missing, so may be what the others say.
+    if (!said?.has(this.#self)) this.#unsureUntilMs = nowMs + sayingMs
+    if (said === undefined) return
+    this.#announced = said
+    this.#known = nowMs < this.#unsureUntilMs ? new Map([...this.#known, ...said]) : said
+  }
 }
+
+/** A node may be waiting for a log server that has gone, before it says again that it is there. */
+const sayingMs = 15_000
 
 /** The log as operators see it; undefined while the servers do not answer. */
 export async function logStatus(log: CommitLog | undefined): Promise<LogStatus | undefined> {

@@ -55,7 +55,7 @@ export class ServiceParts {
     if (view.topology.ownership === undefined) return undefined
     return {
       owners: () => view.topology.ownership!.owners,
-      isLive: (node) => view.announced.get(node)?.answers === true,
+      isLive: (node) => view.canBeAsked(node),
       held: this.#heldAtFirst(main),
       peers,
     }

@@ -25,7 +25,7 @@ export interface MovingPartsOptions {
 /** What a service does for a node whose partitions move: its place in the topology, its view of the others, and the moves. */
 export class MovingParts {
   readonly #options: MovingPartsOptions
-  readonly #view = new ClusterView()
+  readonly #view: ClusterView
   readonly #parts: ServiceParts
   #membership: Membership | undefined
   #running: RunningNode | undefined
@@ -35,6 +35,7 @@ export class MovingParts {
   constructor(options: MovingPartsOptions) {
     this.#options = options
     const { name: self, documents, peers } = options
+    this.#view = new ClusterView(self)
     this.#parts = new ServiceParts({
       ...{ self, view: this.#view, documents: documents.connect(), peers, logger },
       ...{ moveMs: 5, againMs: 10 },
