@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
+import { clusterMutants } from './support/cluster-mutants.ts'
 import { movingMutants } from './support/moving-mutants.ts'
 import { shardMutants } from './support/shard-mutants.ts'
 import { assertFoundOut, simulateCluster } from './support/simulate-cluster.ts'
@@ -20,7 +21,7 @@ describe('a simulated cluster whose nodes have a part of the points each', () =>
     })
   }
 
-  for (const [name, mutate] of Object.entries(shardMutants)) {
+  for (const [name, mutate] of Object.entries({ ...clusterMutants, ...shardMutants })) {
     it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 3, operations: 25 }))
   }
 

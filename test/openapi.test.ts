@@ -423,6 +423,10 @@ describe('the OpenAPI description and the server', () => {
     const node = '/cluster/nodes/{name}'
     await check(first.httpUrl, 'get', '/cluster', 200)
     await check(first.httpUrl, 'delete', node, 412, { path: filled(node, { name: 'b' }) })
+    const replicas = '/cluster/replicas'
+    await check(first.httpUrl, 'put', replicas, 412, { path: `${replicas}?count=2` })
+    await check(first.httpUrl, 'put', replicas, 400, { path: `${replicas}?count=0` })
+    await check(first.httpUrl, 'get', '/cluster/repair', 412)
     await check(first.httpUrl, 'delete', node, 404, { path: filled(node, { name: 'c' }) })
     await second.service.close()
     await until(
@@ -440,6 +444,20 @@ describe('the OpenAPI description and the server', () => {
     }
     const headers = { 'vicinal-consistency': 'eventual' }
     assert.equal((await ask(first, '/points/count', { headers })).status, 400)
+
+    const partial = new RegExp(
+      (description.components.parameters.Partial!.schema as { pattern: string }).pattern,
+    )
+    for (const given of ['allow', 'allow; wait=500']) {
+      assert.match(given, partial)
+      const answered = await ask(first, '/points/count', { headers: { 'vicinal-partial': given } })
+      assert.equal(answered.status, 200)
+      assert.equal(answered.headers.get('vicinal-partial'), null)
+    }
+    for (const given of ['some', 'allow; wait=0']) {
+      assert.doesNotMatch(given, partial)
+      assert.equal((await ask(first, '/points/count', { headers: { 'vicinal-partial': given } })).status, 400)
+    }
   })
 
   function consistencySchema(): { readonly enum: readonly string[] } {

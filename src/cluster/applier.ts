@@ -10,6 +10,7 @@ import { damageIn } from '../storage/data-directory.ts'
 import { type CommitLog, type LogEntry, LogGap, LogLost, lostIn, lostLogMessage } from './commit-log.ts'
 import { type LogPlace, NeedsReplica } from './founding.ts'
 import type { Outcome, Outcomes } from './outcomes.ts'
+import { isLongAgo, RecentChanges } from './recent-changes.ts'
 import { type Batch, RecordAssembler } from './record-assembler.ts'
 import { type ClusterRequest, decodeRequest, UnknownRequest } from './request-codec.ts'
 import { concerns } from './request-partitions.ts'
@@ -70,6 +71,8 @@ export class Applier {
   readonly #holds = new Set<LogHold>()
   /** The last record that may be begun, or has been. */
   #admitted: number
+  /** Once a record has had to be judged by it. */
+  #recent: RecentChanges | undefined
   /** Times that reading ended with an error since a record was last read. */
   #faults = 0
 
@@ -193,6 +196,7 @@ export class Applier {
     const place = { position: wanted, clockUs }
     const outcome = await this.#begin(batch, request, place)
     this.#read = place
+    this.#recent?.note(wanted, request)
     this.#track(place, batch.payload.length, batch, outcome())
   }
 
@@ -233,15 +237,43 @@ export class Applier {
       }
       default:
         return await this.#change(batch.collection, request, {
-          position: place.position,
-          nowUs: place.clockUs,
+          ...{ position: place.position, nowUs: place.clockUs },
+          ...((await this.#isStale(request, place.position)) ? { isStale: true } : {}),
         })
     }
   }
 
+  /** Whether the log has had changes of the points of an insert since they were found. */
+  async #isStale(request: LoggedRequest, position: number): Promise<boolean> {
+    if (request.kind !== 'insert' || request.found === undefined) return false
+    const { asOf } = request.found
+    if (isLongAgo(asOf, position)) return true
+    if (this.#recent?.covers(asOf) !== true) this.#recent = await this.#changesBetween(asOf, position)
+    return this.#recent.hasAny(
+      request.points.flatMap(({ id }) => id ?? []),
+      asOf,
+    )
+  }
+
+  /** By the log, as after a start: what was read before that is not known any more. */
+  async #changesBetween(after: number, before: number): Promise<RecentChanges> {
+    const { log, batchBytesMax } = this.#options
+    const changes = new RecentChanges(after)
+    const assembler = new RecordAssembler(log, { cacheBytesMax: batchBytesMax, batchBytesMax })
+    if (after + 1 === before) return changes
+    for await (const entry of log.read(after + 1, this.#stop.signal)) {
+      const batch = await assembler.accept(entry)
+      if (batch !== undefined) changes.note(entry.position, decodeRequest(batch.payload).request)
+      if (entry.position === before - 1) return changes
+    }
+    throw this.#stop.signal.reason
+  }
+
   async #change(name: string, request: LoggedRequest, stamp: Stamp): Promise<() => Promise<Outcome>> {
     const held = this.#options.held?.()
-    if (held !== undefined && !concerns(request, held)) return async () => ({ result: undefined, held })
+    if (held !== undefined && !concerns(request, held) && !this.#mayFixDimension(name, request)) {
+      return async () => ({ result: undefined, held })
+    }
     const leased = await outcomeOf(async () => await this.#options.set.lease(name))
     if ('error' in leased) return async () => leased
     const lease = leased.result
@@ -259,6 +291,14 @@ export class Applier {
         lease[Symbol.dispose]()
       }
     }
+  }
+
+  /**
+   * Where a collection has no dimension it has no points, on any node: so every node can decide about the record that
+   * fixes it, whichever partitions it is about.
+   */
+  #mayFixDimension(name: string, { kind }: LoggedRequest): boolean {
+    return (kind === 'insert' || kind === 'put') && this.#options.set.lacksDimension(name)
   }
 
   /** Nothing after the record has begun to be applied, as it is waited for. */

@@ -1,6 +1,4 @@
 import { randomBytes } from 'node:crypto'
-import { defaultCollection } from '../base/collection.ts'
-import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
 import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
@@ -16,13 +14,15 @@ import type {
   ListPage,
   ListQuery,
   MapQuery,
+  PartialReads,
   PointMap,
   PointsSnapshot,
+  StatsOfNodes,
 } from '../engine/database.ts'
-import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
-import type { FirstDimension } from './first-dimension.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
+import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
-import { partitionToDraw } from './sharded-inserts.ts'
 
 /** What the collections of a node ask of the node. */
 export interface ClusterWrites {
@@ -41,8 +41,21 @@ export interface ClusterWrites {
   ): Promise<LoggedResults[Request['kind']]>
   /** Whether nodes may have a part of the points each. */
   readonly isPart: boolean
-  /** Of the default collection; absent where every node has all points. */
-  readonly dimension: FirstDimension | undefined
+  /**
+   * Looks for the points of an insert, on all nodes that have their partitions.
+   *
+   * @param within.position as of which, at least
+   * @throws DatabaseError `not_ready` where some partition has no owner that answers
+   */
+  find(
+    request: LoggedInsert,
+    within: {
+      readonly collection: string
+      readonly local: Collection
+      readonly position: number
+      readonly signal: AbortSignal | undefined
+    },
+  ): Promise<FoundPoints>
   /** The partitions that this node holds completely. */
   readonly held: PartitionSet
   /** Resolves when everything that was acknowledged anywhere before is applied here, with the position of all that. */
@@ -54,7 +67,12 @@ export interface ClusterWrites {
    *
    * @param position that answers have to be as new as
    */
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined
   /**
    * A snapshot of a collection that several nodes make; undefined where this node holds all of it.
    *
@@ -79,38 +97,53 @@ export class ClusterDatabase implements Database {
   readonly #writes: ClusterWrites
   /** Reads have to be as new. */
   readonly #position: number
+  /** Undefined: an answer has everything, or there is none. */
+  readonly #partial: PartialReads | undefined
 
   /** @param name the collection's, or an alias */
-  constructor(name: string, collection: Collection, writes: ClusterWrites, position = 0) {
+  constructor(
+    name: string,
+    collection: Collection,
+    writes: ClusterWrites,
+    position = 0,
+    partial?: PartialReads,
+  ) {
     this.#name = name
     this.#collection = collection
     this.#writes = writes
     this.#position = position
+    this.#partial = partial
   }
 
-  asOf(position: number): Database {
-    if (position === this.#position) return this
-    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position)
+  asOf(position: number, partial?: PartialReads): Database {
+    if (position === this.#position && partial === this.#partial) return this
+    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position, partial)
   }
 
   get dimension(): number | undefined {
-    const own = this.#collection.dimension
-    return own ?? (this.#isDefault ? this.#writes.dimension?.known : undefined)
+    return this.#collection.dimension
   }
 
   async insert(points: readonly NewPoint[], options: InsertOptions = {}): Promise<Inserted> {
     const { onError = 'abort', identity, signal } = options
-    await this.#fixDimension(points, 'vectors[0].vector')
     this.#collection.checkRoom(points)
     const idSeed = randomBytes(idSeedBytes)
-    const partition = this.#writes.isPart ? partitionToDraw(points, options) : undefined
+    const request: LoggedInsert = { kind: 'insert', points, onError, identity, idSeed }
+    const { isPart } = this.#writes
+    if (isPart && isJoint(points, options)) return await this.#insertJointly(request, signal)
+    const partition = isPart ? partitionToDraw(points, options) : undefined
     if (partition !== undefined) idSeed[0] = partition
     const isDrawn = points.every(({ id }) => id === undefined)
-    return await this.#write(
-      { kind: 'insert', points, onError, identity, idSeed },
-      signal,
-      isDrawn ? idSeed[0] : undefined,
-    )
+    return await this.#write(request, signal, isDrawn ? idSeed[0] : undefined)
+  }
+
+  async #insertJointly(request: LoggedInsert, signal: AbortSignal | undefined): Promise<Inserted> {
+    const [collection, local] = [this.#name, this.#collection]
+    return await insertJointly({
+      request,
+      find: (position) => this.#writes.find(request, { collection, local, position, signal }),
+      write: (each) => this.#write(each, signal, undefined),
+    })
   }
 
   async remove(id: string, signal?: AbortSignal): Promise<boolean> {
@@ -123,7 +156,6 @@ export class ClusterDatabase implements Database {
     when?: Precondition,
     signal?: AbortSignal,
   ): Promise<{ readonly version: number; readonly created: boolean }> {
-    await this.#fixDimension([point], 'vector')
     this.#collection.checkRoom([point])
     return await this.#write({ kind: 'put', id, point, when }, signal, partitionOf(id))
   }
@@ -196,7 +228,13 @@ export class ClusterDatabase implements Database {
     return this.#collection.stats
   }
 
+  statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
+    return this.#readsOf(this.#position)?.stats(signal)
+  }
+
   async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await this.#mapOf(others, query, signal)
     await this.#moveClock()
     return await this.#collection.map(query, signal)
   }
@@ -206,30 +244,18 @@ export class ClusterDatabase implements Database {
     return merged ?? this.#collection.snapshot()
   }
 
-  /** No other collection has its name, nor an alias. */
-  get #isDefault(): boolean {
-    return this.#name === defaultCollection
+  async #mapOf(reads: ScatteredReads, query: MapQuery, signal: AbortSignal | undefined): Promise<PointMap> {
+    const onClose = this.#collection.claimMap()
+    try {
+      return await openScatteredMap(reads, query, onClose, signal)
+    } catch (error) {
+      onClose()
+      throw error
+    }
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#name, this.#collection, position)
-  }
-
-  /**
-   * The first insertion cannot fix the dimension where not all nodes decide about it.
-   *
-   * @param path of the first vector in the request
-   * @throws DatabaseError `invalid_argument`
-   */
-  async #fixDimension(points: readonly Pick<NewPoint, 'vector'>[], path: string): Promise<void> {
-    const { dimension: first } = this.#writes
-    const [point] = points
-    if (first === undefined || point === undefined || this.#collection.dimension !== undefined) return
-    if (this.#isDefault) return await first.fix(point.vector.length, path)
-    throw new DatabaseError(
-      'invalid_argument',
-      `the collection ${this.#name} has no dimension: where nodes have a part of the points each, it has to be created with one`,
-    )
+    return this.#writes.readsOf(this.#name, this.#collection, position, this.#partial)
   }
 
   /** Points expire by the cluster's clock: a read that would show one of them moves it on. */

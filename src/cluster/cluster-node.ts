@@ -4,9 +4,9 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { PointsSnapshot } from '../engine/database.ts'
+import type { PartialReads, PointsSnapshot } from '../engine/database.ts'
 import { checkHeld } from '../engine/held-partitions.ts'
-import type { LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { Applier, type ApplierOptions } from './applier.ts'
@@ -16,7 +16,7 @@ import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import { LogLost, lostIn } from './commit-log.ts'
-import { FirstDimension } from './first-dimension.ts'
+import { decodeFoundQuestion, encodeFoundAnswer, type FoundAnswer, findHere } from './found-points.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { NodeChores } from './node-chores.ts'
@@ -57,8 +57,6 @@ export class ClusterNode {
   readonly #publisher: Publisher
   readonly #barriers: Barriers
   readonly #audits: Audits
-  /** Of the default collection; absent where every node has all points. */
-  readonly dimension: FirstDimension | undefined
   /** Absent: this node has all points. */
   readonly #shards: NodeShards | undefined
   readonly #stop = new AbortController()
@@ -73,6 +71,7 @@ export class ClusterNode {
   readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
     ...readHandlers(this),
     [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
+    [peerMethods.found, (body, { signal }) => this.answerFound(body, signal)],
   ])
   #moves: PartitionMoves | undefined
   #giving: SnapshotGiving | undefined
@@ -104,7 +103,6 @@ export class ClusterNode {
     })
     this.#barriers = new Barriers(() => this.#publisher.barrier())
     const { sharding } = options
-    this.dimension = sharding && new FirstDimension(options.documents)
     this.#shards =
       sharding &&
       new NodeShards({
@@ -235,8 +233,13 @@ export class ClusterNode {
     return this.held.isAll ? undefined : this.held
   }
 
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    return this.#shards?.readsOf({ node: this, collection, local, position })
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined {
+    return this.#shards?.readsOf({ node: this, collection, local, position, partial })
   }
 
   async snapshotOf(
@@ -380,6 +383,46 @@ export class ClusterNode {
     if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
     await this.#waitFor(asked.position, signal)
     return encodeOutcome(this.#shards!.find(asked))
+  }
+
+  /**
+   * Answers another node that asks which ids have points: see found-points.ts.
+   *
+   * @throws DatabaseError `not_ready` when another node has to be asked
+   */
+  async answerFound(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+    const { collection, position, ids } = decodeFoundQuestion(question)
+    await this.#waitFor(position, signal)
+    return encodeFoundAnswer(await this.#findHere(collection, ids))
+  }
+
+  async #findHere(collection: string, ids: readonly string[]): Promise<FoundAnswer> {
+    try {
+      using lease = await this.leaseLocal(collection)
+      return findHere(this, lease.database, ids)
+    } catch (error) {
+      if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
+      // It has been dropped meanwhile: the log says so to whoever asked.
+      return { position: this.position, expiries: new Float64Array(ids.length).fill(Number.NaN) }
+    }
+  }
+
+  async find(
+    request: LoggedInsert,
+    {
+      collection,
+      local,
+      position,
+      signal,
+    }: {
+      readonly collection: string
+      readonly local: Collection
+      readonly position: number
+      readonly signal: AbortSignal | undefined
+    },
+  ): Promise<FoundPoints> {
+    const question = { collection, position: Math.max(position, this.position) }
+    return await this.#shards!.findPoints(request, question, { node: this, local }, signal)
   }
 
   async change(

@@ -6,6 +6,7 @@ import { removeMember } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
 import { SharedMemoryDocuments } from './memory-documents.ts'
 import { SharedMemoryLog } from './memory-log.ts'
+import { recordsMax } from './recent-changes.ts'
 import { chunkSpanMax } from './record-frame.ts'
 
 const logger = createLogger({ level: 'silent', pretty: false })
@@ -35,7 +36,7 @@ describe('membership', () => {
     assert.equal(await removeMember(documents, 'nobody'), false)
     assert.equal(await removeMember(documents, 'away'), true)
     await until(async () => (await log.bounds()).first > 1)
-    assert.equal((await log.bounds()).first, last - chunkSpanMax)
+    assert.equal((await log.bounds()).first, last - recordsMax - chunkSpanMax)
     await close()
   })
 

@@ -4,6 +4,7 @@ import { fromJson, toJson } from './json-documents.ts'
 import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
 import { replicasNote, withEntered } from './places.ts'
+import { recordsMax } from './recent-changes.ts'
 import { chunkSpanMax } from './record-frame.ts'
 import { changeTopology, type Member, type MemberState, readTopology, type Topology } from './topology.ts'
 
@@ -125,8 +126,8 @@ export class Membership {
     // A topology that was lost says nothing of what others need.
     if (!Object.hasOwn(members, node)) return
     const floors = await Promise.all(Object.keys(members).map((name) => readFloor(documents, name)))
-    // A commit may still need chunks that are this far below.
-    const below = Math.min(...floors) - chunkSpanMax
+    // A node that starts may read so many records once more, and a commit may need chunks that are so far below.
+    const below = Math.min(...floors) - recordsMax - chunkSpanMax
     const { first } = await log.bounds()
     if (below > first) await log.trim(below)
   }

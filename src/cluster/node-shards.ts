@@ -1,15 +1,17 @@
-import { cancellation } from '../base/errors.ts'
+import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import { HeldPartitions } from '../engine/held-partitions.ts'
-import type { LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
+import type { Ask, AskOwnersOptions } from './ask-owners.ts'
+import { type Finder, type FoundQuestion, findPoints } from './found-points.ts'
 import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './merged-snapshot.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
-import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
+import { checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Ended, Outcome } from './outcomes.ts'
 import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts'
 import { untilKnown } from './owners-known.ts'
-import { peerMethods } from './peer-methods.ts'
+import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
@@ -80,7 +82,7 @@ export class NodeShards {
 
   /** How a collection is read together with others; undefined while this node has all of it. */
   readsOf(
-    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position'> & {
+    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position' | 'partial'> & {
       readonly local: Collection | ScatteredReadsOptions['local']
     },
   ): ScatteredReads | undefined {
@@ -135,18 +137,52 @@ export class NodeShards {
 
   /** The answer to a request that other nodes decide, too. */
   async gather(request: LoggedRequest, own: Ended, caller: AbortSignal | undefined): Promise<LoggedResult> {
-    const { self, peers, retryMs, timeoutMs, stop } = this.#options
-    const placement = this.#placement
-    const ends = [AbortSignal.timeout(timeoutMs), stop]
-    const signal = AbortSignal.any(caller === undefined ? ends : [...ends, caller])
-    const ask: AskOutcome = (node, question, end) =>
-      peers.ask(node, peerMethods.outcome, question, { signal: end })
-    const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
     try {
-      return await gatherResult(request, own, { self, placement, ask, retryMs, onFailure }, signal)
+      return await gatherResult(request, own, this.#asking(peerMethods.outcome), this.#until(caller))
     } catch (error) {
       if (caller?.aborted) throw cancellation(caller)
       throw error
     }
+  }
+
+  /**
+   * Looks for the points of an insert, here and on other nodes.
+   *
+   * @throws DatabaseError `not_ready` when no owner could tell
+   */
+  async findPoints(
+    request: LoggedInsert,
+    question: Pick<FoundQuestion, 'collection' | 'position'>,
+    finder: Finder,
+    caller: AbortSignal | undefined,
+  ): Promise<FoundPoints> {
+    await this.check(request, false, caller)
+    const found = await findPoints(
+      request,
+      question,
+      finder,
+      this.#asking(peerMethods.found),
+      this.#until(caller),
+    )
+    if (found !== undefined) return found
+    if (caller?.aborted) throw cancellation(caller)
+    throw new DatabaseError(
+      'not_ready',
+      'nothing was stored, as the nodes that have the points do not answer: try again later',
+    )
+  }
+
+  #asking(method: PeerMethod): AskOwnersOptions {
+    const { self, peers, retryMs } = this.#options
+    const ask: Ask = (node, question, signal) => peers.ask(node, method, question, { signal })
+    const onFailure = (node: string, error: unknown): void => this.#stalledOwners.note(node, error)
+    return { self, placement: this.#placement, ask, retryMs, onFailure }
+  }
+
+  /** Ends with the caller, with this node, or when it takes too long. */
+  #until(caller: AbortSignal | undefined): AbortSignal {
+    const { timeoutMs, stop } = this.#options
+    const ends = [AbortSignal.timeout(timeoutMs), stop]
+    return AbortSignal.any(caller === undefined ? ends : [...ends, caller])
   }
 }

@@ -4,8 +4,9 @@ import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { NewPoint } from '../base/point.ts'
 import type { LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
+import type { Ask } from './ask-owners.ts'
 import { decodeQuestion, encodeOutcome } from './outcome-answers.ts'
-import { type AskOutcome, checkOwners, gatherResult } from './outcome-gathering.ts'
+import { checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Outcome } from './outcomes.ts'
 import { OwnedPlacement } from './owned-placement.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
@@ -29,13 +30,13 @@ describe('the answer of a record that other nodes decide', () => {
 
   it('is the refusal of the owner', async () => {
     const refusal = new DatabaseError('precondition_failed', 'the version is 4')
-    const ask: AskOutcome = async () => encodeOutcome({ error: refusal })
+    const ask: Ask = async () => encodeOutcome({ error: refusal })
     await assert.rejects(gather(put('0700'), { ask }), refusal)
   })
 
   it('does not wait for one owner that hangs', async () => {
     let calls = 0
-    const ask: AskOutcome = async () => {
+    const ask: Ask = async () => {
       calls += 1
       if (calls === 1) return await new Promise<never>(() => {})
       return encodeOutcome({ result: true })
@@ -45,7 +46,7 @@ describe('the answer of a record that other nodes decide', () => {
 
   it('is not known when no owner can tell, and says what to do', async () => {
     const signal = AbortSignal.timeout(100)
-    const ask: AskOutcome = async () => {
+    const ask: Ask = async () => {
       throw new DatabaseError('not_ready', 'forgotten')
     }
     await assert.rejects(gather(put('0700'), { ask, signal }), /may have been stored/)
@@ -62,7 +63,7 @@ describe('the answer of a record that other nodes decide', () => {
       [0xf0, 1],
     ])
     // Each says more than it is asked for: what it has beside that, another one is asked for.
-    const ask: AskOutcome = async () => encodeOutcome({ result: counts })
+    const ask: Ask = async () => encodeOutcome({ result: counts })
     const own = { result: new Map([[0x01, 1]]), held: PartitionSet.of([0x01]) }
     assert.deepEqual(await gather(request, { ask, own }), counts)
   })
@@ -70,7 +71,7 @@ describe('the answer of a record that other nodes decide', () => {
   it('has the ids of an insert and the refusals of all owners', async () => {
     const request = insert([id('0100'), undefined, id('8000'), id('f000')])
     const exists = new DatabaseError('already_exists', 'it exists')
-    const ask: AskOutcome = async (_node, question) => {
+    const ask: Ask = async (_node, question) => {
       const { partitions } = decodeQuestion(question)
       const errors = partitions.has(0x80) ? [{ index: 2, error: exists }] : []
       return encodeOutcome({ result: { ids: [], errors } })
@@ -133,7 +134,7 @@ async function gather(
     ask,
     own = { result: undefined, held: new PartitionSet() },
     signal = AbortSignal.timeout(60_000),
-  }: { readonly ask: AskOutcome; readonly own?: Outcome; readonly signal?: AbortSignal },
+  }: { readonly ask: Ask; readonly own?: Outcome; readonly signal?: AbortSignal },
 ): Promise<unknown> {
   const placement = new OwnedPlacement({
     self: 'a',

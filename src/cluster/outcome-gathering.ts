@@ -8,27 +8,12 @@ import type {
   LoggedRequest,
   LoggedResult,
 } from '../engine/logged-request.ts'
+import { type AskOwnersOptions, askOwners, type OwnersQuestion } from './ask-owners.ts'
 import { decodeResult, encodeQuestion } from './outcome-answers.ts'
 import type { Ended } from './outcomes.ts'
-import { pause } from './pause.ts'
 import type { Placement } from './placement.ts'
 import { uncertain } from './publisher.ts'
 import { partitionsOf } from './request-partitions.ts'
-
-/** Asks another node how a record ended there: the question and the answer are those of outcome-answers.ts. */
-export type AskOutcome = (node: string, question: Uint8Array, signal: AbortSignal) => Promise<Uint8Array>
-
-export interface GatheringOptions {
-  readonly self: string
-  readonly placement: Placement
-  readonly ask: AskOutcome
-  /** After which nodes that could not tell are asked again; for tests, a few. */
-  readonly retryMs: number
-  /** Called when a node could not tell, with the reason. */
-  readonly onFailure?: ((node: string, error: unknown) => void) | undefined
-  /** How long a node is waited for before another owner is asked, at first; for tests, a few. */
-  readonly askMs?: number | undefined
-}
 
 /**
  * Makes the answer of a request that is about points which this node does not have, or not all:
@@ -43,65 +28,18 @@ export interface GatheringOptions {
 export async function gatherResult(
   request: LoggedRequest,
   own: Ended,
-  options: GatheringOptions,
+  options: AskOwnersOptions,
   signal: AbortSignal,
 ): Promise<LoggedResult> {
-  const { self, placement, retryMs } = options
-  let { askMs = usualAskMs } = options
-  const left = without(partitionsOf(request), own.held)
+  const { position } = own
   const results = resultsHere(own)
-  const avoid = new Set([self])
-  while (left.size > 0) {
-    const { parts, missing } = placement.cover(left, avoid)
-    const asked = parts.map(async ({ node, partitions }) => {
-      const question = encodeQuestion({ position: own.position, partitions })
-      const answer = await answerOf(options, node, question, { signal, askMs })
-      return { node, partitions, answer }
-    })
-    for (const { node, partitions, answer } of await Promise.all(asked)) {
-      if (answer === undefined) avoid.add(node)
-      else {
-        results.push({ partitions, result: decodeResult(request, answer) })
-        for (const partition of partitions) left.delete(partition)
-      }
-    }
-    if (signal.aborted) throw uncertain(signal.reason)
-    if (missing.size > 0) {
-      avoid.clear()
-      avoid.add(self)
-      // All owners may be slow: they get more time.
-      askMs = Math.min(2 * askMs, askMsMax)
-      await pause(retryMs, signal)
-    }
+  const question: OwnersQuestion = {
+    partitions: without(partitionsOf(request), own.held),
+    questionOf: (partitions) => encodeQuestion({ position, partitions }),
+    take: (partitions, answer) => results.push({ partitions, result: decodeResult(request, answer) }),
   }
+  if (!(await askOwners(question, options, signal))) throw uncertain(signal.reason)
   return merged(request, results)
-}
-
-/** Undefined when the node does not answer in time, or cannot tell. */
-async function answerOf(
-  { ask, onFailure }: GatheringOptions,
-  node: string,
-  question: Uint8Array,
-  { signal, askMs }: { readonly signal: AbortSignal; readonly askMs: number },
-): Promise<Uint8Array | undefined> {
-  const end = new AbortController()
-  const stop = (): void => end.abort(new DatabaseError('deadline_exceeded', 'the other node took too long'))
-  const timer = setTimeout(stop, askMs)
-  signal.addEventListener('abort', stop)
-  const stopped = new Promise<undefined>((resolve) => {
-    end.signal.addEventListener('abort', () => resolve(undefined), { once: true })
-  })
-  try {
-    if (signal.aborted) stop()
-    const answer = ask(node, question, end.signal).catch((error: unknown) => {
-      onFailure?.(node, error)
-      return undefined
-    })
-    return await Promise.race([answer, stopped])
-  } finally {
-    clearTimeout(timer)
-    signal.removeEventListener('abort', stop)
-  }
 }
 
 /** What one node says, and the partitions for which it is believed. */
@@ -144,7 +82,8 @@ function idsOf({ points, idSeed }: LoggedInsert): readonly string[] {
   return points.map(({ id }, index) => id ?? idFromBytes(drawn, index * idBytes))
 }
 
-function without(partitions: PartitionSet, held: PartitionSet | undefined): PartitionSet {
+/** Those of them that a node does not have. */
+export function without(partitions: PartitionSet, held: PartitionSet | undefined): PartitionSet {
   return PartitionSet.of([...partitions].filter((partition) => held?.has(partition) !== true))
 }
 
@@ -157,8 +96,3 @@ export function checkOwners(request: LoggedRequest, placement: Placement): void 
     'no node is there that has the points which the write is about: try again later',
   )
 }
-
-/** Many times what a record takes to be applied, and much less than a caller waits. */
-const usualAskMs = 1_000
-
-const askMsMax = 16_000

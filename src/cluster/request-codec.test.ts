@@ -5,6 +5,7 @@ import { type Attributes, type AttributeValue, DateTime, GeoPoint, type Scalar }
 import type { Filter, Test } from '../base/filter.ts'
 import { idFromBytes } from '../base/ids.ts'
 import type { NewPoint, Patch, Payload, Precondition } from '../base/point.ts'
+import type { FoundPoints } from '../engine/logged-request.ts'
 import { type ClusterRequest, decodeRequest, encodeRequest, UnknownRequest } from './request-codec.ts'
 
 /** Random requests of every kind, from a seed. */
@@ -25,6 +26,7 @@ class Requests {
         onError: this.#pick('abort', 'continue'),
         idSeed: this.#bytes(16),
         ...this.#maybe({ identity: { keyHash: this.#bytes(16), bodyHash: this.#bytes(16) } }),
+        ...this.#maybe({ found: this.#found() }),
       }),
       () => ({ kind: 'put', id: this.#id(), point: this.#point(), when: this.#condition() }),
       () => ({ kind: 'patch', id: this.#id(), patch: this.#patch(), when: this.#condition() }),
@@ -49,6 +51,14 @@ class Requests {
       }),
     ]
     return this.#pick(...kinds)()
+  }
+
+  #found(): FoundPoints {
+    const expiry = (): number => this.#pick(Number.POSITIVE_INFINITY, this.#count())
+    return {
+      asOf: this.#count(),
+      expiries: new Map(this.#list(4, () => [this.#count(), expiry()] as const)),
+    }
   }
 
   #newPoint(): NewPoint {

@@ -3,7 +3,7 @@ import type { AttributeValue } from '../base/attributes.ts'
 import type { CollectionSettings } from '../base/collection.ts'
 import { conflictRules, contentTypes, type NewPoint, type Patch, type Precondition } from '../base/point.ts'
 import type { RequestIdentity } from '../engine/database.ts'
-import type { LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
+import type { FoundPoints, LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
@@ -43,7 +43,8 @@ export class UnknownRequest extends Error {}
 export function encodeRequest({ request, timeUs }: TimedRequest): Buffer {
   const to = new PackedWriter(expectedBytes(request))
   to.byte(version)
-  to.byte(kinds[request.kind])
+  const isOfFound = request.kind === 'insert' && request.found !== undefined
+  to.byte(isOfFound ? insertOfFound : kinds[request.kind])
   to.float64(timeUs)
   writers[request.kind](to, request as never)
   return to.written
@@ -60,10 +61,10 @@ export function decodeRequest(bytes: Uint8Array): TimedRequest {
     throw new UnknownRequest(`a record of the log has version ${found}, this program reads ${version}`)
   }
   const number = from.byte()
-  const kind = kindsByNumber.get(number)
+  const kind = number === insertOfFound ? 'insert' : kindsByNumber.get(number)
   if (kind === undefined) throw new UnknownRequest(`a record of the log is of the unknown kind ${number}`)
   const timeUs = from.float64()
-  const request = readers[kind](from)
+  const request = number === insertOfFound ? readInsertOfFound(from) : readers[kind](from)
   if (!from.isAtEnd) throw new RangeError('a record of the log has bytes behind its end')
   return { request, timeUs }
 }
@@ -77,6 +78,9 @@ const kinds: Readonly<Record<Kind, number>> = {
   ...{ barrier: 1, insert: 2, put: 3, patch: 4, remove: 5, each: 6, expire: 7 },
   ...{ create: 8, drop: 9, aliases: 10, audit: 11 },
 }
+
+/** An insert with what was found of its points: a program that does not know of that must not decide it by its own. */
+const insertOfFound = 12
 
 const kindsByNumber: ReadonlyMap<number, Kind> = new Map(
   (Object.keys(kinds) as Kind[]).map((kind) => [kinds[kind], kind]),
@@ -143,7 +147,7 @@ const readers: { readonly [Name in Kind]: (from: PackedReader) => OfKind<Name> }
   },
 }
 
-function writeInsert(to: PackedWriter, { points, onError, identity, idSeed }: LoggedInsert): void {
+function writeInsert(to: PackedWriter, { points, onError, identity, idSeed, found }: LoggedInsert): void {
   to.byte(onError === 'continue' ? 1 : 0)
   to.bytes(idSeed)
   writeOptional(to, identity, ({ keyHash, bodyHash }) => {
@@ -156,6 +160,23 @@ function writeInsert(to: PackedWriter, { points, onError, identity, idSeed }: Lo
     writeOptional(to, point.id, (id) => to.id(id))
     writeOptional(to, point.onConflict, (rule) => to.byte(conflictRules.indexOf(rule)))
   }
+  if (found !== undefined) writeFound(to, found)
+}
+
+function writeFound(to: PackedWriter, { asOf, expiries }: FoundPoints): void {
+  to.count(asOf)
+  to.count(expiries.size)
+  for (const [index, expiresAtUs] of expiries) {
+    to.count(index)
+    to.float64(expiresAtUs)
+  }
+}
+
+function readInsertOfFound(from: PackedReader): LoggedInsert {
+  const insert = readInsert(from)
+  const asOf = from.count()
+  const expiries = Array.from({ length: from.length(9) }, () => [from.count(), from.float64()] as const)
+  return { ...insert, found: { asOf, expiries: new Map(expiries) } }
 }
 
 function readInsert(from: PackedReader): LoggedInsert {

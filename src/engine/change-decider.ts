@@ -5,7 +5,7 @@ import type { NewPoint, Patch, Payload } from '../base/point.ts'
 import type { Turn } from '../base/turns.ts'
 import { wrongDimension } from '../base/wrong-dimension.ts'
 import type { Change, Insertion, Store, Update } from '../storage/store.ts'
-import type { CurrentPoints, Decision } from './decision.ts'
+import { type CurrentPoints, type Decision, newDimension } from './decision.ts'
 import { patchedPayload, walkMatching, writtenBytes } from './filter-walk.ts'
 import { InsertDecider } from './insert-decider.ts'
 import { type ChangedByPartition, changesPerRecord, type Stamp } from './logged-request.ts'
@@ -118,12 +118,16 @@ export class ChangeDecider {
   }
 
   #decidePut(request: PutRequest): Decision {
-    const { id, point, when } = request
+    const { id, point, when, held } = request
     const slot = this.#points.find(id)
     if (when !== undefined) checkPrecondition(when, this.#points, slot)
     const change = this.#store(id, point)
     const answer = { version: change.sequence, created: slot === -1 }
-    return { request, changes: [change], acknowledge: () => request.resolve(answer) }
+    const isHeld = held === undefined || held.has(partitionOf(id))
+    return {
+      ...{ request, changes: isHeld ? [change] : [], dimension: newDimension(this.#points, request) },
+      acknowledge: () => request.resolve(answer),
+    }
   }
 
   #decidePatch(request: PatchRequest): Decision {

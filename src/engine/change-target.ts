@@ -8,6 +8,8 @@ export interface ChangeTarget extends CurrentPoints {
   reserve(slotCount: number, dimension: number): void
   /** A check that the payloads of a request fit in memory: `add` throws `memory_full` for the first one that does not. */
   roomCheck(): { add(payload: Payload): void }
+  /** The dimension for which memory was reserved last is on the disk. */
+  fixDimension(): void
   /** Nothing of what memory was reserved for last is stored. */
   commitFailed(): void
   /**

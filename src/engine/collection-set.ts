@@ -40,6 +40,8 @@ export class CollectionSet implements Collections {
   readonly #entries = new Map<number, Entry>()
   /** Numbers of collections that are being dropped: for callers they no longer exist. */
   readonly #dropping = new Set<number>()
+  /** Numbers of collections whose dimension is known to be fixed. */
+  readonly #fixed = new Set<number>()
   readonly #timer: NodeJS.Timeout
   /** The last change of names. */
   #changes: Promise<unknown> = Promise.resolve()
@@ -80,6 +82,21 @@ export class CollectionSet implements Collections {
     return entry?.collection !== undefined && entry.closing === undefined
       ? entry.use(entry.collection)
       : this.#open(name)
+  }
+
+  /** Whether a collection is there whose dimension is not fixed yet. */
+  lacksDimension(name: string): boolean {
+    const { store, main } = this.#options
+    const target = store.aliases.get(name) ?? name
+    if (target === defaultCollection) return main.dimension === undefined
+    const record = store.collections.get(target)
+    if (record === undefined || this.#dropping.has(record.number)) return false
+    const { number, dimension: given } = record
+    if (given !== undefined || this.#fixed.has(number)) return false
+    const open = this.#entries.get(number)?.collection
+    const { dimension } = open ?? store.summary(number)
+    if (dimension !== undefined) this.#fixed.add(number)
+    return dimension === undefined
   }
 
   list(): readonly CollectionInfo[] {

@@ -1,6 +1,6 @@
 import type { Filter } from '../base/filter.ts'
 import type { Change, KeyedRequest, PointRecord } from '../storage/store.ts'
-import type { WriteRequest } from './write-request.ts'
+import { dimensionOf, type WriteRequest } from './write-request.ts'
 
 /** What decisions depend on: the points after the changes that have taken effect. */
 export interface CurrentPoints {
@@ -45,6 +45,16 @@ export interface Decision {
   /** In the order of their sequence numbers. */
   readonly changes: readonly Change[]
   readonly keyedRequest?: KeyedRequest | undefined
+  /** Of the collection, from this request on: it is the first one that brings vectors. */
+  readonly dimension?: number | undefined
   /** Answers the request when its changes have taken effect. */
   readonly acknowledge: () => void
+}
+
+/** What a request fixes that brings vectors; undefined where that is done. */
+export function newDimension(
+  { dimension }: Pick<CurrentPoints, 'dimension'>,
+  request: WriteRequest,
+): number | undefined {
+  return dimension === undefined ? dimensionOf(request) : undefined
 }

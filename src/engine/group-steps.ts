@@ -61,7 +61,8 @@ export class GroupSteps {
    * @throws DatabaseError `memory_full`
    */
   async place(decision: Decision, turn: Turn): Promise<Placed> {
-    const { changes } = decision
+    const { changes, dimension } = decision
+    if (dimension !== undefined) this.#target.reserve(this.#slots.slotCountAfter(0), dimension)
     const placement = await this.#placement(changes, turn)
     return { ...decision, ...placement, isApplied: new Uint8Array(changes.length) }
   }
@@ -130,6 +131,7 @@ export class GroupSteps {
         this.#applyOne(each, at)
         if (turn.isOver && !isWhole) await turn.next()
       }
+      if (each.dimension !== undefined) this.#target.fixDimension()
       each.acknowledge()
       if (turn.isOver) await turn.next()
     }

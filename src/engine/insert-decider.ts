@@ -9,7 +9,8 @@ import { checkOutcome } from '../storage/request-record.ts'
 import type { Change, ItemOutcome, KeyedRequest, Store } from '../storage/store.ts'
 
 import type { Inserted, ItemError } from './database.ts'
-import type { CurrentPoints, Decision } from './decision.ts'
+import { type CurrentPoints, type Decision, newDimension } from './decision.ts'
+import { StaleRequest } from './stale-request.ts'
 import type { InsertRequest, Keyed } from './write-request.ts'
 
 export interface InsertDeciderParts {
@@ -42,14 +43,16 @@ export class InsertDecider {
         return undefined
       }
     }
+    if (request.stamp?.isStale) throw new StaleRequest(request.stamp.position)
     const idSeed = request.idSeed ?? (keyed && seedFor(request))
     const { changes, inserted } = await this.#decideItems(request, idSeed, turn)
-    if (changes.length === 0 && keyed === undefined) {
+    const dimension = newDimension(this.#parts.points, request)
+    if (changes.length === 0 && keyed === undefined && dimension === undefined) {
       request.resolve(inserted)
       return undefined
     }
     const keyedRequest = keyed && keyedRequestOf(request, keyed, idSeed, inserted)
-    return { request, changes, keyedRequest, acknowledge: () => request.resolve(inserted) }
+    return { request, changes, keyedRequest, dimension, acknowledge: () => request.resolve(inserted) }
   }
 
   async #decideItems(
@@ -57,7 +60,7 @@ export class InsertDecider {
     idSeed: Uint8Array | undefined,
     turn: Turn,
   ): Promise<{ changes: Change[]; inserted: Inserted }> {
-    const { points, onError, drawnIds, held } = request
+    const { points, onError, drawnIds, found, held } = request
     const isDrawnHere = drawnIds === undefined && request.idSeed === undefined
     const seeded = drawnIds === undefined ? idSeed && idsFromSeed(idSeed, points.length) : undefined
     const given = new Map<string, number>()
@@ -71,9 +74,11 @@ export class InsertDecider {
           point.id ??
           drawnIds?.[index] ??
           (seeded === undefined ? newId() : idFromBytes(seeded, index * idBytes))
-        // Other nodes decide about what is not held here, and whoever asked hears it from them.
         const isHeld = held === undefined || held.has(partitionOf(id))
-        if (isHeld && !this.#isSkipped(points, index)) {
+        // Other nodes decide about what is not held here, and whoever asked hears it from them; unless all nodes know what
+        // was found.
+        const isDecidedHere = isHeld || found !== undefined
+        if (isDecidedHere && !this.#isSkipped(request, index) && isHeld) {
           const isNew = isDrawnHere && point.id === undefined
           changes.push(this.#parts.changeTo(id, point, index, isNew))
         }
@@ -89,14 +94,22 @@ export class InsertDecider {
   }
 
   /** @throws DatabaseError `already_exists` */
-  #isSkipped(points: readonly NewPoint[], index: number): boolean {
+  #isSkipped(request: InsertRequest, index: number): boolean {
+    const { points } = request
     const { id, onConflict = 'error' } = points[index]!
-    if (id === undefined || onConflict === 'replace' || this.#parts.points.find(id) === -1) return false
+    if (id === undefined || onConflict === 'replace' || !this.#isThere(id, request, index)) return false
     if (onConflict === 'skip') return true
     throw new DatabaseError(
       'already_exists',
       `${idPath(points, index)}: there is a point with the id ${id} already`,
     )
+  }
+
+  /** By what was found, where that decides: so every node decides the same. */
+  #isThere(id: string, { found, stamp }: InsertRequest, index: number): boolean {
+    if (found === undefined) return this.#parts.points.find(id) !== -1
+    const expiresAtUs = found.expiries.get(index)
+    return expiresAtUs !== undefined && expiresAtUs > stamp!.nowUs
   }
 
   /**

@@ -201,6 +201,12 @@ export class LivePoints implements ChangeTarget {
     return { add: (payload) => payload.attributes !== undefined && check.add(payload) }
   }
 
+  fixDimension(): void {
+    if (this.searches !== undefined) return
+    this.attach()
+    this.#indexer.attach(this.table.index!)
+  }
+
   commitFailed(): void {
     if (this.searches !== undefined) return
     this.table.index?.close()
@@ -237,10 +243,7 @@ export class LivePoints implements ChangeTarget {
 
   #placed(slot: number, payload: Payload, version: number): void {
     this.#describe(slot, payload, version)
-    if (this.searches === undefined) {
-      this.attach()
-      this.#indexer.attach(this.table.index!)
-    }
+    this.fixDimension()
     this.#indexer.inserted(slot)
   }
 

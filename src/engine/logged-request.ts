@@ -32,6 +32,16 @@ export interface LoggedInsert {
   readonly identity?: RequestIdentity | undefined
   /** Of the ids of points that have none of their own; all in the partition of its first byte. */
   readonly idSeed: Uint8Array
+  /** Where it is decided by points of several nodes. */
+  readonly found?: FoundPoints | undefined
+}
+
+/** Which ids of a request had points, as the nodes say that have them. */
+export interface FoundPoints {
+  /** These nodes had applied the log up to here at least. */
+  readonly asOf: number
+  /** By index in the request, when the point expires, in microseconds since 1970; infinity for never. */
+  readonly expiries: ReadonlyMap<number, number>
 }
 
 /** Changes those of these points that match the filter: whoever asked for a change by filter found them before. */
@@ -47,6 +57,8 @@ export interface Stamp {
   readonly position: number
   /** The cluster's clock in microseconds since 1970: never below that of a record before. */
   readonly nowUs: number
+  /** Whether points of the request may have changed since they were found. */
+  readonly isStale?: boolean
 }
 
 /** How many points were changed, by partition; those with none are left out. */

@@ -27,6 +27,7 @@ export function groupOf(placed: readonly Placed[], applied?: Applied): WriteGrou
     leaving: placed.flatMap(({ leaving }) => leaving),
     keyedRequests: placed.flatMap(({ keyedRequest }) => keyedRequest ?? []),
     applied,
+    dimension: placed.find(({ dimension }) => dimension !== undefined)?.dimension,
   }
   const isEmpty = group.changes.length + group.keyedRequests.length === 0
   assert(!isEmpty || applied !== undefined, 'a group stores something')

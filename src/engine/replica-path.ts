@@ -23,6 +23,7 @@ import type { Placed } from './placed-changes.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import type { BudgetShare } from './shared-budget.ts'
 import type { SlotAllocator } from './slot-allocator.ts'
+import { StaleRequest } from './stale-request.ts'
 import { type QueueAnswer, WriteQueue } from './write-queue.ts'
 import {
   keyedOf,
@@ -117,7 +118,7 @@ export class ReplicaPath {
   /**
    * Carries out a request. Calls have to be in the order of the log, each position once.
    *
-   * @param held as in the hooks; a request about a single point has to be in one of them
+   * @param held as in the hooks; the point of a patch or a removal has to be in one of them
    * @throws DatabaseError when the request is refused, on every replica; any other error when this one cannot go on
    */
   apply(request: LoggedRequest, stamp: Stamp, held?: PartitionSet): Promise<LoggedResult> {
@@ -137,7 +138,11 @@ export class ReplicaPath {
     if (request.kind === 'expire') {
       return this.#submit(loggedBytes(request), (answer) => ({ ...request, stamp, held, ...answer }))
     }
-    if (request.kind === 'put' || request.kind === 'patch') {
+    if (request.kind === 'put') {
+      const { when } = request
+      return this.#submit(loggedBytes(request), (answer) => ({ ...request, when, stamp, held, ...answer }))
+    }
+    if (request.kind === 'patch') {
       const { when } = request
       return this.#submit(loggedBytes(request), (answer) => ({ ...request, when, stamp, ...answer }))
     }
@@ -358,6 +363,7 @@ function drawnIdsOf({ points, idSeed }: LoggedInsert): readonly string[] {
 
 /** Whether every replica refuses the request. */
 export function isDecided(error: unknown): error is DatabaseError {
+  if (error instanceof StaleRequest) return true
   return error instanceof DatabaseError && decidedReasons.has(error.reason)
 }
 

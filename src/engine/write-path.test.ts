@@ -130,6 +130,10 @@ class Points implements ChangeTarget {
     this.reserved = dimension
   }
 
+  fixDimension(): void {
+    this.dimension ??= this.reserved
+  }
+
   commitFailed(): void {
     this.failedCommits += 1
   }

@@ -3,7 +3,13 @@ import { payloadBytes } from '../base/payload-bytes.ts'
 import type { NewPoint, Patch, Precondition } from '../base/point.ts'
 import type { Insertion } from '../storage/store.ts'
 import type { ChangeByFilter, Inserted, RequestIdentity } from './database.ts'
-import type { ChangedByPartition, LoggedChangeEach, LoggedRequest, Stamp } from './logged-request.ts'
+import type {
+  ChangedByPartition,
+  FoundPoints,
+  LoggedChangeEach,
+  LoggedRequest,
+  Stamp,
+} from './logged-request.ts'
 
 /** A request to change points, from the queue until it is answered. */
 export type WriteRequest =
@@ -28,6 +34,7 @@ export interface InsertRequest extends Answer<Inserted> {
   readonly idSeed?: Uint8Array | undefined
   /** By point, the ids from the seed: a later request of the log can be about them before this one has taken effect. */
   readonly drawnIds?: readonly string[] | undefined
+  readonly found?: FoundPoints | undefined
   readonly held?: PartitionSet | undefined
 }
 
@@ -36,6 +43,7 @@ export interface PutRequest extends Answer<{ readonly version: number; readonly 
   readonly id: string
   readonly point: Pick<NewPoint, 'vector' | 'payload'>
   readonly when: Precondition | undefined
+  readonly held?: PartitionSet | undefined
 }
 
 export interface PatchRequest extends Answer<{ readonly version: number }> {

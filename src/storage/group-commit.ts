@@ -2,6 +2,7 @@ import type { RootDatabase } from 'lmdb'
 import { isDiskFull } from './disk-full.ts'
 import type { GroupWriter } from './group-writer.ts'
 import { RequestFault } from './keyed-requests.ts'
+import type { PageRoom } from './page-room.ts'
 import type { ReserveFile } from './reserve-file.ts'
 
 /**
@@ -16,10 +17,12 @@ export class GroupCommit {
   readonly #root: RootDatabase
   readonly #reserve: ReserveFile
   readonly #path: string
+  readonly #room: PageRoom
 
   /** @param path of the environment's file */
-  constructor(root: RootDatabase, reserve: ReserveFile, path: string) {
+  constructor(root: RootDatabase, reserve: ReserveFile, path: string, room: PageRoom) {
     this.#root = root
+    this.#room = room
     this.#reserve = reserve
     this.#path = path
   }
@@ -64,6 +67,7 @@ export class GroupCommit {
    * resolve nor reject.
    */
   #transaction(groups: readonly GroupWriter[]): void {
+    this.#room.ensure(() => groups.reduce((sum, group) => sum + group.tableBytes, 0))
     this.#root.transactionSync(() => {
       for (const group of groups) group.writeTables()
     })

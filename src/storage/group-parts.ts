@@ -22,7 +22,7 @@ export function partsOf(collection: number, group: WriteGroup): Generator<GroupP
 
 function* packParts(
   collection: number,
-  { changes, slots, leaving, applied }: WriteGroup,
+  { changes, slots, leaving, applied, dimension = 0 }: WriteGroup,
   keyedRequests: Uint8Array<ArrayBuffer>,
 ): Generator<GroupPart> {
   let at = 0
@@ -32,10 +32,12 @@ function* packParts(
       draft.add(changes[at]!, slots[at]!, leaving?.[at])
     }
     const isLast = at === changes.length
+    const { packed } = draft
     yield {
       kind: 'part',
       collection,
-      ...draft.packed,
+      ...packed,
+      dimension: packed.dimension || dimension,
       keyedRequests: isLast ? keyedRequests : new Uint8Array(),
       applied: isLast ? applied : undefined,
       isLast,

@@ -13,6 +13,7 @@ import {
 } from './key-layout.ts'
 import { addRequests, type RequestBounds } from './keyed-requests.ts'
 import { LiveDraft } from './live-draft.ts'
+import type { PageRoom } from './page-room.ts'
 import { encodeRecord } from './payload-record.ts'
 import { hasOutcome, unpackRequests } from './request-record.ts'
 import type { RowFile } from './row-file.ts'
@@ -26,6 +27,7 @@ export interface GroupWriterSetup {
   /** Fixes the dimension of an empty collection. */
   readonly dimension?: number | undefined
   readonly requestBounds: RequestBounds
+  readonly room: PageRoom
 }
 
 /**
@@ -43,6 +45,7 @@ export class GroupWriter {
   readonly #databaseId: string
   #isIdStored: boolean
   readonly #requestBounds: RequestBounds
+  readonly #room: PageRoom
   #meta: Meta
   /** The dimension of the row file; after a first insertion that failed, it is not the collection's. */
   #rowsDimension: number | undefined
@@ -51,10 +54,11 @@ export class GroupWriter {
   #next: NextState | undefined
 
   /** @throws DatabaseError when what the collection has on disk is damaged */
-  constructor({ tables, rowFiles, dimension, requestBounds }: GroupWriterSetup) {
+  constructor({ tables, rowFiles, dimension, requestBounds, room }: GroupWriterSetup) {
     this.#tables = tables
     this.#rowFiles = rowFiles
     this.#requestBounds = requestBounds
+    this.#room = room
     const stored = readMeta(tables)
     this.#meta = stored ?? emptyMeta
     this.#live = readLive(tables)
@@ -77,14 +81,22 @@ export class GroupWriter {
 
   /** Whether the group stores anything; otherwise it only removes points. */
   get needsSpace(): boolean {
-    return this.#parts.some(({ records, keyedRequests }) => records.slots.length + keyedRequests.length > 0)
+    return this.#parts.some(
+      ({ dimension, records, keyedRequests }) => dimension + records.slots.length + keyedRequests.length > 0,
+    )
+  }
+
+  /** What the group can need of the disk for its tables, at most or nearly so. */
+  get tableBytes(): number {
+    return transactionBytes + this.#parts.reduce((sum, part) => sum + tableBytesOf(part), 0)
   }
 
   /** Writes the rows of one part of the group that the next transaction makes durable. */
   add(part: GroupPart): void {
     this.#parts.push(part)
-    if (part.slots.length === 0) return
+    if (part.dimension === 0) return
     const rows = this.#openRows(part.dimension)
+    if (part.slots.length === 0) return
     this.#rowFiles.noteWritten(rows.path)
     rows.write(bufferOf(part.rows), part.slots)
   }
@@ -167,6 +179,7 @@ export class GroupWriter {
   }
 
   #putMeta(meta: Meta): void {
+    this.#room.ensure(() => transactionBytes)
     this.#tables.root.transactionSync(() => this.#putMetaRecords(meta))
     this.#isIdStored = true
   }
@@ -214,7 +227,7 @@ export class GroupWriter {
       for (const slot of records.slots) assert(live.has(slot), 'a payload is that of a stored point')
       for (const slot of leftSlots) live.set(slot, false)
       sequence = Math.max(sequence, part.sequence)
-      if (slots.length > 0) dimension ??= part.dimension
+      if (part.dimension > 0) dimension ??= part.dimension
       if (records.extras.length > 0) hasExtendedRecords = true
     }
     pointCount += live.added
@@ -222,6 +235,38 @@ export class GroupWriter {
     return { meta, blocks: live.blocks }
   }
 }
+
+/**
+ * Records as such, and the pages of those that are changed: a page is written anew with each change of a record on it. Neighbours
+ * share one, so of many records only so much is counted; of those that are removed so much as fits into the reserve.
+ */
+function tableBytesOf({ records, leftSlots, keyedRequests }: GroupPart): number {
+  const { slots, contents, extras } = records
+  let bytes = keyedRequests.length + Math.min(keyedRequests.length, mostKeyedBytes) * keyedFactor
+  for (let at = 0; at < slots.length; at += 1) {
+    const recordBytes =
+      Buffer.byteLength(contents[at]!) + Buffer.byteLength(extras[at]?.attributes ?? '') + recordHeadBytes
+    // A large one has pages of its own.
+    bytes += recordBytes < pageBytes / 2 ? recordBytes : Math.ceil(recordBytes / pageBytes + 1) * pageBytes
+  }
+  const pages = 2 * pageBytes
+  return (
+    bytes +
+    Math.min(slots.length * pages, mostChangedBytes) +
+    Math.min(leftSlots.length * pages, mostLeftBytes)
+  )
+}
+
+const pageBytes = 4096
+/** Id, numbers and lengths. */
+const recordHeadBytes = 64
+/** Of the pages that every transaction writes: roots, branches, the meta record, the list of free pages. */
+const transactionBytes = 512 * 1024
+const mostChangedBytes = 16 * 1024 * 1024
+const mostLeftBytes = 2 * 1024 * 1024
+/** A request of some hundred bytes changes pages of its own key and number, and of those that are forgotten for it. */
+const keyedFactor = 256
+const mostKeyedBytes = 32 * 1024
 
 interface NextState {
   readonly meta: Meta

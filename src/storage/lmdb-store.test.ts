@@ -1,11 +1,12 @@
 import assert from 'node:assert/strict'
-import { spawn } from 'node:child_process'
+import { execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, readFileSync, rmSync, statSync, truncateSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, it } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
+import { promisify } from 'node:util'
 import { FailingDisk } from '../../test/support/failing-disk.ts'
 import { seededRandom } from '../../test/support/random.ts'
 import { noSmallDisk, SmallDisk } from '../../test/support/small-disk.ts'
@@ -319,6 +320,18 @@ describe('a failing disk', () => {
       const expected = [...stored.values()].sort((a, b) => a.slot - b.slot)
       assert.deepEqual([...(await contentsOf(store))], asLoaded(expected))
     })
+  })
+
+  it('that is full is never met by LMDB itself, which writes past a buffer then', async (context) => {
+    using small = SmallDisk.mount(12 * 1024 * 1024)
+    if (small === undefined) return context.skip(noSmallDisk)
+    const child = join(import.meta.dirname, '../../test/support/filling-child.ts')
+    const { stdout, stderr } = await promisify(execFile)(process.execPath, [child, small.path])
+    const counts = JSON.parse(stdout) as Readonly<Record<string, number>>
+    context.diagnostic(stdout)
+    assert.ok(counts.inserted! > 50 && counts.refused! > 50 && counts.deleted! > 100)
+    assert.equal(counts.refusedDeletions, 0)
+    assert.equal(stderr, '')
   })
 })
 

@@ -256,6 +256,8 @@ export interface WriteGroup {
   readonly keyedRequests?: readonly KeyedRequest[]
   /** On a node of a cluster: what is applied of the log after these changes. */
   readonly applied?: Applied | undefined
+  /** Fixed with the group, also where it has no points: on a node of a cluster, those of the first insertion can be elsewhere. */
+  readonly dimension?: number | undefined
 }
 
 /** A named collection as it was created. */

@@ -11,6 +11,8 @@ export interface Table {
   getKeys(options?: TableRange): Iterable<number>
   getRange(options?: TableRange): Iterable<TableEntry>
   count(): number
+  /** Of the file: of all of a table that collections share. */
+  readonly pages: number
 }
 
 export interface TableRange {
@@ -58,6 +60,21 @@ class WholeTable implements Table {
   count(): number {
     return (this.#database.getStats() as { entryCount: number }).entryCount
   }
+
+  get pages(): number {
+    return pagesOf(this.#database.getStats() as TreeStats)
+  }
+}
+
+/** What LMDB says of one tree. */
+export interface TreeStats {
+  readonly treeBranchPageCount: number
+  readonly treeLeafPageCount: number
+  readonly overflowPages: number
+}
+
+export function pagesOf({ treeBranchPageCount, treeLeafPageCount, overflowPages }: TreeStats): number {
+  return treeBranchPageCount + treeLeafPageCount + overflowPages
 }
 
 /** Opens a table, and creates it if it does not exist. */
@@ -111,6 +128,10 @@ export class ScopedTable implements Table {
 
   count(): number {
     return this.#database.getKeysCount(this.#bounds({}))
+  }
+
+  get pages(): number {
+    return pagesOf(this.#database.getStats() as TreeStats)
   }
 
   #scoped(key: number): Buffer {

@@ -15,6 +15,7 @@ import { isDiskFull } from './disk-full.ts'
 import { GroupCommit } from './group-commit.ts'
 import { GroupWriter } from './group-writer.ts'
 import { RequestFault } from './keyed-requests.ts'
+import { PageRoom } from './page-room.ts'
 import { ReserveFile } from './reserve-file.ts'
 import { RowFile } from './row-file.ts'
 import { RowFiles } from './row-files.ts'
@@ -39,6 +40,7 @@ export class WriterEnvironment {
   readonly #root: RootDatabase
   readonly #path: string
   readonly #reserve: ReserveFile
+  readonly #room: PageRoom
   readonly #rowFiles = new RowFiles(rowFilesMax)
   readonly #groups: GroupCommit
   readonly #writers = new Map<number, GroupWriter>()
@@ -54,7 +56,10 @@ export class WriterEnvironment {
     this.#root = (this.#named ?? this.#main)!.root
     this.#path = isNamed ? collectionsPath(dataDir) : databasePath(dataDir)
     this.#reserve = new ReserveFile(isNamed ? collectionsReservePath(dataDir) : reservePath(dataDir))
-    this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path)
+    const { payloads, live, meta } = this.#main ?? this.#named!.of(0, '')
+    const shared = this.#named === undefined ? [] : [this.#named.catalog, this.#named.aliases]
+    this.#room = new PageRoom(this.#root, this.#path, [payloads, live, meta, ...shared])
+    this.#groups = new GroupCommit(this.#root, this.#reserve, this.#path, this.#room)
   }
 
   /** @throws DatabaseError when the collection is damaged */
@@ -65,6 +70,7 @@ export class WriterEnvironment {
       rowFiles: this.#rowFiles,
       dimension,
       requestBounds: this.#setup.requestBounds,
+      room: this.#room,
     })
     this.#writers.set(collection, writer)
     return writer
@@ -146,6 +152,7 @@ export class WriterEnvironment {
   }
 
   #put(entries: readonly EntryChange[]): boolean {
+    this.#room.ensure(() => entriesBytes + pageBytes * entries.length)
     this.#root.transactionSync(() => {
       for (const { table, key, collection, value } of entries) {
         const { catalog, aliases } = this.#named!
@@ -159,6 +166,7 @@ export class WriterEnvironment {
 
   #purge(collection: number): boolean {
     const { payloads, live, meta } = this.#named!.of(collection, '')
+    this.#room.ensure(() => purgeBytes)
     return this.#root.transactionSync(() => {
       let left = purgedMax
       for (const table of [payloads, live, meta]) {
@@ -185,6 +193,13 @@ export class WriterEnvironment {
 
 /** Far below what a process may have open by default, 1,024, and enough for those that are written at a time. */
 const rowFilesMax = 64
+
+/** What a change of a few entries writes. */
+const entriesBytes = 256 * 1024
+const pageBytes = 4096
+
+/** What a purge writes: less than the reserve. */
+const purgeBytes = 3 * 1024 * 1024
 
 /** Takes a few milliseconds, during which the groups of other collections wait. */
 const purgedMax = 2_000

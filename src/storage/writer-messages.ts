@@ -47,7 +47,7 @@ export interface OpenMessage {
 export interface GroupPart {
   readonly kind: 'part'
   readonly collection: number
-  /** Length of each vector; 0 when the part has no rows. */
+  /** Length of each vector, and that of the collection from now on; 0 when the part has no rows and fixes none. */
   readonly dimension: number
   /** Of the rows. */
   readonly slots: Uint32Array

@@ -2,10 +2,11 @@ import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { statusOf } from '../support/cluster-status.ts'
-import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { deleteStream } from './lost-log.ts'
 import { post } from './node-requests.ts'
 import { settled } from './parts.ts'
 import { contentOf } from './workload.ts'
@@ -276,13 +277,4 @@ async function readyTextOf({ url }: NodeProcess): Promise<string> {
     (response) => response.text(),
     () => 'it does not listen',
   )
-}
-
-async function deleteStream(servers: NatsServers): Promise<void> {
-  const { connect } = await import('@nats-io/transport-node')
-  const { jetstreamManager } = await import('@nats-io/jetstream')
-  const connection = await connect({ servers: [...servers.urls] })
-  const jsm = await jetstreamManager(connection)
-  await jsm.streams.delete('VDB-test')
-  await connection.close()
 }

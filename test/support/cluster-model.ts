@@ -33,6 +33,8 @@ export class ClusterModel {
     string,
     { readonly position: number; readonly point: ModelPoint | undefined }[]
   >()
+  /** By id: the last record about it. */
+  readonly #mentioned = new Map<string, number>()
   /** By position. */
   readonly #clocks: number[] = [0]
   /** By key: the answer, and what was asked. */
@@ -54,6 +56,8 @@ export class ClusterModel {
       model.#clocks.push(Math.max(before, Math.min(timeUs, (batch.appendedMs + 10_000) * 1000)))
       if (!('points' in request || 'id' in request || 'ids' in request)) continue
       const outcome = model.#apply(request, position)
+      model.#noteMentioned(request)
+      if (outcome === undefined) continue
       const name = nameOf(request)
       // The same request, sent once more because nobody knew of the first.
       if (!model.outcomes.has(name)) model.outcomes.set(name, outcome)
@@ -85,7 +89,20 @@ export class ClusterModel {
     return false
   }
 
-  #apply(request: LoggedRequest, position: number): ModelOutcome {
+  /** Whether a record since the points of an insert were looked for is about one of them, one that changed nothing included. */
+  #isStale({ points, found }: LoggedInsert): boolean {
+    if (found === undefined) return false
+    return points.some(({ id }) => id !== undefined && (this.#mentioned.get(id) ?? 0) > found.asOf)
+  }
+
+  #noteMentioned(request: LoggedRequest): void {
+    const position = this.#clocks.length - 1
+    if (request.kind === 'expire') return
+    for (const id of idsOf(request)) this.#mentioned.set(id, position)
+  }
+
+  /** Undefined for one that changes nothing because it is sent again, and is answered then. */
+  #apply(request: LoggedRequest, position: number): ModelOutcome | undefined {
     const clockUs = this.#clocks[position]!
     const find = (id: string): ModelPoint | undefined => {
       const point = this.points.get(id)
@@ -130,14 +147,16 @@ export class ClusterModel {
   }
 
   #insert(
-    { points, onError, identity, idSeed }: LoggedInsert,
+    request: LoggedInsert,
     position: number,
     find: (id: string) => ModelPoint | undefined,
-  ): ModelOutcome {
+  ): ModelOutcome | undefined {
+    const { points, onError, identity, idSeed } = request
     const key = identity && Buffer.from(identity.keyHash).toString('hex')
     const body = identity === undefined ? '' : Buffer.from(identity.bodyHash).toString('hex')
     const kept = key === undefined ? undefined : this.#keys.get(key)
     if (kept !== undefined) return kept.body === body ? kept.outcome : { refused: 'key_reused' }
+    if (this.#isStale(request)) return undefined
     const drawn = idsFromSeed(idSeed, points.length, true)
     const changes: [string, ModelPoint][] = []
     const ids: (string | null)[] = []
@@ -174,6 +193,14 @@ export function nameOf(request: LoggedRequest): string {
   if (request.kind === 'patch') return request.patch.content!
   if (request.kind === 'each' && request.change !== 'delete') return request.change.content ?? ''
   return `${request.kind} of ${request.kind === 'remove' ? request.id : request.ids.join()}`
+}
+
+function idsOf(request: LoggedRequest): readonly string[] {
+  if ('ids' in request) return request.ids
+  if (request.kind !== 'insert') return [request.id]
+  const { points, idSeed } = request
+  const drawn = idsFromSeed(idSeed, points.length, true)
+  return points.map(({ id }, index) => id ?? idFromBytes(drawn, index * idBytes))
 }
 
 function pointOf(version: number, { content, attributes, expiresAtUs }: Payload): ModelPoint {

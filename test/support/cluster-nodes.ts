@@ -70,6 +70,11 @@ export class SimulatedNode implements AsyncDisposable {
     return this.#sharding ?? this.#setup.sharding
   }
 
+  /** What the cluster agrees on. */
+  get documents(): SharedMemoryDocuments {
+    return this.#setup.documents
+  }
+
   get running(): RunningNode | undefined {
     return this.#running
   }

@@ -1,5 +1,8 @@
 import { PartitionSet } from '../../src/base/partitions.ts'
 import { copyPartitions } from '../../src/cluster/partition-taking.ts'
+import { pause } from '../../src/cluster/pause.ts'
+import { ownersIn } from '../../src/cluster/ring.ts'
+import { readTopology } from '../../src/cluster/topology.ts'
 import type { SimulatedNode } from './cluster-nodes.ts'
 
 /** As `shardMutants`, of nodes to which partitions move. */
@@ -20,4 +23,23 @@ export const movingMutants: Readonly<Record<string, (node: SimulatedNode) => voi
       },
     })
   },
+  'a node drops a partition before the others have it': (simulated) => {
+    const { name, documents, up } = simulated
+    const look = async (): Promise<void> => {
+      const { ownership } = (await readTopology(documents.connect())).topology
+      const wanted = ownership === undefined ? [] : ownersIn(ownership.ring)
+      const gone = [...up.node.held].filter((partition) => wanted[partition]?.includes(name) === false)
+      if (gone.length > 0) await up.node.dropPartitions(PartitionSet.of(gone), never)
+    }
+    const again = async (): Promise<void> => {
+      while (simulated.running === up) {
+        // The node can be stopped meanwhile.
+        await look().catch(() => {})
+        await pause(5, never)
+      }
+    }
+    void again()
+  },
 }
+
+const never: AbortSignal = new AbortController().signal

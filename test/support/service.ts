@@ -35,21 +35,24 @@ export async function startTestService(
 }
 
 /**
- * With VICINAL_TEST_CLUSTER=1, every service under test is a node of a cluster: the first of three, over a log in memory.
+ * With VICINAL_TEST_CLUSTER=1, every service under test is a node of a cluster: one of three, over a log in memory.
  * So the suites of one service tell whether a node answers as a service by itself does.
  */
 const suitesRunInCluster = process.env.VICINAL_TEST_CLUSTER === '1'
 
-/** With it, each point is on so many of the nodes, and the first one has a part of them. */
+/** With it, each point is on so many of the nodes, and each has a part of them. */
 const suiteReplicas = process.env.VICINAL_TEST_CLUSTER_REPLICAS
+
+/** Which of the nodes is asked. */
+const suiteNode = Number(process.env.VICINAL_TEST_CLUSTER_NODE ?? 1) - 1
 
 async function startInCluster(environment: Readonly<Record<string, string>>): Promise<TestService> {
   const parts = suiteReplicas === undefined ? {} : inParts(suiteReplicas)
   const cluster = await startTestCluster(['first', 'second', 'third'], { ...parts, ...environment })
-  const [first] = cluster.services
+  const asked = cluster.services[suiteNode]
   if (suiteReplicas !== undefined) await untilSettled(cluster)
   const asyncDispose = { value: () => cluster[Symbol.asyncDispose]() }
-  const descriptors = Object.getOwnPropertyDescriptors(first!)
+  const descriptors = Object.getOwnPropertyDescriptors(asked!)
   return Object.defineProperties({}, { ...descriptors, [Symbol.asyncDispose]: asyncDispose }) as TestService
 }
 

@@ -54,6 +54,14 @@ export const shardMutants: Readonly<Record<string, (node: SimulatedNode) => void
       },
     })
   },
+  'what was found of points is believed although they have changed since': ({ up: { main } }) => {
+    const { replica } = main
+    const apply = replica.apply.bind(replica)
+    Object.assign(replica, {
+      apply: (...[request, stamp, held]: Parameters<typeof apply>) =>
+        apply(request, { ...stamp, isStale: false }, held),
+    })
+  },
   'idempotency keys are kept by the owners of the points alone': ({ up: { main }, sharding }) => {
     const { replica } = main
     const apply = replica.apply.bind(replica)

@@ -13,7 +13,8 @@ export interface ShardedNodesOptions {
   readonly nodes: number
   /** Of each partition. */
   readonly replicas: number
-  readonly dimension: number
+  /** Absent: the first insertion fixes it. */
+  readonly dimension?: number | undefined
 }
 
 /** Nodes of one cluster in this process, with a part of the points each, that ask each other over real sockets. */

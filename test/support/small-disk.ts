@@ -23,6 +23,11 @@ export class SmallDisk implements Disposable {
     }
   }
 
+  /** One that another process has mounted. */
+  static at(path: string): SmallDisk {
+    return new SmallDisk(path)
+  }
+
   /** Takes all the room that is left. */
   fill(): void {
     const file = openSync(join(this.path, 'ballast'), 'w')

@@ -1,0 +1,123 @@
+import { DatabaseError } from '../base/errors.ts'
+import { PartitionSet, partitionOf } from '../base/partitions.ts'
+import type { FoundPoints, LoggedInsert } from '../engine/logged-request.ts'
+import { type AskOwnersOptions, askOwners } from './ask-owners.ts'
+import type { ReadCollection, ReadingNode } from './node-reads.ts'
+import { without } from './outcome-gathering.ts'
+import { PackedReader, PackedWriter } from './packed-bytes.ts'
+
+/** What a node asks another one: which of some ids have points. */
+export interface FoundQuestion {
+  readonly collection: string
+  /** The answer has to be as new. */
+  readonly position: number
+  readonly ids: readonly string[]
+}
+
+/** By id of a question, when its point expires, in microseconds since 1970: infinity for never, NaN where there is none. */
+export interface FoundAnswer {
+  /** The node had applied the log up to here at least. */
+  readonly position: number
+  readonly expiries: Float64Array
+}
+
+export function encodeFoundQuestion({ collection, position, ids }: FoundQuestion): Buffer {
+  const to = new PackedWriter(64 + 16 * ids.length)
+  to.text(collection)
+  to.count(position)
+  to.count(ids.length)
+  for (const id of ids) to.id(id)
+  return to.written
+}
+
+/** @throws RangeError when these are not the bytes of a question */
+export function decodeFoundQuestion(bytes: Uint8Array): FoundQuestion {
+  const from = new PackedReader(bytes)
+  const [collection, position] = [from.text(), from.count()]
+  return { collection, position, ids: Array.from({ length: from.length(16) }, () => from.id()) }
+}
+
+export function encodeFoundAnswer({ position, expiries }: FoundAnswer): Buffer {
+  const to = new PackedWriter(16 + 8 * expiries.length)
+  to.count(position)
+  to.count(expiries.length)
+  to.float64s(expiries)
+  return to.written
+}
+
+/** @throws RangeError when these are not the bytes of an answer */
+export function decodeFoundAnswer(bytes: Uint8Array): FoundAnswer {
+  const from = new PackedReader(bytes)
+  const position = from.count()
+  return { position, expiries: from.float64s(from.length(8)) }
+}
+
+/**
+ * Looks on this node, all at one moment.
+ *
+ * @throws DatabaseError `not_ready` where the node does not hold the partition of an id
+ */
+export function findHere(
+  { position, held }: Pick<ReadingNode, 'position' | 'held'>,
+  collection: Pick<ReadCollection, 'expiryOf'>,
+  ids: readonly string[],
+): FoundAnswer {
+  const expiries = Float64Array.from(ids, (id) => {
+    if (held.has(partitionOf(id))) return collection.expiryOf(id) ?? Number.NaN
+    throw new DatabaseError(
+      'not_ready',
+      `this node does not hold partition ${partitionOf(id)}: try again later`,
+    )
+  })
+  return { position, expiries }
+}
+
+/** Who looks: the node, and the collection there. */
+export interface Finder {
+  readonly node: Pick<ReadingNode, 'position' | 'held'>
+  readonly local: Pick<ReadCollection, 'expiryOf'>
+}
+
+/**
+ * Looks for the points of an insert, here and on other nodes.
+ *
+ * @param position that each of them has applied
+ * @returns undefined when the signal aborted before all could tell
+ */
+export async function findPoints(
+  { points }: LoggedInsert,
+  { collection, position }: Pick<FoundQuestion, 'collection' | 'position'>,
+  { node, local }: Finder,
+  options: AskOwnersOptions,
+  signal: AbortSignal,
+): Promise<FoundPoints | undefined> {
+  const indexes = new Map<string, number>()
+  for (const [index, { id }] of points.entries()) {
+    // A second point with the id is refused whatever is found.
+    if (id !== undefined && !indexes.has(id)) indexes.set(id, index)
+  }
+  const ids = [...indexes.keys()]
+  const here = node.held
+  const expiries = new Map<number, number>()
+  let asOf = Number.POSITIVE_INFINITY
+  const take = (asked: readonly string[], answer: FoundAnswer): void => {
+    asOf = Math.min(asOf, answer.position)
+    for (const [at, id] of asked.entries()) {
+      const expiresAtUs = answer.expiries[at]!
+      if (!Number.isNaN(expiresAtUs)) expiries.set(indexes.get(id)!, expiresAtUs)
+    }
+  }
+  const within = (partitions: PartitionSet): string[] => ids.filter((id) => partitions.has(partitionOf(id)))
+  const own = within(here)
+  if (own.length > 0) take(own, findHere(node, local, own))
+  const isWhole = await askOwners(
+    {
+      partitions: without(PartitionSet.of(ids.map(partitionOf)), here),
+      questionOf: (partitions) => encodeFoundQuestion({ collection, position, ids: within(partitions) }),
+      take: (partitions, answer) => take(within(partitions), decodeFoundAnswer(answer)),
+    },
+    options,
+    signal,
+  )
+  return isWhole ? { asOf, expiries } : undefined
+}

@@ -1,0 +1,193 @@
+import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
+import { describe, it } from 'node:test'
+import type { NewPoint } from '../src/base/point.ts'
+import type { ClusterNode } from '../src/cluster/cluster-node.ts'
+import type { Database, Inserted } from '../src/engine/database.ts'
+import { ShardedNodes } from './support/sharded-nodes.ts'
+
+const sizes = [
+  { nodes: 3, replicas: 1 },
+  { nodes: 3, replicas: 2 },
+] as const
+
+for (const size of sizes) {
+  describe(`an insert that ${size.nodes} nodes with ${size.replicas} of each partition decide together`, () => {
+    it('is stored as a whole or not at all, whichever node takes it', async () => {
+      await using all = await ShardedNodes.start(size)
+      for (const [turn, database] of databasesOf(all).entries()) {
+        const points = scattered(8, turn)
+        assert.deepEqual((await database.insert(points)).ids, idsOf(points))
+        const others = [...scattered(8, turn, 100), points[3]!]
+        await assert.rejects(database.insert(others), {
+          reason: 'already_exists',
+          message: `vectors[8].id: there is a point with the id ${points[3]!.id} already`,
+        })
+        for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 8 * (turn + 1))
+      }
+    })
+
+    it('is answered in the same way when it is sent again with its key, by any node, whatever has changed', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [first, second, third] = databasesOf(all)
+      const points = scattered(6, 0)
+      await first!.insert(points.slice(0, 1))
+      const keyed = { identity: identity('a key'), onError: 'continue' as const }
+      const inserted = await second!.insert(points, keyed)
+      assert.deepEqual(inserted.ids, [null, ...idsOf(points.slice(1))])
+      for (const id of idsOf(points)) await first!.remove(id)
+      assert.deepEqual(asText(await third!.insert(points, keyed)), asText(inserted))
+      assert.equal(await latestCount(all, third!), 0, 'nothing is stored again')
+      const alone = { identity: identity('another') }
+      const [one] = points
+      assert.deepEqual((await third!.insert([one!], alone)).ids, [one!.id])
+      await assert.rejects(third!.insert([one!], { identity: identity('a third') }), {
+        reason: 'already_exists',
+      })
+      await first!.remove(one!.id!)
+      assert.deepEqual((await first!.insert([one!], alone)).ids, [one!.id])
+      assert.equal(await latestCount(all, first!), 0)
+      // A refusal of all is not kept.
+      assert.deepEqual((await third!.insert([one!], { identity: identity('a third') })).ids, [one!.id])
+    })
+
+    it('is stored once when all nodes take it at the same time', async () => {
+      await using all = await ShardedNodes.start(size)
+      for (let round = 0; round < 10; round += 1) {
+        const points = scattered(5, round)
+        const attempts = await Promise.allSettled(
+          databasesOf(all).map((database) => database.insert(points.map((each) => ({ ...each })))),
+        )
+        const ended = attempts.map((each) => (each.status === 'fulfilled' ? '' : each.reason.reason)).sort()
+        assert.deepEqual(ended, ['', 'already_exists', 'already_exists'])
+      }
+      for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 50)
+    })
+
+    it('is decided anew when a point comes or goes after it was looked for', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [first, second] = databasesOf(all)
+      const points = scattered(4, 0)
+      await all.settled()
+      const looked = changingAfterLook(all.nodes[0]!.up.node, async (times) => {
+        if (times === 1) await second!.put(points[2]!.id!, points[2]!)
+        if (times === 2) await second!.remove(points[2]!.id!)
+      })
+      assert.deepEqual((await first!.insert(points)).ids, idsOf(points))
+      assert.equal(looked(), 3)
+    })
+
+    it('is decided by a node that has just started as by the others', async () => {
+      await using all = await ShardedNodes.start(size)
+      const [first] = databasesOf(all)
+      const points = scattered(4, 0)
+      const [, , restarted] = all.nodes
+      changingAfterLook(all.nodes[0]!.up.node, async (times) => {
+        if (times > 1) return
+        await all.nodes[1]!.up.node.database.put(points[2]!.id!, points[2]!)
+        await all.settled()
+        // From here on it has read nothing of what came before.
+        await restarted!.up.stop()
+        await (await restarted!.start()).node.caughtUp()
+      })
+      await assert.rejects(first!.insert(points), { reason: 'already_exists' })
+      for (const each of databasesOf(all)) assert.equal(await latestCount(all, each), 1)
+    })
+  })
+
+  describe(`the dimension of a collection on ${size.nodes} nodes with ${size.replicas} of each partition`, () => {
+    it('is fixed on all by the first insertion that is stored, whichever nodes have its points', async () => {
+      await using all = await ShardedNodes.start(size)
+      const { collections } = all.nodes[0]!.up.node
+      await collections.put('named', { dimension: undefined, hnsw: {} })
+      for (const name of ['default', 'named']) {
+        await all.settled()
+        const [first, second] = await Promise.all(all.nodes.map(({ up }) => leased(up.node, name)))
+        const id = '07000000-0000-4000-8000-000000000000'
+        // What is refused fixes nothing.
+        await assert.rejects(first!.put(id, pointOf(5), { kind: 'version', version: 1 }), {
+          reason: 'precondition_failed',
+        })
+        const twice = [pointOf(4, id), pointOf(4, id)]
+        await assert.rejects(second!.insert(twice), { reason: 'invalid_argument' })
+        assert.equal((await second!.put(id, pointOf(3))).created, true)
+        await all.settled()
+        for (const { up } of all.nodes) {
+          assert.equal(up.node.collections.get(name).dimension, 3)
+          const database = await leased(up.node, name)
+          const refused = { reason: 'invalid_argument' }
+          await assert.rejects(database.insert([pointOf(2)]), refused)
+          await assert.rejects(database.put(id, pointOf(2)), refused)
+          await database.insert([pointOf(3)])
+        }
+      }
+      for (const node of all.nodes) {
+        await node.up.stop()
+        const { node: again } = await node.start()
+        await again.caughtUp()
+        for (const name of ['default', 'named']) assert.equal(again.collections.get(name).dimension, 3)
+      }
+    })
+  })
+}
+
+function databasesOf({ nodes }: ShardedNodes): Database[] {
+  return nodes.map(({ up }) => up.node.database)
+}
+
+async function latestCount(all: ShardedNodes, database: Database): Promise<number> {
+  await all.settled()
+  return await database.count()
+}
+
+async function leased({ collections }: ClusterNode, name: string): Promise<Database> {
+  return (await collections.lease(name)).database
+}
+
+/** Calls `change` each time after the node has looked for the points of an insert; returns how often that was. */
+function changingAfterLook(node: ClusterNode, change: (times: number) => Promise<void>): () => number {
+  const find = node.find.bind(node)
+  let times = 0
+  Object.assign(node, {
+    find: async (...args: Parameters<typeof find>) => {
+      const found = await find(...args)
+      times += 1
+      await change(times)
+      return found
+    },
+  })
+  return () => times
+}
+
+function pointOf(length: number, id?: string): NewPoint {
+  return {
+    ...{ vector: new Float32Array(length).fill(1), payload: { contentType: 'Text', content: '' } },
+    ...(id === undefined ? {} : { id }),
+  }
+}
+
+/** Points in as many partitions, other ones for each turn. */
+function scattered(count: number, turn: number, from = 0): NewPoint[] {
+  return Array.from({ length: count }, (_, index) => {
+    const digest = createHash('sha256')
+      .update(`${turn} ${from + index}`)
+      .digest('hex')
+    return pointOf(
+      3,
+      `${((37 * (from + index)) % 256).toString(16).padStart(2, '0')}${digest.slice(0, 6)}-0000-4000-8000-000000000000`,
+    )
+  })
+}
+
+function idsOf(points: readonly NewPoint[]): string[] {
+  return points.map(({ id }) => id!)
+}
+
+function identity(key: string): { readonly keyHash: Uint8Array; readonly bodyHash: Uint8Array } {
+  const hash = (text: string): Uint8Array => createHash('sha256').update(text).digest().subarray(0, 16)
+  return { keyHash: hash(key), bodyHash: hash('the same') }
+}
+
+function asText({ ids, errors }: Inserted): string {
+  return JSON.stringify([ids, errors.map(({ index, error }) => [index, error.reason, error.message])])
+}
