@@ -2,14 +2,13 @@ import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { HeldPart, RepairPlan } from '../base/repair-plan.ts'
-import { version } from '../base/version.ts'
 import type { Loaded, ServedData } from '../engine/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
-import type { NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import type { ReadPosition } from './cluster-node-options.ts'
 import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-options.ts'
-import { ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
+import { ClusterView } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
 import { heldData } from './held-part.ts'
@@ -31,6 +30,7 @@ import { RestWork } from './rest-work.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServiceParts } from './service-parts.ts'
 import { ServiceRepair } from './service-repair.ts'
+import { ServiceStatus } from './service-status.ts'
 import { type MemberState, readMembers, readTopology } from './topology.ts'
 
 /**
@@ -73,6 +73,7 @@ export class ClusterService {
   /** Of a node that has not begun, as its log is lost: why, and how far its data are. */
   #lost: { readonly why: string; readonly position: number } | undefined
   readonly #repair: ServiceRepair
+  readonly #status: ServiceStatus
   /** While the log is lost: between two looks for it. */
   readonly #rest = new RestWork()
 
@@ -81,6 +82,11 @@ export class ClusterService {
     this.#logger = logger
     this.#view = new ClusterView(options.node)
     this.#repair = new ServiceRepair({ ...options, nats: options, logger, stop: this.#stop.signal })
+    this.#status = new ServiceStatus(options, this.#view, () => ({
+      ...{ node: this.#node, nats: this.#nats, log: this.#log, membership: this.#membership },
+      ...{ link: this.#link, parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
+      ...{ lostLog: this.#lostLog, position: this.position, fetches: this.#fetches },
+    }))
   }
 
   /**
@@ -221,7 +227,7 @@ export class ClusterService {
     this.#membership = await this.#answered(() =>
       Membership.join({
         ...{ log: this.#log!, documents, node, replicas, hasLink, mayFound, logger: this.#logger },
-        describe: () => this.#announcement(),
+        describe: () => this.#status.announcement,
         onState: (state) => this.#noteState(state),
       }),
     )
@@ -236,7 +242,7 @@ export class ClusterService {
     this.#lost = { why, position: await reachOf(store) }
     const { applied } = store.main
     // For nodes that are behind this one, and do not miss anything yet.
-    const said = applied && { ...this.#announcement(), lostLog: applied.logId }
+    const said = applied && { ...this.#status.announcement, lostLog: applied.logId }
     if (said) await this.#nats?.documents.announce(this.#options.node, toJson(said)).catch(() => {})
     await this.#disconnect()
   }
@@ -414,18 +420,7 @@ export class ClusterService {
 
   /** For metrics. */
   get figures(): ClusterFigures {
-    const { position, floor, digestMismatches } = this.#node?.status ?? beginning
-    return {
-      ...{ position, floor, lag: Math.max(0, this.#view.last - position), gaps: this.#log?.gaps ?? 0 },
-      ...{
-        digestMismatches,
-        fetches: this.#fetches,
-        hedges: this.#node?.hedges ?? 0,
-        partitions: this.#node?.held.size ?? 0,
-        partitionsMissing: this.#parts?.missing(this.#node?.held) ?? 0,
-        isConnected: this.#nats?.isConnected ?? false,
-      },
-    }
+    return this.#status.figures
   }
 
   /** For reads: up to here, this node has applied the log. */
@@ -449,31 +444,9 @@ export class ClusterService {
   }
 
   /** Why the node is not ready; undefined when it is. */
-  readonly notReady = (): string | undefined => {
-    if (this.#waitsFor !== undefined) return this.#waitsFor
-    if (this.#node === undefined) return 'this node is waiting for the log servers of its cluster'
-    const { isReady, fault } = this.#node.status
-    if (fault !== undefined) return fault
-    if (this.#state === 'draining') return 'this node is being drained'
-    return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
-  }
+  readonly notReady = (): string | undefined => this.#status.notReady
 
-  readonly status = async (): Promise<ClusterStatus> => {
-    const { cluster: name, node } = this.#options
-    const { fault = this.#waitsFor } = this.#node?.status ?? beginning
-    const { position } = this
-    const lost = this.#lostLog
-    const [log, shown] = await Promise.all([logStatus(this.#nats?.log), this.#nodes()])
-    return {
-      ...{ name, node, is_ready: this.notReady() === undefined },
-      is_connected: this.#nats?.isConnected ?? false,
-      ...(fault === undefined ? {} : { fault }),
-      ...(lost === undefined ? {} : { log_lost: lost }),
-      position,
-      ...(log === undefined ? {} : { log }),
-      ...{ ...shown, gaps: this.figures.gaps, digest_mismatches: this.figures.digestMismatches },
-    }
-  }
+  readonly status = async (): Promise<ClusterStatus> => await this.#status.ofCluster()
 
   readonly remove = async (node: string): Promise<boolean> => await removeMember(this.#documents, node)
 
@@ -578,27 +551,6 @@ export class ClusterService {
     })
   }
 
-  #announcement(): Announcement {
-    const { zone, address, link } = this.#options
-    const { position, floor } = this.#node?.status ?? beginning
-    return {
-      ...{ zone, address: address(), version: version() },
-      ...(link && this.#link && { peer: link.addressAt(this.#link.port), ...this.#asked() }),
-      ...(this.#node?.lostLog === undefined ? {} : { lostLog: shortIdOf(this.#log!) }),
-      isReady: this.notReady() === undefined,
-      position,
-      floor,
-    }
-  }
-
-  /** What those need who may ask this node. */
-  #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
-    const answers = this.#waitsFor === undefined && (this.#node?.status.isReady ?? false)
-    const { from: takesFrom } = this.#parts?.moving ?? {}
-    const { generation } = this.#view.topology
-    return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
-  }
-
   async #watch(): Promise<void> {
     const { signal } = this.#stop
     while (!signal.aborted) {
@@ -620,25 +572,8 @@ export class ClusterService {
     // Without an answer it is asked again.
     if (await this.#nats?.isReplaced().catch(() => false)) this.#regain()
   }
-
-  /** All members; without log servers as they were known last. */
-  async #nodes(): Promise<Pick<ClusterStatus, 'nodes' | 'partitions'>> {
-    const own = new Map([[this.#options.node, this.#announcement()]])
-    const known = await Promise.all([this.#membership?.topology(), this.#membership?.announced()]).catch(
-      () => [undefined, undefined] as const,
-    )
-    const [topology = this.#view.topology, announced = []] = known
-    const there = new Map([...announced, ...own])
-    const partitions = partitionsStatus(topology, there)
-    return { ...(partitions && { partitions }), nodes: nodeStatuses(topology, there) }
-  }
 }
 
-const beginning: NodeStatus = {
-  ...{ position: 0, floor: 0, isReady: false },
-  digestMismatches: 0,
-  fault: undefined,
-}
 const asked = 'an operator asks for it'
 const watchMs = 1_000
 /** A request of a client, as it goes to another node: numbers of one digit become four bytes. */
