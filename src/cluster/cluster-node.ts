@@ -72,6 +72,8 @@ export class ClusterNode {
     [peerMethods.found, (body, { signal }) => this.answerFound(body, signal)],
   ])
   #moves: PartitionMoves | undefined
+  /** Of the last change that this node has answered: reads through it have that, whichever nodes are asked for it. */
+  #acknowledged = 0
   #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
@@ -285,7 +287,7 @@ export class ClusterNode {
     if (consistency === 'available') return 0
     const latest = consistency === 'latest' ? await this.latest(signal) : 0
     if (position > this.position) await this.#waitFor(position, signal)
-    return Math.max(position, latest)
+    return Math.max(position, latest, this.isPart ? this.#acknowledged : 0)
   }
 
   async latest(signal: AbortSignal | undefined): Promise<number> {
@@ -343,6 +345,7 @@ export class ClusterNode {
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
     await this.#shards?.check(request, freesSpace, to.signal)
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
+    this.#acknowledged = Math.max(this.#acknowledged, ended.position)
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)
     return result as LoggedResults[Request['kind']]
@@ -409,9 +412,10 @@ export class ClusterNode {
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    const { result } = await this.#submit(request, {
+    const { result, position } = await this.#submit(request, {
       ...{ collection: '', intoReserve: request.kind === 'drop' },
     })
+    this.#acknowledged = Math.max(this.#acknowledged, position)
     return result
   }
 
