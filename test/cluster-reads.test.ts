@@ -101,7 +101,9 @@ for (const [replicas, nodes, seed] of [
           assert.deepEqual(found.details[at], expected.details[at])
         }
         assert.deepEqual(found.distances, expected.distances)
-        const [counted] = asked.slice(0, 1).map((query) => ({ ...query, filter: below('price', 40), profile: true }))
+        const [counted] = asked
+          .slice(0, 1)
+          .map((query) => ({ ...query, filter: below('price', 40), profile: true }))
         const [profiled, wanted] = [await database.search([counted!]), await one.search([counted!])]
         const { points: counts, matching } = wanted.profiles[0]!
         assert.deepEqual([profiled.profiles[0]!.points, profiled.profiles[0]!.matching], [counts, matching])

@@ -379,7 +379,7 @@ describe('a snapshot file', () => {
         `${length} bytes`,
       )
     }
-    await assert.rejects(readSnapshot(pieces(Buffer.concat([sound, Buffer.of(0)]))), /behind its end/)
+    await assert.rejects(readSnapshot(pieces(Buffer.concat([sound, Buffer.of(0)]))), /after its end/)
     // Contents differ in length by two bytes: the second point begins where the first one ends.
     const pointBytes = 36 + 3 * 4 + 4
     const second = snapshotHeaderBytes + pointBytes

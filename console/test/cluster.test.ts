@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { after, before, describe, it } from 'node:test'
 import type { Page } from 'playwright-core'
 import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
+import { settled } from '../../test/cluster/parts.ts'
 import { natsMissing } from '../../test/support/nats-servers.ts'
 import { until } from '../../test/support/until.ts'
 import { faultsOf } from './axe.ts'
@@ -114,6 +115,40 @@ describe('the page of a cluster', { skip: missingChromium || natsMissing() }, ()
     await cluster.servers.startAll()
     await page.getByText('All nodes are ready, and the log answers.').waitFor()
     await page.close()
+  })
+})
+
+describe('the overview of a cluster whose nodes have a part of the points each', {
+  skip: missingChromium || natsMissing(),
+}, () => {
+  it('tells what every node has, which does not answer, and how much is missing', async () => {
+    await using cluster = await ClusterProcesses.start({
+      ...{ logServers: 1, nodes: 2 },
+      environment: { CLUSTER_REPLICAS: '1', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' },
+    })
+    await settled(cluster.nodes)
+    const [first, second] = cluster.nodes as [NodeProcess, NodeProcess]
+    for (let index = 0; index < 40; index += 1) await insert(first)
+    await using console = await startBrowser({ httpUrl: first.url })
+    const page = await console.open('')
+    const panel = page.locator('section', { has: page.getByRole('heading', { name: 'Index of default' }) })
+    const points = panel.locator('.facts > div', { hasText: 'Points' })
+    await points.getByText('40', { exact: true }).waitFor()
+    for (const { name } of [first, second])
+      await row(page, name)
+        .getByText(/ [KM]iB$/)
+        .first()
+        .waitFor()
+    await keepScreenshot(page, 'overview-parts')
+    assert.deepEqual(await faultsOf(page), [])
+
+    await second.kill()
+    await row(page, second.name).getByText('does not answer').waitFor()
+    await panel.getByText('No node answers for 128 of the partitions').waitFor()
+    await keepScreenshot(page, 'overview-parts-away')
+    assert.deepEqual(await faultsOf(page), [])
+    await page.close()
+    assert.deepEqual(console.faults, [])
   })
 })
 

@@ -2,9 +2,9 @@ import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
-import type { CollectionStats, Database, Snapshot } from '../engine/database.ts'
+import type { CollectionStats, Database, PointsSnapshot } from '../engine/database.ts'
 
-export type { CollectionStats, Collections, Database, Lease, Snapshot }
+export type { CollectionStats, Collections, Database, Lease, PointsSnapshot }
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {
@@ -64,6 +64,12 @@ export interface Call {
   /** What came as `vicinal-consistency` and `vicinal-position`; only a node of a cluster looks at them. */
   readonly consistency?: string | undefined
   readonly position?: string | undefined
+  /** What came as `vicinal-partial`; only a node of a cluster looks at it. */
+  readonly partial?: string | undefined
+  /** By `performance.now()`, when the caller's deadline passes; only looked at with `partial`. */
+  readonly deadlineMs?: number | undefined
+  /** Called before the answer where it may be partial and is, with how many partitions are missing. */
+  readonly onPartial?: ((missing: number) => void) | undefined
   /** Aborts when the caller has gone or its deadline has passed. */
   readonly signal?: AbortSignal
   /**

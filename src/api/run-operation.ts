@@ -1,9 +1,11 @@
 import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
+import type { PartialReads } from '../engine/database.ts'
 import type { ApiContext, Call, Database } from './call.ts'
 import { checkName } from './collections.ts'
 import { type Operation, type OperationName, type OperationTypes, operations } from './operations.ts'
+import { partialReads } from './partial-reads.ts'
 import { admit } from './read-position.ts'
 import { collectionNameOf, isDescribedByInput, isKeptIfSlow, requestFacts } from './request-facts.ts'
 import type { SlowRequests } from './slow-requests.ts'
@@ -42,7 +44,8 @@ export async function runOperation<Name extends OperationName, Answer>(
   try {
     const { cluster } = runner.context
     const position = cluster === undefined ? undefined : await admit(cluster, name, call)
-    seen.output = await inCollection(runner.context, call, position, (context) => {
+    const reads = position === undefined ? undefined : { position, partial: partialReads(name, call) }
+    seen.output = await inCollection(runner.context, call, reads, (context) => {
       seen.context = context
       const input = decode()
       const run = (whole: OperationTypes[Name]['input']): Promise<OperationTypes[Name]['output']> => {
@@ -92,25 +95,30 @@ function noteSlow(
 /**
  * Runs an operation on the collection that its call names, which stays open meanwhile.
  *
- * @param position in a cluster, what reads have to be as new as
+ * @param reads in a cluster, what reads have to be as new as, and whether they may be partial
  */
 async function inCollection<Output>(
   context: ApiContext,
   { collection }: Call,
-  position: number | undefined,
+  reads: ClusterReadTerms | undefined,
   operation: (context: ApiContext) => Promise<Output>,
 ): Promise<Output> {
   const { collections, limits, embeddings } = context
   if (collection === undefined) {
-    if (position === undefined) return operation(context)
-    return operation({ collections, limits, embeddings, database: asOf(context.database, position) })
+    if (reads === undefined) return operation(context)
+    return operation({ collections, limits, embeddings, database: asOf(context.database, reads) })
   }
   using lease = await collections.lease(checkName(collection, 'collection'))
-  return await operation({ collections, limits, embeddings, database: asOf(lease.database, position) })
+  return await operation({ collections, limits, embeddings, database: asOf(lease.database, reads) })
 }
 
-function asOf(database: Database, position: number | undefined): Database {
-  return position === undefined ? database : (database.asOf?.(position) ?? database)
+interface ClusterReadTerms {
+  readonly position: number
+  readonly partial: PartialReads | undefined
+}
+
+function asOf(database: Database, reads: ClusterReadTerms | undefined): Database {
+  return reads === undefined ? database : (database.asOf?.(reads.position, reads.partial) ?? database)
 }
 
 /** Counts a call of an operation, or of something else that a transport offers; never logs its contents. */

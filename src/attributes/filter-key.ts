@@ -34,6 +34,8 @@ function* textOf(filter: Filter): Generator<void, string> {
       return `ids ${hashed(filter.ids)}`
     case 'partitions':
       return `partitions ${hashed(filter.partitions)}`
+    case 'sample':
+      return `sample ${filter.seed},${filter.below}`
     case 'condition':
       return `${JSON.stringify(filter.path)} ${yield* testText(filter.test)}`
   }

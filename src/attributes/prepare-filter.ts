@@ -5,10 +5,10 @@ import { AllNode, AnyNode, NotNode } from './composite-nodes.ts'
 import { ContentTypeNode, FlagNode, GeoNode, GroupNode, IdsNode, NumberNode } from './condition-nodes.ts'
 import type { FilterNode, FilterSource } from './filter-node.ts'
 import { boxTest, nearTest, placesTest } from './geo.ts'
+import { IdTestNode, partitionTest, sampleTest } from './id-test-node.ts'
 import { MemoryCount } from './memory-count.ts'
 import { NumberCounts } from './number-counts.ts'
 import { boundsTest, numberRange, numbersTest } from './number-tests.ts'
-import { PartitionsNode } from './partitions-node.ts'
 import type { TextTest } from './text-field.ts'
 import { TextNode } from './text-node.ts'
 import { OneOfTexts, SameText, TextPrefix, TextRange } from './text-tests.ts'
@@ -49,7 +49,9 @@ class Preparation {
         this.#memory.add(filter.ids.length)
         return new IdsNode(this.#source, filter.ids)
       case 'partitions':
-        return new PartitionsNode(this.#source, filter.partitions)
+        return new IdTestNode(this.#source, partitionTest(filter.partitions))
+      case 'sample':
+        return new IdTestNode(this.#source, sampleTest(filter.seed, filter.below))
       case 'condition':
         return yield* this.#condition(filter.path, filter.test)
     }

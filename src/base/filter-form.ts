@@ -41,6 +41,7 @@ function* formInTurns(filter: Filter): Steps {
   if (filter.kind === 'not') return yield* notForm(filter.of)
   if (filter.kind === 'ids') return filter.ids.length === 0 ? nothing : `ids(${yield* idsForm(filter.ids)})`
   if (filter.kind === 'partitions') return `partitions(${Buffer.from(filter.partitions).toString('hex')})`
+  if (filter.kind === 'sample') return `sample(${filter.seed},${filter.below})`
   return yield* testForm(filter.path, filter.test)
 }
 

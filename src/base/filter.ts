@@ -14,6 +14,8 @@ export type Filter =
   | { readonly kind: 'ids'; readonly ids: Uint8Array }
   /** Points of some partitions, the bytes of a `PartitionSet`: what a node of a cluster is asked for, never a caller's. */
   | { readonly kind: 'partitions'; readonly partitions: Uint8Array }
+  /** Points whose ids have a hash below a bound of 2^32 at most: a sample on several nodes of a cluster, never a caller's. */
+  | { readonly kind: 'sample'; readonly seed: number; readonly below: number }
   | { readonly kind: 'condition'; readonly path: string; readonly test: Test }
 
 /**

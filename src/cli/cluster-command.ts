@@ -28,6 +28,14 @@ export function addCluster(program: Command, environment: Environment): void {
     .action(async (node: string, options: HttpOptions & { readonly undo?: boolean }) =>
       (await actions()).drainNode(node, options, environment),
     )
+  addHttpOptions(cluster.command('replicas <count>'))
+    .description(
+      'have each point on so many nodes from now on, in a cluster whose nodes have a part of the points each; copies come and go while everything goes on',
+    )
+    .option('--yes', 'confirm that there are fewer copies than now')
+    .action(async (count: string, options: HttpOptions & { readonly yes?: boolean }) =>
+      (await actions()).setReplicas(count, options, environment),
+    )
   addHttpOptions(cluster.command('refetch <node>'))
     .description('have a node fetch everything from another one, because what it holds is wrong')
     .option('--yes', 'confirm that it gives up what it holds')

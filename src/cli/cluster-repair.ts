@@ -1,4 +1,5 @@
 import type { ClusterStatus } from '../base/cluster-status.ts'
+import { type HeldPart, isInParts, type RepairPlan, repairPlanOf } from '../base/repair-plan.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { aligned } from './aligned.ts'
 import { awaitJoin } from './cluster.ts'
@@ -21,7 +22,7 @@ interface Asked {
 
 /**
  * Asks all nodes how far they have applied the log that is lost, shows it, and has the furthest one begin a new log once that
- * is confirmed.
+ * is confirmed: with what it holds, or where nodes have a part of the points each, with what all of them hold.
  *
  * @param others addresses of nodes that the asked one does not know
  * @throws UsageError, Error when nothing can be repaired, or a node cannot be asked
@@ -34,21 +35,75 @@ export async function repairLog(
   const asked = await askAll(others, options, environment)
   console.log(textOf(asked))
   const furthest = chosenOf(asked, options)
-  const { node, position } = furthest.status!
+  const plan = await planOf(asked, options, environment)
+  const { node, position } = plan === undefined ? furthest.status! : statusOf(asked, plan.leader)
   if (!options.yes) {
+    const what =
+      plan === undefined
+        ? `A new log would begin with what ${node} holds, at position ${position}; the others would fetch that`
+        : `A new log would begin with what all of these hold; ${behindText(plan)}`
     console.log(
-      `\nA new log would begin with what ${node} holds, at position ${position}; the others would fetch that, and what is left of the former log would be deleted.\nNothing was changed: confirm with --yes.`,
+      `\n${what}, and what is left of the former log would be deleted.\nNothing was changed: confirm with --yes.`,
     )
     return
   }
-  const service = httpService({ ...options, http: furthest.url }, environment)
-  const response = await fetchFrom(service, `/cluster/repair?position=${position}`, 'POST')
+  const { url } = asked.find(({ name }) => name === node)!
+  const service = httpService({ ...options, http: url }, environment)
+  const path = `/cluster/repair?position=${position}`
+  const json = { 'content-type': 'application/json' }
+  const response = await (plan === undefined
+    ? fetchFrom(service, path, 'POST')
+    : fetchFrom(service, path, 'POST', json, JSON.stringify(plan)))
   const text = await response.text()
   if (!response.ok)
     throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
   const { first } = JSON.parse(text) as { readonly first: number }
-  console.log(`\na new log has begun with what ${node} holds; its first position is ${first}`)
-  await awaitJoin({ ...options, http: furthest.url }, environment)
+  const holders = plan === undefined ? `${node} holds` : `the nodes hold, and ${node} is the first of them`
+  console.log(`\na new log has begun with what ${holders}; its first position is ${first}`)
+  await awaitJoin({ ...options, http: url }, environment)
+}
+
+/** What each node keeps where nodes have a part of the points each; undefined where each has all of them. */
+async function planOf(
+  asked: readonly Asked[],
+  options: RepairOptions,
+  environment: Environment,
+): Promise<RepairPlan | undefined> {
+  const lost = asked.filter(({ status }) => status?.log_lost !== undefined)
+  const parts: HeldPart[] = []
+  for (const { url } of lost) {
+    const response = await fetchFrom(httpService({ ...options, http: url }, environment), '/cluster/repair')
+    const text = await response.text()
+    // An earlier program, which refuses a repair where nodes have a part of the points.
+    if (response.status === 404 || response.status === 405) return undefined
+    if (!response.ok)
+      throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+    parts.push(JSON.parse(text) as HeldPart)
+  }
+  if (!isInParts(parts)) return undefined
+  const { plan, missing } = repairPlanOf(parts, options.from)
+  if (missing.length > 0) {
+    throw new Error(
+      `none of these nodes has ${missing.length} of the 256 partitions: start those that have them, or restore a backup`,
+    )
+  }
+  return plan
+}
+
+function statusOf(asked: readonly Asked[], node: string): ClusterStatus {
+  return asked.find(({ name }) => name === node)!.status!
+}
+
+function behindText({ leader, behind, divided }: RepairPlan): string {
+  const copies =
+    behind === 0
+      ? 'all copies of a partition are equal'
+      : `${behind} copies of partitions are behind others, and would be fetched from these`
+  const sides =
+    divided.length === 0
+      ? ''
+      : `; of ${divided.length} partitions two nodes have something each that the other lacks, and the one further in the log would count`
+  return `${leader} is the furthest, and ${copies}${sides}`
 }
 
 /** The node that is asked, those that it knows, and those that are named. */

@@ -31,6 +31,35 @@ export async function drainNode(
   )
 }
 
+/**
+ * Has each point on so many nodes from now on.
+ *
+ * @throws UsageError when that would be fewer than now, and is not confirmed
+ */
+export async function setReplicas(
+  count: string,
+  options: HttpOptions & { readonly yes?: boolean },
+  environment: Environment,
+): Promise<void> {
+  const replicas = Number(count)
+  if (!Number.isInteger(replicas) || replicas < 1) throw new UsageError(`${count} is no number of nodes`)
+  const service = httpService(options, environment)
+  const { partitions } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
+  const before = partitions?.replicas ?? 0
+  if (replicas < before && !options.yes) {
+    throw new UsageError(
+      `each point is on ${before} nodes, and would be on ${replicas}: ${before - replicas} nodes fewer may fail at a time; confirm with --yes`,
+    )
+  }
+  const response = await fetchFrom(service, `/cluster/replicas?count=${replicas}`, 'PUT')
+  const text = await response.text()
+  if (!response.ok)
+    throw new Error(`${response.url} answered ${response.status}: ${refusalOf(response, text)}`)
+  console.log(
+    `each point is to be on ${replicas === 1 ? 'one node' : `${replicas} nodes`}: \`vicinal cluster status\` shows how many copies have still to come and to go`,
+  )
+}
+
 /** Has a node fetch everything from another one. */
 export async function refetchNode(
   node: string,

@@ -115,12 +115,14 @@ export function httpService(options: HttpOptions, environment: Environment): Htt
 export async function fetchFrom(
   service: HttpService,
   path: string,
-  method: 'GET' | 'POST' | 'DELETE' = 'GET',
+  method: 'GET' | 'POST' | 'PUT' | 'DELETE' = 'GET',
   more: Readonly<Record<string, string>> = {},
+  body?: string,
 ): Promise<Response> {
   const { baseUrl } = service
   try {
-    return await fetch(baseUrl + path, { method, headers: { ...authorizationOf(service), ...more } })
+    const headers = { ...authorizationOf(service), ...more }
+    return await fetch(baseUrl + path, { method, headers, ...(body === undefined ? {} : { body }) })
   } catch (cause) {
     const why = causeOf(cause)
     throw new Error(

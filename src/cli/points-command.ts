@@ -38,15 +38,17 @@ export function addPoints(program: Command, environment: Environment): void {
     .option('--text <text>', 'a text that the service embeds: its new vector')
     .option('--if-version <n>', 'only if this is its version', wholeOrNone)
     .action(async (id: string, options: SetOptions) => (await actions()).setPoint(id, options, environment))
-  add('list', 'print points as JSON, in the order of their insertion')
+  addPartialOptions(add('list', 'print points as JSON, in the order of their insertion'))
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'the most points; all of them when not given', whole)
     .option('--vectors', 'print their vectors, too')
     .action(async (options: ListOptions) => (await actions()).listPoints(options, environment))
-  add('count', 'print how many points match')
+  addPartialOptions(add('count', 'print how many points match'))
     .option('--filter <json>', filterHelp)
     .action(async (options: CountOptions) => (await actions()).countPoints(options, environment))
-  add('facets <paths...>', 'print the most frequent values at these paths, with their counts')
+  addPartialOptions(
+    add('facets <paths...>', 'print the most frequent values at these paths, with their counts'),
+  )
     .option('--filter <json>', filterHelp)
     .option('--limit <n>', 'values a path', whole, 10)
     .option('--json', 'print JSON')
@@ -65,6 +67,20 @@ export function addPoints(program: Command, environment: Environment): void {
 /** The options that say which points of which service a command is for. */
 export function addPointsOptions(command: Command): Command {
   return addCollectionOption(addConnectionOptions(command))
+}
+
+/** The options of reads that may lack points of a cluster. */
+export function addPartialOptions(command: Command): Command {
+  return command
+    .option(
+      '--allow-partial',
+      'of a cluster, answer without the partitions of which no node answers, and say how many those are',
+    )
+    .option(
+      '--partial-after <ms>',
+      'with --allow-partial: leave nodes out that have not answered by then',
+      whole,
+    )
 }
 
 /** The options of a change. */

@@ -13,6 +13,7 @@ import type { Filter } from '../client/filters.ts'
 import { payloadJson } from '../client/http-bodies.ts'
 import { withClient } from './clients.ts'
 import type { ConnectionOptions } from './connection.ts'
+import { type PartialOptions, partialOptions } from './partial-answers.ts'
 import { type Environment, UsageError } from './usage.ts'
 import { vectorIn } from './vectors.ts'
 
@@ -25,6 +26,8 @@ export interface GetOptions extends ConnectionOptions {
 interface FilterOptions extends ConnectionOptions {
   readonly filter?: string
 }
+
+interface ReadOptions extends FilterOptions, PartialOptions {}
 
 interface ChangeOptions extends ConnectionOptions {
   readonly set?: string
@@ -55,14 +58,14 @@ export interface SetOptions extends ChangeOptions {
   readonly ifVersion?: number
 }
 
-export interface ListOptions extends FilterOptions {
+export interface ListOptions extends ReadOptions {
   readonly limit?: number
   readonly vectors?: boolean
 }
 
-export type CountOptions = FilterOptions
+export type CountOptions = ReadOptions
 
-export interface FacetsOptions extends FilterOptions {
+export interface FacetsOptions extends ReadOptions {
   readonly limit: number
   readonly json?: boolean
 }
@@ -110,7 +113,8 @@ export async function listPoints(options: ListOptions, environment: Environment)
   await withClient(options, environment, async (client) => {
     let printed = 0
     const include = { payload: true, vector: vectors, version: true }
-    for await (const point of client.listAll({ filter, include, limit: Math.min(limit, pointsPerPage) })) {
+    const query = { filter, include, limit: Math.min(limit, pointsPerPage) }
+    for await (const point of client.listAll(query, partialOptions(options))) {
       console.log(lineOf(point))
       printed += 1
       if (printed >= limit) return
@@ -120,7 +124,9 @@ export async function listPoints(options: ListOptions, environment: Environment)
 
 export async function countPoints(options: CountOptions, environment: Environment): Promise<void> {
   const filter = filterIn(options)
-  await withClient(options, environment, async (client) => console.log(await client.count(filter)))
+  await withClient(options, environment, async (client) =>
+    console.log(await client.count(filter, partialOptions(options))),
+  )
 }
 
 export async function countFacets(
@@ -130,7 +136,8 @@ export async function countFacets(
 ): Promise<void> {
   const filter = filterIn(options)
   await withClient(options, environment, async (client) => {
-    const facets = await client.facets({ filter, paths, limit: options.limit })
+    const query = { filter, paths, limit: options.limit }
+    const facets = await client.facets(query, partialOptions(options))
     if (options.json) return console.log(JSON.stringify(attributeJson(facets as unknown as AttributeInput)))
     for (const [path, counts] of Object.entries(facets)) {
       console.log(path)

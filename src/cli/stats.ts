@@ -1,3 +1,4 @@
+import { partitionCount } from '../base/partitions.ts'
 import type { HttpService } from '../client/http-call.ts'
 import { refusalOf } from '../client/http-call.ts'
 import { createHttpClient } from '../client/http-client.ts'
@@ -17,10 +18,13 @@ export async function showStats(options: StatsOptions, environment: Environment)
   const text = await metrics.text()
   if (!metrics.ok) throw new Error(`${metrics.url} answered ${metrics.status}: ${refusalOf(metrics, text)}`)
   const collection = collectionOf(options, environment)
+  const own = figuresOf(text)
+  const hasPart = Number(own.cluster_partitions ?? partitionCount) < partitionCount
   const figures = {
     state: ready.ok ? 'ready' : 'loading',
-    ...figuresOf(text),
+    ...own,
     ...(collection === undefined ? {} : await figuresOfCollection(service, collection)),
+    ...(hasPart && ready.ok ? await figuresOfNodes(service, collection) : {}),
   }
   if (options.json) console.log(JSON.stringify(figures))
   else for (const [name, value] of Object.entries(figures)) console.log(`${name.padEnd(32)}${value}`)
@@ -31,16 +35,45 @@ async function figuresOfCollection(
   nameOrAlias: string,
 ): Promise<Record<string, number | string | boolean>> {
   const client = createHttpClient(service)
-  const { name, points, dimension, hnsw } = await client.collections.get(nameOrAlias)
+  const { name, dimension, hnsw } = await client.collections.get(nameOrAlias)
   const stats = await client.collection(nameOrAlias).stats()
   return {
     collection: name,
-    collection_points: points,
+    collection_points: stats.points,
     ...(dimension === undefined ? {} : { collection_dimension: dimension }),
     collection_hnsw_m: hnsw.m,
     collection_hnsw_ef_construction: hnsw.efConstruction,
     ...figuresOfIndex(stats),
   }
+}
+
+/** Of a cluster whose nodes have a part of the points each: the figures before are of the node that was asked. */
+async function figuresOfNodes(
+  service: HttpService,
+  collection: string | undefined,
+): Promise<Record<string, number | string>> {
+  const { points, memoryBytes, parts } = await createHttpClient({ ...service, collection }).stats()
+  if (parts === undefined) return {}
+  const figures: Record<string, number | string> = {
+    all_nodes_points: points,
+    all_nodes_memory_bytes: sumOf(memoryBytes),
+    all_nodes_disk_bytes: parts.diskBytes,
+    all_nodes_partitions_missing: parts.missing.partitions,
+  }
+  for (const { node, stats } of parts.nodes) {
+    if (stats === undefined) {
+      figures[`node_${node}`] = 'does not answer'
+      continue
+    }
+    figures[`node_${node}_points`] = stats.points
+    figures[`node_${node}_memory_bytes`] = sumOf(stats.memoryBytes)
+    figures[`node_${node}_disk_bytes`] = stats.diskBytes
+  }
+  return figures
+}
+
+function sumOf({ index, ids, attributes }: CollectionStats['memoryBytes']): number {
+  return index + ids + attributes
 }
 
 /** By metric, how searches are answered and with what recall, also with a filter. */
@@ -52,7 +85,7 @@ function figuresOfIndex(stats: CollectionStats): Record<string, number | string 
     collection_tombstones: tombstones,
     collection_settling: isSettling,
     collection_segments: segments,
-    collection_memory_bytes: memoryBytes.index + memoryBytes.ids + memoryBytes.attributes,
+    collection_memory_bytes: sumOf(memoryBytes),
   }
   for (const { metric, distanceSource } of graphs)
     figures[`collection_graph_${metric}`] = distanceSource ?? 'none yet'

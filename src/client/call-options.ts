@@ -1,10 +1,19 @@
 import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import { faultOfIdempotencyKey } from '../base/idempotency-key.ts'
+import { allowanceText, type Missing, missingOf, partialHeader } from '../base/partial-reads.ts'
 
 export interface CallOptions {
   /** For reads from a cluster: how new the answer has to be; `session` when not given. Anywhere else it has no effect. */
   readonly consistency?: Consistency
+  /**
+   * For searches, lists, counts and facets from a cluster whose nodes have a part of the points each: allows an answer without
+   * the points of which no node answers. Called before such an answer, with how many of the partitions are missing; for a list,
+   * once for each page. Without it such a read fails with `not_ready`. Anywhere else it has no effect.
+   */
+  readonly onPartial?: (missing: Missing) => void
+  /** With `onPartial`: nodes that have not answered after so many milliseconds are left out. */
+  readonly partialAfterMs?: number
   /** Gives the call up; it then fails with `cancelled`. */
   readonly signal?: AbortSignal
 }
@@ -41,6 +50,31 @@ export function withKey(options: InsertOptions | undefined): CallDetails {
 export function repeatable(options: CallOptions | undefined): CallDetails {
   return { ...options, isRepeatable: true }
 }
+
+/**
+ * What a request says of partial answers, as headers or metadata.
+ *
+ * @throws DatabaseError `invalid_argument`
+ */
+export function partialHeaders({
+  onPartial,
+  partialAfterMs: waitMs,
+}: CallOptions = {}): Readonly<Record<string, string>> {
+  if (waitMs !== undefined && (!Number.isSafeInteger(waitMs) || waitMs < 1 || waitMs > waitMsMax)) {
+    throw new DatabaseError('invalid_argument', `partialAfterMs must be 1 to ${waitMsMax}, not ${waitMs}`)
+  }
+  if (onPartial !== undefined) return { [partialHeader]: allowanceText({ waitMs }) }
+  if (waitMs === undefined) return {}
+  throw new DatabaseError('invalid_argument', 'partialAfterMs needs onPartial')
+}
+
+/** @param text of an answer's header */
+export function notePartial({ onPartial }: CallOptions = {}, text: string | null | undefined): void {
+  const missing = missingOf(text ?? '')
+  if (missing !== undefined) onPartial?.(missing)
+}
+
+const waitMsMax = 999_999_999
 
 /** Not `crypto.randomUUID`: a page that came over plain HTTP has none. */
 function randomKey(): string {

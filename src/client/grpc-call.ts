@@ -9,7 +9,8 @@ import {
 import { type Client, type ServiceError as GrpcError, Metadata, status } from '@grpc/grpc-js'
 import { positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
-import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
+import { partialHeader } from '../base/partial-reads.ts'
+import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
 import { type RetryOptions, withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
@@ -56,11 +57,14 @@ export function grpcCaller(
       'idempotency-key': idempotencyKeyOf(details),
       version: version ? 'true' : undefined,
       ...session.headers(consistency),
+      ...partialHeaders(details),
     })
     const bytes = encoded(method, request)
-    return await withRetries({ retries }, { signal, isRepeatable }, () =>
+    const { message, partial } = await withRetries({ retries }, { signal, isRepeatable }, () =>
       attempt(method, bytes, metadata, signal),
     )
+    notePartial(details, partial())
+    return message
   }
 
   function attempt<Method extends DescMethodUnary>(
@@ -68,9 +72,10 @@ export function grpcCaller(
     bytes: Buffer,
     metadata: Metadata,
     signal: AbortSignal | undefined,
-  ): Promise<MessageShape<Method['output']>> {
+  ): Promise<Answered<MessageShape<Method['output']>>> {
     if (signal?.aborted) throw cancellation(signal)
-    return new Promise<MessageShape<Method['output']>>((resolve, reject) => {
+    return new Promise<Answered<MessageShape<Method['output']>>>((resolve, reject) => {
+      let partial: string | undefined
       const running = client.makeUnaryRequest(
         `/${method.parent.typeName}/${method.name}`,
         (message: Buffer) => message,
@@ -81,14 +86,23 @@ export function grpcCaller(
         (error, answer) => {
           signal?.removeEventListener('abort', cancel)
           if (error) reject(errorOf(error, address))
-          else resolve(answer as MessageShape<Method['output']>)
+          else resolve({ message: answer as MessageShape<Method['output']>, partial: () => partial })
         },
       )
-      running.on('status', (ended) => session.note(ended.metadata.get(positionHeader)[0]?.toString()))
+      running.on('status', ({ metadata: trailer }) => {
+        session.note(trailer.get(positionHeader)[0]?.toString())
+        partial = trailer.get(partialHeader)[0]?.toString()
+      })
       const cancel = (): void => running.cancel()
       signal?.addEventListener('abort', cancel, { once: true })
     })
   }
+}
+
+interface Answered<Message> {
+  readonly message: Message
+  /** What the trailer says of what is missing: it comes after the message. */
+  readonly partial: () => string | undefined
 }
 
 function withMore(common: Metadata, more: Readonly<Record<string, string | undefined>>): Metadata {

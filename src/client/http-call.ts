@@ -1,6 +1,7 @@
-import { type Consistency, positionHeader } from '../base/consistency.ts'
+import { positionHeader } from '../base/consistency.ts'
 import { cancellation, DatabaseError, type Reason, reasons } from '../base/errors.ts'
-import { type CallDetails, idempotencyKeyOf } from './call-options.ts'
+import { partialHeader } from '../base/partial-reads.ts'
+import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from './call-options.ts'
 import { reasonOfMissing } from './collections.ts'
 import { type RetryOptions, withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
@@ -32,16 +33,15 @@ export function httpCaller(options: HttpService): HttpCaller {
   return async <Answer>(method: string, path: string, body: string | undefined, details?: CallDetails) => {
     const { signal, isRepeatable = false, consistency } = details ?? {}
     const key = idempotencyKeyOf(details)
-    return await withRetries(options, { signal, isRepeatable }, () =>
-      attempt<Answer>(method, path, body, headersOf(key, consistency), signal),
+    const own = {
+      ...partialHeaders(details),
+      ...(key === undefined ? {} : { 'idempotency-key': key }),
+    }
+    const { partial, ...answered } = await withRetries(options, { signal, isRepeatable }, () =>
+      attempt<Answer>(method, path, body, { ...session.headers(consistency), ...own }, signal),
     )
-  }
-
-  function headersOf(
-    key: string | undefined,
-    consistency: Consistency | undefined,
-  ): Readonly<Record<string, string>> {
-    return { ...session.headers(consistency), ...(key === undefined ? {} : { 'idempotency-key': key }) }
+    notePartial(details, partial)
+    return answered
   }
 
   async function attempt<Answer>(
@@ -50,7 +50,7 @@ export function httpCaller(options: HttpService): HttpCaller {
     body: string | undefined,
     headers: Readonly<Record<string, string>>,
     signal: AbortSignal | undefined,
-  ): Promise<{ readonly status: number; readonly answer: Answer }> {
+  ): Promise<{ readonly status: number; readonly answer: Answer; readonly partial: string | null }> {
     try {
       const response = await fetch(base + path, {
         method,
@@ -65,7 +65,8 @@ export function httpCaller(options: HttpService): HttpCaller {
       session.note(response.headers.get(positionHeader))
       const text = await response.text()
       if (!response.ok) throw errorOf(response, path, refusalOf(response, text))
-      return { status: response.status, answer: (text === '' ? undefined : JSON.parse(text)) as Answer }
+      const answer = (text === '' ? undefined : JSON.parse(text)) as Answer
+      return { status: response.status, answer, partial: response.headers.get(partialHeader) }
     } catch (error) {
       if (error instanceof DatabaseError) throw error
       if (signal?.aborted) throw cancellation(signal)

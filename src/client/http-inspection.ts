@@ -8,6 +8,7 @@ import type {
   InspectionClient,
   MapPoint,
   MapQuery,
+  NodeStats,
   SettingInForce,
   SlowQuery,
 } from './inspection.ts'
@@ -59,9 +60,17 @@ function mapPointOf({ content_type, attributes, ...point }: MapAnswer['points'][
 }
 
 function statsOf(answer: StatsAnswer): CollectionStats {
-  const { settling, memory_bytes, dimension, graphs, searches, ...figures } = answer
+  const { settling, memory_bytes, dimension, graphs, searches, ...others } = answer
+  const { nodes, partitions, disk_bytes: diskBytes, ...figures } = others
   return {
     ...figures,
+    ...(nodes && {
+      parts: {
+        nodes: nodes.map(nodeOf),
+        diskBytes: diskBytes!,
+        missing: { partitions: partitions!.missing, of: partitions!.total },
+      },
+    }),
     dimension: dimension ?? undefined,
     isSettling: settling,
     memoryBytes: memory_bytes,
@@ -79,6 +88,15 @@ function statsOf(answer: StatsAnswer): CollectionStats {
         recall: bin.recall ?? undefined,
       })),
     })),
+  }
+}
+
+function nodeOf(answer: NodeStatsAnswer): NodeStats {
+  if (!answer.answers) return { node: answer.node, stats: undefined }
+  const { node, answers: _, settling, memory_bytes, disk_bytes, ...figures } = answer
+  return {
+    node,
+    stats: { ...figures, isSettling: settling, memoryBytes: memory_bytes, diskBytes: disk_bytes },
   }
 }
 
@@ -119,6 +137,10 @@ interface StatsAnswer
   readonly dimension: number | null
   readonly settling: boolean
   readonly memory_bytes: CollectionStats['memoryBytes']
+  /** This and the next two only where nodes have a part of the points each. */
+  readonly disk_bytes?: number
+  readonly partitions?: { readonly total: number; readonly missing: number }
+  readonly nodes?: readonly NodeStatsAnswer[]
   readonly graphs: readonly {
     readonly similarity: Metric
     readonly distance_source: 'codes' | 'vectors' | 'nothing' | null
@@ -131,6 +153,16 @@ interface StatsAnswer
     readonly filtered: readonly { readonly matching_share: string; readonly recall: number | null }[]
   }[]
 }
+
+type NodeStatsAnswer =
+  | { readonly node: string; readonly answers: false }
+  | ({
+      readonly node: string
+      readonly answers: true
+      readonly settling: boolean
+      readonly memory_bytes: CollectionStats['memoryBytes']
+      readonly disk_bytes: number
+    } & Pick<CollectionStats, 'points' | 'segments' | 'linked' | 'waiting' | 'tombstones'>)
 
 interface SlowAnswer {
   readonly threshold_ms: number

@@ -1,3 +1,4 @@
+import type { Missing } from '../base/partial-reads.ts'
 import type { ContentType, Metric } from '../base/point.ts'
 import type { SettingSource } from '../base/setting-info.ts'
 import type { AttributesOutput } from './attributes.ts'
@@ -56,6 +57,18 @@ export interface MapPoint {
   readonly attributes?: AttributesOutput
 }
 
+/** Of a cluster whose nodes have a part of the points each: what a node has. */
+export interface NodeStats {
+  readonly node: string
+  /** Undefined for a node that has not answered. */
+  readonly stats:
+    | (Pick<
+        CollectionStats,
+        'points' | 'segments' | 'linked' | 'waiting' | 'tombstones' | 'isSettling' | 'memoryBytes'
+      > & { readonly diskBytes: number })
+    | undefined
+}
+
 export interface CollectionStats {
   readonly collection: string
   readonly points: number
@@ -70,6 +83,16 @@ export interface CollectionStats {
   /** Whether a graph is being built or repaired, or recall is being measured. */
   readonly isSettling: boolean
   readonly memoryBytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  /**
+   * Of a cluster whose nodes have a part of the points each; undefined elsewhere. `points` counts each point once, without those
+   * of the missing partitions; all other figures are sums over what the nodes have.
+   */
+  readonly parts?: {
+    readonly nodes: readonly NodeStats[]
+    readonly diskBytes: number
+    /** Of which no node has answered. */
+    readonly missing: Missing
+  }
   readonly graphs: readonly {
     readonly metric: Metric
     /** Undefined without a graph; `nothing` where neither codes nor vectors tell the points apart. */

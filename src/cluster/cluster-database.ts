@@ -1,7 +1,6 @@
 import { randomBytes } from 'node:crypto'
-import { DatabaseError } from '../base/errors.ts'
 import { idSeedBytes } from '../base/ids.ts'
-import { type PartitionSet, partitionCount, partitionOf } from '../base/partitions.ts'
+import { type PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, Precondition, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
 import type { Collection } from '../engine/collection.ts'
@@ -15,11 +14,14 @@ import type {
   ListPage,
   ListQuery,
   MapQuery,
+  PartialReads,
   PointMap,
-  Snapshot,
+  PointsSnapshot,
+  StatsOfNodes,
 } from '../engine/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import { insertJointly, isJoint, partitionToDraw } from './joint-inserts.ts'
+import { openScatteredMap } from './scattered-map.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
 
 /** What the collections of a node ask of the node. */
@@ -65,7 +67,23 @@ export interface ClusterWrites {
    *
    * @param position that answers have to be as new as
    */
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined
+  /**
+   * A snapshot of a collection that several nodes make; undefined where this node holds all of it.
+   *
+   * @param position that it has to be as new as
+   * @throws DatabaseError what the nodes refuse it with; `not_ready` when some points have no node now
+   */
+  snapshotOf(
+    collection: string,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<PointsSnapshot | undefined>
 }
 
 /**
@@ -79,18 +97,27 @@ export class ClusterDatabase implements Database {
   readonly #writes: ClusterWrites
   /** Reads have to be as new. */
   readonly #position: number
+  /** Undefined: an answer has everything, or there is none. */
+  readonly #partial: PartialReads | undefined
 
   /** @param name the collection's, or an alias */
-  constructor(name: string, collection: Collection, writes: ClusterWrites, position = 0) {
+  constructor(
+    name: string,
+    collection: Collection,
+    writes: ClusterWrites,
+    position = 0,
+    partial?: PartialReads,
+  ) {
     this.#name = name
     this.#collection = collection
     this.#writes = writes
     this.#position = position
+    this.#partial = partial
   }
 
-  asOf(position: number): Database {
-    if (position === this.#position) return this
-    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position)
+  asOf(position: number, partial?: PartialReads): Database {
+    if (position === this.#position && partial === this.#partial) return this
+    return new ClusterDatabase(this.#name, this.#collection, this.#writes, position, partial)
   }
 
   get dimension(): number | undefined {
@@ -201,20 +228,34 @@ export class ClusterDatabase implements Database {
     return this.#collection.stats
   }
 
+  statsOfNodes(signal?: AbortSignal): Promise<StatsOfNodes> | undefined {
+    return this.#readsOf(this.#position)?.stats(signal)
+  }
+
   async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    const others = this.#readsOf(this.#position)
+    if (others !== undefined) return await this.#mapOf(others, query, signal)
     await this.#moveClock()
     return await this.#collection.map(query, signal)
   }
 
-  /** @throws DatabaseError `precondition_failed` where this node has a part of the points */
-  snapshot(): Snapshot {
-    const { held } = this.#writes
-    if (!held.isAll) throw new DatabaseError('precondition_failed', partMessage(held.size))
-    return this.#collection.snapshot()
+  async snapshot(signal?: AbortSignal): Promise<PointsSnapshot> {
+    const merged = await this.#writes.snapshotOf(this.#name, this.#position, signal)
+    return merged ?? this.#collection.snapshot()
+  }
+
+  async #mapOf(reads: ScatteredReads, query: MapQuery, signal: AbortSignal | undefined): Promise<PointMap> {
+    const onClose = this.#collection.claimMap()
+    try {
+      return await openScatteredMap(reads, query, onClose, signal)
+    } catch (error) {
+      onClose()
+      throw error
+    }
   }
 
   #readsOf(position: number): ScatteredReads | undefined {
-    return this.#writes.readsOf(this.#name, this.#collection, position)
+    return this.#writes.readsOf(this.#name, this.#collection, position, this.#partial)
   }
 
   /** Points expire by the cluster's clock: a read that would show one of them moves it on. */
@@ -229,8 +270,4 @@ export class ClusterDatabase implements Database {
   ): Promise<LoggedResults[Request['kind']]> {
     return await this.#writes.write(request, { collection: this.#name, partition, signal })
   }
-}
-
-function partMessage(partitions: number): string {
-  return `this node has ${partitions} of ${partitionCount} partitions, and a snapshot would have no other points: export them instead`
 }

@@ -4,6 +4,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
+import type { PartialReads, PointsSnapshot } from '../engine/database.ts'
 import { checkHeld } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
@@ -31,6 +32,7 @@ import { Publisher, uncertain } from './publisher.ts'
 import type { ClusterRequest } from './request-codec.ts'
 import { isNoOutage, retried } from './retried.ts'
 import type { ScatteredReads } from './scattered-reads.ts'
+import { SnapshotGiving } from './snapshot-giving.ts'
 
 /** What there is once the node has started. */
 interface Parts {
@@ -74,6 +76,7 @@ export class ClusterNode {
   #moves: PartitionMoves | undefined
   /** Of the last change that this node has answered: reads through it have that, whichever nodes are asked for it. */
   #acknowledged = 0
+  #giving: SnapshotGiving | undefined
   #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
@@ -232,8 +235,24 @@ export class ClusterNode {
     return this.held.isAll ? undefined : this.held
   }
 
-  readsOf(collection: string, local: Collection, position: number): ScatteredReads | undefined {
-    return this.#shards?.readsOf({ node: this, collection, local, position })
+  readsOf(
+    collection: string,
+    local: Collection,
+    position: number,
+    partial?: PartialReads,
+  ): ScatteredReads | undefined {
+    return this.#shards?.readsOf({ node: this, collection, local, position, partial })
+  }
+
+  async snapshotOf(
+    name: string,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<PointsSnapshot | undefined> {
+    if (this.#shards === undefined || this.#giving === undefined) return undefined
+    const { name: collection } = this.#started.collections.get(name)
+    const asOf = Math.max(position, this.position)
+    return await this.#shards.snapshotOf({ collection, position: asOf, signal, giving: this.#giving })
   }
 
   /** What this node answers other nodes. */
@@ -437,8 +456,11 @@ export class ClusterNode {
   #movesOf(applier: Applier, main: Collection, set: CollectionSet): PartitionMoves | undefined {
     if (this.#shards === undefined) return undefined
     const { partitions, peers } = this.#shards
-    const giving = new PartitionGiving({ partitions, set, applier })
-    for (const [method, handler] of giving.handlers) this.#handlers.set(method, handler)
+    const given = { partitions, set, applier }
+    this.#giving = new SnapshotGiving(given)
+    for (const giving of [new PartitionGiving(given), this.#giving]) {
+      for (const [method, handler] of giving.handlers) this.#handlers.set(method, handler)
+    }
     const { logger } = this.#options
     return new PartitionMoves({ partitions, main, set, applier, peers, logger, stop: this.#stop.signal })
   }
@@ -447,6 +469,7 @@ export class ClusterNode {
   async close(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#publisher.close()
+    this.#giving?.close()
     await this.#applier?.close()
     await this.#moves?.ended()
     await this.#working

@@ -1,6 +1,7 @@
 import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { HeldPart, RepairPlan } from '../base/repair-plan.ts'
 import { version } from '../base/version.ts'
 import type { Loaded, ServedData } from '../engine/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
@@ -11,13 +12,14 @@ import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-op
 import { ClusterView, logStatus, nodeStatuses, partitionsStatus } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
+import { heldData } from './held-part.ts'
 import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
-import { adoptLog, logIdIn, reachOf, skippedPositions } from './log-repair.ts'
+import { reachOf } from './log-repair.ts'
 import { MeasuredLog } from './measured-log.ts'
-import { removeMember, setMemberState } from './members.ts'
+import { removeMember, setMemberState, setReplicas } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
-import { type NatsCluster, openNatsCluster, replaceNatsLog } from './nats-cluster.ts'
+import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
 import { PeerLink } from './peer-link.ts'
 import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
@@ -27,6 +29,7 @@ import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServiceParts } from './service-parts.ts'
+import { ServiceRepair } from './service-repair.ts'
 import { type MemberState, readMembers, readTopology } from './topology.ts'
 
 /**
@@ -68,11 +71,12 @@ export class ClusterService {
   #generation = 0
   /** Of a node that has not begun, as its log is lost: why, and how far its data are. */
   #lost: { readonly why: string; readonly position: number } | undefined
-  #repair: WantedRepair | undefined
+  readonly #repair: ServiceRepair
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
     this.#logger = logger
+    this.#repair = new ServiceRepair({ ...options, nats: options, logger, stop: this.#stop.signal })
   }
 
   /**
@@ -114,7 +118,7 @@ export class ClusterService {
   async #beginOnLog(data: ServedData): Promise<void> {
     const { signal } = this.#stop
     for (;;) {
-      if (this.#repair !== undefined) await this.#carryOut(this.#repair, data)
+      await this.#repair.carryOut(data)
       try {
         await this.#connect(data)
         await this.#begin(data)
@@ -154,6 +158,7 @@ export class ClusterService {
     let need = await this.#needOf(data)
     for (;;) {
       await this.#enter(need === undefined)
+      if (need !== undefined && (await this.#adoptRepaired(data, need))) need = undefined
       if (need !== undefined) await this.#fetch(data, need)
       try {
         await this.#run(data, need !== undefined)
@@ -252,26 +257,6 @@ export class ClusterService {
     this.#nats = undefined
   }
 
-  /** Puts a new log in place of the one that is lost, which begins with what this node holds. */
-  async #carryOut({ position, done }: WantedRepair, data: ServedData): Promise<void> {
-    const { node, replaceLog = replaceNatsLog } = this.#options
-    try {
-      const store = await data.openStore()
-      const former = [logIdIn(store)]
-      const last = Math.max(position, await reachOf(store))
-      const signal = AbortSignal.any([this.#stop.signal, AbortSignal.timeout(repairMs)])
-      const next = { former, first: last + skippedPositions + 1 }
-      const made = await replaceLog(this.#options, next, this.#logger, signal)
-      await adoptLog(store, made)
-      this.#logger.warn({ node, position: last, ...made }, 'a new log of the cluster has begun')
-      done.resolve({ node, position: last, first: made.first })
-    } catch (error) {
-      done.reject(error)
-    } finally {
-      this.#repair = undefined
-    }
-  }
-
   /** Takes this node out of service until there is a log again. */
   #regain(): void {
     if (this.#stop.signal.aborted || this.#refetching !== undefined) return
@@ -284,6 +269,20 @@ export class ClusterService {
       await this.#beginOnLog(this.#data!)
       return true
     })
+  }
+
+  /** Goes on with a new log that begins with what this node holds of the points, too; returns whether it does. */
+  async #adoptRepaired(data: ServedData, reason: string): Promise<boolean> {
+    const serving = {
+      announced: () => this.#membership!.announced(),
+      sourceOf: (name: string, said: Announcement) => this.#sourceOf(name, said),
+    }
+    const repaired = { log: this.#log!, documents: this.#documents }
+    return await this.#answered(() =>
+      this.#repair.adopt(data, repaired, serving, () => {
+        this.#waitsFor = `this node goes on with the new log when another one serves with it: ${reason}`
+      }),
+    )
   }
 
   /** Puts what another node holds in place of what this one has. */
@@ -480,26 +479,44 @@ export class ClusterService {
   readonly refetch = async (node: string): Promise<boolean> =>
     await setMemberState(this.#documents, node, 'refetching', (before) => before !== 'joining')
 
-  readonly repair = async (wanted: number | undefined): Promise<RepairedLog> => {
+  readonly setReplicas = async (replicas: number): Promise<void> =>
+    await setReplicas(this.#documents, replicas)
+
+  readonly repair = async (wanted: number | undefined, plan?: RepairPlan): Promise<RepairedLog> => {
     const { position } = this
-    if (this.#lostLog === undefined) {
-      throw new DatabaseError('precondition_failed', 'the log of the cluster is not lost')
-    }
-    if (this.#repair !== undefined) {
-      throw new DatabaseError('precondition_failed', 'a new log of the cluster is being made')
-    }
-    if (this.#view.topology.ownership !== undefined) {
-      const fault = 'no node has all points: a new log cannot begin with what one of them holds'
+    this.#checkLost()
+    if (plan === undefined && this.#view.topology.ownership !== undefined) {
+      const fault =
+        'no node has all points: a new log begins with what all of them hold, by a plan as `vicinal cluster repair` makes it'
       throw new DatabaseError('precondition_failed', fault)
     }
+    if (plan !== undefined && plan.leader !== this.#options.node)
+      throw new DatabaseError('invalid_argument', `the plan is for ${plan.leader} to begin with`)
     if (wanted !== undefined && wanted !== position) {
       const fault = `this node has applied the log up to ${position}, and not ${wanted}`
       throw new DatabaseError('precondition_failed', fault)
     }
-    const done = Promise.withResolvers<RepairedLog>()
-    this.#repair = { position, done }
+    const repaired = this.#repair.want({ position, plan })
     if (this.#node !== undefined) this.#regain()
-    return await done.promise
+    return await repaired
+  }
+
+  /** What this node has of a cluster whose log is lost, for the plan of its repair. */
+  readonly heldPart = async (): Promise<HeldPart> => {
+    this.#checkLost()
+    const { node, zone, address } = this.#options
+    const { generation, ownership } = this.#view.topology
+    const { position } = this
+    const data = this.#data!
+    const held = await heldData(await data.openStore(), data.loaded)
+    const topology = ownership && { generation, ring: ownership.ring }
+    return { node, zone, address: address(), position, ...held, ...(topology && { topology }) }
+  }
+
+  /** @throws DatabaseError `precondition_failed` */
+  #checkLost(): void {
+    if (this.#lostLog === undefined)
+      throw new DatabaseError('precondition_failed', 'the log of the cluster is not lost')
   }
 
   /** What this node holds, for another one. */
@@ -529,7 +546,7 @@ export class ClusterService {
   /** Ends what waits for the log servers, and applies no more. */
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
-    this.#repair?.done.reject(this.#stop.signal.reason)
+    this.#repair.giveUp(this.#stop.signal.reason)
     await this.#moves?.ended
     await this.#node?.close()
     await this.#refetching
@@ -613,14 +630,6 @@ const beginning: NodeStatus = {
   digestMismatches: 0,
   fault: undefined,
 }
-/** An operator's wish for a new log. */
-interface WantedRepair {
-  /** Up to here this node has applied the lost one. */
-  readonly position: number
-  readonly done: PromiseWithResolvers<RepairedLog>
-}
-
-const repairMs = 60_000
 const asked = 'an operator asks for it'
 const watchMs = 1_000
 /** A request of a client, as it goes to another node: numbers of one digit become four bytes. */

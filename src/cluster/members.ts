@@ -1,5 +1,5 @@
 import type { SharedDocuments } from './commit-log.ts'
-import { withPlaces, withRemoved } from './places.ts'
+import { withPlaces, withRemoved, withReplicas } from './places.ts'
 import { changeTopology, type MemberState, readTopology } from './topology.ts'
 
 /**
@@ -41,4 +41,13 @@ export async function setMemberState(
     })
   })
   return isMember
+}
+
+/**
+ * Has each point on so many nodes from now on; partitions move until it is.
+ *
+ * @throws DatabaseError `precondition_failed` where every node has all points
+ */
+export async function setReplicas(documents: SharedDocuments, replicas: number): Promise<void> {
+  await changeTopology(documents, (topology) => withReplicas(topology, replicas))
 }

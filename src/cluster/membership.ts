@@ -3,7 +3,7 @@ import type { CommitLog, SharedDocuments } from './commit-log.ts'
 import { fromJson, toJson } from './json-documents.ts'
 import { setMemberState } from './members.ts'
 import { pause } from './pause.ts'
-import { withEntered } from './places.ts'
+import { replicasNote, withEntered } from './places.ts'
 import { recordsMax } from './recent-changes.ts'
 import { chunkSpanMax } from './record-frame.ts'
 import { changeTopology, type Member, type MemberState, readTopology, type Topology } from './topology.ts'
@@ -73,7 +73,10 @@ export class Membership {
       hasLink: hasLink ?? false,
       mayFound: mayFound ?? true,
     }
-    withEntered(await membership.topology(), entry)
+    const topology = await membership.topology()
+    withEntered(topology, entry)
+    const note = replicasNote(topology, replicas)
+    if (note !== undefined) options.logger.warn(note)
     // Before others can trim: what this node has not yet on disk is kept from now on.
     await writeFloor(documents, node, floor)
     await changeTopology(documents, (topology) => withEntered(topology, entry))

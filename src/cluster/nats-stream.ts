@@ -69,6 +69,11 @@ export interface NextLog {
   readonly former: readonly string[]
   /** The first position of the new one: above all that the former ones have given out. */
   readonly first: number
+  /** Called before the new one is made, with its name and its first position: other nodes find what this writes as soon as it is there. */
+  readonly prepare?: (
+    documents: SharedDocuments,
+    made: { readonly logId: string; readonly first: number },
+  ) => Promise<void>
 }
 
 /**
@@ -80,7 +85,7 @@ export async function replaceLogStream(
   jsm: JetStreamManager,
   documents: SharedDocuments,
   options: LogStreamOptions,
-  { former, first: wanted }: NextLog,
+  { former, first: wanted, prepare }: NextLog,
 ): Promise<{ readonly id: string; readonly first: number }> {
   const name = streamName(options.cluster)
   const found = await askForStream(jsm, name)
@@ -96,6 +101,7 @@ export async function replaceLogStream(
   }
   const metadata = { [idKey]: id, [formerKey]: [...ids].join(',') }
   const first = Math.max(wanted, (found?.state.last_seq ?? 0) + 1)
+  await prepare?.(documents, { logId: shortIdOf({ id }), first })
   await jsm.streams.add({ ...configOf(options, metadata), first_seq: first })
   return { id, first }
 }

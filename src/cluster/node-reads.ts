@@ -2,9 +2,10 @@ import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { Profile } from '../base/profile.ts'
-import type { ChangeByFilter, Database, ListQuery } from '../engine/database.ts'
+import type { ChangeByFilter, Database, ListQuery, MapQuery } from '../engine/database.ts'
 import { emptyRanks } from '../engine/found-ids.ts'
 import { within } from '../engine/partition-points.ts'
+import type { SampledIds } from '../engine/point-sample.ts'
 import { checkHolds } from './check-holds.ts'
 import type { NodeFacets } from './merge-facets.ts'
 import type { NodePlan } from './merge-lists.ts'
@@ -22,11 +23,15 @@ export interface ReadingNode {
 }
 
 /** A collection of a node. */
-export interface ReadCollection extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets'> {
+export interface ReadCollection
+  extends Pick<Database, 'search' | 'get' | 'list' | 'count' | 'facets' | 'stats'> {
   readonly isDueSoon: boolean
   expiryOf(id: string): number | undefined
   planByFilter(request: ChangeByFilter): Promise<NodePlan>
+  sample(query: SampleQuery): Promise<SampledIds>
 }
+
+export type SampleQuery = Pick<MapQuery, 'filter' | 'limit' | 'seed'>
 
 export type FacetsQuery = Parameters<Database['facets']>[0]
 
@@ -100,6 +105,12 @@ export class NodeReads {
     return this.#whole(
       await this.#collection.facets({ ...query, filter: this.#within(query.filter) }, signal),
     )
+  }
+
+  /** Points chosen at random: with those of other nodes, those that are chosen of all. */
+  async sample(query: SampleQuery): Promise<SampledIds> {
+    await this.#moveClock()
+    return this.#whole(await this.#collection.sample({ ...query, filter: this.#within(query.filter) }))
   }
 
   /** Points for a change by filter: its own filter stays as it is. */

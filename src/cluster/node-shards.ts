@@ -1,10 +1,11 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
-import type { PartitionSet } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import { HeldPartitions } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
 import type { Ask, AskOwnersOptions } from './ask-owners.ts'
 import { type Finder, type FoundQuestion, findPoints } from './found-points.ts'
+import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './merged-snapshot.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
 import { checkOwners, gatherResult } from './outcome-gathering.ts'
 import type { Ended, Outcome } from './outcomes.ts'
@@ -12,9 +13,10 @@ import { OwnedPlacement, type OwnedPlacementOptions } from './owned-placement.ts
 import { untilKnown } from './owners-known.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import type { Peers } from './peers.ts'
+import type { CoverPart } from './placement.ts'
 import { RecentOutcomes } from './recent-outcomes.ts'
 import { partitionsOf } from './request-partitions.ts'
-import { Scatter } from './scatter.ts'
+import { Scatter, withoutOwner } from './scatter.ts'
 import { ScatteredReads, type ScatteredReadsOptions } from './scattered-reads.ts'
 import { StalledOwners } from './stalled-owners.ts'
 
@@ -80,7 +82,7 @@ export class NodeShards {
 
   /** How a collection is read together with others; undefined while this node has all of it. */
   readsOf(
-    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position'> & {
+    read: Pick<ScatteredReadsOptions, 'node' | 'collection' | 'local' | 'position' | 'partial'> & {
       readonly local: Collection | ScatteredReadsOptions['local']
     },
   ): ScatteredReads | undefined {
@@ -92,6 +94,23 @@ export class NodeShards {
         this.#seen = Math.max(this.#seen, seen)
       },
     })
+  }
+
+  /** A snapshot of a collection, with the other nodes; undefined while this node has all of it. */
+  async snapshotOf(
+    asked: Pick<MergedSnapshotOptions, 'collection' | 'position' | 'signal' | 'giving'>,
+  ): Promise<MergedSnapshot | undefined> {
+    const { self, peers } = this.#options
+    const placement = this.#placement
+    if (placement.isWhole) return undefined
+    const all = PartitionSet.all()
+    const cover = async (avoid: ReadonlySet<string>): Promise<readonly CoverPart[]> => {
+      await untilKnown(() => placement.cover(all, avoid).missing.size === 0, asked.signal)
+      const { parts, missing } = placement.cover(all, avoid)
+      if (missing.size > 0) throw withoutOwner(missing)
+      return parts
+    }
+    return await openMergedSnapshot({ ...asked, self, peers, cover })
   }
 
   /**

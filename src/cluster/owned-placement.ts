@@ -40,6 +40,12 @@ export class OwnedPlacement implements Placement {
     })
   }
 
+  get nodes(): ReadonlyMap<string, boolean> {
+    const { self, isLive } = this.#options
+    const names = [...new Set(this.#now.owners.flat())].sort()
+    return new Map(names.map((node) => [node, node === self || isLive(node)]))
+  }
+
   owners(partition: number): readonly string[] {
     const { self, isLive } = this.#options
     const there = this.#now.owners[partition]!.filter((node) => node === self || isLive(node))

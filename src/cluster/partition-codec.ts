@@ -140,7 +140,7 @@ export function readCutPart(bytes: Uint8Array): CutPart {
 
 const kinds = ['head', 'collection', 'versions', 'points'] as const
 
-function readPartitions(from: PackedReader): PartitionSet {
+export function readPartitions(from: PackedReader): PartitionSet {
   return new PartitionSet(new Uint8Array(from.raw(partitionCount / 8)))
 }
 

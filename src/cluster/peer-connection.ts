@@ -1,4 +1,4 @@
-import { Client } from '@grpc/grpc-js'
+import { Client, connectivityState } from '@grpc/grpc-js'
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import { frameBytesMax } from './peer-frames.ts'
@@ -30,26 +30,16 @@ export interface PeerConnectionOptions {
  */
 export class PeerConnection {
   readonly #options: PeerConnectionOptions
-  readonly #client: Client
+  #client: Client
   #session: PeerSession | undefined
+  /** When it was last connected anew, by `performance.now()`. */
+  #connectedMs = Number.NEGATIVE_INFINITY
   #isClosed = false
   #isLost = false
 
   constructor(options: PeerConnectionOptions) {
     this.#options = options
-    const { address, tls } = options
-    this.#client = new Client(address, channelCredentials(tls), {
-      ...channelNames(tls),
-      'grpc.max_receive_message_length': frameBytesMax,
-      // Else what is sent is kept for another attempt.
-      'grpc.enable_retries': 0,
-      'grpc.use_local_subchannel_pool': 1,
-      // A peer that is gone without a word is noticed, and one that is back is found.
-      'grpc.keepalive_time_ms': keepaliveMs,
-      'grpc.keepalive_timeout_ms': keepaliveMs,
-      'grpc.initial_reconnect_backoff_ms': reconnectMinMs,
-      'grpc.max_reconnect_backoff_ms': reconnectMaxMs,
-    })
+    this.#client = clientOf(options)
   }
 
   get address(): string {
@@ -177,8 +167,19 @@ export class PeerConnection {
     }
   }
 
+  /** A node that is back is found by the first question, and not only when the channel tries again by itself. */
+  #reconnect(): void {
+    const state = this.#client.getChannel().getConnectivityState(false)
+    const nowMs = performance.now()
+    if (state !== connectivityState.TRANSIENT_FAILURE || nowMs - this.#connectedMs < reconnectMinMs) return
+    this.#connectedMs = nowMs
+    this.#client.close()
+    this.#client = clientOf(this.#options)
+  }
+
   #open(): PeerSession {
     const { own, node, address, messageBytesMax, logger } = this.#options
+    this.#reconnect()
     const stream = this.#client.makeBidiStreamRequest<Buffer, Buffer>(linkPath, pass, pass)
     const session = new PeerSession(stream, {
       ...{ own, node, messageBytesMax },
@@ -198,6 +199,21 @@ export class PeerConnection {
     })
     return session
   }
+}
+
+function clientOf({ address, tls }: PeerConnectionOptions): Client {
+  return new Client(address, channelCredentials(tls), {
+    ...channelNames(tls),
+    'grpc.max_receive_message_length': frameBytesMax,
+    // Else what is sent is kept for another attempt.
+    'grpc.enable_retries': 0,
+    'grpc.use_local_subchannel_pool': 1,
+    // A peer that is gone without a word is noticed, and one that is back is found.
+    'grpc.keepalive_time_ms': keepaliveMs,
+    'grpc.keepalive_timeout_ms': keepaliveMs,
+    'grpc.initial_reconnect_backoff_ms': reconnectMinMs,
+    'grpc.max_reconnect_backoff_ms': reconnectMaxMs,
+  })
 }
 
 const pass = (bytes: Buffer): Buffer => bytes

@@ -1,14 +1,22 @@
 import type { Filter } from '../base/filter.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
 import type { ChangeByFilter, ListQuery } from '../engine/database.ts'
+import type { SampledIds } from '../engine/point-sample.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import type { NodeFacets } from './merge-facets.ts'
 import type { NodePlan } from './merge-lists.ts'
 import type { NodeResults } from './merge-search.ts'
-import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
+import {
+  type FacetsQuery,
+  NodeReads,
+  type ReadCollection,
+  type ReadingNode,
+  type SampleQuery,
+} from './node-reads.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { readOptional, writeOptional } from './packed-values.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
+import { statsHandler } from './peer-stats.ts'
 import type { PeerHandler, Peers } from './peers.ts'
 import {
   type OrderedPage,
@@ -83,6 +91,15 @@ export class PeerReads {
     return readFacets(from)
   }
 
+  async sample({ filter, limit, seed }: SampleQuery): Promise<SampledIds> {
+    const from = await this.#askAt(peerMethods.sample, (to) => {
+      writeOptional(to, filter, (each) => writeFilter(to, each))
+      to.count(limit)
+      to.count(seed)
+    })
+    return { points: from.count(), ids: from.bytes() }
+  }
+
   async plan(request: ChangeByFilter): Promise<NodePlan> {
     const from = await this.#askAt(peerMethods.plan, (to) => writePlanRequest(to, request))
     const [more, matching, length] = [from.byte() === 1, from.count(), from.length(24)]
@@ -137,6 +154,8 @@ export function readHandlers(node: AnsweringNode): [PeerMethod, PeerHandler][] {
     [peerMethods.count, handler(answerCount)],
     [peerMethods.facets, handler(answerFacets)],
     [peerMethods.plan, handler(answerPlan)],
+    [peerMethods.sample, handler(answerSample)],
+    [peerMethods.stats, statsHandler(node)],
   ]
 }
 
@@ -180,6 +199,14 @@ const answerFacets: Answer = async (reads, from, to, node, signal) => {
   const facets = await reads.facets({ filter, paths, limit: from.count() }, signal)
   to.count(node.position)
   writeFacets(to, facets)
+}
+
+const answerSample: Answer = async (reads, from, to, node) => {
+  const filter = readOptional(from, () => readFilter(from))
+  const { points, ids } = await reads.sample({ filter, limit: from.count(), seed: from.count() })
+  to.count(node.position)
+  to.count(points)
+  to.bytes(ids)
 }
 
 const answerPlan: Answer = async (reads, from, to, node) => {

@@ -24,6 +24,8 @@ export interface Placement {
    * @param avoid nodes that are not asked
    */
   cover(wanted: PartitionSet, avoid: ReadonlySet<string>): Cover
+  /** By name, whether each node that holds some partition can be asked. */
+  readonly nodes: ReadonlyMap<string, boolean>
   /** The live nodes that hold a partition, this node first. */
   owners(partition: number): readonly string[]
 }

@@ -1,7 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { movesOf, shareOf, surplusOf } from './ownership.ts'
-import { type Entry, withEntered, withoutCopies, withPlaces, withRemoved } from './places.ts'
+import {
+  type Entry,
+  replicasNote,
+  withEntered,
+  withoutCopies,
+  withPlaces,
+  withRemoved,
+  withReplicas,
+} from './places.ts'
+import { ownersIn } from './ring.ts'
 import { noTopology, type Topology } from './topology.ts'
 
 describe('the places of nodes', () => {
@@ -36,11 +45,31 @@ describe('the places of nodes', () => {
 
   it('are refused to nodes whose settings do not fit', () => {
     const founded = entered(noTopology, 'a', { replicas: 2 })
-    assert.throws(
-      () => entered(founded, 'b', { replicas: 3 }),
-      /CLUSTER_REPLICAS is 3, and .* founded with 2/,
-    )
     assert.throws(() => entered(founded, 'b', { hasLink: false }), /set CLUSTER_SECRET/)
+  })
+
+  it('change with the number of replicas, which a setting of later nodes does not count for', () => {
+    const three = entered(entered(entered(noTopology, 'a', { replicas: 1 }), 'b'), 'c', { replicas: 3 })
+    assert.equal(three.ownership!.ring.replicas, 1)
+    assert.match(replicasNote(three, 3)!, /CLUSTER_REPLICAS is 3, and each point is on 1 nodes/)
+    const more = withReplicas(three, 2)
+    assert.equal(more.generation, three.generation + 1)
+    assert.equal(replicasNote(more, 2), undefined)
+    // What nodes have stays what it is, and moves step by step.
+    assert.deepEqual(more.ownership!.owners, three.ownership!.owners)
+    const shares = ['a', 'b', 'c'].map((node) => shareOf(more.ownership!, node).wanted)
+    assert.equal(
+      shares.reduce((sum, each) => sum + each),
+      512,
+    )
+    assert.deepEqual(
+      ownersIn(withReplicas(more, 1).ownership!.ring),
+      ownersIn(three.ownership!.ring),
+      'what was wanted before',
+    )
+    assert.equal(withReplicas(more, 2), more)
+    const whole = entered(noTopology, 'a')
+    assert.throws(() => withReplicas(whole, 2), { reason: 'precondition_failed' })
   })
 
   it('are not given up with the only copy of something', () => {

@@ -1,6 +1,8 @@
 import { DatabaseError } from '../base/errors.ts'
-import { foundedOwnership, type Ownership, withoutNode, withRing } from './ownership.ts'
-import type { RingNode } from './ring.ts'
+import { partitionCount } from '../base/partitions.ts'
+import { partitionsIn, type RepairPlan } from '../base/repair-plan.ts'
+import { foundedOwnership, withoutNode, withRing } from './ownership.ts'
+import { type RingNode, ringOf } from './ring.ts'
 import { type Member, type Topology, withMember } from './topology.ts'
 
 /** A node that enters a cluster. */
@@ -30,7 +32,7 @@ export function withEntered(topology: Topology, entry: Entry): Topology {
     throw new DatabaseError('not_ready', 'the node that begins the cluster has not entered it yet')
   const entered = withMember(topology, node, member)
   if (topology.ownership !== undefined) {
-    checkParts(topology.ownership, entry)
+    checkParts(entry)
     return entered === topology ? topology : withPlaces(entered)
   }
   if (founds)
@@ -49,6 +51,38 @@ export function withPlaces(topology: Topology): Topology {
   // Without any, everything stays where it is.
   if (nodes.length === 0) return topology
   return { ...topology, ownership: withRing(ownership, nodes, ownership.ring.replicas) }
+}
+
+/**
+ * Each point is to be on so many nodes from now on: those that should have it as well get it, and then those go that should
+ * not.
+ *
+ * @throws DatabaseError `precondition_failed` where every node has all points
+ */
+export function withReplicas(topology: Topology, replicas: number): Topology {
+  const { ownership } = topology
+  if (ownership === undefined) throw new DatabaseError('precondition_failed', wholeForEver)
+  const { ring } = ownership
+  if (ring.replicas === replicas) return topology
+  const generation = topology.generation + 1
+  return withPlaces({ ...topology, generation, ownership: { ...ownership, ring: { ...ring, replicas } } })
+}
+
+/** The log was lost, and goes on with what nodes have: each partition is owned by those that are the furthest with it. */
+export function withRepaired(topology: Topology, plan: RepairPlan): Topology {
+  const planned = Object.entries(plan.nodes)
+  const members = Object.fromEntries(planned.map(([name, { zone, address }]) => [name, { zone, address }]))
+  const keepers = planned.map(([name, { keeps }]) => ({ name, keeps: partitionsIn(keeps) }))
+  const owners = Array.from({ length: partitionCount }, (_, partition) =>
+    keepers.flatMap(({ name, keeps }) => (keeps.has(partition) ? [name] : [])).toSorted(),
+  )
+  const nodes = planned.map(([name, { zone }]) => ({ name, zone }))
+  const ring = topology.ownership?.ring ?? plan.ring ?? ringOf(nodes, plan.replicas)
+  return withPlaces({
+    generation: Math.max(topology.generation, plan.generation) + 1,
+    members: { ...members, ...topology.members },
+    ownership: { ring, owners },
+  })
 }
 
 /**
@@ -79,16 +113,21 @@ export function withoutCopies(topology: Topology, node: string): Topology {
   return { ...topology, generation: topology.generation + 1, ownership }
 }
 
+const wholeForEver =
+  'each node of this cluster has all points, and how many replicas there are cannot be changed: its log can have records which only such nodes can decide, and a node that reads them again has to come to the same. Found a cluster with CLUSTER_REPLICAS from a backup of this one'
+
 function onlyCopy(node: string, lost: readonly number[]): string {
   return `${node} is the only node that has ${lost.length} of the partitions: start it, and drain it before it is removed`
 }
 
-function checkParts({ ring }: Ownership, { replicas, hasLink }: Entry): void {
-  if (replicas !== undefined && replicas !== ring.replicas) {
-    throw new Error(
-      `CLUSTER_REPLICAS is ${replicas}, and the cluster was founded with ${ring.replicas}: leave it out, or set it to that`,
-    )
-  }
+/** What a node is told whose setting is not what holds: that of the first node counted, and a change of it since then. */
+export function replicasNote({ ownership }: Topology, replicas: number | undefined): string | undefined {
+  if (ownership === undefined || replicas === undefined || ownership.ring.replicas === replicas)
+    return undefined
+  return `CLUSTER_REPLICAS is ${replicas}, and each point is on ${ownership.ring.replicas} nodes: the setting counts for the first node of a cluster only, \`vicinal cluster replicas\` changes it`
+}
+
+function checkParts({ hasLink }: Entry): void {
   if (!hasLink) {
     throw new Error(
       'the nodes of this cluster may have a part of the points each and ask each other: set CLUSTER_SECRET or CLUSTER_TLS_CA, CLUSTER_TLS_CERT and CLUSTER_TLS_KEY as for the others',

@@ -24,6 +24,12 @@ export interface ReplicaFetchOptions {
   readonly retryMs?: number | undefined
 }
 
+/** Which nodes can be asked, and how. */
+export type ServingNodes = Pick<
+  ReplicaFetchOptions,
+  'node' | 'announced' | 'sourceOf' | 'logger' | 'signal' | 'retryMs'
+>
+
 /**
  * Puts what another node holds in place of what this one has, which nobody uses meanwhile. Tries all nodes that serve, in
  * turn, until one has given everything; nothing of an attempt that failed is left.
@@ -31,42 +37,60 @@ export interface ReplicaFetchOptions {
  * @throws the reason of the signal when that aborts
  */
 export async function fetchReplica(data: ServedData, options: ReplicaFetchOptions): Promise<void> {
-  const { logger, signal, logId, hasPoints, onProgress, retryMs = usualRetryMs } = options
+  const { logger, signal, logId, hasPoints, onProgress } = options
   const { dataDir, storeOptions } = data
   const lock = DirectoryLock.acquire(dataDir)
   try {
-    for (let attempt = 0; ; attempt += 1) {
-      signal.throwIfAborted()
-      const sources = await servingNodes(options)
-      const source = sources[attempt % sources.length]
-      if (source === undefined) {
-        if (attempt % attemptsPerLine === 0)
-          logger.warn('no other node of the cluster serves: waiting for one')
-        await pause(retryMs, signal)
-        continue
-      }
+    await fromServingNode(options, async (source) => {
       const from = source.name
       logger.info({ from }, 'fetching what another node holds')
-      try {
-        const store = { ...storeOptions, onWritesBlocked: () => {}, dataDir: await beginReplacement(dataDir) }
-        const onPoints = (points: number): void => onProgress(from, points)
-        const { position } = await copyReplica({ source, logId, store, signal, hasPoints, onPoints })
-        commitReplacement(dataDir)
-        logger.info({ from, position }, 'fetched what another node holds')
-        return
-      } catch (err) {
-        signal.throwIfAborted()
-        logger.warn({ err, from }, 'what another node holds could not be fetched: trying again')
-        await pause(retryMs, signal)
-      }
-    }
+      const store = { ...storeOptions, onWritesBlocked: () => {}, dataDir: await beginReplacement(dataDir) }
+      const onPoints = (points: number): void => onProgress(from, points)
+      const { position } = await copyReplica({ source, logId, store, signal, hasPoints, onPoints })
+      commitReplacement(dataDir)
+      logger.info({ from, position }, 'fetched what another node holds')
+    })
   } finally {
     lock.release()
   }
 }
 
+/**
+ * Tries all nodes that serve, in turn, until one has given what is asked for.
+ *
+ * @throws the reason of the signal when that aborts
+ */
+export async function fromServingNode(
+  options: ServingNodes,
+  ask: (source: ReplicaSource) => Promise<void>,
+): Promise<void> {
+  const { logger, signal, retryMs = usualRetryMs } = options
+  for (let attempt = 0; ; attempt += 1) {
+    signal.throwIfAborted()
+    const sources = await servingNodes(options)
+    const source = sources[attempt % sources.length]
+    if (source === undefined) {
+      if (attempt % attemptsPerLine === 0) logger.warn('no other node of the cluster serves: waiting for one')
+      await pause(retryMs, signal)
+      continue
+    }
+    try {
+      await ask(source)
+      return
+    } catch (err) {
+      signal.throwIfAborted()
+      logger.warn({ err, from: source.name }, 'what another node holds could not be fetched: trying again')
+      await pause(retryMs, signal)
+    }
+  }
+}
+
 /** The furthest first. */
-async function servingNodes({ node, announced, sourceOf }: ReplicaFetchOptions): Promise<ReplicaSource[]> {
+async function servingNodes({
+  node,
+  announced,
+  sourceOf,
+}: Pick<ServingNodes, 'node' | 'announced' | 'sourceOf'>): Promise<ReplicaSource[]> {
   // Without an answer, as if there were none: asked again.
   const said = await announced().catch(() => new Map<string, Announcement>())
   return [...said]

@@ -1,9 +1,12 @@
 import { cancellation, DatabaseError, type Reason } from '../base/errors.ts'
+import type { PartialAllowance } from '../base/partial-reads.ts'
 import type { PartitionSet } from '../base/partitions.ts'
+import { type Gathered, joined, Late, untilLate, wholly, withMissing } from './gathered.ts'
 import { untilKnown } from './owners-known.ts'
 import { pause } from './pause.ts'
 import { PeerTimes } from './peer-times.ts'
-import type { CoverPart, Placement } from './placement.ts'
+import type { Cover, CoverPart, Placement } from './placement.ts'
+import { UnownedPartitions } from './unowned-partitions.ts'
 
 export interface ScatterOptions {
   readonly placement: Placement
@@ -18,13 +21,10 @@ export interface Question<Answer> {
   readonly kind: string
   readonly partitions: PartitionSet
   readonly signal: AbortSignal | undefined
+  /** Given: partitions of which no node answers are left out. */
+  readonly partial?: PartialAllowance | undefined
   /** Asks one node for some of the partitions. */
   readonly ask: (part: CoverPart, signal: AbortSignal) => Promise<Answer>
-}
-
-export interface PartAnswer<Answer> {
-  readonly part: CoverPart
-  readonly answer: Answer
 }
 
 /**
@@ -34,7 +34,8 @@ export interface PartAnswer<Answer> {
  *          └─> node b ──── slow for its p95 ───┬─> answer       whichever comes first
  *                    └──> the cover of its partitions without it ┘
  *
- * A node that has failed, or was slower than the ones in its place, is avoided for a second where others have all of its
+ * Where an answer may be partial, a node that has not answered after the time that the question gives is left out, and so are
+ * partitions without an owner that answers. A node that has failed, or was slower than the ones in its place, is avoided for a second where others have all of its
  * partitions. Main thread only.
  */
 export class Scatter {
@@ -44,53 +45,69 @@ export class Scatter {
   readonly #avoidedUntil = new Map<string, number>()
   /** Second questions that may be asked: a tenth of the first ones. */
   #hedges = hedgesMax
+  readonly #unowned = new UnownedPartitions()
 
   constructor(options: ScatterOptions) {
     this.#options = options
   }
 
   /**
-   * The answers of nodes that have the partitions together; of each, what it answers for.
+   * The answers of nodes that have the partitions together.
    *
-   * @throws DatabaseError `not_ready` when some partitions have no owner that answers; and what a node refuses the question with
+   * @throws DatabaseError `not_ready` when some partitions have no owner that answers, or, where the answer may be partial, all
+   *   of them; and what a node refuses the question with
    */
-  async gather<Answer>(question: Question<Answer>): Promise<readonly PartAnswer<Answer>[]> {
+  async gather<Answer>(question: Question<Answer>): Promise<Gathered<Answer>> {
     const stop = new AbortController()
-    const { signal } = question
+    const { signal, partial } = question
     if (signal?.aborted) throw cancellation(signal)
+    const late = partial && new Late(partial.waitMs)
     const onAbort = (): void => stop.abort(signal!.reason)
     signal?.addEventListener('abort', onAbort)
     try {
       const { partitions } = question
-      const parts = await this.#cover(partitions, stop.signal)
-      return await this.#all(parts, { ...question, signal: stop.signal }, [])
+      const asking = { ...question, signal: stop.signal, late: late?.signal }
+      const cover = await this.#cover(partitions, asking)
+      const gathered = withMissing(await this.#all(cover.parts, asking, []), cover.missing)
+      if (gathered.missing.size === partitions.size) throw withoutOwner(partitions)
+      return gathered
     } finally {
+      late?.end()
       signal?.removeEventListener('abort', onAbort)
       // Whoever has not answered need not.
       stop.abort()
     }
   }
 
+  /** By name, whether each node that holds some partition can be asked. */
+  get nodes(): ReadonlyMap<string, boolean> {
+    return this.#options.placement.nodes
+  }
+
   async #all<Answer>(
     parts: readonly CoverPart[],
     question: Asking<Answer>,
     failed: readonly string[],
-  ): Promise<readonly PartAnswer<Answer>[]> {
+  ): Promise<Gathered<Answer>> {
     const answers = await Promise.all(parts.map((part) => this.#one(part, question, failed)))
-    return answers.flat()
+    return joined(answers)
   }
 
   async #one<Answer>(
     part: CoverPart,
     question: Asking<Answer>,
     failed: readonly string[],
-  ): Promise<readonly PartAnswer<Answer>[]> {
+  ): Promise<Gathered<Answer>> {
     const { signal } = question
     if (part.node === this.#options.self) return await this.#here(part, question, failed)
     const first = this.#timed(part, question)
     const second = this.#hedge(part, question, failed, first.answered)
     try {
-      return await (second === undefined ? first.answer : Promise.any([first.answer, second.answer]))
+      const answer = second === undefined ? first.answer : Promise.any([first.answer, second.answer])
+      const gathered = await untilLate(answer, part.partitions, question.late)
+      // The next ones ask others.
+      if (gathered.answers.length === 0) this.#avoid(part.node)
+      return gathered
     } catch (thrown) {
       const errors = thrown instanceof AggregateError ? thrown.errors : [thrown]
       const error = errors.find((each) => !isHandedOver(each)) ?? errors[0]
@@ -107,9 +124,10 @@ export class Scatter {
     part: CoverPart,
     question: Asking<Answer>,
     failed: readonly string[],
-  ): Promise<readonly PartAnswer<Answer>[]> {
+  ): Promise<Gathered<Answer>> {
     try {
-      return [{ part, answer: await question.ask(part, question.signal) }]
+      const answer = question.ask(part, question.signal).then(wholly)
+      return await untilLate(answer, part.partitions, question.late)
     } catch (error) {
       // A partition has gone to another node meanwhile.
       const isGone = error instanceof DatabaseError && error.reason === 'not_ready'
@@ -123,7 +141,7 @@ export class Scatter {
     const startMs = performance.now()
     const answer = question.ask(part, AbortSignal.any([question.signal, stop.signal])).then((each) => {
       this.#times.add(part.node, question.kind, performance.now() - startMs)
-      return [{ part, answer: each }]
+      return wholly(each)
     })
     const answered = answer.then(
       () => {},
@@ -139,12 +157,12 @@ export class Scatter {
     failed: readonly string[],
     answered: Promise<void>,
   ): Attempt<Answer> | undefined {
-    const usualMs = this.#times.p95(part.node, question.kind)
+    const usualMs = this.#hedgeAfterMs(part, question)
     this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
     if (usualMs === undefined || this.#hedges < 1) return undefined
     const stop = new AbortController()
     const signal = AbortSignal.any([question.signal, stop.signal])
-    const later = async (): Promise<readonly PartAnswer<Answer>[]> => {
+    const later = async (): Promise<Gathered<Answer>> => {
       const isOver = await Promise.race([
         answered.then(() => true),
         pause(Math.max(usualMs, hedgeMsMin), signal).then(() => false),
@@ -152,14 +170,23 @@ export class Scatter {
       // Whatever became of the first question is its own to tell.
       if (isOver || signal.aborted || this.#hedges < 1) throw handedOver
       const others = this.#others(part, failed)
-      if (others === undefined) throw handedOver
+      if (others.missing.size > 0) throw handedOver
       this.#hedges -= 1
       this.#options.onHedge?.()
-      const answers = await this.#all(others, { ...question, signal }, [...failed, part.node])
+      const gathered = await this.#all(others.parts, { ...question, signal }, [...failed, part.node])
+      // The first node can still answer for all of it.
+      if (gathered.missing.size > 0) throw handedOver
       this.#avoid(part.node)
-      return answers
+      return gathered
     }
     return { answer: later(), answered, end: () => stop.abort() }
+  }
+
+  /** When others are asked, too: before a node that is asked for a partial answer would be left out. */
+  #hedgeAfterMs<Answer>({ node }: CoverPart, { kind, partial }: Asking<Answer>): number | undefined {
+    const usualMs = this.#times.p95(node, kind)
+    if (partial?.waitMs === undefined) return usualMs
+    return Math.min(usualMs ?? Number.POSITIVE_INFINITY, partial.waitMs / 2)
   }
 
   async #elsewhere<Answer>(
@@ -167,31 +194,37 @@ export class Scatter {
     question: Asking<Answer>,
     failed: readonly string[],
     cause: unknown,
-  ): Promise<readonly PartAnswer<Answer>[]> {
-    const others = this.#others(part, failed)
-    if (others === undefined) throw withoutOwner(part.partitions, cause)
-    return await this.#all(others, question, [...failed, part.node])
+  ): Promise<Gathered<Answer>> {
+    const { parts, missing } = this.#others(part, failed)
+    if (missing.size > 0 && question.late === undefined) throw withoutOwner(part.partitions, cause)
+    return withMissing(await this.#all(parts, question, [...failed, part.node]), missing)
   }
 
-  /** Nodes that have the partitions of another one; undefined where some have no other owner. */
-  #others({ node, partitions }: CoverPart, failed: readonly string[]): readonly CoverPart[] | undefined {
-    const { parts, missing } = this.#options.placement.cover(partitions, new Set([...failed, node]))
-    return missing.size === 0 ? parts : undefined
+  /** Nodes that have the partitions of another one. */
+  #others({ node, partitions }: CoverPart, failed: readonly string[]): Cover {
+    return this.#options.placement.cover(partitions, new Set([...failed, node]))
   }
 
-  async #cover(partitions: PartitionSet, signal: AbortSignal): Promise<readonly CoverPart[]> {
+  async #cover<Answer>(
+    partitions: PartitionSet,
+    { signal, partial }: Pick<Asking<Answer>, 'signal' | 'partial'>,
+  ): Promise<Cover> {
     const { placement } = this.#options
-    const avoided = this.#avoided()
-    const cover = placement.cover(partitions, avoided)
-    if (cover.missing.size === 0) return cover.parts
-    let missing = partitions
-    await untilKnown(() => {
-      missing = placement.cover(partitions, new Set()).missing
-      return missing.size === 0
-    }, signal)
+    const cover = placement.cover(partitions, this.#avoided())
+    if (cover.missing.size === 0) return cover
+    let now = placement.cover(partitions, none)
+    if (partial === undefined || !this.#unowned.has(now.missing)) {
+      const isWhole = (): boolean => {
+        now = placement.cover(partitions, none)
+        return now.missing.size === 0
+      }
+      // Of the time that a caller gives, most is for those that answer.
+      await untilKnown(isWhole, signal, partial?.waitMs && partial.waitMs / 4)
+    }
     if (signal.aborted) throw cancellation(signal)
-    if (missing.size > 0) throw withoutOwner(missing)
-    return placement.cover(partitions, new Set()).parts
+    if (now.missing.size > 0 && partial === undefined) throw withoutOwner(now.missing)
+    this.#unowned.note(now.missing)
+    return now
   }
 
   #avoid(node: string): void {
@@ -205,14 +238,20 @@ export class Scatter {
   }
 }
 
-type Asking<Answer> = Question<Answer> & { readonly signal: AbortSignal }
+interface Asking<Answer> extends Question<Answer> {
+  readonly signal: AbortSignal
+  /** Aborts when nodes that have not answered are left out; undefined where none may be. */
+  readonly late: AbortSignal | undefined
+}
 
 interface Attempt<Answer> {
-  readonly answer: Promise<readonly PartAnswer<Answer>[]>
+  readonly answer: Promise<Gathered<Answer>>
   /** Resolves when it has ended, well or not. */
   readonly answered: Promise<void>
   end(): void
 }
+
+const none: ReadonlySet<string> = new Set()
 
 /** Reasons of a node that another one need not have. */
 const handedOverReasons: ReadonlySet<Reason> = new Set([
@@ -225,7 +264,7 @@ function isHandedOver(error: unknown): boolean {
   return error instanceof DatabaseError && handedOverReasons.has(error.reason)
 }
 
-function withoutOwner(partitions: PartitionSet, cause?: unknown): DatabaseError {
+export function withoutOwner(partitions: PartitionSet, cause?: unknown): DatabaseError {
   const [first, ...others] = partitions
   const which = others.length === 0 ? `partition ${first}` : `partition ${first} and ${others.length} others`
   return new DatabaseError('not_ready', `no node answers for ${which} of the cluster: try again later`, {

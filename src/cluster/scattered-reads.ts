@@ -3,17 +3,26 @@ import type { Filter } from '../base/filter.ts'
 import { PartitionSet, partitionOf } from '../base/partitions.ts'
 import type { Point, SearchQuery, VectorQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
-import type { ChangeByFilter, ListPage, ListQuery } from '../engine/database.ts'
+import type { ChangeByFilter, ListPage, ListQuery, PartialReads, StatsOfNodes } from '../engine/database.ts'
 import { inUnits } from '../engine/found-ids.ts'
 import { changesPerRecord } from '../engine/logged-request.ts'
+import type { SampledIds } from '../engine/point-sample.ts'
+import type { Gathered } from './gathered.ts'
 import { mergeFacets, type NodeFacets } from './merge-facets.ts'
 import { mergePages, mergePlans, type NodePlan } from './merge-lists.ts'
 import { mergeResults } from './merge-search.ts'
-import { type FacetsQuery, NodeReads, type ReadCollection, type ReadingNode } from './node-reads.ts'
+import {
+  type FacetsQuery,
+  NodeReads,
+  type ReadCollection,
+  type ReadingNode,
+  type SampleQuery,
+} from './node-reads.ts'
 import { PeerReads } from './peer-reads.ts'
+import { askStats } from './peer-stats.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
-import type { Scatter } from './scatter.ts'
+import type { Question, Scatter } from './scatter.ts'
 
 /** What a node asks other nodes with. */
 export interface ScatteredReadsOptions {
@@ -27,6 +36,8 @@ export interface ScatteredReadsOptions {
   readonly local: ReadCollection
   /** Every answer has to be at least as new. */
   readonly position: number
+  /** Given: searches, lists, counts and facets may lack partitions of which no node answers. */
+  readonly partial?: PartialReads | undefined
   /** Told how far other nodes had applied the log when they answered. */
   readonly onPosition: (position: number) => void
 }
@@ -45,9 +56,10 @@ export class ScatteredReads {
   async search(queries: readonly SearchQuery[], signal?: AbortSignal): Promise<SearchResults> {
     const asked = await this.#ranked(queries, signal)
     const size = Math.ceil(Math.log2(queries.length + 1))
-    const nodes = await this.#gather(`search ${size}`, PartitionSet.all(), signal, (reads, stop) =>
+    const { answers: nodes, missing } = await this.#gatherAll(`search ${size}`, signal, (reads, stop) =>
       reads.search(asked, stop),
     )
+    this.#note(missing)
     const merged = queries.map(({ metric, limit, vector }) => ({
       ...{ metric, limit },
       without: typeof vector === 'string' ? vector : undefined,
@@ -56,40 +68,80 @@ export class ScatteredReads {
   }
 
   async get(id: string, signal?: AbortSignal): Promise<Point | undefined> {
-    const [point] = await this.#gather('get', PartitionSet.of([partitionOf(id)]), signal, (reads) =>
+    const owned = PartitionSet.of([partitionOf(id)])
+    const { answers } = await this.#gather({ kind: 'get', partitions: owned, signal }, (reads) =>
       reads.get(id),
     )
-    return point
+    return answers[0]
   }
 
   async list(query: ListQuery, signal?: AbortSignal): Promise<ListPage> {
-    const pages = await this.#gather('list', PartitionSet.all(), signal, (reads, stop) =>
+    const { answers: pages, missing } = await this.#gatherAll('list', signal, (reads, stop) =>
       reads.list(query, stop),
     )
+    this.#note(missing)
     return mergePages(pages, query.limit)
   }
 
   async count(filter: Filter | undefined, signal?: AbortSignal): Promise<number> {
-    const counts = await this.#gather('count', PartitionSet.all(), signal, (reads, stop) =>
+    const { answers: counts, missing } = await this.#gatherAll('count', signal, (reads, stop) =>
       reads.count(filter, stop),
     )
+    this.#note(missing)
     return counts.reduce((sum, count) => sum + count, 0)
   }
 
   /** Asks for more and more values, until the most frequent ones are known. */
   async facets(query: FacetsQuery, signal?: AbortSignal): Promise<NodeFacets> {
     for (let limit = Math.max(valuesMin, 4 * query.limit); ; limit *= 8) {
-      const nodes = await this.#gather('facets', PartitionSet.all(), signal, (reads, stop) =>
+      const { answers: nodes, missing } = await this.#gatherAll('facets', signal, (reads, stop) =>
         reads.facets({ ...query, limit }, stop),
       )
       const merged = mergeFacets(nodes, query.paths, query.limit, limit)
-      if (merged !== undefined) return merged
+      if (merged === undefined) continue
+      this.#note(missing)
+      return merged
     }
   }
 
+  /** How the collection is on all nodes that have some of it. Those that do not answer soon are named all the same. */
+  async stats(signal?: AbortSignal): Promise<StatsOfNodes> {
+    const { self, local, peers, scatter, collection } = this.#options
+    let missing = 0
+    const onMissing = (partitions: number): void => {
+      missing = partitions
+    }
+    const partial = { endMs: performance.now() + statsMs, onMissing }
+    const counted = new ScatteredReads({ ...this.#options, partial }).count(undefined, signal)
+    const asked = [...scatter.nodes].map(async ([node, isLive]) => {
+      if (node === self) return { node, stats: local.stats }
+      const ask = { signal, timeoutMs: statsMs }
+      return { node, stats: isLive ? await askStats(peers, node, collection, ask) : undefined }
+    })
+    const [points, nodes] = await Promise.all([counted, Promise.all(asked)])
+    return { points, missing, nodes }
+  }
+
+  /** Samples of nodes that have all points together, none of them twice. */
+  async sample(query: SampleQuery, signal?: AbortSignal): Promise<readonly SampledIds[]> {
+    const { answers, missing } = await this.#gatherAll('sample', signal, (reads) => reads.sample(query))
+    this.#note(missing)
+    return answers
+  }
+
+  /** The same reads, for an answer that has begun: it has said already what it may lack. */
+  begun(): ScatteredReads {
+    const { partial } = this.#options
+    return new ScatteredReads({
+      ...this.#options,
+      partial: partial && { endMs: undefined, onMissing: () => {} },
+    })
+  }
+
   async planByFilter(request: ChangeByFilter, signal?: AbortSignal): Promise<NodePlan> {
-    const plans = await this.#gather('plan', PartitionSet.all(), signal, (reads) => reads.plan(request))
-    return mergePlans(plans, Math.min(request.limit ?? changesPerRecord, changesPerRecord))
+    const everything = { kind: 'plan', partitions: PartitionSet.all(), signal }
+    const { answers } = await this.#gather(everything, (reads) => reads.plan(request))
+    return mergePlans(answers, Math.min(request.limit ?? changesPerRecord, changesPerRecord))
   }
 
   /** With the vectors of the points that are searched near, which others need not have. */
@@ -108,17 +160,31 @@ export class ScatteredReads {
     )
   }
 
-  async #gather<Answer>(
+  /** Of all partitions, or of those of which nodes answer, where the caller allows that. */
+  async #gatherAll<Answer>(
     kind: string,
-    partitions: PartitionSet,
     signal: AbortSignal | undefined,
-    ask: (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>,
-  ): Promise<Answer[]> {
-    const answers = await this.#options.scatter.gather({
-      ...{ kind, partitions, signal },
+    ask: Ask<Answer>,
+  ): Promise<Gathered<Answer>> {
+    const endMs = this.#options.partial?.endMs
+    const waitMs =
+      endMs === undefined ? undefined : Math.min(waitMsMax, Math.max(0, endMs - performance.now()))
+    const partial = this.#options.partial && { waitMs }
+    return await this.#gather({ kind, partitions: PartitionSet.all(), signal, partial }, ask)
+  }
+
+  async #gather<Answer>(
+    question: Omit<Question<Answer>, 'ask'>,
+    ask: Ask<Answer>,
+  ): Promise<Gathered<Answer>> {
+    return await this.#options.scatter.gather({
+      ...question,
       ask: async (part, stop) => await ask(this.#readsOf(part, stop), stop),
     })
-    return answers.map(({ answer }) => answer)
+  }
+
+  #note({ size }: PartitionSet): void {
+    if (size > 0) this.#options.partial!.onMissing(size)
   }
 
   #readsOf({ node, partitions }: CoverPart, signal: AbortSignal): NodeReads | PeerReads {
@@ -128,4 +194,10 @@ export class ScatteredReads {
   }
 }
 
+type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
+
+/** Whoever looks at figures does not wait for a node that has gone. */
+const statsMs = 2_000
 const valuesMin = 100
+/** What timers take: 24 days. */
+const waitMsMax = 2 ** 31 - 1

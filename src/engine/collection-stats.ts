@@ -11,6 +11,8 @@ export interface CollectionStats {
   readonly indexBytes: number
   readonly idTableBytes: number
   readonly attributeBytes: number
+  /** On disk, a recent figure; of a named collection its vectors alone. */
+  readonly diskBytes: number
   readonly sequence: number
   /** Points that are not in the graph yet. */
   readonly unindexed: number

@@ -29,6 +29,7 @@ import { digestAll, loadCollection } from './load-collection.ts'
 import { clearPartitions, within } from './partition-points.ts'
 import { openPointMap } from './point-map.ts'
 import { PointReader } from './point-reader.ts'
+import { type SampledIds, sampleIds } from './point-sample.ts'
 import { ReplicaExpiry } from './replica-expiry.ts'
 import type { ReplicaHooks } from './replica-hooks.ts'
 import { ReplicaPath } from './replica-path.ts'
@@ -179,6 +180,7 @@ export class Collection implements Database, AsyncDisposable {
       indexBytes: index?.memoryBytes ?? 0,
       idTableBytes: table.ids.memoryBytes,
       attributeBytes: attributes.memoryBytes,
+      diskBytes: this.#store.diskBytes,
       sequence: this.#store.sequence,
       unindexed: this.#indexer.unindexed,
       tombstones: this.#indexer.tombstones,
@@ -315,14 +317,31 @@ export class Collection implements Database, AsyncDisposable {
     }
   }
 
-  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+  /**
+   * Only one map is made at a time.
+   *
+   * @returns what is called when it has ended
+   * @throws DatabaseError `overloaded`
+   */
+  claimMap(): () => void {
     if (this.#hasMap) {
       throw new DatabaseError('overloaded', 'another map is being made, one at a time: try again later')
     }
     this.#hasMap = true
-    const onClose = (): void => {
+    return () => {
       this.#hasMap = false
     }
+  }
+
+  /** Points chosen at random, for a map of several nodes. */
+  async sample(query: Pick<MapQuery, 'filter' | 'limit' | 'seed'>): Promise<SampledIds> {
+    const { livePoints: points } = this
+    await points.hideDue()
+    return await this.#reads.run(() => sampleIds(points, query))
+  }
+
+  async map(query: MapQuery, signal?: AbortSignal): Promise<PointMap> {
+    const onClose = this.claimMap()
     const options = {
       points: this.livePoints,
       reader: this.#reader,

@@ -15,7 +15,7 @@ import type { HitDetails, SearchResults } from '../base/search-results.ts'
 import type { Snapshot } from '../storage/store.ts'
 import type { CollectionStats } from './collection-stats.ts'
 
-export type { CollectionStats, Snapshot }
+export type { CollectionStats }
 
 /** Identifies a request with an idempotency key, by hashes of 16 bytes. */
 export interface RequestIdentity {
@@ -105,6 +105,24 @@ export interface PointMap {
   close(): void
 }
 
+/** Of a read that may lack the points of which no node of a cluster answers. */
+export interface PartialReads {
+  /** By `performance.now()`: nodes that have not answered by then are left out; undefined: as long as nodes wait for each other. */
+  readonly endMs: number | undefined
+  /** Called before the answer, if it lacks partitions, with how many. */
+  readonly onMissing: (partitions: number) => void
+}
+
+/** A collection on the nodes of a cluster that have a part of its points each. */
+export interface StatsOfNodes {
+  /** Points, each once, of the partitions of which a node has answered. */
+  readonly points: number
+  /** Partitions of which none has. */
+  readonly missing: number
+  /** In the order of their names: what each one has, which is a copy of some points; undefined for one that has not answered. */
+  readonly nodes: readonly { readonly node: string; readonly stats: CollectionStats | undefined }[]
+}
+
 /** Which points a request by filter changes, and how many. */
 export interface ChangeByFilter {
   readonly filter: Filter
@@ -166,8 +184,12 @@ export interface Database {
   /**
    * The same, for reads that have to be as new as a position of the cluster's log: what other nodes answer has to be, too.
    * Absent where there are no other nodes.
+   *
+   * @param partial given: searches, lists, counts and facets may be partial; `get` never is, as it would say that a point is not there
    */
-  asOf?(position: number): Database
+  asOf?(position: number, partial?: PartialReads): Database
+  /** How its index is on all nodes that have some of it; undefined, or absent, where this one has all points. */
+  statsOfNodes?(signal?: AbortSignal): Promise<StatsOfNodes> | undefined
   /** The point with this id, a lower-case UUID. */
   get(id: string, signal?: AbortSignal): Promise<Point | undefined>
   /**
@@ -197,7 +219,14 @@ export interface Database {
   /**
    * Opens a snapshot of all points as they are now. The caller closes it.
    *
-   * @throws DatabaseError `overloaded` while another one is open
+   * @throws DatabaseError `overloaded` while another one is open; in a cluster `not_ready` when some points have no node now
    */
-  snapshot(): Snapshot
+  snapshot(signal?: AbortSignal): PointsSnapshot | Promise<PointsSnapshot>
+}
+
+/** All points as they were at one moment, to be read once. */
+export type PointsSnapshot = Pick<Snapshot, 'databaseId' | 'sequence' | 'points' | 'close'> & {
+  chunks(): AsyncGenerator<Buffer>
+  /** In a cluster whose nodes have a part of the points each: the position of the log that it is of. */
+  readonly position?: number
 }

@@ -46,13 +46,13 @@ describe('the plan of a search with a filter', () => {
 
   it('is at most a short walk where a long one would need a wider pool than there is', () => {
     const { planner, route } = plannerOf()
-    const { route: tried, isTrial, comparedMax } = planner.plan(queryOf(0.02), route)
+    const { route: tried, isTrial, comparedMax } = planner.plan(queryOf(0.005), route)
     assert.deepEqual({ tried, isTrial }, { tried: route, isTrial: true })
     assert.ok(
-      comparedMax < 2 * 0.02 * points,
+      comparedMax < 2 * 0.005 * points,
       'it costs a part of the scan: codes take a sixth of the time of rows',
     )
-    assert.equal(planner.plan(queryOf(0.02, { ef: 5000 }), route).route, undefined)
+    assert.equal(planner.plan(queryOf(0.005, { ef: 5000 }), route).route, undefined)
     assert.equal(planner.plan(queryOf(0.3, { ef: 300 }), { ...route, efMultiplier: 16 }).route, undefined)
   })
 
@@ -124,7 +124,7 @@ describe('the plan of a search with a filter', () => {
     let id = 100
     const next = (): FilteredQuery => {
       id += 1
-      return queryOf(0.02, { matching: { ...queryOf(0.02).matching, id } })
+      return queryOf(0.005, { matching: { ...queryOf(0.005).matching, id } })
     }
     const work = { compared: 1500, measured: 50, microseconds: 100 }
     const tried = (hasGivenUp: boolean, count: number): number => {
@@ -147,7 +147,7 @@ describe('the plan of a search with a filter', () => {
 
   it('lets a walk with a filter that is among its points take its time', () => {
     const { planner, route } = plannerOf()
-    const query = queryOf(0.02)
+    const query = queryOf(0.005)
     const trial = planner.plan(query, route)
     planner.learn(query, trial, { compared: 900, measured: 50, microseconds: 100, hasGivenUp: false })
     assert.ok(planner.plan(query, route).comparedMax > 2 * trial.comparedMax)

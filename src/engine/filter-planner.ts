@@ -1,7 +1,7 @@
 import type { Metric } from '../base/point.ts'
 import { isOnCodes, type Route } from '../index/routes.ts'
 import type { CodeScanUse, SearchWork } from '../index/searcher.ts'
-import { efMax } from '../index/segment.ts'
+import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteInForce } from './filtered-recall.ts'
@@ -144,7 +144,7 @@ export class FilterPlanner {
   /** Of a walk among matching points that are scattered; infinite where its pool would not have room for them. */
   #walkCost(query: FilteredQuery, route: RouteInForce, comparison: number): number {
     const places = this.#placesOf(query, route)
-    if (places > efMax) return Number.POSITIVE_INFINITY
+    if (places > filteredPoolMax) return Number.POSITIVE_INFINITY
     const comparedPerPlace = this.#costOf(placeKey(route), usualComparedPerPlace)
     return places * comparedPerPlace * comparison * this.#index.segments.length
   }

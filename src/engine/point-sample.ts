@@ -1,5 +1,9 @@
 import { SlotSet } from '../attributes/slot-set.ts'
 import { idBytes } from '../base/ids.ts'
+import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
+import { inTurns } from '../base/turns.ts'
+import type { MapQuery } from './database.ts'
+import type { LivePoints } from './live-points.ts'
 import type { PointTable } from './point-table.ts'
 import { sortByOrder } from './radix-sort.ts'
 
@@ -21,7 +25,7 @@ export function* sampleSlots(
   // Six standard deviations more than the expected number: a second round is all but impossible.
   let share = points === 0 ? 1 : (limit + 6 * Math.sqrt(limit) + 16) / points
   for (;;) {
-    const drawn = yield* draw(table, within, { seed, below: share * hashes, max: 2 * limit + 1024 })
+    const drawn = yield* draw(table, within, { seed, below: share * sampleHashes, max: 2 * limit + 1024 })
     if (drawn.slots.length < limit && share < 1) {
       share *= 2
       continue
@@ -30,6 +34,39 @@ export function* sampleSlots(
       drawn.slots.length <= limit ? drawn.slots : (yield* sortByOrder(drawn.hashes, drawn.slots)).slots
     return yield* setOf(lowest.subarray(0, limit), table.slotCount)
   }
+}
+
+/** Points chosen at random, by id. */
+export interface SampledIds {
+  /** Points that match. */
+  readonly points: number
+  /** 16 bytes each, in no order. */
+  readonly ids: Uint8Array
+}
+
+/** Chooses points as `sampleSlots` does: what a node of a cluster has for a map. */
+export async function sampleIds(
+  { table, attributes }: Pick<LivePoints, 'table' | 'attributes'>,
+  query: Pick<MapQuery, 'filter' | 'limit' | 'seed'>,
+): Promise<SampledIds> {
+  const within = query.filter && (await inTurns(attributes.evaluate(query.filter)))
+  return await inTurns(idsOf(table, within, query))
+}
+
+function* idsOf(
+  table: PointTable,
+  within: SlotSet | undefined,
+  query: Pick<MapQuery, 'limit' | 'seed'>,
+): Generator<void, SampledIds> {
+  const set = yield* sampleSlots(table, within, query)
+  const ids = new Uint8Array(set.count * idBytes)
+  let number = 0
+  for (const slot of set) {
+    table.copyId(slot, ids, number * idBytes)
+    number += 1
+    if (number % slotsPerStep === 0) yield
+  }
+  return { points: within?.count ?? table.size, ids }
 }
 
 function* draw(
@@ -44,7 +81,7 @@ function* draw(
     if (slot % slotsPerStep === slotsPerStep - 1) yield
     if ((within !== undefined && !within.has(slot)) || !table.isVisible(slot)) continue
     table.copyId(slot, scratch, 0)
-    const hash = hashOf(scratch32, seed)
+    const hash = sampleHash(scratch32, seed)
     if (hash >= below) continue
     hashesDrawn.push(hash)
     slots.push(slot)
@@ -61,23 +98,7 @@ function* setOf(slots: Uint32Array, room: number): Generator<void, SlotSet> {
   return set
 }
 
-/** MurmurHash3 of 16 bytes (Appleby, public domain): ids that callers choose can be consecutive numbers. */
-function hashOf(words: Uint32Array, seed: number): number {
-  let hash = seed
-  for (let at = 0; at < 4; at += 1) {
-    let word = Math.imul(words[at]!, 0xcc9e2d51)
-    word = Math.imul((word << 15) | (word >>> 17), 0x1b873593)
-    hash ^= word
-    hash = Math.imul((hash << 13) | (hash >>> 19), 5) + 0xe6546b64
-  }
-  hash ^= idBytes
-  hash = Math.imul(hash ^ (hash >>> 16), 0x85ebca6b)
-  hash = Math.imul(hash ^ (hash >>> 13), 0xc2b2ae35)
-  return (hash ^ (hash >>> 16)) >>> 0
-}
-
 const scratch = new Uint8Array(idBytes)
 const scratch32 = new Uint32Array(scratch.buffer)
-const hashes = 2 ** 32
 /** About a tenth of a millisecond. */
 const slotsPerStep = 2048

@@ -26,6 +26,7 @@ import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
+import { missingText, partialHeader } from '../base/partial-reads.ts'
 import type { ReadScheduler } from '../base/read-scheduler.ts'
 import type { RefusedKeys } from '../base/refused-keys.ts'
 import { boundBody, type OutgoingStatus, type ReceivedRequest, statusOf } from './bodies.ts'
@@ -163,18 +164,19 @@ async function handle(
   caller.answered()
   try {
     if (bytes instanceof DatabaseError) callback(statusOf(bytes), null)
-    else callback(null, bytes, trailerOf(runner.context))
+    else callback(null, bytes, trailerOf(runner.context, caller.missing()))
   } catch (error) {
     // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
     runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
   }
 }
 
-/** In a cluster, how far this node has applied its log. */
-function trailerOf({ cluster }: ApiContext): Metadata | undefined {
+/** In a cluster, how far this node has applied its log, and how many partitions the answer lacks. */
+function trailerOf({ cluster }: ApiContext, missing: number): Metadata | undefined {
   if (cluster === undefined) return undefined
   const trailer = new Metadata()
   trailer.set(positionHeader, String(cluster.answeredPosition))
+  if (missing > 0) trailer.set(partialHeader, missingText(missing))
   return trailer
 }
 
@@ -208,7 +210,7 @@ function callOf(
   call: OperationCall,
   name: OperationName,
   { cluster }: ApiContext,
-): { readonly call: Call; readonly answered: () => void } {
+): { readonly call: Call; readonly answered: () => void; readonly missing: () => number } {
   const controller = new AbortController()
   const deadline = Number(call.getDeadline())
   const cancel = (): void => {
@@ -219,6 +221,8 @@ function callOf(
     )
   }
   call.on('cancelled', cancel)
+  const partial = cluster && firstOf(call, partialHeader)
+  let missing = 0
   return {
     call: {
       fields: grpcFields,
@@ -228,10 +232,16 @@ function callOf(
       version: name === 'GetPoint' ? firstOf(call, 'version') : undefined,
       consistency: cluster && firstOf(call, consistencyHeader),
       position: cluster && firstOf(call, positionHeader),
+      partial,
+      deadlineMs: partial === undefined ? undefined : performance.now() + (deadline - Date.now()),
+      onPartial: (partitions) => {
+        missing = partitions
+      },
       signal: controller.signal,
       decoded: () => call.request.release(),
     },
     answered: () => call.off('cancelled', cancel),
+    missing: () => missing,
   }
 }
 

@@ -2,6 +2,8 @@ import type { FastifyInstance, FastifyReply } from 'fastify'
 import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { HeldPart, RepairPlan } from '../base/repair-plan.ts'
+import { RequestBody } from './bodies.ts'
 import { streamAnswer } from './streamed-answer.ts'
 
 /** The cluster of this node, as HTTP shows it. */
@@ -15,12 +17,17 @@ export interface ClusterPages {
   readonly drain: (node: string, isDrained: boolean) => Promise<boolean>
   /** Has a node fetch everything from another one. Returns whether it is in the cluster. */
   readonly refetch: (node: string) => Promise<boolean>
+  /** Has each point on so many nodes from now on, where nodes have a part of the points each. */
+  readonly setReplicas: (replicas: number) => Promise<void>
   /**
    * Begins a new log with what this node holds, in place of one that is lost.
    *
    * @param position up to which the node has applied the lost one, as the caller has seen it; undefined: wherever it is
+   * @param plan where nodes have a part of the points each
    */
-  readonly repair: (position: number | undefined) => Promise<RepairedLog>
+  readonly repair: (position: number | undefined, plan: RepairPlan | undefined) => Promise<RepairedLog>
+  /** What this node holds while the log is lost, for such a plan. */
+  readonly heldPart: () => Promise<HeldPart>
   /** What this node holds, for another one to hold the same. */
   readonly replica: ReplicaPages
 }
@@ -41,7 +48,8 @@ export const clusterPaths: Readonly<Record<string, readonly string[]>> = {
   '/cluster/nodes/:name': ['DELETE'],
   '/cluster/nodes/:name/drain': ['POST', 'DELETE'],
   '/cluster/nodes/:name/refetch': ['POST'],
-  '/cluster/repair': ['POST'],
+  '/cluster/replicas': ['PUT'],
+  '/cluster/repair': ['GET', 'HEAD', 'POST'],
   '/cluster/replica': ['GET', 'HEAD'],
   '/cluster/replica/:collection': ['POST'],
 }
@@ -81,10 +89,16 @@ export function addCluster(app: FastifyInstance, cluster: ClusterPages, options:
   app.post<Named>('/cluster/nodes/:name/refetch', ({ params: { name } }, reply) =>
     change(name, cluster.refetch(name), reply),
   )
-  app.post<{ Querystring: { position?: string } }>('/cluster/repair', async ({ query }, reply) => {
-    const repaired = await cluster.repair(
-      query.position === undefined ? undefined : positionIn(query.position),
-    )
+  app.put<{ Querystring: { count?: string } }>('/cluster/replicas', async ({ query }, reply) => {
+    await cluster.setReplicas(replicasIn(query.count))
+    return reply.status(204).send()
+  })
+  app.get('/cluster/repair', async (_request, reply) =>
+    reply.type('application/json; charset=utf-8').send(JSON.stringify(await cluster.heldPart())),
+  )
+  app.post<{ Querystring: { position?: string } }>('/cluster/repair', async ({ query, body }, reply) => {
+    const position = query.position === undefined ? undefined : positionIn(query.position)
+    const repaired = await cluster.repair(position, planIn(body))
     return reply.type('application/json; charset=utf-8').send(JSON.stringify(repaired))
   })
   addReplica(app, cluster.replica, options)
@@ -113,6 +127,31 @@ function positionIn(text: string): number {
   const position = Number(text)
   if (Number.isSafeInteger(position) && position >= 0) return position
   throw new DatabaseError('invalid_argument', 'position is no position of the log')
+}
+
+/** @throws DatabaseError `invalid_argument` */
+function replicasIn(text: string | undefined): number {
+  const count = Number(text)
+  if (Number.isInteger(count) && count >= 1 && count <= replicasMax) return count
+  throw new DatabaseError('invalid_argument', `count is no whole number from 1 to ${replicasMax}`)
+}
+
+/** As CLUSTER_REPLICAS. */
+const replicasMax = 1000
+
+/** @throws DatabaseError `invalid_argument` */
+function planIn(body: unknown): RepairPlan | undefined {
+  const bytes = body instanceof RequestBody ? body.take() : undefined
+  if (bytes === undefined || bytes.length === 0) return undefined
+  try {
+    const plan = JSON.parse(bytes.toString()) as RepairPlan
+    const isPlan =
+      typeof plan.leader === 'string' && Number.isSafeInteger(plan.position) && typeof plan.nodes === 'object'
+    if (isPlan) return plan
+  } catch {
+    // Told below.
+  }
+  throw new DatabaseError('invalid_argument', 'the body is no plan of a repair')
 }
 
 function noNode(name: string): DatabaseError {

@@ -1,5 +1,7 @@
 import cors from '@fastify/cors'
 import type { FastifyInstance } from 'fastify'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
+import { partialHeader } from '../base/partial-reads.ts'
 
 /**
  * Lets pages of other origins call the service from a browser. Without origins nothing is added to any answer, and
@@ -12,8 +14,14 @@ export async function allowOrigins(app: FastifyInstance, origins: readonly strin
   await app.register(cors, {
     origin: [...origins],
     methods: ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE'],
-    allowedHeaders: ['content-type', 'authorization', 'idempotency-key', 'if-match'],
-    exposedHeaders: ['vicinal-ignored-fields', 'vicinal-sequence', 'vicinal-points', 'retry-after', 'allow'],
+    allowedHeaders: [
+      ...['content-type', 'authorization', 'idempotency-key', 'if-match'],
+      ...[consistencyHeader, positionHeader, partialHeader],
+    ],
+    exposedHeaders: [
+      ...['vicinal-ignored-fields', 'vicinal-sequence', 'vicinal-points', 'retry-after', 'allow'],
+      ...[positionHeader, partialHeader],
+    ],
     maxAge: maxAgeSeconds,
   })
 }

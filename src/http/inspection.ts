@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiContext, CollectionStats } from '../api/call.ts'
+import type { ApiContext, Database } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
 import type { SlowRequest, SlowRequests } from '../api/slow-requests.ts'
 import { defaultCollection } from '../base/collection.ts'
-import { distanceMetrics } from '../base/point.ts'
 import type { SettingInfo } from '../base/setting-info.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
+import { statsJson, statsOfNodesJson } from './stats-json.ts'
 
 export interface InspectionOptions {
   readonly context: ApiContext
@@ -43,43 +43,15 @@ export function addInspection(app: FastifyInstance, options: InspectionOptions):
 }
 
 async function statsOf({ collections, database }: ApiContext, name: string | undefined): Promise<unknown> {
-  if (name === undefined) return statsJson(defaultCollection, database.stats)
+  if (name === undefined) return await statsIn(database, defaultCollection)
   using lease = await collections.lease(name)
-  return statsJson(collections.aliases.get(name) ?? name, lease.database.stats)
+  return await statsIn(lease.database, collections.aliases.get(name) ?? name)
 }
 
-const distanceSourceWords = { codes: 'codes', rows: 'vectors', nothing: 'nothing' } as const
-
-function statsJson(collection: string, stats: CollectionStats): unknown {
-  const { points, dimension, segments, sequence, unindexed, tombstones, isSettling } = stats
-  return {
-    collection,
-    points,
-    dimension: dimension === 0 ? null : dimension,
-    segments,
-    sequence,
-    linked: Math.max(0, points - unindexed),
-    waiting: unindexed,
-    tombstones,
-    settling: isSettling,
-    memory_bytes: { index: stats.indexBytes, ids: stats.idTableBytes, attributes: stats.attributeBytes },
-    graphs: Object.entries(stats.distanceSources).map(([similarity, on]) => ({
-      similarity,
-      distance_source: on === undefined ? null : distanceSourceWords[on],
-    })),
-    searches: distanceMetrics.map((similarity) => {
-      const { route, recall } = stats.plans[similarity]
-      return {
-        similarity,
-        plan: route === undefined ? 'scan' : 'graph',
-        ef_multiplier: route?.efMultiplier ?? null,
-        recall: route === undefined ? 1 : (recall ?? null),
-        filtered: stats.filteredRecalls
-          .filter(({ metric }) => metric === similarity)
-          .map(({ bin, recall: measured }) => ({ matching_share: bin, recall: measured ?? null })),
-      }
-    }),
-  }
+async function statsIn(database: Database, collection: string): Promise<unknown> {
+  const ofNodes = await database.statsOfNodes?.()
+  if (ofNodes !== undefined) return statsOfNodesJson(collection, ofNodes)
+  return statsJson(collection, database.stats)
 }
 
 function slowOf({ collections }: ApiContext, slow: SlowRequests, name: string | undefined): unknown {

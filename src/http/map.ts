@@ -1,7 +1,9 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ApiContext } from '../api/call.ts'
+import type { ApiContext, Database } from '../api/call.ts'
 import { httpFields } from '../api/call.ts'
 import { type MapAnswer, type MapPointsInput, type MapRow, mapPoints } from '../api/map-points.ts'
+import { partialReadsOf } from '../api/partial-reads.ts'
+import { missingText, partialHeader } from '../base/partial-reads.ts'
 import { inTurns } from '../base/turns.ts'
 import { encodeAttributes } from './json-attributes.ts'
 import { JsonText } from './json-text.ts'
@@ -31,7 +33,10 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
           begin: async (open, owned, signal) => {
             const input = await inputOf(request, reply)
             const { collection } = request.params as PathParts
-            const context = { ...limitsOf(options.context), database: await open() }
+            const context = {
+              ...limitsOf(options.context),
+              database: readingOf(await open(), options.context, request, reply),
+            }
             const answer = await mapPoints(context, input, { fields: httpFields, collection, signal })
             owned.defer(() => answer.map.close())
             reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
@@ -40,6 +45,21 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
         }),
     })
   }
+}
+
+/** In a cluster, the points of which no node answers may be missing where the caller allows that. */
+function readingOf(
+  database: Database,
+  { cluster }: ApiContext,
+  { headers }: FastifyRequest,
+  reply: FastifyReply,
+): Database {
+  if (cluster === undefined) return database
+  const partial = partialReadsOf({
+    partial: headers[partialHeader]?.toString(),
+    onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
+  })
+  return partial === undefined ? database : (database.asOf?.(0, partial) ?? database)
 }
 
 /** Without `database`, which cannot be read before the points are loaded. */

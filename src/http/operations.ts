@@ -11,6 +11,7 @@ import { type OperationRunner, runOperation } from '../api/run-operation.ts'
 import type { BodyBudgets } from '../base/byte-budget.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
+import { missingText, partialHeader } from '../base/partial-reads.ts'
 import { holdAnswer, RequestBody } from './bodies.ts'
 import type { JsonAnswer } from './json-answers.ts'
 import { collectionPrefix, type PathParts, type Route, routes } from './routes.ts'
@@ -89,10 +90,11 @@ const noBody = Buffer.alloc(0)
 /** A call as the operations see it. If the response closes before it has ended, the caller has gone. */
 function callOf(
   { body, headers, query }: FastifyRequest,
-  { raw }: FastifyReply,
+  reply: FastifyReply,
   { collection }: PathParts,
 ): Call {
   const controller = new AbortController()
+  const { raw } = reply
   raw.once('close', () => {
     if (!raw.writableEnded) controller.abort(new DatabaseError('cancelled', 'the caller has gone'))
   })
@@ -105,6 +107,8 @@ function callOf(
     version: (query as Readonly<Record<string, unknown>>).version?.toString(),
     consistency: headers[consistencyHeader] as string | undefined,
     position: headers[positionHeader] as string | undefined,
+    partial: headers[partialHeader] as string | undefined,
+    onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
     signal: controller.signal,
   }
   return body instanceof RequestBody ? { ...call, decoded: () => body.release() } : call

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Call, Snapshot } from '../api/call.ts'
+import type { Call, PointsSnapshot } from '../api/call.ts'
 import { admitRead } from '../api/read-position.ts'
 import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { collectionPrefix } from './routes.ts'
@@ -20,12 +20,11 @@ export function addSnapshots(app: FastifyInstance, options: StreamOptions): void
         what: 'a snapshot',
         begin: async (open, owned, signal) => {
           const { cluster } = options.context
-          if (cluster !== undefined) {
-            await admitRead(cluster, { ...positionsOf(request), signal })
-            reply.header(positionHeader, String(cluster.position))
-          }
-          const snapshot = (await open()).snapshot()
+          if (cluster !== undefined) await admitRead(cluster, { ...positionsOf(request), signal })
+          const position = cluster?.position
+          const snapshot = await (await open()).snapshot(signal)
           owned.defer(() => snapshot.close())
+          if (position !== undefined) reply.header(positionHeader, String(snapshot.position ?? position))
           reply.headers(headersOf(snapshot))
           return snapshot.chunks()
         },
@@ -39,7 +38,7 @@ function positionsOf({ headers }: FastifyRequest): Pick<Call, 'consistency' | 'p
   return { consistency: consistency?.toString(), position: position?.toString() }
 }
 
-function headersOf({ databaseId, sequence, points }: Snapshot): Record<string, string | number> {
+function headersOf({ databaseId, sequence, points }: PointsSnapshot): Record<string, string | number> {
   return {
     'content-type': 'application/octet-stream',
     'content-disposition': `attachment; filename="vicinal-${databaseId}-${sequence}.snapshot"`,

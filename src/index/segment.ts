@@ -1,6 +1,11 @@
 import { DatabaseError } from '../base/errors.ts'
 import { HEADER_BYTES } from '../kernels/graph-header.ts'
-import { CODE_HEADER_BYTES, EF_MAX, GRAPH_SCRATCH_BYTES } from '../kernels/memory-format.ts'
+import {
+  CODE_HEADER_BYTES,
+  EF_MAX,
+  FILTERED_POOL_MAX,
+  GRAPH_SCRATCH_BYTES,
+} from '../kernels/memory-format.ts'
 
 /**
  * One segment: a shared WebAssembly memory of at most 4 GiB that holds a run of slots.
@@ -123,6 +128,9 @@ export const poolEntryBytes = 20
 /** The widest beam of a graph search; a search with a larger ef is an exact scan. */
 export const efMax: number = EF_MAX
 
+/** The most places that the pool of a walk with a filter has. */
+export const filteredPoolMax: number = FILTERED_POOL_MAX
+
 /** Graphs that a segment has room for. */
 export const graphsPerSegment = 2
 
@@ -206,7 +214,8 @@ function columnsFor(options: SegmentOptions, capacity: number): { layout: Segmen
     pool: laneAllocator.allocate(poolBytes),
     poolBytes,
     graph: laneAllocator.allocate(GRAPH_SCRATCH_BYTES + codeWidth),
-    beam: laneAllocator.allocate((efMax + 8) * 8),
+    // A pool has a slot once.
+    beam: laneAllocator.allocate((Math.max(efMax, Math.min(filteredPoolMax, capacity)) + 8) * 8),
     visited: laneAllocator.allocate(capacity),
     filter: laneAllocator.allocate(Math.ceil(capacity / 64) * 8),
     block: laneAllocator.allocate(rowsOnDisk ? Math.max(rowBytes, blockBytes) : 0),

@@ -19,8 +19,11 @@ export const ROWS_KIND = 2
 /** Bytes before the components of a code; codes.ts of the kernels describes them. */
 export const CODE_HEADER_BYTES = 16
 
-/** The widest beam of a graph search; a lane has room for this many keys. */
+/** The widest beam of a graph search. */
 export const EF_MAX = 4096
+
+/** The most places of the pool of a walk with a filter, which holds slots that do not match, too. */
+export const FILTERED_POOL_MAX = 16_384
 
 /** Bytes of a lane for the kernels' graph scratch, besides those of a query's codes. */
 export const GRAPH_SCRATCH_BYTES = 4096

@@ -36,7 +36,7 @@ export class ClusterSettings {
   readonly clusterReplicas: Row<number | undefined> = integer(1, 1_000, {
     default: undefined,
     defaultText: 'all nodes',
-    doc: 'Nodes that have each point. With it and a link (CLUSTER_SECRET or CLUSTER_TLS_CA) at the start of its first node, a cluster can have more nodes than that, which have a part of the points each; it stays what it was then. In any other cluster a node beyond that number does not start.',
+    doc: 'Nodes that have each point. With it and a link (CLUSTER_SECRET or CLUSTER_TLS_CA) at the start of its first node, a cluster can have more nodes than that, which have a part of the points each; `vicinal cluster replicas` changes the number later. In any other cluster a node beyond that number does not start.',
   })
 
   readonly clusterAdvertise: Row<string> = text('address', {

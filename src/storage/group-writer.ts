@@ -91,7 +91,10 @@ export class GroupWriter {
   get tableBytes(): number {
     const { payloads, meta } = this.#tables
     const keyedBytes = this.#parts.reduce((sum, { keyedRequests }) => sum + keyedRequests.length, 0)
-    const changes = this.#parts.reduce((sum, { records, leftSlots }) => sum + records.slots.length + leftSlots.length, 0)
+    const changes = this.#parts.reduce(
+      (sum, { records, leftSlots }) => sum + records.slots.length + leftSlots.length,
+      0,
+    )
     const changed = changedPages(changes, payloads) + changedPages(keyedBytes / keyedPartBytes, meta)
     const values = this.#parts.reduce((sum, { records }) => sum + valueBytesOf(records), keyedBytes)
     return transactionBytes + values + changed * pageBytes

@@ -14,6 +14,7 @@ import {
   pointHeadBytes,
   SnapshotChecksum,
   type SnapshotHeader,
+  type SnapshotPointBytes,
   snapshotStartBytes,
   snapshotTrailerBytes,
 } from './snapshot-format.ts'
@@ -26,6 +27,16 @@ export interface SnapshotPoint extends Point {
   readonly order: number
   /** Of its attributes as JSON. */
   readonly attributeBytes: number
+}
+
+/** A point whose checksums match. */
+interface ReadPoint {
+  readonly head: PointHead
+  readonly vector: Buffer
+  /** Content and attributes. */
+  readonly body: Buffer
+  /** For messages. */
+  readonly where: () => string
 }
 
 /**
@@ -63,12 +74,46 @@ export class SnapshotReader {
     }
   }
 
+  /** For a reader whose points are not iterated to their end; harmless after that. */
+  async close(): Promise<void> {
+    await this.#source.close()
+  }
+
   /**
    * Every point once, in any order. Iterate once, to the end: that closes the source of the bytes.
    *
    * @throws DatabaseError `invalid_argument` that says where the snapshot is damaged or that it is cut off
    */
   async *points(): AsyncGenerator<SnapshotPoint> {
+    const { dimension = 0 } = this.header
+    for await (const { head, vector: bytes, body, where } of this.#all()) {
+      const vector = new Float32Array(dimension)
+      new Uint8Array(vector.buffer).set(bytes)
+      const payload = this.#areNumbersPossible(head) ? payloadIn(head, body) : undefined
+      // This program never writes such a point.
+      if (payload === undefined || !vector.every(Number.isFinite)) {
+        throw refused(`${where()} is none that could have been stored`)
+      }
+      const { id, sequence, version, order, attributeBytes } = head
+      yield { id: idFromBytes(id), sequence, version, order, attributeBytes, vector, payload }
+    }
+  }
+
+  /** The same as bytes, which are views and valid until the next one: to be written to another snapshot. */
+  async *packedPoints(): AsyncGenerator<SnapshotPointBytes> {
+    for await (const { head, vector, body, where } of this.#all()) {
+      if (!this.#areNumbersPossible(head)) throw refused(`${where()} is none that could have been stored`)
+      const { contentBytes } = head
+      yield {
+        ...head,
+        vector,
+        content: body.subarray(0, contentBytes),
+        attributes: body.subarray(contentBytes),
+      }
+    }
+  }
+
+  async *#all(): AsyncGenerator<ReadPoint> {
     try {
       for (let index = 0; index < this.header.points; index += 1) yield await this.#point(index)
       const trailer = await this.#source.take(snapshotTrailerBytes)
@@ -80,25 +125,18 @@ export class SnapshotReader {
     }
   }
 
-  async #point(index: number): Promise<SnapshotPoint> {
+  async #point(index: number): Promise<ReadPoint> {
     const { isExtended, dimension = 0, points } = this.header
-    const where = `point ${index + 1} of ${points}, at byte ${this.#source.position},`
+    const { position } = this.#source
+    const where = (): string => `point ${index + 1} of ${points}, at byte ${position},`
     const headBytes = await this.#source.take(pointHeadBytes(isExtended))
-    if (!this.#checksum.matches(headBytes)) throw refused(`${where} does not match its checksum`)
+    if (!this.#checksum.matches(headBytes)) throw refused(`${where()} does not match its checksum`)
     const head = decodePointHead(headBytes)
-    const body = await this.#source.take(pointBodyBytes(dimension, head))
-    if (!this.#checksum.matches(body)) throw refused(`${where} does not match its checksum`)
-    const vector = new Float32Array(dimension)
-    new Uint8Array(vector.buffer).set(body.subarray(0, vector.byteLength))
-    const payload = this.#areNumbersPossible(head)
-      ? payloadIn(head, body.subarray(vector.byteLength, body.length - checksumBytes))
-      : undefined
-    // This program never writes such a point.
-    if (payload === undefined || !vector.every(Number.isFinite)) {
-      throw refused(`${where} is none that could have been stored`)
-    }
-    const { id, sequence, version, order, attributeBytes } = head
-    return { id: idFromBytes(id), sequence, version, order, attributeBytes, vector, payload }
+    const bytes = await this.#source.take(pointBodyBytes(dimension, head))
+    if (!this.#checksum.matches(bytes)) throw refused(`${where()} does not match its checksum`)
+    const vectorBytes = dimension * Float32Array.BYTES_PER_ELEMENT
+    const vector = bytes.subarray(0, vectorBytes)
+    return { head, vector, body: bytes.subarray(vectorBytes, bytes.length - checksumBytes), where }
   }
 
   #areNumbersPossible({ sequence, version, order, expiresAtUs }: PointHead): boolean {

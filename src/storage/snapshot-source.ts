@@ -1,6 +1,7 @@
 import { type FileHandle, open } from 'node:fs/promises'
 import type { Transaction } from 'lmdb'
 import { DatabaseError } from '../base/errors.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import { contentTypes } from '../base/point.ts'
 import { Turn } from '../base/turns.ts'
 import type { Applied } from './applied.ts'
@@ -20,16 +21,9 @@ import {
 import { hasSlot } from './live-bits.ts'
 import { type RecordParts, splitRecord } from './payload-record.ts'
 import { decodeKeyedRequest } from './request-record.ts'
-import {
-  encodeHeader,
-  encodePoint,
-  encodeTrailer,
-  pointBodyBytes,
-  pointHeadBytes,
-  SnapshotChecksum,
-  type SnapshotPointBytes,
-} from './snapshot-format.ts'
-import type { Snapshot } from './store.ts'
+import type { SnapshotPointBytes } from './snapshot-format.ts'
+import { SnapshotWriter } from './snapshot-writer.ts'
+import type { Snapshot, SnapshotPart } from './store.ts'
 import { faultIn, readLive, readMeta, type Tables } from './tables.ts'
 
 /**
@@ -98,31 +92,26 @@ export class StoreSnapshot implements Snapshot {
     }
   }
 
-  async *chunks(): AsyncGenerator<Buffer> {
-    const checksum = new SnapshotChecksum()
+  async *chunks(part?: SnapshotPart): AsyncGenerator<Buffer> {
     const { dimension, sequence } = this.#meta
     const isExtended = this.#meta.hasExtendedRecords === true
     const { databaseId } = this
-    yield encodeHeader({ isExtended, databaseId, dimension, sequence, points: this.points }, checksum)
-    let points = 0
-    if (dimension !== undefined && this.points > 0) {
+    const { points, partitions } = part ?? { points: this.points, partitions: undefined }
+    const writer = new SnapshotWriter({ isExtended, databaseId, dimension, sequence, points })
+    yield writer.begin()
+    if (dimension !== undefined && points > 0) {
       await using file = await open(this.#tables.files.rows, 'r')
-      const chunk = new Chunk()
       const turn = new Turn()
       for await (const block of this.#blocks(file, dimension)) {
-        for (const row of this.#rowsOf(block)) {
-          const point = this.#pointOf(row)
-          const bytes = pointHeadBytes(isExtended) + pointBodyBytes(dimension, point)
-          if (!chunk.hasRoomFor(bytes)) yield chunk.take()
-          chunk.append(bytes, (target, offset) => encodePoint(target, offset, point, isExtended, checksum))
-          points += 1
+        for (const row of this.#rowsOf(block, partitions)) {
+          const chunk = writer.add(this.#pointOf(row))
+          if (chunk !== undefined) yield chunk
           if (turn.isOver) await turn.next()
         }
       }
-      yield chunk.take()
     }
-    if (points !== this.points) throw this.#damaged('database', 'slots beyond its slot count live')
-    yield encodeTrailer(points, checksum)
+    if (writer.points !== points) throw this.#damaged('database', 'slots beyond its slot count live')
+    yield* writer.end()
   }
 
   close(): void {
@@ -151,7 +140,7 @@ export class StoreSnapshot implements Snapshot {
     }
   }
 
-  *#rowsOf({ slots, rows, wholeRows }: Block): Generator<Row> {
+  *#rowsOf({ slots, rows, wholeRows }: Block, partitions: PartitionSet | undefined): Generator<Row> {
     for (const [index, slot] of slots.entries()) {
       if (!hasSlot(this.#live, slot)) continue
       const isWhole = index < wholeRows
@@ -161,7 +150,8 @@ export class StoreSnapshot implements Snapshot {
         const fault = isWhole ? 'not what was stored there' : 'cut off'
         throw this.#damaged('rows', `the row of slot ${slot} is ${fault}`)
       }
-      yield { slot, id: row.id, sequence, vector: row.vectorBytes }
+      const { id } = row
+      if (partitions?.has(id[0]!) ?? true) yield { slot, id, sequence, vector: row.vectorBytes }
     }
   }
 
@@ -219,27 +209,6 @@ interface Row {
   readonly vector: Buffer
 }
 
-/** Collects points until they are worth passing on. The taker owns the bytes. */
-class Chunk {
-  #bytes: Buffer = Buffer.alloc(0)
-  #length = 0
-
-  hasRoomFor(bytes: number): boolean {
-    return this.#length === 0 || this.#length + bytes <= this.#bytes.length
-  }
-
-  append(bytes: number, write: (target: Buffer, offset: number) => number): void {
-    if (this.#length === 0) this.#bytes = Buffer.allocUnsafeSlow(Math.max(chunkBytes, bytes))
-    this.#length = write(this.#bytes, this.#length)
-  }
-
-  take(): Buffer {
-    const taken = this.#bytes.subarray(0, this.#length)
-    this.#length = 0
-    return taken
-  }
-}
-
 async function readFully(file: FileHandle, target: Buffer, position: number): Promise<number> {
   let read = 0
   while (read < target.length) {
@@ -258,6 +227,5 @@ function bitsOf(block: Buffer): number {
 
 const noBytes: Buffer = Buffer.alloc(0)
 
-/** Long enough to be worth a read and a write, short enough that a slow reader holds little memory. */
+/** Long enough to be worth a read. */
 const blockBytes = 256 * 1024
-const chunkBytes = 256 * 1024

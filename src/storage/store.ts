@@ -1,5 +1,6 @@
 import type { CollectionSettings, HnswSettings } from '../base/collection.ts'
 import type { Reason } from '../base/errors.ts'
+import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Payload } from '../base/point.ts'
 import type { Applied } from './applied.ts'
 
@@ -101,9 +102,10 @@ export interface Snapshot {
    * The bytes, as snapshot-format.ts has them, read as they are asked for; to be gone through once. Everything
    * is verified before it is passed on.
    *
+   * @param part absent: all points
    * @throws DatabaseError `internal` that names what is damaged; `cancelled` after `close`
    */
-  chunks(): AsyncGenerator<Buffer>
+  chunks(part?: SnapshotPart): AsyncGenerator<Buffer>
   /** On a node of a cluster: what these points are the result of. */
   readonly applied: Applied | undefined
   readonly keyedRequestCount: number
@@ -111,6 +113,13 @@ export interface Snapshot {
   keyedRequests(): AsyncGenerator<Buffer>
   /** Lets go of everything; harmless to repeat. The reader has to call it however reading went. */
   close(): void
+}
+
+/** Some of the points of a snapshot. */
+export interface SnapshotPart {
+  readonly partitions: PartitionSet
+  /** How many there are in those. */
+  readonly points: number
 }
 
 /** A file in which the vector of slot n starts at `firstVector + n * rowBytes`: little-endian float32. */

@@ -8,6 +8,7 @@ import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { settled } from './parts.ts'
 
 describe('a backup of a cluster', { skip: natsMissing() }, () => {
   it('has all collections and aliases, for a service by itself and for a new cluster', async () => {
@@ -19,6 +20,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       await send(a.url, 'PUT', `/collections/${name}`, { dimension: name === 'pictures' ? 3 : 2 })
     }
     await send(a.url, 'PUT', '/aliases', { set: { papers: 'docs', today: 'default' } })
+    await until(async () => (await Promise.all(nodes.map(hasAlias))).every((has) => has))
     for (let each = 0; each < 10; each += 1) {
       await send(a.url, 'POST', '/points', pointOf([each, 1], `main ${each}`))
       await send(b.url, 'POST', '/collections/docs/points', pointOf([each, 2], `docs ${each}`))
@@ -78,7 +80,70 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       assert.equal(refused.code, 1, `byte ${at}: ${refused.stdout}`)
     }
   })
+
+  it('has all points where each node has some of them, for a service and for another such cluster', async () => {
+    const inParts = { CLUSTER_REPLICAS: '2', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' }
+    await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 3, environment: inParts })
+    const { nodes, servers } = cluster
+    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    await settled(nodes)
+    for (const name of ['docs', 'pictures', 'empty']) {
+      await send(a.url, 'PUT', `/collections/${name}`, { dimension: name === 'pictures' ? 3 : 2 })
+    }
+    await send(a.url, 'PUT', '/aliases', { set: { papers: 'docs', today: 'default' } })
+    await until(async () => (await Promise.all(nodes.map(hasAlias))).every((has) => has))
+    for (let each = 0; each < 20; each += 1) {
+      await send(a.url, 'POST', '/points', pointOf([each, 1], `main ${each}`))
+      await send(b.url, 'POST', '/collections/docs/points', pointOf([each, 2], `docs ${each}`))
+      await send(c.url, 'POST', '/collections/pictures/points', pointOf([each, 3, 4], `pictures ${each}`))
+    }
+    const expected = await contentsOf(a.url)
+    // The snapshot of an alias, as any client takes it.
+    const snapshot = join(servers.directory, 'docs.snapshot')
+    const ofPapers = ['snapshot', 'create', snapshot, '--http', c.url, '--collection', 'papers']
+    assertEnded(await run(ofPapers), 0)
+    const file = join(servers.directory, 'all.backup')
+    assertEnded(await run(['cluster', 'backup', file, '--http', b.url]), 0, /^docs: 20 points, \d+ bytes$/m)
+    for (const [path, said] of [
+      [snapshot, /^20 points of 2 dimensions/],
+      [file, /^4 collections and 2 aliases, 60 points/m],
+    ] as const) {
+      const verified = await run(['snapshot', 'verify', path])
+      assertEnded(verified, 0)
+      assert.match(verified.stdout, said)
+    }
+    const restored = join(servers.directory, 'restored')
+    assertEnded(await run(['snapshot', 'restore', file, '--data-dir', restored]), 0)
+    {
+      await using service = await startTestService({ DATA_DIR: restored })
+      assert.deepEqual(await contentsOf(service.httpUrl), expected)
+    }
+    // A new cluster, with one copy of each point: its first node has all of them, until the others have their parts.
+    const founder = join(servers.directory, 'founder')
+    assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
+    const environment = {
+      ...{ ...inParts, CLUSTER_REPLICAS: '1', CLUSTER_NAME: 'second', CLUSTER_LOG_BYTES: '1G' },
+      CLUSTER_NATS_URL: servers.urls.join(','),
+      CLUSTER_NATS_MONITOR_URLS: servers.monitorUrls.join(','),
+      ...{ CLUSTER_HOST: '127.0.0.1', CLUSTER_PORT: '0' },
+    }
+    await using first = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'x', DATA_DIR: founder })
+    await using second = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'y' })
+    await using third = await startTestService({ ...environment, CLUSTER_NODE_NAME: 'z' })
+    const services = [first, second, third].map(({ httpUrl: url }, at) => ({ url, name: 'xyz'[at]! }))
+    await settled(services)
+    for (const { url } of services) assert.deepEqual(await contentsOf(url), expected)
+    await send(third.httpUrl, 'POST', '/collections/papers/points', pointOf([1, 1], 'more'))
+    assert.equal((await contentsOf(first.httpUrl)).docs!.length, 21)
+  })
 })
+
+/** Whether a node has applied the last of the changes of collections and aliases. */
+async function hasAlias({ url }: NodeProcess): Promise<boolean> {
+  const answer = await fetch(`${url}/collections/today/points/count`, { method: 'POST' })
+  await answer.body?.cancel()
+  return answer.ok
+}
 
 function pointOf(vector: readonly number[], content: string): unknown {
   return { vector, payload: { content_type: 'Text', content } }

@@ -1,101 +1,189 @@
 import assert from 'node:assert/strict'
+import { setTimeout as pause } from 'node:timers/promises'
 import { seededRandom } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
-import { faults } from './faults.ts'
-import { anomaliesAtRest, anomaliesOf } from './history.ts'
+import { type Fault, kindsOf } from './fault-kinds.ts'
+import { anomaliesAtRest, anomaliesOf, anomaliesOfSearch } from './history.ts'
 import { type Interruption, longestWaits, type Waits } from './interruptions.ts'
-import { contentOf, Workload } from './workload.ts'
+import { allCopies, beginMove, endMoves } from './moves.ts'
+import { metricOf } from './parts.ts'
+import { groupsOf, nearestTo, pointsOf, type StoredPoint, Workload } from './workload.ts'
 
 export interface CampaignOptions {
   readonly seed: number
+  readonly nodes?: number
+  /** Nodes that have each point; absent: all. With it, partitions move meanwhile. */
+  readonly replicas?: number | undefined
   readonly report?: (line: string) => void
   /** Called with what clients had to wait for in each fault. */
   readonly onFault?: (interruption: Interruption) => void
   readonly environment?: Readonly<Record<string, string>>
+  /** When it aborts, the fault that is under way is the last one. */
+  readonly signal?: AbortSignal
+}
+
+export interface CampaignResult {
+  readonly faults: number
+  readonly writes: number
+  readonly reads: number
 }
 
 /** Faults, one after the other, while clients write and read; then everything that they saw is checked. */
 export async function runCampaign(
   names: readonly string[],
-  { seed, report = () => {}, onFault = () => {}, environment = {} }: CampaignOptions,
+  options: CampaignOptions,
 ): Promise<CampaignResult> {
-  const random = seededRandom(seed)
+  const { replicas, report = () => {} } = options
   await using cluster = await ClusterProcesses.start({
-    ...{ logServers: 3, nodes: 3, environment },
-    ...{ isDivisible: true, volumeBytes },
+    ...{ logServers: 3, nodes: options.nodes ?? 3, isDivisible: true, volumeBytes },
+    environment: { ...options.environment, ...(replicas === undefined ? {} : settingsOf(replicas)) },
   })
-  const workload = new Workload(cluster.nodes, seededRandom(seed + 1))
+  const campaign = new Campaign(cluster, options)
   try {
-    await allReady(cluster)
+    return await campaign.run(names)
+  } catch (error) {
+    await campaign.workload.stop()
+    for (const node of cluster.nodes) report(`${node.name}:\n${node.log.split('\n').slice(-30).join('\n')}`)
+    throw error
+  }
+}
+
+class Campaign {
+  readonly workload: Workload
+  readonly #cluster: ClusterProcesses
+  readonly #options: CampaignOptions
+  readonly #random: () => number
+  readonly #report: (line: string) => void
+
+  constructor(cluster: ClusterProcesses, options: CampaignOptions) {
+    this.#cluster = cluster
+    this.#options = options
+    this.#random = seededRandom(options.seed)
+    this.#report = options.report ?? (() => {})
+    this.workload = new Workload(cluster.nodes, seededRandom(options.seed + 1))
+  }
+
+  get #isInParts(): boolean {
+    return this.#options.replicas !== undefined
+  }
+
+  async run(names: readonly string[]): Promise<CampaignResult> {
+    const { signal, replicas } = this.#options
+    const { workload } = this
+    const kinds = kindsOf(replicas)
+    await this.#allReady()
     workload.start()
-    await progress(workload)
-    for (const [index, name] of names.entries()) {
-      const startMs = performance.now()
-      await faults[name]!(cluster, random)
-      if (name === fullVolume) for (const node of cluster.nodes) await startEnded(node, report)
-      await allReady(cluster)
-      await progress(workload)
-      const waits = longestWaits(workload.history, startMs, performance.now())
-      onFault({ fault: name, ...waits })
-      report(`${index + 1} ${name}: ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
+    await this.#progress()
+    let faults = 0
+    for (const name of names) {
+      if (signal?.aborted) break
+      await this.#strike(name, kinds[name]!)
+      faults += 1
       // What is settled is checked, and then forgotten.
-      if (index % faultsPerCheck === faultsPerCheck - 1 && index < names.length - 1) {
-        await settle(cluster, workload)
+      if (faults % faultsPerCheck === 0 && faults < names.length) {
+        await this.#settle()
         await workload.forget()
         workload.start()
       }
     }
-    await settle(cluster, workload)
-  } catch (error) {
-    await workload.stop()
-    for (const node of cluster.nodes) report(`${node.name}:\n${node.log.split('\n').slice(-30).join('\n')}`)
-    throw error
+    await this.#settle()
+    return { faults, writes: workload.acknowledged, reads: workload.readsMade }
   }
-  return { writes: workload.acknowledged, reads: workload.readsMade }
+
+  async #strike(name: string, { strike, takesCopies }: Fault): Promise<void> {
+    const { nodes } = this.#cluster
+    const random = this.#random
+    const { workload } = this
+    const beginMs = performance.now()
+    if (this.#isInParts) {
+      if (takesCopies) await allCopies(nodes)
+      if (random() < shareOfMoves) await beginMove(nodes, random)
+    }
+    const startMs = performance.now()
+    await strike(this.#cluster, random)
+    if (name === fullVolume) for (const node of nodes) await startEnded(node, this.#report)
+    await this.#allReady()
+    await this.#progress()
+    const waits = longestWaits(workload.history, startMs, performance.now())
+    this.#options.onFault?.({ fault: name, ...waits })
+    const took = `${((performance.now() - beginMs) / 1000).toFixed(1)} s`
+    this.#report(`${name}: ${took}, ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
+  }
+
+  /** Checks everything that clients have seen so far, and what is there. */
+  async #settle(): Promise<void> {
+    const { nodes } = this.#cluster
+    const { workload } = this
+    if (this.#isInParts) await endMoves(nodes)
+    await workload.stop()
+    assert.deepEqual(anomaliesOf(workload.history), [])
+    await until(async () => {
+      const positions = await Promise.all(nodes.map((node) => metricOf(node, 'vicinal_cluster_position')))
+      return positions.every((position) => position === positions[0])
+    }, 'all nodes have applied the same')
+    await this.#check(nodes)
+    // What each node has alone answers for it.
+    if (this.#isInParts) for (const node of nodes) await this.#checkWithout(node)
+    for (const node of nodes) {
+      const mismatches = await metricOf(node, 'vicinal_cluster_digest_mismatches')
+      assert.equal(mismatches, 0, `${node.name} has compared what it holds with other nodes`)
+    }
+  }
+
+  /** Each of the nodes shows what was acknowledged, in lists and in searches. */
+  async #check(nodes: readonly NodeProcess[]): Promise<void> {
+    const contents = await Promise.all(nodes.map(async (node) => [node, await pointsOf(node)] as const))
+    const groups = new Map(contents.map(([{ name }, points]) => [name, groupsOf(points)]))
+    assert.deepEqual(anomaliesAtRest(this.workload.history, groups), [])
+    for (const [node, points] of contents) assert.deepEqual(await this.#anomaliesOfSearches(node, points), [])
+  }
+
+  async #anomaliesOfSearches(node: NodeProcess, points: readonly StoredPoint[]): Promise<string[]> {
+    const anomalies: string[] = []
+    for (let search = 0; search < searchesPerNode; search += 1) {
+      const vector = Array.from({ length: 4 }, () => this.#random())
+      const limit = 1 + Math.floor(this.#random() * 50)
+      const found = await nearestTo(node, vector, limit)
+      anomalies.push(
+        ...anomaliesOfSearch(points, vector, limit, found).map((each) => `${node.name}: ${each}`),
+      )
+    }
+    return anomalies
+  }
+
+  async #checkWithout(node: NodeProcess): Promise<void> {
+    await node.kill()
+    await this.#check(this.#cluster.nodes.filter((each) => each !== node))
+    await node.start()
+    await this.#allReady()
+  }
+
+  async #allReady(): Promise<void> {
+    const { nodes } = this.#cluster
+    await until(async () => {
+      for (const node of nodes) assert.ok(node.isRunning, `${node.name} has ended`)
+      const isEachReady = await Promise.all(nodes.map((node) => node.isReady(true)))
+      const areReady = isEachReady.every((isReady) => isReady)
+      if (!areReady) await pause(lookMs)
+      return areReady
+    }, 'all nodes are ready')
+  }
+
+  /** Writes are acknowledged, and reads of the latest answered. */
+  async #progress(): Promise<void> {
+    const { workload } = this
+    const before = { writes: workload.acknowledged, reads: workload.latestReads }
+    await until(
+      async () => workload.acknowledged > before.writes + 10 && workload.latestReads > before.reads + 10,
+      'clients get on',
+    )
+  }
 }
 
-export interface CampaignResult {
-  readonly writes: number
-  readonly reads: number
-}
-
-/** Checks everything that clients have seen so far. */
-async function settle(cluster: ClusterProcesses, workload: Workload): Promise<void> {
-  await workload.stop()
-  assert.deepEqual(anomaliesOf(workload.history), [])
-  await atRest(cluster, workload)
-}
-
-/** All nodes come to have the same, and that is what was acknowledged. */
-async function atRest({ nodes }: ClusterProcesses, { history }: Workload): Promise<void> {
-  await until(async () => {
-    const positions = await Promise.all(nodes.map(positionOf))
-    return positions.every((position) => position === positions[0])
-  }, 'all nodes have applied the same')
-  const contents = await Promise.all(nodes.map(async (node) => [node.name, await contentOf(node)] as const))
-  assert.deepEqual(anomaliesAtRest(history, new Map(contents)), [])
-}
-
-async function positionOf({ url }: { readonly url: string }): Promise<number> {
-  const response = await fetch(`${url}/cluster`)
-  return ((await response.json()) as { position: number }).position
-}
-
-async function allReady({ nodes }: ClusterProcesses): Promise<void> {
-  await until(async () => {
-    for (const node of nodes) assert.ok(node.isRunning, `${node.name} has ended`)
-    return (await Promise.all(nodes.map((node) => node.isReady()))).every((isReady) => isReady)
-  }, 'all nodes are ready')
-}
-
-/** Writes are acknowledged, and reads of the latest answered. */
-async function progress(workload: Workload): Promise<void> {
-  const before = { writes: workload.acknowledged, reads: workload.latestReads }
-  await until(
-    async () => workload.acknowledged > before.writes + 10 && workload.latestReads > before.reads + 10,
-    'clients get on',
-  )
+/** Of a cluster whose nodes have a part of the points each. */
+function settingsOf(replicas: number): Readonly<Record<string, string>> {
+  return { CLUSTER_REPLICAS: String(replicas), CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '4' }
 }
 
 /** LMDB has ended the process on a full volume, in its native code: told, and everything has to be there afterwards. */
@@ -114,5 +202,9 @@ function textOf({ readsMs, latestMs, writesMs }: Waits): string {
 
 /** Everything is checked after so many, and then begins with no points. */
 const faultsPerCheck = 20
+/** Of the faults, before which partitions begin to move. */
+const shareOfMoves = 0.4
+const searchesPerNode = 5
+const lookMs = 25
 /** Of each node and log server, where a small file system can be mounted. */
 const volumeBytes = 256 * 1024 * 1024

@@ -1,8 +1,17 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import {
+  existsSync,
+  mkdirSync,
+  openSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
-import { FaultyProxy } from '../support/faulty-proxy.ts'
+import { type Division, divide, FaultyProxy } from '../support/faulty-proxy.ts'
 import { freePorts } from '../support/free-ports.ts'
 import { NatsServers } from '../support/nats-servers.ts'
 import { SmallDisk } from '../support/small-disk.ts'
@@ -11,21 +20,28 @@ const main = join(import.meta.dirname, '../../src/cli/main.ts')
 const clock = join(import.meta.dirname, 'clock.ts')
 const mutants = join(import.meta.dirname, 'mutants.ts')
 
+/** Of all nodes. */
+export const grpcKey = 'a-key-for-tests'
+
 /** Log servers and nodes, each a process of its own that can be killed, stopped and started again. */
 export class ClusterProcesses implements AsyncDisposable {
   readonly servers: NatsServers
   readonly nodes: readonly NodeProcess[]
   /** By node, its ways to the log servers; empty where they cannot be disturbed. */
   readonly links: readonly (readonly FaultyProxy[])[]
+  /** By node, where the others ask it; empty where they do not, or cannot be disturbed. */
+  readonly peerLinks: readonly FaultyProxy[]
 
   private constructor(
     servers: NatsServers,
     nodes: readonly NodeProcess[],
     links: readonly (readonly FaultyProxy[])[],
+    peerLinks: readonly FaultyProxy[],
   ) {
     this.servers = servers
     this.nodes = nodes
     this.links = links
+    this.peerLinks = peerLinks
   }
 
   static async start(options: {
@@ -47,6 +63,12 @@ export class ClusterProcesses implements AsyncDisposable {
       ),
     )
     const ports = await freePorts(options.nodes * 3)
+    const hasLink = options.environment?.CLUSTER_SECRET !== undefined
+    const peerLinks = await Promise.all(
+      Array.from({ length: isDivisible && hasLink ? options.nodes : 0 }, (_, index) =>
+        FaultyProxy.start(ports[index * 3 + 2]!, { nameOf: nodeNameIn }),
+      ),
+    )
     const nodes = Array.from({ length: options.nodes }, (_, index) => {
       const name = `node-${index}`
       const directory = join(servers.directory, name)
@@ -65,25 +87,37 @@ export class ClusterProcesses implements AsyncDisposable {
         CLUSTER_ADVERTISE: `127.0.0.1:${http}`,
         CLUSTER_HOST: '127.0.0.1',
         CLUSTER_PORT: String(peer),
+        ...(hasLink ? { CLUSTER_PEER_ADVERTISE: `127.0.0.1:${peerLinks[index]?.port ?? peer}` } : {}),
         GRPC_PORT: String(grpc),
         ...options.environment,
       })
     })
     await Promise.all(nodes.slice(0, options.started).map((node) => node.start()))
-    return new ClusterProcesses(servers, nodes, links)
+    return new ClusterProcesses(servers, nodes, links, peerLinks)
+  }
+
+  /** Cuts a node off from the other ones; clients and log servers reach it as before. */
+  divideNode(index: number, division: Division): void {
+    divide(this.peerLinks, index, this.nodes[index]!.name, division)
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all(this.nodes.map((node) => node.kill()))
-    for (const link of this.links.flat()) await link[Symbol.asyncDispose]()
+    for (const link of [...this.links.flat(), ...this.peerLinks]) await link[Symbol.asyncDispose]()
     for (const { volume } of this.nodes) volume?.[Symbol.dispose]()
     await this.servers[Symbol.asyncDispose]()
   }
 }
 
+/** The node that connects to another one: it says so in the first thing that it sends. */
+function nodeNameIn(bytes: Buffer): string {
+  return /node-\d/.exec(bytes.toString('latin1'))?.[0] ?? ''
+}
+
 export class NodeProcess {
   readonly name: string
   readonly url: string
+  readonly grpcAddress: string
   /** With its data; undefined where it has none of its own. */
   readonly volume: SmallDisk | undefined
   /** Of the next start: how far the clock is ahead of the system's. */
@@ -105,6 +139,7 @@ export class NodeProcess {
     this.name = name
     this.volume = volume
     this.url = `http://127.0.0.1:${port}`
+    this.grpcAddress = `127.0.0.1:${environment.GRPC_PORT}`
     this.#directory = directory
     this.#environment = { ...environment, HTTP_PORT: String(port) }
   }
@@ -112,7 +147,8 @@ export class NodeProcess {
   /** Starts the process; it is not ready yet. */
   async start(): Promise<void> {
     const log = openSync(join(this.#directory, 'log'), 'a')
-    const options = ['--max-semi-space-size=16']
+    // Without --max-semi-space-size of `npm start`: nodes that are killed would never leave compiled sources of its own for the next.
+    const options: string[] = []
     if (this.#environment.MUTANT !== undefined) options.push('--import', mutants)
     if (this.clockAheadMs !== 0) options.push('--import', clock)
     const child = spawn(process.execPath, [...options, main, 'serve'], {
@@ -120,7 +156,7 @@ export class NodeProcess {
       env: {
         ...process.env,
         DATA_DIR: this.#dataDir,
-        GRPC_ROOT_PASSWORD: 'a-key-for-tests',
+        GRPC_ROOT_PASSWORD: grpcKey,
         LOG_FORMAT: 'json',
         SEARCH_THREADS: '1',
         INDEX_THREADS: '1',
@@ -140,9 +176,11 @@ export class NodeProcess {
     return this.isRunning ? this.#process!.pid : undefined
   }
 
-  async isReady(): Promise<boolean> {
+  /** @param butDrained whether a node that is drained, and has nothing else, counts as ready */
+  async isReady(butDrained = false): Promise<boolean> {
     try {
-      return (await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(2_000) })).ok
+      const answer = await fetch(`${this.url}/readyz`, { signal: AbortSignal.timeout(2_000) })
+      return answer.ok || (butDrained && /this node is being drained/.test(await answer.text()))
     } catch {
       // Not listening yet, or stopped: asked again.
       return false
@@ -176,6 +214,12 @@ export class NodeProcess {
     const bytes = readFileSync(path)
     for (let at = 4096; at < bytes.length; at += 40) bytes[at] = bytes[at]! ^ 1
     writeFileSync(path, bytes)
+  }
+
+  /** Cuts the file of its vectors short, of a node that does not run. */
+  truncateStore(share: number): void {
+    const path = join(this.#dataDir, 'vectors.rows')
+    if (existsSync(path)) truncateSync(path, Math.floor(statSync(path).size * share))
   }
 
   get #dataDir(): string {

@@ -3,6 +3,7 @@ import { describe, it } from 'node:test'
 import { natsMissing } from '../support/nats-servers.ts'
 import { runCampaign } from './campaign.ts'
 import type { faults } from './faults.ts'
+import type { faultsOfParts } from './faults-of-parts.ts'
 
 /** The others come in `npm run test:cluster`. */
 const short: readonly (keyof typeof faults)[] = [
@@ -12,12 +13,14 @@ const short: readonly (keyof typeof faults)[] = [
   'kill -9 of everything',
 ]
 
+const shortOfParts: readonly (keyof typeof faultsOfParts)[] = ['kill -9 of both ends of a move']
+
 /** A minute each, so only when asked for. */
 const withoutMutants = process.env.ALL_STEPS !== '1' && 'npm run test:cluster-mutants runs it'
 
 /** What the checker has to say of nodes that are wrong on purpose, as in mutants.ts. */
 const mutants = {
-  'no barrier': /a read of latest .* did not find/,
+  'no barrier': /a (count|search) of latest .* did not find/,
   'acknowledged before the log': /did not find|has lost/,
   'no gap check': /did not find|differ in|has lost/,
 }
@@ -31,6 +34,14 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
     assert.ok(writes > 50 && reads > 50)
   })
 
+  it('does so when they have a part of the points each, which move meanwhile', async (test) => {
+    const { writes, reads } = await runCampaign(shortOfParts, {
+      ...{ seed: 3, nodes: 3, replicas: 2 },
+      report: (line) => test.diagnostic(line),
+    })
+    assert.ok(writes > 30 && reads > 30)
+  })
+
   for (const [mutant, message] of Object.entries(mutants)) {
     it(`is found to be wrong with ${mutant}`, { skip: withoutMutants }, async () => {
       const faulty = runCampaign(['SIGSTOP of a node', 'kill -9 of everything'], {
@@ -40,4 +51,12 @@ describe('a cluster of three nodes and three log servers', { skip: natsMissing()
       await assert.rejects(faulty, message)
     })
   }
+
+  it('is found to be wrong with a part that is passed over', { skip: withoutMutants }, async () => {
+    const faulty = runCampaign(['kill -9 of a node'], {
+      ...{ seed: 2, nodes: 3, replicas: 2 },
+      environment: { MUTANT: 'a part that is passed over' },
+    })
+    await assert.rejects(faulty, /did not find|differ in|has lost|has compared/)
+  })
 })

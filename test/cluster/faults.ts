@@ -1,10 +1,12 @@
+import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
-import type { FaultyProxy } from '../support/faulty-proxy.ts'
+import type { Division, FaultyProxy } from '../support/faulty-proxy.ts'
 import { openLog } from '../support/nats-log.ts'
 import { until } from '../support/until.ts'
-import type { ClusterProcesses } from './cluster-processes.ts'
+import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
+import { metricOf } from './parts.ts'
 
-type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
+export type Strike = (cluster: ClusterProcesses, random: () => number) => Promise<void>
 
 /** What can happen to a cluster. Each resolves when everything runs again; it may not be ready yet. */
 export const faults: Readonly<Record<string, Strike>> = {
@@ -30,8 +32,25 @@ export const faults: Readonly<Record<string, Strike>> = {
     await Promise.all([...nodes.map((node) => node.kill()), servers.killAll()])
     await Promise.all([...nodes.map((node) => node.start()), servers.startAll()])
   },
+  'a restart of a node': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.stop()
+    await node.start()
+  },
   'kill -9 of all log servers': async ({ servers }) => {
     await servers.killAll()
+    await servers.startAll()
+  },
+  'all log servers away': async ({ nodes, servers }, random) => {
+    await servers.killAll()
+    await pause(cutMs(random))
+    // What needs no log goes on, and nothing else.
+    await Promise.all(
+      nodes.map(async (node) => {
+        await until(async () => (await countAt(node, 'available')) === 200, 'reads go on without log servers')
+        assert.notEqual(await countAt(node, 'latest'), 200)
+      }),
+    )
     await servers.startAll()
   },
   'SIGSTOP of a node': async ({ nodes }, random) => {
@@ -52,6 +71,12 @@ export const faults: Readonly<Record<string, Strike>> = {
     node.flipBits()
     await node.start()
   },
+  'a store cut short': async ({ nodes }, random) => {
+    const node = nodes[below(random, nodes.length)]!
+    await node.kill()
+    node.truncateStore(random())
+    await node.start()
+  },
   'an empty node that joins after the log was trimmed': async ({ nodes, servers }, random) => {
     const node = nodes[below(random, nodes.length)]!
     const others = nodes.filter((each) => each !== node)
@@ -63,7 +88,7 @@ export const faults: Readonly<Record<string, Strike>> = {
       return status === 204 || status === 404
     }, 'the node is no member any more')
     // Never beyond what those that serve have on disk: all of them can be killed next.
-    const floors = await Promise.all(others.map(durablePositionOf))
+    const floors = await Promise.all(others.map((each) => metricOf(each, 'vicinal_cluster_durable_position')))
     await using connection = await openLog(servers, 'test', { logBytesMax: 2 ** 30 })
     await connection.log.trim(Math.min(...floors) + 1)
     await node.start()
@@ -88,11 +113,11 @@ export const faults: Readonly<Record<string, Strike>> = {
     await pause(cutMs(random))
     for (const link of links.flat()) link.heal()
   },
-  'a log server cut off from the others': async ({ servers }, random) => {
-    servers.isolate(below(random, servers.count))
-    await pause(cutMs(random))
-    servers.rejoin()
-  },
+  'a log server cut off from the others': logServerCutOff({ says: 'hold', hears: 'hold' }),
+  'a log server that hears the others, and is not heard': logServerCutOff({ says: 'hold', hears: 'pass' }),
+  'a log server that the others hear, and that does not hear them': logServerCutOff({
+    ...{ says: 'pass', hears: 'hold' },
+  }),
   "the log's leader cut off from the others": async ({ servers }, random) => {
     servers.isolate((await servers.leaderOf('VDB-test')) ?? 0)
     await pause(cutMs(random))
@@ -147,9 +172,25 @@ export const faults: Readonly<Record<string, Strike>> = {
   },
 }
 
+/** These take a copy of points away: what a node had, or what a log server had. */
+export const destructive: ReadonlySet<string> = new Set([
+  'a store emptied',
+  'a store with flipped bits',
+  'a store cut short',
+  'an empty node that joins after the log was trimmed',
+])
+
 /** From 0.1 s to 30 s, mostly short. */
-function stopMs(random: () => number): number {
-  return 100 + 30_000 * random() ** 4
+export function stopMs(random: () => number): number {
+  return 100 + 30_000 * random() ** 8
+}
+
+function logServerCutOff(division: Division): Strike {
+  return async ({ servers }, random) => {
+    servers.isolate(below(random, servers.count), division)
+    await pause(cutMs(random))
+    servers.rejoin()
+  }
 }
 
 /** Holds what a node and the log servers send each other, one way or both. */
@@ -162,15 +203,21 @@ function cutOff(...passages: Parameters<FaultyProxy['set']>): Strike {
   }
 }
 
-function cutMs(random: () => number): number {
-  return 500 + 10_000 * random() ** 2
+/** From 0.5 s to 10 s, mostly short. */
+export function cutMs(random: () => number): number {
+  return 500 + 10_000 * random() ** 4
 }
 
-function below(random: () => number, count: number): number {
+export function below(random: () => number, count: number): number {
   return Math.floor(random() * count)
 }
 
-async function durablePositionOf({ url }: { readonly url: string }): Promise<number> {
-  const metrics = await (await fetch(`${url}/metrics`)).text()
-  return Number(/^vicinal_cluster_durable_position (\d+)$/m.exec(metrics)![1])
+/** The status of the answer to a count; 0 without one in a second. */
+async function countAt({ url }: NodeProcess, consistency: string): Promise<number> {
+  const headers = { 'content-type': 'application/json', 'vicinal-consistency': consistency }
+  const signal = AbortSignal.timeout(1_000)
+  return await fetch(`${url}/points/count`, { method: 'POST', headers, body: '{}', signal }).then(
+    ({ status }) => status,
+    () => 0,
+  )
 }

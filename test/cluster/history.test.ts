@@ -1,13 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import { anomaliesAtRest, anomaliesOf, type Read, type Write } from './history.ts'
+import { anomaliesAtRest, anomaliesOf, anomaliesOfSearch, type Read, type Write } from './history.ts'
 
 const write = (changes: Partial<Write>): Write => ({
   ...{ kind: 'insert', group: 'g', startMs: 10, endMs: 20, outcome: 'ok' },
   ...changes,
 })
 const read = (changes: Partial<Read>): Read => ({
-  ...{ group: 'g', consistency: 'latest', startMs: 30, endMs: 40, found: 3, isAfterInsert: false },
+  ...{ group: 'g', consistency: 'latest', startMs: 30, endMs: 40, isAfterInsert: false },
+  ...{ by: 'count', found: 3 },
   ...changes,
 })
 const sizes = new Map([['g', 3]])
@@ -91,5 +92,16 @@ describe('the checker of histories', () => {
     assert.match(at(2, 2, write({})), /has 2 points of g/)
     assert.match(at(3, 3, write({ outcome: 'refused' })), /which was refused/)
     assert.match(at(3, 3, write({}), removal), /which was deleted/)
+  })
+
+  it('finds searches at rest that lack a point, have one twice, or one that is not there', () => {
+    const points = [0, 3, 1, 2].map((x) => ({ id: `p${x}`, vector: [x, 0] }))
+    const found = (...ids: string[]): number => anomaliesOfSearch(points, [0, 0], 3, ids).length
+    assert.equal(found('p0', 'p1', 'p2'), 0)
+    assert.equal(anomaliesOfSearch(points, [1, 0], 2, ['p1', 'p0']).length, 0)
+    assert.equal(anomaliesOfSearch(points, [1, 0], 2, ['p1', 'p2']).length, 0, 'equally far')
+    for (const wrong of [['p0', 'p1'], ['p0', 'p1', 'p3'], ['p0', 'p1', 'p1'], ['p0', 'p1', 'p9'], []]) {
+      assert.equal(found(...wrong), 1, `${wrong}`)
+    }
   })
 })

@@ -17,6 +17,8 @@ export interface Read {
   readonly consistency: 'session' | 'latest' | 'available'
   readonly startMs: number
   readonly endMs: number
+  /** A count of the points of its group, or a search for the nearest to them. */
+  readonly by: 'count' | 'search'
   /** Points of the group that were found. */
   readonly found: number
   /** Of a `session` read: whether its position was that of the acknowledged insert. */
@@ -78,14 +80,43 @@ export function anomaliesAtRest(
   return faults
 }
 
+/**
+ * What is wrong with an exact search by Euclidean distance.
+ *
+ * @param points all that there are
+ * @param found ids, the nearest first
+ */
+export function anomaliesOfSearch(
+  points: readonly { readonly id: string; readonly vector: readonly number[] }[],
+  vector: readonly number[],
+  limit: number,
+  found: readonly string[],
+): string[] {
+  const distances = new Map(points.map(({ id, vector: own }) => [id, distanceOf(own, vector)]))
+  const nearest = [...distances.values()].sort((a, b) => a - b).slice(0, limit)
+  const asFound = found.map((id) => distances.get(id))
+  const isRight =
+    new Set(found).size === nearest.length &&
+    found.length === nearest.length &&
+    asFound.every((distance, at) => Math.abs((distance ?? Infinity) - nearest[at]!) < rounding)
+  return isRight ? [] : [`a search for ${limit} of ${points.length} points near ${vector} found ${found}`]
+}
+
+function distanceOf(one: readonly number[], other: readonly number[]): number {
+  return Math.hypot(...one.map((each, at) => each - other[at]!))
+}
+
+/** Of distances in 32 bits: points that are so near to each other may change places. */
+const rounding = 1e-5
+
 function isInsert({ kind }: Write): boolean {
   return kind === 'insert'
 }
 
 function anomaliesOfRead(read: Read, size: number, insert: Write, removal: Write | undefined): string[] {
-  const { group, found, consistency, startMs, endMs } = read
+  const { group, found, consistency, by, startMs, endMs } = read
   const fault = (what: string): string[] => [
-    `a read of ${consistency} at ${startMs.toFixed(0)}..${endMs.toFixed(0)} ${what} ${group}`,
+    `a ${by} of ${consistency} at ${startMs.toFixed(0)}..${endMs.toFixed(0)} ${what} ${group}`,
   ]
   if (found !== 0 && found !== size) return fault(`found ${found} of ${size} points of`)
   if (found !== 0 && endMs < insert.startMs) return fault('found, before it was inserted,')

@@ -1,39 +1,55 @@
 /**
  * The fault test of clusters at any length: `npm run test:cluster -- --faults 100`; `--seed` runs one again.
- * `--only store` takes the faults with that in their names. `--mutant "no barrier"` makes the nodes wrong: then it has to fail.
+ * `--nodes 4 --replicas 2`: nodes have a part of the points each, which move meanwhile. `--only store` takes the faults with that
+ * in their names. `--mutant "no barrier"` makes the nodes wrong: then it has to fail. After SIGTERM, the fault that is under
+ * way is the last one.
  */
+import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { natsMissing } from '../support/nats-servers.ts'
 import { seededRandom } from '../support/random.ts'
 import { runCampaign } from './campaign.ts'
-import { faults } from './faults.ts'
+import { drawFaults, kindsOf } from './fault-kinds.ts'
 import { type Interruption, tableOf } from './interruptions.ts'
 
 const { values } = parseArgs({
   options: {
     faults: { type: 'string' },
     seed: { type: 'string' },
+    nodes: { type: 'string' },
+    replicas: { type: 'string' },
     mutant: { type: 'string' },
     only: { type: 'string' },
   },
 })
 const seed = Number(values.seed ?? Date.now() % 1_000_000)
 const count = Number(values.faults ?? 20)
-if (Number.isNaN(seed + count)) throw new Error('--faults and --seed take numbers')
+const replicas = values.replicas === undefined ? undefined : Number(values.replicas)
+const nodes = Number(values.nodes ?? (replicas === undefined ? 3 : 4))
+if (Number.isNaN(seed + count + nodes + (replicas ?? 0))) {
+  throw new Error('--faults, --seed, --nodes and --replicas take numbers')
+}
 const missing = natsMissing()
 if (missing !== false) throw new Error(missing)
+// What the processes compile is kept for the next ones.
+process.env.NODE_COMPILE_CACHE ??= join(import.meta.dirname, '../../node_modules/.cache/node-compile')
 
-const random = seededRandom(seed)
-const names = Object.keys(faults).filter((name) => values.only === undefined || name.includes(values.only))
-const chosen = Array.from({ length: count }, () => names[Math.floor(random() * names.length)]!)
-console.log(`seed ${seed}, ${count} faults`)
+const stop = new AbortController()
+process.once('SIGTERM', () => stop.abort())
+const kinds = Object.keys(kindsOf(replicas)).filter((name) => name.includes(values.only ?? ''))
+const chosen = drawFaults(kinds, count, seededRandom(seed))
+const sizeText = replicas === undefined ? 'all points on each' : `${replicas} of them have each point`
+console.log(`seed ${seed}, ${count} faults, ${nodes} nodes, ${sizeText}`)
 const environment = values.mutant === undefined ? {} : { MUTANT: values.mutant }
-const report = (line: string): void => console.log(`  ${line}`)
 const interruptions: Interruption[] = []
 const onFault = (each: Interruption): void => void interruptions.push(each)
+const report = (line: string): void => console.log(`  ${interruptions.length} ${line}`)
 try {
-  const { writes, reads } = await runCampaign(chosen, { seed, report, onFault, environment })
-  console.log(`${count} faults: ${writes} acknowledged inserts, ${reads} reads, nothing lost, nothing stale`)
+  const result = await runCampaign(chosen, {
+    ...{ seed, nodes, replicas, report, onFault, environment, signal: stop.signal },
+  })
+  const { faults, writes, reads } = result
+  console.log(`${faults} faults: ${writes} acknowledged inserts, ${reads} reads, nothing lost, nothing stale`)
 } catch (error) {
   const again = process.argv.slice(2).join(' ')
   console.log(

@@ -3,6 +3,7 @@
  * `test/support/cluster-mutants.ts` has those of the simulation.
  */
 import { randomUUID } from 'node:crypto'
+import { PartitionSet } from '../../src/base/partitions.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { LogEntry } from '../../src/cluster/commit-log.ts'
 import { NatsReader } from '../../src/cluster/nats-reader.ts'
@@ -32,6 +33,24 @@ export const mutants: Readonly<Record<string, () => void>> = {
         yield isMissing && before !== undefined ? { ...before, position: entry.position } : entry
         before = entry
       }
+    }
+  },
+  // Of a node that has a part of the points: half of what comes into it.
+  'a part that is passed over'() {
+    const { start } = ClusterNode.prototype
+    ClusterNode.prototype.start = async function (this: ClusterNode, main, set) {
+      const { replica } = main
+      const apply = replica.apply.bind(replica)
+      Object.assign(replica, {
+        apply: (...[request, stamp, held]: Parameters<typeof apply>) => {
+          const isMissed = request.kind === 'insert' && process.env.CLUSTER_NODE_NAME === 'node-1'
+          const own = [...(held ?? PartitionSet.all())].filter(
+            (partition) => !isMissed || partition % 2 === 0,
+          )
+          return apply(request, stamp, PartitionSet.of(own))
+        },
+      })
+      await start.call(this, main, set)
     }
   },
 }

@@ -1,13 +1,16 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
-import type { Hit, Query } from '../../src/client/client.ts'
+import type { Hit, Query, VectorClient } from '../../src/client/client.ts'
+import { createGrpcClient } from '../../src/client/grpc-client.ts'
+import type { Missing } from '../../src/client/http.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
 import { statusOf } from '../support/cluster-status.ts'
 import { natsMissing } from '../support/nats-servers.ts'
+import { assertEnded, run } from '../support/process.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses } from './cluster-processes.ts'
+import { ClusterProcesses, grpcKey, type NodeProcess } from './cluster-processes.ts'
 import { settled, sharesOf } from './parts.ts'
 
 const dimension = 4
@@ -54,6 +57,122 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assert.deepEqual(await clients[2]!.searchHitsBatch(queries(seededRandom(5)), latest), before)
   })
 
+  it('answers without what nobody has where the caller allows that, and says so', async () => {
+    await using cluster = await started(3, 1)
+    const { nodes } = cluster
+    await settled(nodes)
+    const [first, second, third] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    const http = createHttpClient({ baseUrl: first.url, retries: 0 })
+    await using grpc = closing(
+      createGrpcClient({ address: first.grpcAddress, apiKey: grpcKey, retries: 0, timeoutMs: 60_000 }),
+    )
+    await writeTo([http, http, http])
+    const all = await pages(http, undefined)
+    const shares = await sharesOf(cluster)
+    await third.kill()
+    const gone = { partitions: shares['node-2']!, of: 256 }
+    const told: Missing[] = []
+    const partial = { onPartial: (missing: Missing) => void told.push(missing) }
+    const isTold = async <Answer>(answered: Promise<Answer>): Promise<Answer> => {
+      told.length = 0
+      const answer = await answered
+      assert.deepEqual(told, [gone])
+      return answer
+    }
+    const there = (await isTold(http.list({ limit: 1000, include: { payload: true } }, partial))).points
+    const partitionsOf = (points: readonly { readonly id: string }[]): Set<string> =>
+      new Set(points.map(({ id }) => id.slice(0, 2)))
+    const kept = new Set(there.map(({ id }) => id))
+    const lost = all.filter(({ id }) => !kept.has(id))
+    assert.ok(there.length > 0 && lost.length > 0)
+    assert.ok([...partitionsOf(there)].every((partition) => !partitionsOf(lost).has(partition)))
+    const near = { vector: [1, 2, 3, 4], metric: 'Euclidean', limit: 300, exact: true } as const
+    const cheap = { shop: 'shop 1' }
+    for (const client of [http, grpc]) {
+      const page = await isTold(client.list({ limit: 1000, include: { payload: true } }, partial))
+      assert.deepEqual(page.points, there)
+      assert.equal(await isTold(client.count(undefined, partial)), there.length)
+      const found = await isTold(client.search(near, partial))
+      assert.deepEqual([...found].sort(), [...kept].sort())
+      assert.deepEqual(await isTold(client.searchBatch([near, near], partial)), [found, found])
+      const { shop } = await isTold(client.facets({ filter: cheap, paths: ['shop'] }, partial))
+      const counted = await isTold(client.count(cheap, partial))
+      assert.deepEqual(shop, [{ value: 'shop 1', count: counted }])
+      const refused = [
+        () => client.count(),
+        () => client.search(near),
+        () => client.list(),
+        () => client.get(lost[0]!.id, partial),
+      ]
+      for (const ask of refused) await assert.rejects(ask, { reason: 'not_ready' })
+    }
+    const raw = (headers: Record<string, string>): Promise<Response> =>
+      fetch(`${first.url}/points/count`, {
+        ...{ method: 'POST', body: '{}', headers: { 'content-type': 'application/json', ...headers } },
+      })
+    const refused = await raw({})
+    assert.deepEqual([refused.status, refused.headers.get('vicinal-partial')], [503, null])
+    const answered = await raw({ 'vicinal-partial': 'allow; wait=60000' })
+    assert.deepEqual(
+      [answered.status, answered.headers.get('vicinal-partial'), await answered.text()],
+      [200, `${gone.partitions}/256`, `{"count":${there.length}}`],
+    )
+    for (const way of [
+      ['--http', first.url],
+      ['--grpc', first.grpcAddress, '--api-key', grpcKey],
+    ]) {
+      const ended = await run(['count', '--allow-partial', ...way])
+      assertEnded(ended, 0, new RegExp(`of ${gone.partitions} of 256 partitions`))
+      assert.equal(ended.stdout, `${there.length}\n`)
+      assertEnded(await run(['count', ...way]), 1, /no node answers for/)
+    }
+    assertEnded(await run(['count', '--partial-after', '5', '--http', first.url]), 2, /--allow-partial/)
+
+    const stats = await http.stats()
+    assert.equal(stats.points, there.length)
+    assert.deepEqual(stats.parts!.missing, gone)
+    assert.deepEqual(
+      stats.parts!.nodes.map((node) => node.stats !== undefined),
+      [true, true, false],
+    )
+    const shown = await run(['stats', '--http', first.url])
+    assertEnded(shown, 0)
+    assert.match(shown.stdout, new RegExp(`^all_nodes_points +${there.length}$`, 'm'))
+    assert.match(shown.stdout, /^node_node-2 +does not answer$/m)
+    const map = await isTold(http.map({ limit: 1000 }, partial))
+    assert.deepEqual(map.points.map(({ id }) => id).sort(), [...kept].sort())
+
+    // One that is there, and does not answer.
+    second.pause()
+    let waitMs = 200
+    await until(async () => {
+      told.length = 0
+      waitMs *= 2
+      await http.count(undefined, { ...partial, partialAfterMs: waitMs }).catch(() => {})
+      return told[0]?.partitions === 256 - shares['node-0']!
+    }, 'the node is left out')
+    second.resume()
+
+    const start = await http.list({ limit: 20 }, partial)
+    await third.start()
+    await settled(nodes)
+    told.length = 0
+    const rest: string[] = []
+    for (let cursor = start.nextCursor; cursor !== undefined; ) {
+      const page = await grpc.list({ limit: 50, cursor }, partial)
+      rest.push(...page.points.map(({ id }) => id))
+      cursor = page.nextCursor
+    }
+    const last = start.points.at(-1)!.id
+    assert.deepEqual(
+      rest,
+      all.slice(all.findIndex(({ id }) => id === last) + 1).map(({ id }) => id),
+    )
+    assert.equal(await http.count(undefined, partial), all.length)
+    assert.deepEqual(told, [])
+    assert.deepEqual((await http.map({ limit: 1000 })).matching, all.length)
+  })
+
   it('moves partitions to nodes that come and from nodes that go, while clients go on', async () => {
     await using cluster = await started(4, 2, 2)
     const { nodes } = cluster
@@ -87,6 +206,36 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       for (const id of ids) assert.equal((await clients[at]!.get(id, latest)).id, id)
       assert.equal((await statusOf(nodes[at]!)).digest_mismatches, 0)
     }
+  })
+
+  it('has more copies of each point, or fewer, when it is told to, while clients go on', async () => {
+    await using cluster = await started(3, 1)
+    const { nodes } = cluster
+    await settled(nodes)
+    const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+    await writeTo(clients)
+    const asked = queries(seededRandom(5))
+    const before = await clients[0]!.searchHitsBatch(asked, latest)
+    const replicas = async (count: string, ...more: string[]): Promise<void> =>
+      assertEnded(await run(['cluster', 'replicas', count, '--http', nodes[1]!.url, ...more]), 0)
+    await replicas('2')
+    await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 2)
+    await settled(nodes)
+    assert.equal(sumOf(await sharesOf(cluster)), 512)
+    // One that has the number of before in its settings comes back all the same, and nothing is missing meanwhile.
+    await nodes[2]!.kill()
+    assert.deepEqual(await clients[0]!.searchHitsBatch(asked, latest), before)
+    await nodes[2]!.start()
+    await settled(nodes)
+    const refused = await run(['cluster', 'replicas', '1', '--http', nodes[0]!.url])
+    assertEnded(refused, 2, /each point is on 2 nodes, and would be on 1/)
+    await replicas('1', '--yes')
+    await until(async () => (await statusOf(nodes[0]!)).partitions!.replicas === 1)
+    await settled(nodes)
+    assert.equal(sumOf(await sharesOf(cluster)), 256)
+    for (const client of clients) assert.deepEqual(await client.searchHitsBatch(asked, latest), before)
+    const none = await fetch(`${nodes[0]!.url}/cluster/replicas?count=0`, { method: 'PUT' })
+    assert.equal(none.status, 400)
   })
 
   it('loses nothing when nodes are killed while partitions move, or get everything anew', async () => {
@@ -129,6 +278,11 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
   })
 })
 
+/** With its client closed in the end. */
+function closing(client: VectorClient): VectorClient & AsyncDisposable {
+  return { ...client, [Symbol.asyncDispose]: () => client.close() }
+}
+
 async function started(nodes: number, replicas: number, first = nodes): Promise<ClusterProcesses> {
   return await ClusterProcesses.start({
     ...{ logServers: 1, nodes, started: first },
@@ -138,6 +292,10 @@ async function started(nodes: number, replicas: number, first = nodes): Promise<
       DIMENSION: String(dimension),
     },
   })
+}
+
+function sumOf(shares: Readonly<Record<string, number>>): number {
+  return Object.values(shares).reduce((sum, each) => sum + each, 0)
 }
 
 function idOf(index: number): string {

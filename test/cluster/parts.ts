@@ -17,12 +17,13 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
   if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.without_node !== 0) return false
   // A node drops what it does not own any more when all nodes know that. Until then, it still answers for it.
   const owned = nodes.find(({ name }) => name === node.name)!.partitions!.owned
-  return (await heldBy(node)) === owned
+  return (await metricOf(node, 'vicinal_cluster_partitions')) === owned
 }
 
-async function heldBy({ url }: Pick<NodeProcess, 'url'>): Promise<number> {
+/** A number in the metrics of a node. */
+export async function metricOf({ url }: Pick<NodeProcess, 'url'>, name: string): Promise<number> {
   const metrics = await (await fetch(`${url}/metrics`, { signal: AbortSignal.timeout(5_000) })).text()
-  return Number(/^vicinal_cluster_partitions (\d+)$/m.exec(metrics)![1])
+  return Number(new RegExp(`^${name} (\\d+)$`, 'm').exec(metrics)![1])
 }
 
 /** How many partitions each node has, as the first node sees it. */

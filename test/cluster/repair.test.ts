@@ -2,11 +2,13 @@ import assert from 'node:assert/strict'
 import { cpSync, rmSync } from 'node:fs'
 import { describe, it } from 'node:test'
 import { statusOf } from '../support/cluster-status.ts'
-import { type NatsServers, natsMissing } from '../support/nats-servers.ts'
+import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { deleteStream } from './lost-log.ts'
 import { post } from './node-requests.ts'
+import { settled } from './parts.ts'
 import { contentOf } from './workload.ts'
 
 describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
@@ -123,12 +125,104 @@ describe('a cluster whose log is lost', { skip: natsMissing() }, () => {
   })
 })
 
+describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => {
+  it('goes on with what all nodes hold, also when one of them was behind', async () => {
+    await using cluster = await startedInParts({ logServers: 1, nodes: 3 }, 2)
+    const { nodes, servers } = cluster
+    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    assert.equal((await put(a, '/collections/docs', { dimension: 2 })).status, 201)
+    await insert(a, 'before', 60)
+    await allHave(nodes, { before: 60 })
+    // It applies nothing of this, and does not see the log go.
+    b.pause()
+    await insert(a, 'without b', 60)
+    assert.equal((await put(a, '/collections/more', { dimension: 2 })).status, 201)
+    assert.equal((await put(a, '/aliases', { set: { papers: 'docs' } })).status, 200)
+    for (let each = 0; each < 20; each += 1)
+      assert.equal((await post(a, '/collections/docs/points', pointOf('in docs'))).status, 201)
+    const keyed = { 'idempotency-key': 'once' }
+    const first = await (await post(a, '/points', pointOf('keyed'), keyed)).json()
+    await deleteStream(servers)
+    b.resume()
+    await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    // A restart waits for the repair, too.
+    await c.kill()
+    await c.start()
+    await until(async () => (await lostOf(c)) !== undefined)
+
+    const shown = await run(['cluster', 'repair', '--http', a.url])
+    assertEnded(shown, 0)
+    assert.match(shown.stdout, /with what all of these hold; node-[02] is the furthest, and \d+ copies/)
+    assert.match(shown.stdout, /Nothing was changed: confirm with --yes/)
+    const refused = await fetch(`${a.url}/cluster/repair`, { method: 'POST' })
+    assert.equal(refused.status, 412)
+    const repaired = await run(['cluster', 'repair', '--yes', '--http', b.url])
+    assertEnded(repaired, 0, /./)
+    await settled(nodes)
+    const all = { before: 60, 'without b': 60, keyed: 1 }
+    await allHave(nodes, all)
+    for (const node of nodes) {
+      const again = await post(node, '/points', pointOf('keyed'), keyed)
+      assert.deepEqual(await again.json(), first, `the key is known to ${node.name}`)
+      assert.deepEqual(await (await post(node, '/collections/papers/points/count', {})).json(), { count: 20 })
+      assert.equal((await post(node, '/collections/more/points', pointOf('more'))).status, 201)
+    }
+    await insert(b, 'after', 20)
+    // What the repair has written is what a start finds.
+    for (const node of nodes) await node.stop()
+    for (const node of nodes) await node.start()
+    await settled(nodes)
+    await allHave(nodes, { ...all, after: 20 })
+    for (const node of nodes) assert.equal((await statusOf(node)).digest_mismatches, 0)
+  })
+
+  it('goes on when the stores of all log servers were emptied, and all nodes were started again', async () => {
+    await using cluster = await startedInParts({ logServers: 1, nodes: 3 }, 1)
+    const { nodes, servers } = cluster
+    const [a, b, c] = nodes as [NodeProcess, NodeProcess, NodeProcess]
+    await insert(a, 'before', 60)
+    await allHave(nodes, { before: 60 })
+    await servers.killAll()
+    rmSync(servers.storeOf(0), { recursive: true })
+    for (const node of nodes) await node.kill()
+    await servers.startAll()
+    for (const node of nodes) await node.start()
+    await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    // What only one node has must not be given up.
+    const alone = await run(['cluster', 'repair', '--yes', '--http', a.url])
+    assertEnded(alone, 1, /none of these nodes has \d+ of the 256 partitions/)
+    const repaired = await run(['cluster', 'repair', b.url, c.url, '--yes', '--http', a.url])
+    assertEnded(repaired, 0, /./)
+    await settled(nodes)
+    await allHave(nodes, { before: 60 })
+    await insert(b, 'after', 20)
+    await allHave(nodes, { before: 60, after: 20 })
+    assert.equal((await statusOf(a)).partitions!.replicas, 1)
+  })
+})
+
 async function started(options: {
   readonly logServers: 1 | 3
   readonly nodes: number
 }): Promise<ClusterProcesses> {
   const cluster = await ClusterProcesses.start(options)
   await allReady(cluster.nodes)
+  return cluster
+}
+
+async function startedInParts(
+  options: { readonly logServers: 1 | 3; readonly nodes: number },
+  replicas: number,
+): Promise<ClusterProcesses> {
+  const cluster = await ClusterProcesses.start({
+    ...options,
+    environment: {
+      CLUSTER_REPLICAS: String(replicas),
+      CLUSTER_SECRET: 'a secret of the tests',
+      DIMENSION: '2',
+    },
+  })
+  await settled(cluster.nodes)
   return cluster
 }
 
@@ -183,13 +277,4 @@ async function readyTextOf({ url }: NodeProcess): Promise<string> {
     (response) => response.text(),
     () => 'it does not listen',
   )
-}
-
-async function deleteStream(servers: NatsServers): Promise<void> {
-  const { connect } = await import('@nats-io/transport-node')
-  const { jetstreamManager } = await import('@nats-io/jetstream')
-  const connection = await connect({ servers: [...servers.urls] })
-  const jsm = await jetstreamManager(connection)
-  await jsm.streams.delete('VDB-test')
-  await connection.close()
 }

@@ -4,38 +4,57 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { until } from '../support/until.ts'
-import { ClusterProcesses } from './cluster-processes.ts'
+import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { settled } from './parts.ts'
 
 describe('a cluster whose nodes are restarted one after the other', { skip: natsMissing() }, () => {
   it('shows no error to clients that repeat a request once, at another node', async () => {
-    await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
-    for (const node of cluster.nodes) await until(() => node.isReady())
-    const clients = cluster.nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
-    const first = await clients[0]!.insert(pointOf(0))
-    const stop = new AbortController()
-    const errors: string[] = []
-    const counts = { writes: 0, reads: 0 }
-    const callers = Array.from({ length: 4 }, (_, caller) =>
-      call(caller, new RepeatingCaller(clients, caller), { stop: stop.signal, errors, counts, first }),
-    )
-    for (const node of cluster.nodes) {
-      const before = { ...counts }
-      await until(async () => counts.writes > before.writes && counts.reads > before.reads)
-      await node.stop()
-      await node.start()
-      await until(() => node.isReady())
-    }
-    stop.abort()
-    const stored = (await Promise.all(callers)).flat()
-    assert.deepEqual(errors, [])
-    assert.ok(stored.length > 0)
-    // Each was stored once, although some were sent twice.
-    for (const client of clients) {
-      await until(async () => (await client.count()) >= stored.length + 1)
-      assert.equal(await client.count(), stored.length + 1)
-    }
+    await restartAll()
+  })
+
+  it('shows none where each node has a part of the points, and each point is on two of them', async () => {
+    const environment = { CLUSTER_REPLICAS: '2', CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '2' }
+    await restartAll(environment, settled)
   })
 })
+
+/** Restarts one node after the other while clients go on. */
+async function restartAll(
+  environment: Readonly<Record<string, string>> = {},
+  ready: (nodes: readonly NodeProcess[]) => Promise<void> = allReady,
+): Promise<void> {
+  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3, environment })
+  const { nodes } = cluster
+  await ready(nodes)
+  const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
+  const first = await clients[0]!.insert(pointOf(0))
+  const stop = new AbortController()
+  const errors: string[] = []
+  const counts = { writes: 0, reads: 0 }
+  const callers = Array.from({ length: 4 }, (_, caller) =>
+    call(caller, new RepeatingCaller(clients, caller), { stop: stop.signal, errors, counts, first }),
+  )
+  for (const node of nodes) {
+    const before = { ...counts }
+    await until(async () => counts.writes > before.writes && counts.reads > before.reads)
+    await node.stop()
+    await node.start()
+    await ready(nodes)
+  }
+  stop.abort()
+  const stored = (await Promise.all(callers)).flat()
+  assert.deepEqual(errors, [])
+  assert.ok(stored.length > 0)
+  // Each was stored once, although some were sent twice.
+  for (const client of clients) {
+    await until(async () => (await client.count()) >= stored.length + 1)
+    assert.equal(await client.count(), stored.length + 1)
+  }
+}
+
+async function allReady(nodes: readonly NodeProcess[]): Promise<void> {
+  await until(async () => (await Promise.all(nodes.map((node) => node.isReady()))).every((is) => is))
+}
 
 /** Sends a request to a node and, when that fails, once more to the next one. */
 class RepeatingCaller {

@@ -1,3 +1,4 @@
+import { waitFor } from '../support/until.ts'
 import type { History, Read, Write } from './history.ts'
 
 export interface Target {
@@ -17,6 +18,7 @@ export class Workload {
   readonly #groups: {
     readonly group: string
     readonly position: string | undefined
+    readonly vector: readonly number[]
     readonly id?: string
   }[] = []
   #running: Promise<unknown> | undefined
@@ -88,16 +90,31 @@ export class Workload {
   }
 
   async #insert(group: string, size: number): Promise<void> {
-    const vectors = Array.from({ length: size }, () => ({
-      vector: Array.from({ length: 4 }, () => this.#random()),
+    // Nearer to each other than to anything else.
+    const vector = Array.from({ length: 4 }, () => this.#random())
+    const vectors = Array.from({ length: size }, (_, at) => ({
+      vector: vector.with(0, vector[0]! + at * nearness),
       payload: { content_type: 'Text', content: group, attributes: { group } },
     }))
     this.#sizes.set(group, size)
     const startMs = performance.now()
-    const answer = await this.#call('POST', '/points/batch', { vectors })
+    const send = async (headers: Readonly<Record<string, string>>) =>
+      await this.#call('POST', '/points/batch', { vectors }, headers)
+    const isKeyed = this.#random() < 0.5
+    const key = isKeyed ? { 'idempotency-key': group } : {}
+    let answer = await send(key)
+    let outcome = outcomeOf(answer.status)
+    if (isKeyed && outcome === 'unknown' && !this.#stop.signal.aborted) {
+      // Once more at any node: however often, it is stored once.
+      answer = await send(key)
+      outcome = outcomeOf(answer.status) === 'ok' ? 'ok' : 'unknown'
+    }
     const [id] = answer.status === 201 ? (answer.body as { point_ids: string[] }).point_ids : []
-    this.#groups.push({ group, position: answer.position, ...(size === 1 && id !== undefined ? { id } : {}) })
-    this.#note({ kind: 'insert', group, startMs, outcome: outcomeOf(answer.status) })
+    this.#groups.push({
+      ...{ group, position: answer.position, vector },
+      ...(size === 1 && id !== undefined ? { id } : {}),
+    })
+    this.#note({ kind: 'insert', group, startMs, outcome })
     if (answer.status !== 201) await pause(50)
   }
 
@@ -107,7 +124,7 @@ export class Workload {
     const index = this.#writes.length
     this.#note({ kind: 'delete', group, startMs, outcome: 'unknown' })
     const at = this.#groups.findIndex((each) => each.group === group)
-    this.#groups[at] = { group, position: undefined }
+    this.#groups[at] = { group, position: undefined, vector: this.#groups[at]!.vector }
     const { status } = await this.#call('DELETE', `/points/${id}`)
     this.#writes[index] = {
       ...{ kind: 'delete', group, startMs, endMs: performance.now() },
@@ -126,24 +143,36 @@ export class Workload {
       const consistency = (['session', 'latest', 'available'] as const)[Math.floor(this.#random() * 3)]!
       const isAfterInsert = consistency === 'session' && known.position !== undefined
       const startMs = performance.now()
-      const { status, body } = await this.#call(
-        ...(['POST', '/points/count', { filter: { group: known.group } }] as const),
-        {
-          'vicinal-consistency': consistency,
-          ...(isAfterInsert ? { 'vicinal-position': known.position! } : {}),
-        },
-      )
-      if (status !== 200) {
+      const found = await this.#find(known, {
+        'vicinal-consistency': consistency,
+        ...(isAfterInsert ? { 'vicinal-position': known.position! } : {}),
+      })
+      if (found === undefined) {
         // Refused, which is no answer: readers may wait for a leader.
         await pause(20)
         continue
       }
-      const { count: found } = body as { count: number }
       const { group } = known
       this.#readsMade += 1
       if (consistency === 'latest') this.#latestReads += 1
-      this.#reads.push({ group, consistency, startMs, endMs: performance.now(), found, isAfterInsert })
+      this.#reads.push({ group, consistency, startMs, endMs: performance.now(), ...found, isAfterInsert })
     }
+  }
+
+  /** Points of a group, by a count or by a search near them; undefined without an answer. */
+  async #find(
+    { group, vector }: { readonly group: string; readonly vector: readonly number[] },
+    headers: Readonly<Record<string, string>>,
+  ): Promise<Pick<Read, 'by' | 'found'> | undefined> {
+    if (this.#random() < 0.5) {
+      const { status, body } = await this.#call('POST', '/points/count', { filter: { group } }, headers)
+      return status === 200 ? { by: 'count', found: (body as { count: number }).count } : undefined
+    }
+    const query = searchOf(vector, this.#sizes.get(group)!)
+    const { status, body } = await this.#call('POST', '/points/search', query, headers)
+    if (status !== 200) return undefined
+    const own = (body as Found).hits.filter(({ payload }) => payload.content === group)
+    return { by: 'search', found: own.length }
   }
 
   #note(write: Omit<Write, 'endMs'>): void {
@@ -158,7 +187,7 @@ export class Workload {
     more: Readonly<Record<string, string>> = {},
   ): Promise<{ readonly status: number; readonly body?: unknown; readonly position: string | undefined }> {
     const { url } = this.#targets[Math.floor(this.#random() * this.#targets.length)]!
-    const isRead = path === '/points/count'
+    const isRead = path === '/points/count' || path === '/points/search'
     const headers = { ...(body === undefined ? {} : { 'content-type': 'application/json' }), ...more }
     try {
       const response = await fetch(url + path, {
@@ -179,32 +208,81 @@ export class Workload {
   }
 }
 
-/** How many points of each group a node has. */
-export async function contentOf({ url }: Target): Promise<Map<string, number>> {
-  const groups = new Map<string, number>()
+/** A point, as a node shows it. */
+export interface StoredPoint {
+  readonly id: string
+  readonly vector: readonly number[]
+  readonly payload: { readonly content: string }
+}
+
+/** All points, as the list of a node has them. */
+export async function pointsOf(target: Pick<Target, 'url'>): Promise<StoredPoint[]> {
+  const all: StoredPoint[] = []
   for (let cursor: string | undefined, isFirst = true; isFirst || cursor !== undefined; isFirst = false) {
-    const response = await fetch(`${url}/points/list`, {
-      method: 'POST',
-      headers: { 'content-type': 'application/json' },
-      body: JSON.stringify({
+    const { points, next_cursor } = await answerOf<{ points: StoredPoint[]; next_cursor?: string }>(
+      target,
+      '/points/list',
+      {
         limit: 1000,
-        include: { payload: true },
+        include: { payload: true, vector: true },
         ...(cursor === undefined ? {} : { cursor }),
-      }),
-    })
-    const { points, next_cursor } = (await response.json()) as {
-      points: { payload: { content: string } }[]
-      next_cursor?: string
-    }
-    for (const { payload } of points) groups.set(payload.content, (groups.get(payload.content) ?? 0) + 1)
+      },
+    )
+    all.push(...points)
     cursor = next_cursor
   }
+  return all
+}
+
+/** How many points there are of each group. */
+export function groupsOf(points: readonly StoredPoint[]): Map<string, number> {
+  const groups = new Map<string, number>()
+  for (const { payload } of points) groups.set(payload.content, (groups.get(payload.content) ?? 0) + 1)
   return groups
+}
+
+/** How many points of each group a node has. */
+export async function contentOf(target: Pick<Target, 'url'>): Promise<Map<string, number>> {
+  return groupsOf(await pointsOf(target))
+}
+
+/** The ids that an exact search of a node finds. */
+export async function nearestTo(
+  target: Pick<Target, 'url'>,
+  vector: readonly number[],
+  limit: number,
+): Promise<readonly string[]> {
+  return (await answerOf<Found>(target, '/points/search', searchOf(vector, limit))).results
+}
+
+interface Found {
+  readonly results: readonly string[]
+  readonly hits: readonly { readonly payload: { readonly content: string } }[]
+}
+
+function searchOf(vector: readonly number[], limit: number): object {
+  return { vector, limit, similarity: 'Euclidean', exact: true, include: { payload: true } }
+}
+
+/** Of a read of the latest. A node that has just died is not known to be away yet: the same is asked again. */
+async function answerOf<Answer>({ url }: Pick<Target, 'url'>, path: string, body: object): Promise<Answer> {
+  return await waitFor(async () => {
+    const response = await fetch(url + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', 'vicinal-consistency': 'latest' },
+      body: JSON.stringify(body),
+    })
+    if (response.status === 503) return undefined
+    if (!response.ok) throw new Error(`${path} of ${url}: ${response.status} ${await response.text()}`)
+    return (await response.json()) as Answer
+  }, `${path} of ${url} is answered`)
 }
 
 /** Clients of each kind. */
 const writers = 4
 const readers = 6
+/** Between the points of a group. */
+const nearness = 1e-6
 /** After which a client goes to another node, perhaps. */
 const readMs = 2_000
 const writeMs = 20_000

@@ -178,8 +178,10 @@ export class DamagedDirectories implements AsyncDisposable {
 function damaged(content: Buffer, damage: Damage): Buffer {
   if (content.length === 0) return Buffer.from('not what it was')
   if (damage.kind === 'truncate') return content.subarray(0, damage.bytes)
-  if (damage.kind === 'zero')
-    return content.fill(0, damage.sector * sectorBytes, (damage.sector + 1) * sectorBytes)
+  if (damage.kind === 'zero') {
+    const at = damage.sector * sectorBytes
+    return content.fill(0, at, Math.min(at + sectorBytes, content.length))
+  }
   content[damage.byte]! ^= 1 << damage.bit
   return content
 }

@@ -14,7 +14,8 @@ export function clientFilterOf(filter: Filter): client.Filter {
     case 'ids':
       return { $id: { $in: idsOf(filter.ids) } }
     case 'partitions':
-      throw new Error('callers know no partitions')
+    case 'sample':
+      throw new Error('callers know no partitions, nor samples')
     default:
       // Defines its names, `__proto__` too, unlike an assignment.
       return Object.fromEntries([[filter.path, testsOf(filter.test)]])

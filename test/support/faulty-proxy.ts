@@ -4,6 +4,30 @@ import { type AddressInfo, connect, createServer, type Server, type Socket } fro
 /** What becomes of the bytes of one direction: they go on, or wait as if their packets were lost. */
 export type Passage = 'pass' | 'hold'
 
+/** What becomes of what a server says to the others, and of what it hears of them. */
+export interface Division {
+  readonly says: Passage
+  readonly hears: Passage
+}
+
+/**
+ * Cuts a server off from the others, perhaps in one direction only.
+ *
+ * @param proxies by server, where the others connect to it
+ * @param name by which its own connections are known to the proxies of the others
+ */
+export function divide(
+  proxies: readonly FaultyProxy[],
+  index: number,
+  name: string,
+  { says, hears }: Division,
+): void {
+  for (const [each, proxy] of proxies.entries()) {
+    if (each === index) proxy.set(hears, says)
+    else proxy.set(says, hears, name)
+  }
+}
+
 /** One direction of a connection that is passed on. */
 interface Direction {
   readonly from: Socket

@@ -17,7 +17,7 @@ import {
 import { tmpdir } from 'node:os'
 import { basename, join } from 'node:path'
 import { findNatsServer } from '../../scripts/get-nats.ts'
-import { FaultyProxy } from './faulty-proxy.ts'
+import { type Division, divide, FaultyProxy } from './faulty-proxy.ts'
 import { freePorts } from './free-ports.ts'
 import { SmallDisk } from './small-disk.ts'
 
@@ -116,13 +116,9 @@ export class NatsServers implements AsyncDisposable {
     return this.#places.map(({ client }) => client)
   }
 
-  /** Cuts a server off from the other ones, in both directions; clients reach it as before. */
-  isolate(index: number): void {
-    const { name } = this.#places[index]!
-    for (const [each, route] of this.#routes.entries()) {
-      if (each === index) route.set('hold', 'hold')
-      else route.set('hold', 'hold', name)
-    }
+  /** Cuts a server off from the other ones, by default in both directions; clients reach it as before. */
+  isolate(index: number, division: Division = { says: 'hold', hears: 'hold' }): void {
+    divide(this.#routes, index, this.#places[index]!.name, division)
   }
 
   /** All servers reach each other again. */

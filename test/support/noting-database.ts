@@ -8,7 +8,7 @@ import type {
   Inserted,
   ListPage,
   PointMap,
-  Snapshot,
+  PointsSnapshot,
 } from '../../src/engine/database.ts'
 
 /** A database that notes what it is asked for, so that two ways to ask for the same can be compared. */
@@ -86,7 +86,7 @@ export class NotingDatabase implements Database {
     throw new Error('there is nothing to sample')
   }
 
-  snapshot(): Snapshot {
+  snapshot(): PointsSnapshot {
     throw new Error('there is nothing to read')
   }
 }

@@ -130,4 +130,5 @@ export class ShardedNodes implements AsyncDisposable {
 
 const inPartsMethods: readonly number[] = [
   ...[peerMethods.partitionList, peerMethods.partitionCut, peerMethods.replicaCollection],
+  peerMethods.snapshotPart,
 ]

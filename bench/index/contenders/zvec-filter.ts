@@ -26,6 +26,7 @@ function spelled(filter: Filter, isNegated: boolean): string {
       return condition(filter.path, filter.test, isNegated)
     case 'ids':
     case 'partitions':
+    case 'sample':
       throw new Error('filters of ids are not measured')
   }
 }

@@ -70,6 +70,26 @@ export interface SearchState {
   readonly filtered: readonly { readonly matching_share: string; readonly recall: number | null }[]
 }
 
+export interface MemoryBytes {
+  readonly index: number
+  readonly ids: number
+  readonly attributes: number
+}
+
+/** What a node of a cluster has of a collection. */
+export type NodeStats =
+  | { readonly node: string; readonly answers: false }
+  | {
+      readonly node: string
+      readonly answers: true
+      readonly points: number
+      readonly linked: number
+      readonly waiting: number
+      readonly tombstones: number
+      readonly memory_bytes: MemoryBytes
+      readonly disk_bytes: number
+    }
+
 /** The state of the index of a collection. */
 export interface CollectionStats {
   readonly collection: string
@@ -80,7 +100,11 @@ export interface CollectionStats {
   readonly waiting: number
   readonly tombstones: number
   readonly settling: boolean
-  readonly memory_bytes: { readonly index: number; readonly ids: number; readonly attributes: number }
+  readonly memory_bytes: MemoryBytes
+  /** This and the next two only where nodes of a cluster have a part of the points each: then sums are of all copies. */
+  readonly disk_bytes?: number
+  readonly partitions?: { readonly total: number; readonly missing: number }
+  readonly nodes?: readonly NodeStats[]
   readonly graphs: readonly {
     readonly similarity: string
     readonly distance_source: 'codes' | 'vectors' | 'nothing' | null

@@ -87,7 +87,7 @@ function Health({ status }: { readonly status: ClusterStatus }): JSX.Element {
 }
 
 function Figures({ status }: { readonly status: ClusterStatus }): JSX.Element {
-  const { nodes, log, gaps, digest_mismatches: mismatches } = status
+  const { nodes, log, gaps, partitions, digest_mismatches: mismatches } = status
   const ready = nodes.filter(({ is_ready }) => is_ready).length
   const zones = new Set(nodes.map(({ zone }) => zone)).size
   return (
@@ -106,10 +106,21 @@ function Figures({ status }: { readonly status: ClusterStatus }): JSX.Element {
         value={formatCount(status.position)}
         note={log === undefined ? 'of this node' : `the log ends at ${formatCount(log.last)}`}
       />
+      {partitions !== undefined && (
+        <Figure
+          name="Copies of a point"
+          value={formatCount(partitions.replicas)}
+          note={isMoving(partitions) ? 'some have still to move' : 'all where they should be'}
+        />
+      )}
       <Figure name="Gaps in the log" value={formatCount(gaps)} note={sinceStart(gaps)} />
       <Figure name="Digests that differed" value={formatCount(mismatches)} note={sinceStart(mismatches)} />
     </dl>
   )
+}
+
+function isMoving({ to_come: toCome, to_go: toGo }: NonNullable<ClusterStatus['partitions']>): boolean {
+  return toCome + toGo > 0
 }
 
 function sinceStart(count: number): string {

@@ -1,6 +1,6 @@
 import type { JSX } from 'preact'
 import { collectionPath } from '../api/client.ts'
-import type { CollectionStats, SearchState } from '../api/types.ts'
+import type { CollectionStats, NodeStats, SearchState } from '../api/types.ts'
 import { formatBytes, formatCount } from '../lib/format.ts'
 import { Fault, Panel } from '../parts/basics.tsx'
 import { usePolled } from '../state/polled.ts'
@@ -19,6 +19,7 @@ export function IndexPanel(): JSX.Element {
       {stats !== undefined && (
         <div class="index-parts">
           <Figures stats={stats} />
+          {stats.nodes !== undefined && <Nodes nodes={stats.nodes} missing={stats.partitions!.missing} />}
           <div>
             <h3 class="sub-title">Recall of the ten nearest, as measured</h3>
             <Recalls searches={stats.searches} />
@@ -36,6 +37,7 @@ function Figures({ stats }: { readonly stats: CollectionStats }): JSX.Element {
   const { index, ids, attributes } = stats.memory_bytes
   return (
     <dl class="facts">
+      {stats.nodes !== undefined && <Fact name="Points" value={formatCount(stats.points)} />}
       <Fact name="Dimension" value={stats.dimension === null ? 'not yet' : formatCount(stats.dimension)} />
       <Fact name="Linked" value={formatCount(stats.linked)} />
       <Fact name="Waiting" value={formatCount(stats.waiting)} />
@@ -49,6 +51,69 @@ function Figures({ stats }: { readonly stats: CollectionStats }): JSX.Element {
       ))}
       {stats.settling && <Fact name="At work" value="building or measuring" />}
     </dl>
+  )
+}
+
+/** What each node of a cluster has of the collection. */
+function Nodes({
+  nodes,
+  missing,
+}: {
+  readonly nodes: readonly NodeStats[]
+  readonly missing: number
+}): JSX.Element {
+  return (
+    <div>
+      <h3 class="sub-title">On the nodes of the cluster</h3>
+      <div class="table-wrap">
+        <table class="recall-table">
+          <thead>
+            <tr>
+              <th scope="col">Node</th>
+              {['Points', 'Linked', 'Waiting', 'Tombstones', 'Memory', 'Disk'].map((name) => (
+                <th key={name} scope="col" class="right">
+                  {name}
+                </th>
+              ))}
+            </tr>
+          </thead>
+          <tbody>
+            {nodes.map((node) => (
+              <NodeRow key={node.node} stats={node} />
+            ))}
+          </tbody>
+        </table>
+      </div>
+      <p class="hint">
+        Every node has a copy of some points. The figures above are sums over all copies, but for the points.
+        {missing > 0 && ` No node answers for ${missing} of the partitions: their points are not counted.`}
+      </p>
+    </div>
+  )
+}
+
+function NodeRow({ stats }: { readonly stats: NodeStats }): JSX.Element {
+  const name = <th scope="row">{stats.node}</th>
+  if (!stats.answers) {
+    return (
+      <tr>
+        {name}
+        <td colSpan={6}>does not answer</td>
+      </tr>
+    )
+  }
+  const { index, ids, attributes } = stats.memory_bytes
+  const counts = [stats.points, stats.linked, stats.waiting, stats.tombstones].map(formatCount)
+  const bytes = [index + ids + attributes, stats.disk_bytes].map(formatBytes)
+  return (
+    <tr>
+      {name}
+      {[...counts, ...bytes].map((text, column) => (
+        <td key={column} class="right number">
+          {text}
+        </td>
+      ))}
+    </tr>
   )
 }
 

@@ -38,8 +38,9 @@ let poolDead: i32 = 0
 /** Entries of the pool that are copies of another entry. */
 let poolCopies: i32 = 0
 
-/** The keys that a lane has room for. */
-const POOL_MAX: i32 = format.EF_MAX
+/** The keys that a lane has room for: of a walk with a filter, and of others. */
+const FILTERED_MAX: i32 = format.FILTERED_POOL_MAX
+const PLAIN_MAX: i32 = format.EF_MAX
 
 /** Slots that the walk has computed the distance of. */
 let compared: i32 = 0
@@ -212,7 +213,7 @@ export function beam(level: i32, ef: i32, k: i32 = ef, reach: f32 = Infinity, co
     if (filter != 0 && isBetterScanned(ef)) return
   }
   // The pool had no room for as many as were wanted.
-  if (filter != 0) gaveUp = poolCount == POOL_MAX && wantedCount() < ef
+  if (filter != 0) gaveUp = poolCount == FILTERED_MAX && wantedCount() < ef
 }
 
 /**
@@ -236,7 +237,7 @@ function isElsewhere(ef: i32): bool {
   let matching = 0
   for (let place = 0; place < NEAREST; place++) matching += i32(isWanted(slotOf(load<u64>(pool + (<usize>place << 3)))))
   const places = (<f64>ef * <f64>NEAREST) / <f64>max(matching, 1)
-  return places > <f64>POOL_MAX || places * COMPARED_A_PLACE > <f64>comparedMax
+  return places > <f64>FILTERED_MAX || places * COMPARED_A_PLACE > <f64>comparedMax
 }
 
 /** Compared before the walk looks first whether the filter's slots are elsewhere. */
@@ -339,14 +340,14 @@ function offerPrefetched(count: i32, ef: i32, copies: i32, near: i32): i32 {
       const score = load<f32>(scratch + SCORES + (<usize>j << 2))
       const slot = slotAt(four, j)
       const key = keyOf(score, slot)
-      const places = min(ef + poolDead + poolCopies, POOL_MAX)
+      const places = min(ef + poolDead + poolCopies, filter == 0 ? PLAIN_MAX : FILTERED_MAX)
       const at = placeOf(key, places)
       if (at < 0) continue
       const isDead = !isWanted(slot)
       const others = isDead ? 0 : copiesBeside(at, key, copies)
       if (others > 0 && others > (at < near + poolDead + poolCopies ? copies : 0)) continue
-      if (filter != 0 && poolCount == POOL_MAX) dropLast()
-      insertAt(at, key, filter == 0 ? places : POOL_MAX)
+      if (filter != 0 && poolCount == FILTERED_MAX) dropLast()
+      insertAt(at, key, filter == 0 ? places : FILTERED_MAX)
       if (at < lowest) lowest = at
       poolDead += i32(isDead)
       poolCopies += i32(others > 0)

@@ -6,8 +6,9 @@ import { isWanted, wordOf } from './slot-filter'
 /**
  * The exact scan of those slots of [from, to) that match the instance's filter; parameters and result as of `scan`.
  *
- * Matching rows are at any addresses, so the rows of 64 slots are prefetched together, as distance-kinds.ts does with codes: the
- * processor fetches several at once, and the rest of each by itself.
+ * Matching rows are at any addresses, so those of several slots are prefetched together, as distance-kinds.ts does with codes: the
+ * processor fetches several at once, and the rest of each by itself. They are counted off, not taken word by word of the bitmap,
+ * because where few slots match, most words have one of them or none.
  */
 export function scanMatching(
   metric: i32,
@@ -21,11 +22,26 @@ export function scanMatching(
   count: i32,
 ): i32 {
   const rowBytes = <usize>rowLength << 2
+  // Where prefetching has arrived in the bitmap, and how many slots it is ahead.
+  let ahead = from & ~63
+  let aheadBits: u64 = from < to ? wordOf(ahead, from, to) : 0
+  let prefetched = 0
   for (let first = from & ~63; first < to; first += 64) {
-    const word = wordOf(first, from, to)
-    if (word == 0) continue
-    prefetchRows(first, word, rowsAt, rowBytes)
-    for (let bits = word; bits != 0; bits &= bits - 1) {
+    for (let bits = wordOf(first, from, to); bits != 0; bits &= bits - 1) {
+      if (prefetched == 0) {
+        while (prefetched < PREFETCHED_TOGETHER) {
+          while (aheadBits == 0 && ahead < to) {
+            ahead += 64
+            if (ahead < to) aheadBits = wordOf(ahead, from, to)
+          }
+          if (aheadBits == 0) break
+          prefetchRow(<usize>ahead + <usize>ctz<u64>(aheadBits), rowsAt, rowBytes)
+          aheadBits &= aheadBits - 1
+          prefetched++
+        }
+      }
+      // The bitmap can change meanwhile: then fewer were prefetched than are scanned.
+      prefetched = max(prefetched - 1, 0)
       const slot = first + <u32>ctz<u64>(bits)
       if (!isWanted(slot)) continue
       const row = rowsAt + <usize>slot * rowBytes
@@ -35,20 +51,19 @@ export function scanMatching(
   return count
 }
 
-/** The first bytes of the rows of the set bits of a word, and what else is read of their slots. */
+/** The first bytes of a row, and what else is read of its slot. */
 // @ts-ignore: decorator
 @inline
-function prefetchRows(first: u32, word: u64, rowsAt: usize, rowBytes: usize): void {
+function prefetchRow(slot: usize, rowsAt: usize, rowBytes: usize): void {
+  load<u8>(live + slot)
+  load<u32>(sequences + (slot << 3))
+  load<u32>(norms + (slot << 3))
+  const row = rowsAt + slot * rowBytes
   const bytes = min<usize>(rowBytes, PREFETCH_BYTES_MAX)
-  for (let bits = word; bits != 0; bits &= bits - 1) {
-    const slot = <usize>(first + <u32>ctz<u64>(bits))
-    load<u8>(live + slot)
-    load<u32>(sequences + (slot << 3))
-    load<u32>(norms + (slot << 3))
-    const row = rowsAt + slot * rowBytes
-    for (let at: usize = 0; at < bytes; at += CACHE_LINE) load<u32>(row + at)
-  }
+  for (let at: usize = 0; at < bytes; at += CACHE_LINE) load<u32>(row + at)
 }
 
 /** What follows in a row, the processor fetches by itself, because a row is read in order. */
 const PREFETCH_BYTES_MAX: usize = 256
+
+const PREFETCHED_TOGETHER: i32 = 16

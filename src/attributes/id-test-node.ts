@@ -1,24 +1,43 @@
 import { idBytes } from '../base/ids.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
 import { type FilterNode, type FilterSource, testsPerStep } from './filter-node.ts'
 import { setBit, slotsOf } from './slot-words.ts'
 
-/** Matches points by the first byte of their ids. */
-export class PartitionsNode implements FilterNode {
+/** Whether a point matches, by its id alone. */
+export interface IdTest {
+  /** Of all ids. */
+  readonly share: number
+  /** @param id 16 bytes, and the same as words */
+  readonly matches: (id: Uint8Array, words: Uint32Array) => boolean
+}
+
+/** @param partitions the bytes of a set */
+export function partitionTest(partitions: Uint8Array): IdTest {
+  const set = new PartitionSet(partitions)
+  return { share: set.size / partitionCount, matches: (id) => set.has(id[0]!) }
+}
+
+export function sampleTest(seed: number, below: number): IdTest {
+  return { share: below / sampleHashes, matches: (_, words) => sampleHash(words, seed) < below }
+}
+
+/** Matches points by a test of their ids. */
+export class IdTestNode implements FilterNode {
   readonly #source: FilterSource
-  readonly #partitions: PartitionSet
+  readonly #test: IdTest
   readonly #id = new Uint8Array(idBytes)
+  readonly #words = new Uint32Array(this.#id.buffer)
   readonly matchCost = 30
 
-  /** @param partitions the bytes of a set */
-  constructor(source: FilterSource, partitions: Uint8Array) {
+  constructor(source: FilterSource, test: IdTest) {
     this.#source = source
-    this.#partitions = new PartitionSet(partitions)
+    this.#test = test
   }
 
   matches(slot: number): boolean {
     this.#source.copyId(slot, this.#id, 0)
-    return this.#partitions.has(this.#id[0]!)
+    return this.#test.matches(this.#id, this.#words)
   }
 
   tester(): (slot: number) => boolean {
@@ -26,7 +45,7 @@ export class PartitionsNode implements FilterNode {
   }
 
   estimate(): number {
-    return Math.ceil((this.#source.live.count * this.#partitions.size) / partitionCount)
+    return Math.ceil(this.#source.live.count * this.#test.share)
   }
 
   fillCost(): number {

@@ -1,0 +1,199 @@
+import { setTimeout as sleep } from 'node:timers/promises'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import type { Filter } from '../base/filter.ts'
+import { sortIdsInTurns } from '../base/id-sort.ts'
+import { idBytes, idFromBytes } from '../base/ids.ts'
+import type { Include, SearchQuery } from '../base/point.ts'
+import { sampleHash, sampleHashes } from '../base/sample-hash.ts'
+import type { HitDetails, SearchResults } from '../base/search-results.ts'
+import { inTurns } from '../base/turns.ts'
+import type { MapQuery, MapRow, PointMap } from '../engine/database.ts'
+import type { SampledIds } from '../engine/point-sample.ts'
+import { sortByOrder } from '../engine/radix-sort.ts'
+import type { ScatteredReads } from './scattered-reads.ts'
+
+/**
+ * Samples points that are on several nodes for a map. Every node chooses the points with the lowest hashes of its own, so those
+ * with the lowest of all are among them: the sample is the one that a node with all points would choose.
+ *
+ * @param onClose called once when the map is closed
+ */
+export async function openScatteredMap(
+  reads: ScatteredReads,
+  query: MapQuery,
+  onClose: () => void,
+  signal: AbortSignal | undefined,
+): Promise<PointMap> {
+  const samples = await reads.sample(query, signal)
+  const sample = await inTurns(mergedSample(samples, query))
+  return new ScatteredMap({ reads: reads.begun(), query, sample, onClose })
+}
+
+/** The points of a map. The number of a point is its place. */
+interface Sample {
+  /** Points that match. */
+  readonly points: number
+  /** 16 bytes each. */
+  readonly ids: Uint8Array
+  readonly numbers: ReadonlyMap<string, number>
+  /** What the points of the sample match, and hardly any others; undefined for all. */
+  readonly within: Filter | undefined
+}
+
+function* mergedSample(
+  samples: readonly SampledIds[],
+  { filter, limit, seed }: MapQuery,
+): Generator<void, Sample> {
+  const all = Buffer.concat(samples.map(({ ids }) => ids))
+  const count = all.length / idBytes
+  const hashes = new Float64Array(count)
+  const words = new Uint32Array(idBytes / 4)
+  const bytes = new Uint8Array(words.buffer)
+  for (let at = 0; at < count; at += 1) {
+    bytes.set(all.subarray(at * idBytes, (at + 1) * idBytes))
+    hashes[at] = sampleHash(words, seed)
+    if (at % idsPerStep === 0) yield
+  }
+  const sorted = yield* sortByOrder(
+    hashes,
+    Uint32Array.from({ length: count }, (_, at) => at),
+  )
+  const sampled = Math.min(count, limit)
+  const ids = new Uint8Array(sampled * idBytes)
+  const numbers = new Map<string, number>()
+  for (let number = 0; number < sampled; number += 1) {
+    const from = sorted.slots[number]! * idBytes
+    ids.set(all.subarray(from, from + idBytes), number * idBytes)
+    numbers.set(idFromBytes(ids, number * idBytes), number)
+    if (number % idsPerStep === 0) yield
+  }
+  const points = samples.reduce((sum, each) => sum + each.points, 0)
+  const below = sampled < points ? sorted.orders[sampled - 1]! + 1 : sampleHashes
+  return { points, ids, numbers, within: withSample(filter, seed, below) }
+}
+
+function withSample(filter: Filter | undefined, seed: number, below: number): Filter | undefined {
+  if (below === sampleHashes) return filter
+  const chosen: Filter = { kind: 'sample', seed, below }
+  return filter === undefined ? chosen : { kind: 'all', of: [filter, chosen] }
+}
+
+interface ScatteredMapOptions {
+  readonly reads: ScatteredReads
+  readonly query: MapQuery
+  readonly sample: Sample
+  readonly onClose: () => void
+}
+
+/**
+ * The points of a sample with their nearest neighbours in it, some at a time: their vectors come from the nodes that have them, and
+ * every node searches near all of them among what it has of the sample. What is kept is about a hundred bytes a point,
+ * whatever a vector takes. A point that has gone meanwhile has no neighbours, and is nobody's.
+ */
+class ScatteredMap implements PointMap {
+  readonly points: number
+  readonly sampled: number
+  readonly #options: ScatteredMapOptions
+  #isClosed = false
+
+  constructor(options: ScatteredMapOptions) {
+    this.points = options.sample.points
+    this.sampled = options.sample.numbers.size
+    this.#options = options
+  }
+
+  async *rows(signal?: AbortSignal): AsyncGenerator<readonly MapRow[], void> {
+    for (let from = 0; from < this.sampled; from += rowsPerStep) {
+      if (signal?.aborted) throw cancellation(signal)
+      yield await this.#rows(from, Math.min(this.sampled, from + rowsPerStep), signal)
+    }
+  }
+
+  close(): void {
+    if (!this.#isClosed) this.#options.onClose()
+    this.#isClosed = true
+  }
+
+  async #rows(from: number, to: number, signal: AbortSignal | undefined): Promise<readonly MapRow[]> {
+    const bytes = this.#options.sample.ids.slice(from * idBytes, to * idBytes)
+    const ids = Array.from({ length: to - from }, (_, at) => idFromBytes(bytes, at * idBytes))
+    const details = await this.#details(await inTurns(sortIdsInTurns(bytes)), signal)
+    const there = ids.filter((id) => details.get(id)?.vector !== undefined)
+    const queries = there.map((id) => this.#near(details.get(id)!.vector!))
+    const results = await this.#search(queries, signal)
+    const listOf = new Map(there.map((id, list) => [id, list]))
+    return ids.map((id) => ({
+      ...{ id, ...this.#neighbours(id, results, listOf.get(id)) },
+      payload: this.#options.query.include && details.get(id)?.payload,
+    }))
+  }
+
+  /** Vectors, and what the map has of points besides. */
+  async #details(ids: Uint8Array, signal: AbortSignal | undefined): Promise<ReadonlyMap<string, HitDetails>> {
+    const { reads, query } = this.#options
+    const include: Include = { ...(query.include ?? nothing), vector: true }
+    const all = new Map<string, HitDetails>()
+    for (let cursor: string | undefined; ; ) {
+      const filter: Filter = { kind: 'ids', ids }
+      const page = await reads.list({ filter, limit: rowsPerStep, cursor, include }, signal)
+      for (const { id, ...details } of page.points) all.set(id, details)
+      cursor = page.nextCursor
+      if (cursor === undefined) return all
+    }
+  }
+
+  #near(vector: Float32Array): SearchQuery {
+    const { query, sample } = this.#options
+    const { metric, k, ef } = query
+    // The point itself is found too, and left out.
+    const limit = k + 1
+    return { vector, metric, limit, ef: Math.max(ef, limit), filter: sample.within }
+  }
+
+  /** Waits a while when nodes are busy: a map gives way to searches, and is not broken off by them. */
+  async #search(
+    queries: readonly SearchQuery[],
+    signal: AbortSignal | undefined,
+  ): Promise<SearchResults | undefined> {
+    if (queries.length === 0) return undefined
+    for (let attempt = 1; ; attempt += 1) {
+      try {
+        return await this.#options.reads.search(queries, signal)
+      } catch (error) {
+        const isFull = error instanceof DatabaseError && error.reason === 'overloaded'
+        if (!isFull || attempt === attemptsMax) throw error
+      }
+      await sleep(pauseMs)
+    }
+  }
+
+  #neighbours(
+    id: string,
+    results: SearchResults | undefined,
+    list: number | undefined,
+  ): Pick<MapRow, 'neighbours' | 'distances'> {
+    const neighbours: number[] = []
+    const distances: number[] = []
+    if (results === undefined || list === undefined) return { neighbours, distances }
+    const { ids, distances: found } = results
+    const { sample, query } = this.#options
+    for (let at = ids.startOf(list); at < ids.endOf(list) && neighbours.length < query.k; at += 1) {
+      const other = idFromBytes(ids.bytes, at * idBytes)
+      const number = sample.numbers.get(other)
+      if (other === id || number === undefined) continue
+      neighbours.push(number)
+      distances.push(found[at]!)
+    }
+    return { neighbours, distances }
+  }
+}
+
+const nothing: Include = { distance: false, payload: false, vector: false, version: false }
+
+/** Points that are searched near at a time, on every node. */
+const rowsPerStep = 256
+/** About a tenth of a millisecond. */
+const idsPerStep = 1024
+/** Ten seconds of full queues. */
+const attemptsMax = 100
+const pauseMs = 100

@@ -1,0 +1,148 @@
+import type { RepairedLog } from '../base/cluster-status.ts'
+import { DatabaseError } from '../base/errors.ts'
+import type { Logger } from '../base/log.ts'
+import { partitionsIn, type RepairPlan } from '../base/repair-plan.ts'
+import type { ServedData } from '../engine/served-data.ts'
+import { replacementReason } from '../storage/replacement.ts'
+import type { DataStore } from '../storage/store.ts'
+import type { ClusterServiceOptions } from './cluster-service-options.ts'
+import type { CommitLog, SharedDocuments } from './commit-log.ts'
+import { shortIdOf } from './log-id.ts'
+import { adoptLog, logIdIn, reachOf, skippedPositions } from './log-repair.ts'
+import { type ReplaceLog, replaceNatsLog } from './nats-cluster.ts'
+import type { NextLog } from './nats-stream.ts'
+import { adoptAsLeader, adoptAsOther, preparedRepair, readRepair, writeRepair } from './part-repair.ts'
+import { withRepaired } from './places.ts'
+import { fromServingNode, type ServingNodes } from './replica-fetch.ts'
+import { changeTopology } from './topology.ts'
+
+export interface ServiceRepairOptions
+  extends Pick<ClusterServiceOptions, 'node' | 'fetchRetryMs' | 'replaceLog'> {
+  /** How the log servers are reached. */
+  readonly nats: ClusterServiceOptions
+  readonly logger: Logger
+  readonly stop: AbortSignal
+}
+
+/** What an operator wants of a node whose log is lost. */
+export interface RepairWish {
+  /** Up to here the node has applied the lost log. */
+  readonly position: number
+  /** Where nodes have a part of the points each. */
+  readonly plan: RepairPlan | undefined
+}
+
+/** How a service begins a new log in place of one that is lost, or goes on with one that another node has begun. */
+export class ServiceRepair {
+  readonly #options: ServiceRepairOptions
+  #wanted: (RepairWish & { readonly done: PromiseWithResolvers<RepairedLog> }) | undefined
+
+  constructor(options: ServiceRepairOptions) {
+    this.#options = options
+  }
+
+  get isWanted(): boolean {
+    return this.#wanted !== undefined
+  }
+
+  /**
+   * It is carried out as soon as nothing uses the data.
+   *
+   * @throws DatabaseError `precondition_failed` while another one is under way, and when it cannot be done
+   */
+  want(wish: RepairWish): Promise<RepairedLog> {
+    if (this.#wanted !== undefined)
+      throw new DatabaseError('precondition_failed', 'a new log of the cluster is being made')
+    const done = Promise.withResolvers<RepairedLog>()
+    this.#wanted = { ...wish, done }
+    return done.promise
+  }
+
+  /** Whoever waits for it is told. */
+  giveUp(reason: unknown): void {
+    this.#wanted?.done.reject(reason)
+  }
+
+  /** Puts a new log in place of the one that is lost, if that is wanted. */
+  async carryOut(data: ServedData): Promise<void> {
+    if (this.#wanted === undefined) return
+    const { position, plan, done } = this.#wanted
+    const { node, logger } = this.#options
+    try {
+      const store = await data.openStore()
+      const last = Math.max(position, await reachOf(store), plan?.position ?? 0)
+      const made = await (plan === undefined
+        ? this.#beginWith(store, last)
+        : this.#beginInParts(store, plan, last))
+      logger.warn({ node, position: last, ...made }, 'a new log of the cluster has begun')
+      done.resolve({ node, position: last, first: made.first })
+    } catch (error) {
+      done.reject(error)
+    } finally {
+      this.#wanted = undefined
+    }
+  }
+
+  /** With what this node holds. */
+  async #beginWith(store: DataStore, last: number): ReturnType<ReplaceLog> {
+    const made = await this.#replaceLog({ former: [logIdIn(store)], first: last + skippedPositions + 1 })
+    await adoptLog(store, made)
+    return made
+  }
+
+  /** With what all nodes hold. */
+  async #beginInParts(store: DataStore, plan: RepairPlan, last: number): ReturnType<ReplaceLog> {
+    const { applied, databaseId } = store.main
+    if (applied === undefined || plan.nodes[this.#options.node]?.database_id !== databaseId)
+      throw new DatabaseError('precondition_failed', 'the plan is not for what this node holds')
+    const begun = await preparedRepair(store, plan)
+    const made = await this.#replaceLog({
+      ...{ former: [applied.logId], first: last + skippedPositions + 1 },
+      prepare: async (documents, { logId, first }) => {
+        await writeRepair(documents, logId, { ...begun, position: first - 1 })
+        await changeTopology(documents, (topology) => withRepaired(topology, plan))
+      },
+    })
+    await adoptAsLeader(store, made.logId, { ...begun, position: made.first - 1 }, plan)
+    return made
+  }
+
+  async #replaceLog(next: NextLog): ReturnType<ReplaceLog> {
+    const { nats, logger, stop, replaceLog = replaceNatsLog } = this.#options
+    return await replaceLog(nats, next, logger, AbortSignal.any([stop, AbortSignal.timeout(repairMs)]))
+  }
+
+  /**
+   * Goes on with a log that another node has begun with what this one holds of the points, too.
+   *
+   * @param onWait called before it waits for another node
+   * @returns whether it does; otherwise it holds nothing that others do not
+   * @throws the reason of the signal when that aborts
+   */
+  async adopt(
+    data: ServedData,
+    { log, documents }: { readonly log: CommitLog; readonly documents: SharedDocuments },
+    serving: Pick<ServingNodes, 'announced' | 'sourceOf'>,
+    onWait: () => void,
+  ): Promise<boolean> {
+    const { node, logger, stop: signal, fetchRetryMs: retryMs } = this.#options
+    if (replacementReason(data.dataDir) !== undefined) return false
+    // Damaged ones are fetched anew.
+    const store = await data.openStore().catch(() => undefined)
+    const { databaseId, applied } = store?.main ?? {}
+    if (store === undefined || applied === undefined || !log.former?.includes(applied.logId)) return false
+    const logId = shortIdOf(log)
+    const repair = await readRepair(documents, logId)
+    const own = repair?.nodes[node]
+    if (own === undefined || own.database_id !== databaseId || partitionsIn(own.keeps).size === 0)
+      return false
+    onWait()
+    await fromServingNode({ ...serving, node, logger, signal, retryMs }, async (from) => {
+      await adoptAsOther(store, logId, repair!, own, { from, signal })
+    })
+    logger.info({ node, position: repair!.position }, 'this node goes on with the new log')
+    return true
+  }
+}
+
+const repairMs = 60_000

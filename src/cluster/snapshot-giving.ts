@@ -1,0 +1,198 @@
+import { DatabaseError } from '../base/errors.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import type { Collection } from '../engine/collection.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import type { HeldPartitions } from '../engine/held-partitions.ts'
+import { PartitionDigest } from '../storage/partition-digest.ts'
+import type { Snapshot } from '../storage/store.ts'
+import type { Applier, LogHold } from './applier.ts'
+import { PackedReader, PackedWriter } from './packed-bytes.ts'
+import { readPartitions } from './partition-codec.ts'
+import { type PeerMethod, peerMethods } from './peer-methods.ts'
+import type { PeerHandler } from './peers.ts'
+
+/** Asks a node to apply no more of the log until a snapshot has begun. */
+export interface HoldQuestion {
+  /** Drawn by the one who asks: names the hold. */
+  readonly token: string
+  readonly collection: string
+  /** That the snapshot is to have from this node. */
+  readonly partitions: PartitionSet
+}
+
+/** Asks for the points, as they are at a position of the log. The answer: the bytes of a snapshot of those. */
+export interface PartQuestion {
+  readonly token: string
+  /** Not before the one that the node is held at. */
+  readonly position: number
+}
+
+export interface SnapshotGivingOptions {
+  readonly partitions: HeldPartitions
+  readonly set: CollectionSet
+  readonly applier: Applier
+}
+
+/**
+ * Gives its part of a snapshot that several nodes make together, all as of the same position of the log:
+ *
+ *   hold ─> begins no further record, and says where it is ─> part ─> applies the log up to the position that is asked for
+ *     ─> opens a snapshot of its store, which shows that position from then on ─> the log goes on ─> the points are sent
+ *
+ * The log is held from the first question to the second one: for as long as the slowest of the nodes takes to answer the
+ * first. A node whose second question does not come goes on after some seconds, and knows nothing of it then.
+ *
+ * Main thread only.
+ */
+export class SnapshotGiving {
+  readonly #options: SnapshotGivingOptions
+  readonly #waiting = new Map<string, Waiting>()
+
+  constructor(options: SnapshotGivingOptions) {
+    this.#options = options
+  }
+
+  get handlers(): [PeerMethod, PeerHandler][] {
+    return [
+      [peerMethods.snapshotHold, async (body) => writePosition(await this.hold(readHoldQuestion(body)))],
+      [peerMethods.snapshotPart, (body, { signal }) => this.part(readPartQuestion(body), signal)],
+      [peerMethods.snapshotRelease, async (body) => this.release(body.toString())],
+    ]
+  }
+
+  /**
+   * Holds the log.
+   *
+   * @returns the position it is held at
+   * @throws DatabaseError `not_ready` where this node does not have the partitions; `collection_not_found`; `overloaded`
+   */
+  async hold({ token, collection, partitions }: HoldQuestion): Promise<number> {
+    this.#checkHeld(partitions)
+    if (this.#waiting.size >= waitingMax) {
+      throw new DatabaseError('overloaded', `${waitingMax} snapshots are being begun: try again later`)
+    }
+    const lease = await this.#options.set.lease(collection)
+    const hold = this.#options.applier.hold()
+    const timer = setTimeout(() => this.release(token), waitMs)
+    this.#waiting.set(token, { lease, hold, partitions, timer })
+    return hold.position
+  }
+
+  /**
+   * The points of the partitions, once the log is applied up to the position.
+   *
+   * @throws DatabaseError `not_ready` where the log is held no more, or a partition has gone; `overloaded` while another
+   *   snapshot of the collection is being read
+   */
+  async *part({ token, position }: PartQuestion, signal: AbortSignal): AsyncGenerator<Buffer, void> {
+    const { lease: claimed, hold, partitions } = this.#claim(token)
+    using lease = claimed
+    const begun = await this.#begin(lease.database, { hold, partitions, position }, signal)
+    try {
+      yield* begun.snapshot.chunks({ partitions, points: begun.points })
+    } finally {
+      begun.snapshot.close()
+    }
+  }
+
+  /** The log goes on, without a snapshot; harmless where it does so already. */
+  release(token: string): Buffer {
+    if (this.#waiting.has(token)) {
+      const { lease, hold } = this.#claim(token)
+      hold.end()
+      lease[Symbol.dispose]()
+    }
+    return noBytes
+  }
+
+  /** Ends all holds. */
+  close(): void {
+    for (const token of [...this.#waiting.keys()]) this.release(token)
+  }
+
+  async #begin(
+    collection: Collection,
+    { hold, partitions, position }: Pick<Waiting, 'hold' | 'partitions'> & { readonly position: number },
+    signal: AbortSignal,
+  ): Promise<{ readonly snapshot: Snapshot; readonly points: number }> {
+    const timeout = AbortSignal.timeout(waitMs)
+    try {
+      await hold.reached(position, AbortSignal.any([signal, timeout])).catch((error: unknown) => {
+        if (!timeout.aborted) throw error
+        throw new DatabaseError('not_ready', `this node has not come to position ${position} in ${waitMs} ms`)
+      })
+      this.#checkHeld(partitions)
+      const digest = new PartitionDigest(collection.replica.digest)
+      const points = [...partitions].reduce((sum, each) => sum + digest.pointsIn(each), 0)
+      return { snapshot: collection.snapshot(), points }
+    } finally {
+      hold.end()
+    }
+  }
+
+  #claim(token: string): Waiting {
+    const waiting = this.#waiting.get(token)
+    if (waiting === undefined) {
+      throw new DatabaseError('not_ready', 'this node does not hold the log for that snapshot any more')
+    }
+    clearTimeout(waiting.timer)
+    this.#waiting.delete(token)
+    return waiting
+  }
+
+  #checkHeld(partitions: PartitionSet): void {
+    for (const partition of partitions) {
+      if (!this.#options.partitions.now.has(partition)) {
+        throw new DatabaseError('not_ready', `this node does not hold partition ${partition}`)
+      }
+    }
+  }
+}
+
+/** The log is held until the second question. */
+interface Waiting {
+  readonly lease: Disposable & { readonly database: Collection }
+  readonly hold: LogHold
+  readonly partitions: PartitionSet
+  readonly timer: NodeJS.Timeout
+}
+
+export function writeHoldQuestion({ token, collection, partitions }: HoldQuestion): Buffer {
+  const to = new PackedWriter()
+  to.text(token)
+  to.text(collection)
+  to.raw(partitions.bytes)
+  return to.written
+}
+
+function readHoldQuestion(bytes: Uint8Array): HoldQuestion {
+  const from = new PackedReader(bytes)
+  return { token: from.text(), collection: from.text(), partitions: readPartitions(from) }
+}
+
+export function writePartQuestion({ token, position }: PartQuestion): Buffer {
+  const to = new PackedWriter()
+  to.text(token)
+  to.count(position)
+  return to.written
+}
+
+function readPartQuestion(bytes: Uint8Array): PartQuestion {
+  const from = new PackedReader(bytes)
+  return { token: from.text(), position: from.count() }
+}
+
+function writePosition(position: number): Buffer {
+  const to = new PackedWriter()
+  to.count(position)
+  return to.written
+}
+
+export function readHeldPosition(bytes: Uint8Array): number {
+  return new PackedReader(bytes).count()
+}
+
+const noBytes = Buffer.alloc(0)
+/** How long the log is held for a question that does not come, and how long this node may be behind the others. */
+const waitMs = 5_000
+const waitingMax = 16

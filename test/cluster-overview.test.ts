@@ -1,0 +1,188 @@
+import assert from 'node:assert/strict'
+import { describe, it } from 'node:test'
+import { DatabaseError } from '../src/base/errors.ts'
+import { idFromBytes } from '../src/base/ids.ts'
+import { partitionOf } from '../src/base/partitions.ts'
+import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
+import type { Database, MapQuery, MapRow, PointMap } from '../src/engine/database.ts'
+import { statsOfNodesJson } from '../src/http/stats-json.ts'
+import { randomVector, seededRandom } from './support/random.ts'
+import { below } from './support/searched-points.ts'
+import { ShardedNodes } from './support/sharded-nodes.ts'
+
+/** Maps and figures of points that are on several nodes: those of one node that has them all. */
+
+const dimension = 8
+
+describe('a map of several nodes', () => {
+  for (const [nodes, replicas] of [
+    [3, 1],
+    [3, 2],
+  ] as const) {
+    it(`is that of one node, with ${replicas} of each point on ${nodes}`, async () => {
+      await using all = await filled(nodes, replicas)
+      const one = all.whole.up.node.database
+      for (const { up } of all.nodes) {
+        for (const metric of distanceMetrics.filter((each) => each !== 'Hamming')) {
+          for (const limit of [40, 1000]) {
+            for (const filter of [undefined, below('price', 50)]) {
+              const query = { ...anyMap, metric, limit, filter }
+              assert.deepEqual(await contents(up.node.database, query), await contents(one, query))
+            }
+          }
+        }
+      }
+    })
+  }
+
+  it('is made one at a time, and again when it has ended', async () => {
+    await using all = await filled(3, 1)
+    const { database } = all.nodes[0]!.up.node
+    const open = await database.map(anyMap)
+    await assert.rejects(database.map(anyMap), reasonIs('overloaded'))
+    open.close()
+    open.close()
+    const next = await database.map(anyMap)
+    await assert.rejects(database.map(anyMap), reasonIs('overloaded'))
+    next.close()
+  })
+
+  it('stops when its caller leaves', async () => {
+    await using all = await filled(3, 1)
+    const map = await all.nodes[0]!.up.node.database.map(anyMap)
+    const caller = new AbortController()
+    caller.abort()
+    await assert.rejects(async () => await map.rows(caller.signal).next(), reasonIs('cancelled'))
+    map.close()
+  })
+
+  it('lacks partitions of which no node answers only where that is allowed', async () => {
+    await using all = await filled(3, 1)
+    const gone = all.shards.heldBy('node-2')
+    await all.nodes[2]!.up.stop()
+    const { database } = all.nodes[0]!.up.node
+    await assert.rejects(database.map(anyMap), reasonIs('not_ready'))
+    const missing: number[] = []
+    const onMissing = (count: number): unknown => missing.push(count)
+    const part = await contents(database.asOf!(0, { endMs: undefined, onMissing }), anyMap)
+    assert.deepEqual(missing, [gone.size])
+    const whole = await contents(all.whole.up.node.database, anyMap)
+    const there = [...whole.points.keys()].filter((id) => !gone.has(partitionOf(id)))
+    assert.deepEqual([...part.points.keys()].sort(), there.sort())
+    const near = [...part.points.values()].flatMap(({ neighbours }) => neighbours)
+    assert.ok(near.length > 0 && near.every((id) => part.points.has(id)))
+  })
+})
+
+describe('the figures of several nodes', () => {
+  it('count each point once, and tell what every node has', async () => {
+    await using all = await filled(3, 2)
+    const count = await all.whole.up.node.database.count()
+    for (const { up } of all.nodes) {
+      const { points, missing, nodes } = (await up.node.database.statsOfNodes!())!
+      assert.deepEqual({ points, missing }, { points: count, missing: 0 })
+      assert.deepEqual(
+        nodes.map(({ node }) => node),
+        all.names,
+      )
+      for (const [index, { stats }] of nodes.entries()) {
+        assert.equal(stats!.points, all.nodes[index]!.up.main.stats.points)
+        assert.ok(stats!.indexBytes > 0 && stats!.diskBytes > 0)
+      }
+      assert.equal(
+        nodes.reduce((sum, { stats }) => sum + stats!.points, 0),
+        2 * count,
+      )
+    }
+  })
+
+  it('name nodes that do not answer, and say how many partitions nobody answers for', async () => {
+    await using all = await filled(3, 1)
+    const count = await all.whole.up.node.database.count()
+    const [gone, own] = [all.shards.heldBy('node-2'), all.nodes[2]!.up.main.stats.points]
+    await all.nodes[2]!.up.stop()
+    const stats = (await all.nodes[0]!.up.node.database.statsOfNodes!())!
+    assert.equal(stats.points, count - own)
+    assert.equal(stats.missing, gone.size)
+    assert.deepEqual(
+      stats.nodes.map(({ node, stats: found }) => [node, found !== undefined]),
+      [
+        ['node-0', true],
+        ['node-1', true],
+        ['node-2', false],
+      ],
+    )
+    const json = statsOfNodesJson('default', stats) as Json
+    assert.deepEqual(json.partitions, { total: 256, missing: gone.size })
+    assert.deepEqual(json.nodes[2], { node: 'node-2', answers: false })
+    for (const name of ['segments', 'linked', 'waiting', 'tombstones', 'disk_bytes'] as const) {
+      assert.equal(json[name], json.nodes[0]![name]! + json.nodes[1]![name]!, name)
+    }
+    for (const name of ['index', 'ids', 'attributes'] as const) {
+      const [first, second] = json.nodes
+      assert.equal(json.memory_bytes[name], first!.memory_bytes![name] + second!.memory_bytes![name], name)
+    }
+    assert.equal(json.points, count - own)
+    assert.equal(json.dimension, dimension)
+  })
+
+  it('are those of a node by itself where it has all points', async () => {
+    await using all = await filled(3, 1)
+    assert.equal(all.whole.up.node.database.statsOfNodes!(), undefined)
+  })
+})
+
+interface NodeJson extends Partial<Record<(typeof sums)[number], number>> {
+  readonly node: string
+  readonly memory_bytes?: Record<'index' | 'ids' | 'attributes', number>
+}
+
+interface Json extends Required<Omit<NodeJson, 'node'>> {
+  readonly points: number
+  readonly dimension: number | null
+  readonly partitions: object
+  readonly nodes: readonly NodeJson[]
+}
+
+const sums = ['segments', 'linked', 'waiting', 'tombstones', 'disk_bytes'] as const
+
+const anyMap: MapQuery = {
+  ...{ metric: 'Euclidean', limit: 1000, seed: 7, k: 10, ef: 1000 },
+  include: { distance: false, payload: true, attributes: ['price'], vector: false, version: false },
+}
+
+/** By id, so that the order of the points does not matter. */
+async function contents(database: Database, query: MapQuery) {
+  const map: PointMap = await database.map(query)
+  const rows: MapRow[] = []
+  for await (const some of map.rows()) rows.push(...some)
+  map.close()
+  assert.equal(rows.length, map.sampled)
+  const points = new Map(
+    rows
+      .map(({ neighbours, ...row }) => ({ ...row, neighbours: neighbours.map((number) => rows[number]!.id) }))
+      .sort((one, other) => (one.id < other.id ? -1 : 1))
+      .map((row) => [row.id, row]),
+  )
+  return { matching: map.points, sampled: map.sampled, points }
+}
+
+async function filled(nodes: number, replicas: number): Promise<ShardedNodes> {
+  const all = await ShardedNodes.start({ nodes, replicas, dimension })
+  const random = seededRandom(nodes * 10 + replicas)
+  const points = Array.from({ length: 300 }, (_, index): NewPoint => {
+    const id = idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
+    const attributes = new Map<string, number>([['price', index % 100]])
+    return {
+      ...{ id, onConflict: 'skip', vector: randomVector(random, dimension, 'continuous') },
+      payload: { contentType: 'Text', content: `point ${index}`, attributes },
+    }
+  })
+  await all.nodes[0]!.up.node.database.insert(points)
+  await all.settled()
+  return all
+}
+
+function reasonIs(reason: string): (error: unknown) => boolean {
+  return (error) => error instanceof DatabaseError && error.reason === reason
+}
