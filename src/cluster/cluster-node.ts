@@ -74,7 +74,6 @@ export class ClusterNode {
     [peerMethods.found, (body, { signal }) => this.answerFound(body, signal)],
   ])
   #moves: PartitionMoves | undefined
-  /** Of the last change that this node has answered: reads through it have that, whichever nodes are asked for it. */
   #acknowledged = 0
   #giving: SnapshotGiving | undefined
   #working: Promise<void> | undefined
@@ -215,6 +214,11 @@ export class ClusterNode {
     return this.#applier?.applied ?? this.#from
   }
 
+  /** Of the last change that this node has answered: reads through it have that, whichever nodes are asked for it. */
+  get acknowledged(): number {
+    return this.isPart ? this.#acknowledged : 0
+  }
+
   /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
     return Math.max(this.position, this.#shards?.seen ?? 0)
@@ -306,7 +310,7 @@ export class ClusterNode {
     if (consistency === 'available') return 0
     const latest = consistency === 'latest' ? await this.latest(signal) : 0
     if (position > this.position) await this.#waitFor(position, signal)
-    return Math.max(position, latest, this.isPart ? this.#acknowledged : 0)
+    return Math.max(position, latest, this.acknowledged)
   }
 
   async latest(signal: AbortSignal | undefined): Promise<number> {
