@@ -51,6 +51,21 @@ for (const size of sizes) {
       assert.deepEqual((await third!.insert([one!], { identity: identity('a third') })).ids, [one!.id])
     })
 
+    it('and a new collection are there for whoever asks the same node after its answer', async () => {
+      await using all = await ShardedNodes.start(size)
+      for (const [turn, { up }] of all.nodes.entries()) {
+        const name = `collection-${turn}`
+        await up.node.collections.put(name, { dimension: undefined, hnsw: {} })
+        const asNew = async (): Promise<Database> =>
+          (await leased(up.node, name)).asOf!(await up.node.admit({ consistency: 'session' }))
+        assert.equal(await (await asNew()).count(), 0)
+        const points = scattered(6, turn)
+        await (await leased(up.node, name)).insert(points)
+        assert.equal(await (await asNew()).count(), 6)
+        for (const id of idsOf(points)) assert.equal((await (await asNew()).get(id))?.payload.content, '')
+      }
+    })
+
     it('is stored once when all nodes take it at the same time', async () => {
       await using all = await ShardedNodes.start(size)
       for (let round = 0; round < 10; round += 1) {

@@ -101,6 +101,12 @@ for (const [replicas, nodes, seed] of [
           assert.deepEqual(found.details[at], expected.details[at])
         }
         assert.deepEqual(found.distances, expected.distances)
+        const [counted] = asked
+          .slice(0, 1)
+          .map((query) => ({ ...query, filter: below('price', 40), profile: true }))
+        const [profiled, wanted] = [await database.search([counted!]), await one.search([counted!])]
+        const { points: counts, matching } = wanted.profiles[0]!
+        assert.deepEqual([profiled.profiles[0]!.points, profiled.profiles[0]!.matching], [counts, matching])
         assert.deepEqual((await database.search([asked[0]!])).ids.strings(), [expected.ids.strings()[0]])
         for (const id of ids.slice(0, 20)) assert.deepEqual(await database.get(id), await one.get(id))
         for (const filter of [undefined, below('price', 40), below('price', 0)]) {

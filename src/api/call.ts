@@ -16,6 +16,8 @@ export interface Limits {
 export interface ClusterReads {
   /** The node has applied the cluster's log up to here. */
   readonly position: number
+  /** Of the last change that this node has answered; 0 where it has all points. Other nodes may not have applied it yet. */
+  readonly acknowledged: number
   /** What answers may have in them: of other nodes, too. */
   readonly answeredPosition: number
   /**

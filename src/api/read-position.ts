@@ -32,7 +32,7 @@ async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: bo
   if (consistency === 'latest' || (consistency === 'session' && position > cluster.position)) {
     return await cluster.admit({ consistency, position }, call.signal)
   }
-  return consistency === 'session' ? position : 0
+  return consistency === 'session' ? Math.max(position, cluster.acknowledged) : 0
 }
 
 function checkConsistency(given = 'session'): Consistency {

@@ -74,6 +74,7 @@ export class ClusterNode {
     [peerMethods.found, (body, { signal }) => this.answerFound(body, signal)],
   ])
   #moves: PartitionMoves | undefined
+  #acknowledged = 0
   #giving: SnapshotGiving | undefined
   #working: Promise<void> | undefined
   #ticking: Promise<void> | undefined
@@ -213,6 +214,11 @@ export class ClusterNode {
     return this.#applier?.applied ?? this.#from
   }
 
+  /** Of the last change that this node has answered: reads through it have that, whichever nodes are asked for it. */
+  get acknowledged(): number {
+    return this.isPart ? this.#acknowledged : 0
+  }
+
   /** What an answer may have in it: other nodes that were asked may have been ahead of this one. */
   get answeredPosition(): number {
     return Math.max(this.position, this.#shards?.seen ?? 0)
@@ -304,7 +310,7 @@ export class ClusterNode {
     if (consistency === 'available') return 0
     const latest = consistency === 'latest' ? await this.latest(signal) : 0
     if (position > this.position) await this.#waitFor(position, signal)
-    return Math.max(position, latest)
+    return Math.max(position, latest, this.acknowledged)
   }
 
   async latest(signal: AbortSignal | undefined): Promise<number> {
@@ -362,6 +368,7 @@ export class ClusterNode {
     if (this.#stall instanceof DatabaseError && !freesSpace) throw this.#stall
     await this.#shards?.check(request, freesSpace, to.signal)
     const ended = await this.#submit(request, { ...to, intoReserve: freesSpace })
+    this.#acknowledged = Math.max(this.#acknowledged, ended.position)
     const isWhole = ended.held === undefined || request.kind === 'expire'
     const result = isWhole ? ended.result : await this.#shards!.gather(request, ended, to.signal)
     return result as LoggedResults[Request['kind']]
@@ -428,9 +435,10 @@ export class ClusterNode {
   async change(
     request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>,
   ): Promise<unknown> {
-    const { result } = await this.#submit(request, {
+    const { result, position } = await this.#submit(request, {
       ...{ collection: '', intoReserve: request.kind === 'drop' },
     })
+    this.#acknowledged = Math.max(this.#acknowledged, position)
     return result
   }
 

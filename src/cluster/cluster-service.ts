@@ -434,6 +434,10 @@ export class ClusterService {
   }
 
   /** What answers may have in them. */
+  get acknowledged(): number {
+    return this.#node?.acknowledged ?? 0
+  }
+
   get answeredPosition(): number {
     return this.#node?.answeredPosition ?? 0
   }

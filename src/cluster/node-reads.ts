@@ -1,6 +1,7 @@
 import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { Point, SearchQuery } from '../base/point.ts'
+import type { Profile } from '../base/profile.ts'
 import type { ChangeByFilter, Database, ListQuery, MapQuery } from '../engine/database.ts'
 import { emptyRanks } from '../engine/found-ids.ts'
 import { within } from '../engine/partition-points.ts'
@@ -58,7 +59,25 @@ export class NodeReads {
     const results = await this.#collection.search(queries, signal)
     this.#checkHeld()
     const { ranks = emptyRanks(0), plans = queries.map(() => undefined) } = results
-    return { found: { ...results, ranks, plans }, before, after: this.#node.position }
+    const after = this.#node.position
+    const profiles = await this.#profiles(queries, results.profiles, signal)
+    return { found: { ...results, ranks, plans, profiles }, before, after }
+  }
+
+  /** They count what is asked for only: nodes have points in common. */
+  async #profiles(
+    queries: readonly SearchQuery[],
+    profiles: readonly (Profile | undefined)[],
+    signal: AbortSignal | undefined,
+  ): Promise<readonly (Profile | undefined)[]> {
+    if (this.#partitions.isAll || !profiles.some((each) => each !== undefined)) return profiles
+    const count = async (filter?: Filter): Promise<number> =>
+      await this.#collection.count(this.#within(filter), signal)
+    const counted = profiles.map(
+      async (profile, at) =>
+        profile && { ...profile, points: await count(), matching: await count(queries[at]!.filter) },
+    )
+    return await Promise.all(counted)
   }
 
   async get(id: string): Promise<Point | undefined> {

@@ -18,8 +18,9 @@ import { encodeRecord } from './payload-record.ts'
 import { hasOutcome, unpackRequests } from './request-record.ts'
 import type { RowFile } from './row-file.ts'
 import type { RowFiles } from './row-files.ts'
+import type { Table } from './table.ts'
 import { checkCounts, readDatabaseId, readLive, readMeta, type Tables } from './tables.ts'
-import type { GroupPart, StoredState } from './writer-messages.ts'
+import type { GroupPart, PackedRecords, StoredState } from './writer-messages.ts'
 
 export interface GroupWriterSetup {
   readonly tables: Tables
@@ -88,7 +89,15 @@ export class GroupWriter {
 
   /** What the group can need of the disk for its tables, at most or nearly so. */
   get tableBytes(): number {
-    return transactionBytes + this.#parts.reduce((sum, part) => sum + tableBytesOf(part), 0)
+    const { payloads, meta } = this.#tables
+    const keyedBytes = this.#parts.reduce((sum, { keyedRequests }) => sum + keyedRequests.length, 0)
+    const changes = this.#parts.reduce(
+      (sum, { records, leftSlots }) => sum + records.slots.length + leftSlots.length,
+      0,
+    )
+    const changed = changedPages(changes, payloads) + changedPages(keyedBytes / keyedPartBytes, meta)
+    const values = this.#parts.reduce((sum, { records }) => sum + valueBytesOf(records), keyedBytes)
+    return transactionBytes + values + changed * pageBytes
   }
 
   /** Writes the rows of one part of the group that the next transaction makes durable. */
@@ -236,37 +245,29 @@ export class GroupWriter {
   }
 }
 
-/**
- * Records as such, and the pages of those that are changed: a page is written anew with each change of a record on it. Neighbours
- * share one, so of many records only so much is counted; of those that are removed so much as fits into the reserve.
- */
-function tableBytesOf({ records, leftSlots, keyedRequests }: GroupPart): number {
-  const { slots, contents, extras } = records
-  let bytes = keyedRequests.length + Math.min(keyedRequests.length, mostKeyedBytes) * keyedFactor
+/** Pages that are written anew for so many changes of a table: a page for each, which may be cut in two, but no more than it has. */
+function changedPages(changes: number, { pages }: Table): number {
+  return 2 * Math.min(changes, pages.tree)
+}
+
+/** What the values of records take: a large one has pages of its own. */
+function valueBytesOf({ slots, contents, extras }: PackedRecords): number {
+  let bytes = 0
   for (let at = 0; at < slots.length; at += 1) {
-    const recordBytes =
-      Buffer.byteLength(contents[at]!) + Buffer.byteLength(extras[at]?.attributes ?? '') + recordHeadBytes
-    // A large one has pages of its own.
-    bytes += recordBytes < pageBytes / 2 ? recordBytes : Math.ceil(recordBytes / pageBytes + 1) * pageBytes
+    const attributes = extras[at]?.attributes ?? ''
+    const length = Buffer.byteLength(contents[at]!) + Buffer.byteLength(attributes) + recordHeadBytes
+    bytes += length < pageBytes / 4 ? 2 * length : Math.ceil(length / pageBytes) * pageBytes
   }
-  const pages = 2 * pageBytes
-  return (
-    bytes +
-    Math.min(slots.length * pages, mostChangedBytes) +
-    Math.min(leftSlots.length * pages, mostLeftBytes)
-  )
+  return bytes
 }
 
 const pageBytes = 4096
 /** Id, numbers and lengths. */
 const recordHeadBytes = 64
-/** Of the pages that every transaction writes: roots, branches, the meta record, the list of free pages. */
-const transactionBytes = 512 * 1024
-const mostChangedBytes = 16 * 1024 * 1024
-const mostLeftBytes = 2 * 1024 * 1024
-/** A request of some hundred bytes changes pages of its own key and number, and of those that are forgotten for it. */
-const keyedFactor = 256
-const mostKeyedBytes = 32 * 1024
+/** Of the pages that every transaction writes: roots, branches, the meta record, blocks of live bits, the list of free pages. */
+const transactionBytes = 128 * 1024
+/** A request of about a hundred bytes changes the pages of its own number and key, and of those that are forgotten for it. */
+const keyedPartBytes = 8
 
 interface NextState {
   readonly meta: Meta

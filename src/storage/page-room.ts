@@ -1,4 +1,4 @@
-import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, writeSync } from 'node:fs'
+import { closeSync, fstatSync, ftruncateSync, openSync, statfsSync, statSync, writeSync } from 'node:fs'
 import type { RootDatabase } from 'lmdb'
 import { databaseBytes } from './environment.ts'
 import { pagesOf, type Table, type TreeStats } from './table.ts'
@@ -35,16 +35,17 @@ export class PageRoom {
     try {
       lengthen(this.#path, databaseBytes(this.#root) + bytes)
     } catch (error) {
-      // LMDB takes free pages first. Readers can hold some of them back.
-      if (this.#freeBytes < freeFactor * bytes) throw error
+      // LMDB takes free pages first, and then those at the end. Readers can hold some of them back.
+      if (this.#unusedBytes < bytes) throw error
     }
   }
 
-  /** Of pages in the file that are in none of its trees. */
-  get #freeBytes(): number {
+  /** Of the file, in none of its trees. */
+  get #unusedBytes(): number {
     const stats = this.#root.getStats() as TreeStats & { readonly pageSize: number; readonly free: TreeStats }
-    const pages = this.#tables.reduce((sum, table) => sum + table.pages, metaPages)
-    return databaseBytes(this.#root) - (pages + pagesOf(stats) + pagesOf(stats.free)) * stats.pageSize
+    const used = [...this.#tables.map(({ pages }) => pages), pagesOf(stats), pagesOf(stats.free)]
+    const pages = used.reduce((sum, { tree, overflow }) => sum + tree + overflow, metaPages)
+    return statSync(this.#path).size - pages * stats.pageSize
   }
 }
 
@@ -71,9 +72,6 @@ const zeros = Buffer.alloc(256 * 1024)
 
 /** More than any transaction writes, and than others take away while one is written. */
 const plentyBytes = 1024 ** 3
-
-/** Free pages need not be side by side. */
-const freeFactor = 2
 
 /** At the beginning of every file. */
 const metaPages = 2

@@ -11,8 +11,8 @@ export interface Table {
   getKeys(options?: TableRange): Iterable<number>
   getRange(options?: TableRange): Iterable<TableEntry>
   count(): number
-  /** Of the file: of all of a table that collections share. */
-  readonly pages: number
+  /** Of all of a table that collections share. */
+  readonly pages: TablePages
 }
 
 export interface TableRange {
@@ -61,7 +61,7 @@ class WholeTable implements Table {
     return (this.#database.getStats() as { entryCount: number }).entryCount
   }
 
-  get pages(): number {
+  get pages(): TablePages {
     return pagesOf(this.#database.getStats() as TreeStats)
   }
 }
@@ -73,8 +73,16 @@ export interface TreeStats {
   readonly overflowPages: number
 }
 
-export function pagesOf({ treeBranchPageCount, treeLeafPageCount, overflowPages }: TreeStats): number {
-  return treeBranchPageCount + treeLeafPageCount + overflowPages
+/** Pages of a table in the file. */
+export interface TablePages {
+  /** Of its tree: each is written anew when a record on it changes. */
+  readonly tree: number
+  /** Of values that have pages of their own. */
+  readonly overflow: number
+}
+
+export function pagesOf({ treeBranchPageCount, treeLeafPageCount, overflowPages }: TreeStats): TablePages {
+  return { tree: treeBranchPageCount + treeLeafPageCount, overflow: overflowPages }
 }
 
 /** Opens a table, and creates it if it does not exist. */
@@ -130,7 +138,7 @@ export class ScopedTable implements Table {
     return this.#database.getKeysCount(this.#bounds({}))
   }
 
-  get pages(): number {
+  get pages(): TablePages {
     return pagesOf(this.#database.getStats() as TreeStats)
   }
 
