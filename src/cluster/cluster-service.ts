@@ -27,6 +27,7 @@ import type { Peers } from './peers.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
+import { RestWork } from './rest-work.ts'
 import { isNoOutage, retried } from './retried.ts'
 import { ServiceParts } from './service-parts.ts'
 import { ServiceRepair } from './service-repair.ts'
@@ -72,6 +73,8 @@ export class ClusterService {
   /** Of a node that has not begun, as its log is lost: why, and how far its data are. */
   #lost: { readonly why: string; readonly position: number } | undefined
   readonly #repair: ServiceRepair
+  /** While the log is lost: between two looks for it. */
+  readonly #rest = new RestWork()
 
   constructor(options: ClusterServiceOptions, logger: Logger) {
     this.#options = options
@@ -123,11 +126,13 @@ export class ClusterService {
         await this.#connect(data)
         await this.#begin(data)
         this.#lost = undefined
+        this.#rest.end(new DatabaseError('precondition_failed', 'the log of the cluster is there again'))
         return
       } catch (error) {
         const why = lostIn(error)
         if (why === undefined || signal.aborted) throw error
         await this.#noteLost(data, why)
+        await this.#rest.pass()
         await pause(watchMs, signal)
       }
     }
@@ -508,7 +513,9 @@ export class ClusterService {
     const { generation, ownership } = this.#view.topology
     const { position } = this
     const data = this.#data!
-    const held = await heldData(await data.openStore(), data.loaded)
+    const held = await (data.loaded === undefined
+      ? this.#rest.do(async () => await heldData(await data.openStore(), undefined))
+      : heldData(data.loaded.store, data.loaded))
     const topology = ownership && { generation, ring: ownership.ring }
     return { node, zone, address: address(), position, ...held, ...(topology && { topology }) }
   }
@@ -547,6 +554,7 @@ export class ClusterService {
   async stop(): Promise<void> {
     this.#stop.abort(new DatabaseError('shutting_down', 'the server is shutting down'))
     this.#repair.giveUp(this.#stop.signal.reason)
+    this.#rest.end(this.#stop.signal.reason)
     await this.#moves?.ended
     await this.#node?.close()
     await this.#refetching

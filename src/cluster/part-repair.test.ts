@@ -73,18 +73,31 @@ describe('nodes with a part of the points that begin a new log', () => {
     assert.equal(digest.pointsIn(200), 1, 'what it has is where it was')
   })
 
-  it('need a node that still knows the keys', async () => {
+  it('find the end of the former log where no other key is known', async () => {
     await using opened = new AsyncDisposableStack()
     const [a, b] = [await open(opened, 'a'), await open(opened, 'b')]
-    await apply(a, 10, range(0, 127), [request('one', 5)])
+    await apply(a, 10, range(0, 127), [])
     await apply(b, 9, range(128, 255), [])
     const { plan } = repairPlanOf([await partOf('a', a, 10), await partOf('b', b, 9)])
     const repair: PartRepair = { ...(await preparedRepair(a, plan)), position: 1000 }
-    await assert.rejects(
-      adoptAsOther(b, newLog, repair, plan.nodes.b!, { from: sourceOf(a), signal }),
-      /node a has forgotten idempotency keys of the collection default/,
-    )
-    assert.equal(b.main.applied!.position, 9)
+    await adoptAsLeader(a, newLog, repair, plan)
+    await apply(a, 1001, range(0, 127), [request('later', 200)], newLog)
+    await adoptAsOther(b, newLog, repair, plan.nodes.b!, { from: sourceOf(a), signal })
+    assert.ok(!isKnown(b, 'later'))
+    assert.equal(b.main.keyedRequestCount, 1)
+  })
+
+  it('take no keys from a node that has forgotten those of the former log', async () => {
+    await using opened = new AsyncDisposableStack()
+    const [a, b] = [await open(opened, 'a'), await open(opened, 'b')]
+    await apply(a, 10, range(0, 127), [])
+    await apply(b, 9, range(128, 255), [])
+    const { plan } = repairPlanOf([await partOf('a', a, 10), await partOf('b', b, 9)])
+    const repair: PartRepair = { ...(await preparedRepair(a, plan)), position: 1000 }
+    await apply(a, 1001, range(0, 127), [request('later', 5)], newLog)
+    await adoptAsOther(b, newLog, repair, plan.nodes.b!, { from: sourceOf(a), signal })
+    assert.ok(!isKnown(b, 'later'))
+    assert.equal(b.main.applied!.position, 1000)
   })
 })
 

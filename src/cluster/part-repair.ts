@@ -90,7 +90,7 @@ export async function adoptAsLeader(
   const keepers = Object.values(nodes)
   await eachCollection(data, async (name, store) => {
     const forgotten = repair.keyed.includes(name) ? await forgottenKeys(name, store, keepers) : []
-    const end = repair.keyed.includes(name) ? [lastOf(logId)] : []
+    const end = repair.keyed.includes(name) ? [lastOf(logId, repair)] : []
     await adopt(store, { logId, repair, keeps: partitionsIn(nodes[leader]!.keeps) }, [...forgotten, ...end])
   })
 }
@@ -98,7 +98,7 @@ export async function adoptAsLeader(
 /**
  * Another node goes on with the new log; durable when this resolves, and harmless to repeat.
  *
- * @throws DatabaseError what the source refuses it with; `precondition_failed` when it can give the keys no more
+ * @throws DatabaseError what the source refuses it with
  */
 export async function adoptAsOther(
   data: DataStore,
@@ -113,7 +113,7 @@ export async function adoptAsOther(
   const gone = [...data.aliases.keys()].filter((alias) => !Object.hasOwn(repair.aliases, alias))
   const aliases = new Map(Object.entries(repair.aliases))
   if (aliases.size + gone.length > 0) await data.setAliases(aliases, gone)
-  const end = lastOf(logId)
+  const end = lastOf(logId, repair)
   await eachCollection(data, async (name, store) => {
     const missing = repair.keyed.includes(name) ? await missingKeys(name, store, end, repair, source) : []
     await adopt(store, { logId, repair, keeps: partitionsIn(own.keeps) }, missing)
@@ -208,10 +208,8 @@ async function missingKeys(
   } finally {
     await reader.close()
   }
-  throw new DatabaseError(
-    'precondition_failed',
-    `node ${from.name} has forgotten idempotency keys of the collection ${collection} that this node would need`,
-  )
+  // It has forgotten the end, and so all before it.
+  return []
 }
 
 /** The partitions that points of a request may have been stored in. */
@@ -257,10 +255,11 @@ const nobodysRequest = {
   ...{ points: 0, acceptedMs: 0 },
 } as const
 
-/** The last request of the former log. */
-function lastOf(logId: string): KeyedRequest {
+/** The last request of the former log: as old as that, so that it is not forgotten before those that it follows. */
+function lastOf(logId: string, { clockUs }: Pick<PartRepair, 'clockUs'>): KeyedRequest {
   const hash = createHash('sha256').update(`begin ${logId}`).digest()
-  return { ...nobodysRequest, keyHash: hash.subarray(0, requestHashBytes) }
+  const acceptedMs = Math.floor(clockUs / 1000)
+  return { ...nobodysRequest, acceptedMs, keyHash: hash.subarray(0, requestHashBytes) }
 }
 
 function documentOf(logId: string): string {

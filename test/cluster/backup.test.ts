@@ -8,6 +8,7 @@ import { assertEnded, run } from '../support/process.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
+import { post } from './node-requests.ts'
 import { settled } from './parts.ts'
 
 describe('a backup of a cluster', { skip: natsMissing() }, () => {
@@ -140,9 +141,8 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
 
 /** Whether a node has applied the last of the changes of collections and aliases. */
 async function hasAlias({ url }: NodeProcess): Promise<boolean> {
-  const answer = await fetch(`${url}/collections/today/points/count`, { method: 'POST' })
-  await answer.body?.cancel()
-  return answer.ok
+  const { status } = await post({ url }, '/collections/today/points/count', {})
+  return status === 200
 }
 
 function pointOf(vector: readonly number[], content: string): unknown {
