@@ -156,7 +156,12 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     const start = await http.list({ limit: 20 }, partial)
     await third.start()
     await settled(nodes)
-    told.length = 0
+    // What the first node knows of the others is a moment old.
+    await until(async () => {
+      told.length = 0
+      await http.count(undefined, partial)
+      return told.length === 0
+    }, 'the first node asks the others again')
     const rest: string[] = []
     for (let cursor = start.nextCursor; cursor !== undefined; ) {
       const page = await grpc.list({ limit: 50, cursor }, partial)
