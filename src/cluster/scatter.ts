@@ -195,15 +195,8 @@ export class Scatter {
     failed: readonly string[],
     cause: unknown,
   ): Promise<Gathered<Answer>> {
-    let others = this.#others(part, failed)
-    const isWhole = (): boolean => {
-      if (others.missing.size > 0) others = this.#others(part, failed)
-      return others.missing.size === 0
-    }
     // One of them can have come back, and this node not know it yet.
-    if (question.late === undefined) await untilKnown(isWhole, question.signal)
-    const { parts, missing } = others
-    if (missing.size > 0 && question.late === undefined) throw withoutOwner(part.partitions, cause)
+    const { parts, missing } = await this.#found(() => this.#others(part, failed), question, cause)
     return withMissing(await this.#all(parts, question, [...failed, part.node]), missing)
   }
 
@@ -212,24 +205,38 @@ export class Scatter {
     return this.#options.placement.cover(partitions, new Set([...failed, node]))
   }
 
-  async #cover<Answer>(
-    partitions: PartitionSet,
-    { signal, partial }: Pick<Asking<Answer>, 'signal' | 'partial'>,
-  ): Promise<Cover> {
+  async #cover<Answer>(partitions: PartitionSet, question: Asking<Answer>): Promise<Cover> {
     const { placement } = this.#options
     const cover = placement.cover(partitions, this.#avoided())
-    if (cover.missing.size === 0) return cover
-    let now = placement.cover(partitions, none)
+    return cover.missing.size === 0
+      ? cover
+      : await this.#found(() => placement.cover(partitions, none), question)
+  }
+
+  /**
+   * A cover, which is looked for a moment longer where it lacks something; not by those who take an answer without it, when that
+   * was done a while ago.
+   *
+   * @throws DatabaseError `not_ready` when it still lacks something, and the answer may not
+   */
+  async #found<Answer>(
+    look: () => Cover,
+    { signal, partial, late }: Asking<Answer>,
+    cause?: unknown,
+  ): Promise<Cover> {
+    let now = look()
+    if (now.missing.size === 0) return now
     if (partial === undefined || !this.#unowned.has(now.missing)) {
       const isWhole = (): boolean => {
-        now = placement.cover(partitions, none)
+        now = look()
         return now.missing.size === 0
       }
       // Of the time that a caller gives, most is for those that answer.
-      await untilKnown(isWhole, signal, partial?.waitMs && partial.waitMs / 4)
+      const mostMs = partial?.waitMs && partial.waitMs / 4
+      await untilKnown(isWhole, late === undefined ? signal : AbortSignal.any([signal, late]), mostMs)
     }
     if (signal.aborted) throw cancellation(signal)
-    if (now.missing.size > 0 && partial === undefined) throw withoutOwner(now.missing)
+    if (now.missing.size > 0 && partial === undefined) throw withoutOwner(now.missing, cause)
     this.#unowned.note(now.missing)
     return now
   }

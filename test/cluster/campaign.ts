@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { setTimeout as pause } from 'node:timers/promises'
 import { seededRandom } from '../support/random.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
@@ -164,9 +163,7 @@ class Campaign {
     await until(async () => {
       for (const node of nodes) assert.ok(node.isRunning, `${node.name} has ended`)
       const isEachReady = await Promise.all(nodes.map((node) => node.isReady(true)))
-      const areReady = isEachReady.every((isReady) => isReady)
-      if (!areReady) await pause(lookMs)
-      return areReady
+      return isEachReady.every((isReady) => isReady)
     }, 'all nodes are ready')
   }
 
@@ -205,6 +202,5 @@ const faultsPerCheck = 20
 /** Of the faults, before which partitions begin to move. */
 const shareOfMoves = 0.4
 const searchesPerNode = 5
-const lookMs = 25
 /** Of each node and log server, where a small file system can be mounted. */
 const volumeBytes = 256 * 1024 * 1024

@@ -14,10 +14,10 @@ export interface Fault {
  * @param replicas nodes that have each point; absent: all
  */
 export function kindsOf(replicas?: number): Readonly<Record<string, Fault>> {
-  const all =
-    replicas === undefined
-      ? { ...faults, 'the stream of the log deleted, and the log repaired': deletedStream }
-      : { ...faults, ...faultsOfParts }
+  const all = {
+    ...{ ...faults, 'the stream of the log deleted, and the log repaired': deletedStream },
+    ...(replicas === undefined ? {} : faultsOfParts),
+  }
   return Object.fromEntries(
     Object.entries(all).map(([name, strike]) => [
       name,

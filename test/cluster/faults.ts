@@ -182,7 +182,7 @@ export const destructive: ReadonlySet<string> = new Set([
 
 /** From 0.1 s to 30 s, mostly short. */
 export function stopMs(random: () => number): number {
-  return 100 + 30_000 * random() ** 8
+  return 100 + 30_000 * random() ** 4
 }
 
 function logServerCutOff(division: Division): Strike {
@@ -205,7 +205,7 @@ function cutOff(...passages: Parameters<FaultyProxy['set']>): Strike {
 
 /** From 0.5 s to 10 s, mostly short. */
 export function cutMs(random: () => number): number {
-  return 500 + 10_000 * random() ** 4
+  return 500 + 10_000 * random() ** 2
 }
 
 export function below(random: () => number, count: number): number {

@@ -1,5 +1,4 @@
 import assert from 'node:assert/strict'
-import { setTimeout as pause } from 'node:timers/promises'
 import { statusOf } from '../support/cluster-status.ts'
 import { until, waitFor } from '../support/until.ts'
 import type { NodeProcess } from './cluster-processes.ts'
@@ -42,7 +41,6 @@ export async function refetch(nodes: readonly NodeProcess[], node: NodeProcess):
   await ask(nodes, 'POST', `${node.name}/refetch`)
   await until(async () => {
     const fetches = await metricOf(node, 'vicinal_cluster_fetches').catch(() => before)
-    if (fetches === before) await pause(lookMs)
     return fetches > before
   }, `${node.name} has left its partitions`)
 }
@@ -51,9 +49,7 @@ export async function refetch(nodes: readonly NodeProcess[], node: NodeProcess):
 export async function allCopies(nodes: readonly NodeProcess[]): Promise<void> {
   await until(async () => {
     const all = await Promise.all(nodes.map((node) => statusOf(node).catch(() => undefined)))
-    const isComplete = all.every((status) => status?.partitions?.to_come === 0)
-    if (!isComplete) await pause(lookMs)
-    return isComplete
+    return all.every((status) => status?.partitions?.to_come === 0)
   }, 'every partition has all its copies')
 }
 
@@ -73,7 +69,6 @@ export async function moveUnderWay(
   return await waitFor(async () => {
     const moves = await Promise.all(nodes.map((node) => moveTo(node, nodes).catch(() => undefined)))
     const found = moves.find((move) => move !== undefined)
-    if (found === undefined) await pause(lookMs)
     return found ?? (performance.now() > endMs ? 'none' : undefined)
   }, 'partitions move').then((move) => (move === 'none' ? undefined : move))
 }
@@ -110,11 +105,9 @@ async function ask(nodes: readonly NodeProcess[], method: string, path: string):
       if (answer?.ok || answer?.status === 404) return true
       assert.ok(answer?.status !== 400, await answer?.text())
     }
-    await pause(lookMs)
     return false
   }, `${method} ${path}`)
 }
 
-const lookMs = 50
 /** After which a move has probably ended already. */
 const moveMs = 3_000

@@ -142,6 +142,8 @@ export class Workload {
       }
       const consistency = (['session', 'latest', 'available'] as const)[Math.floor(this.#random() * 3)]!
       const isAfterInsert = consistency === 'session' && known.position !== undefined
+      // The processors are for nodes that start, too.
+      await pause(betweenReadsMs)
       const startMs = performance.now()
       const found = await this.#find(known, {
         'vicinal-consistency': consistency,
@@ -278,6 +280,7 @@ async function answerOf<Answer>({ url }: Pick<Target, 'url'>, path: string, body
   }, `${path} of ${url} is answered`)
 }
 
+const betweenReadsMs = 10
 /** Clients of each kind. */
 const writers = 4
 const readers = 6

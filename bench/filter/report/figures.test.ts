@@ -39,6 +39,13 @@ describe('the figures of a cell', () => {
     assert.equal(timesBetterPlan(cell(planned, result('exact', 50), result('walk', 200, walked))), 1)
   })
 
+  it('charge the scan the same in place of its own evaluating, whichever was first', () => {
+    const slow = { filterUs: 5000 }
+    const walk = result('walk', 20, walked)
+    assert.equal(timesBetterPlan(cell(result('planned', 100, slow), result('exact', 200), walk)), 1)
+    assert.equal(timesBetterPlan(cell(result('planned', 200), result('exact', 100, slow), walk)), 1)
+  })
+
   it('leave out a walk that mostly gave way to a scan', () => {
     const walk = result('walk', 900, { plans: { 'walk, then scan': 50, walk: 50 } })
     assert.equal(timesBetterPlan(cell(result('planned', 100), result('exact', 50), walk)), 0.5)

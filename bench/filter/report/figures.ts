@@ -23,16 +23,19 @@ export function hasWalked({ plans, queries }: WayResult): boolean {
 /**
  * How many times as long as the better plan the engine took: the scan of all matching points, or the walk, where it finds
  * enough, with its best ef. Whatever the plan, the filter has to be evaluated: the walk, which gets its bitmap beforehand, is
- * charged what evaluating took the engine.
+ * charged what evaluating took the engine, and so is the scan in place of its own evaluating. Whichever of the two comes first
+ * evaluates, and the other finds the results kept.
  */
 export function timesBetterPlan(cell: Cell): number | undefined {
   const planned = resultOf(cell, 'planned')
   const scan = resultOf(cell, 'exact')
   const walk = resultOf(cell, 'walk')
   if (planned === undefined || scan === undefined || walk === undefined) return undefined
-  const walkUs = 1e6 / walk.queriesPerSecond + (planned.filterUs ?? 0)
-  const walked = walk.hasReached && hasWalked(walk) ? 1e6 / walkUs : 0
-  return Math.max(scan.queriesPerSecond, walked) / planned.queriesPerSecond
+  const filterUs = planned.filterUs ?? 0
+  const scanUs = 1e6 / scan.queriesPerSecond - (scan.filterUs ?? 0) + filterUs
+  const walkUs = 1e6 / walk.queriesPerSecond + filterUs
+  const bestUs = walk.hasReached && hasWalked(walk) ? Math.min(scanUs, walkUs) : scanUs
+  return 1e6 / planned.queriesPerSecond / bestUs
 }
 
 /** How many times as fast as the best library the engine was. */
