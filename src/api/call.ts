@@ -2,9 +2,9 @@ import type { Consistency } from '../base/consistency.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Embeddings } from '../embeddings/embeddings.ts'
 import type { Collections, Lease } from '../engine/collections.ts'
-import type { CollectionStats, Database, PointsSnapshot } from '../engine/database.ts'
+import type { CollectionStats, Database, PointsSnapshot, StatsOfNodes } from '../engine/database.ts'
 
-export type { CollectionStats, Collections, Database, Lease, PointsSnapshot }
+export type { CollectionStats, Collections, Database, Lease, PointsSnapshot, StatsOfNodes }
 
 /** The limits and defaults of operations, from the settings of the same names. */
 export interface Limits {

@@ -2,7 +2,6 @@ import { DatabaseError } from '../base/errors.ts'
 import type { CollectionStats } from '../engine/collection-stats.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
 import { peerMethods } from './peer-methods.ts'
-import type { AnsweringNode } from './peer-reads.ts'
 import type { PeerAsk, PeerHandler, Peers } from './peers.ts'
 
 /** The figures of a collection on the link: the name goes there, and JSON comes back, as it is for people. */
@@ -25,7 +24,17 @@ export async function askStats(
   }
 }
 
-export function statsHandler(node: Pick<AnsweringNode, 'leaseLocal'>): PeerHandler {
+/** A node that tells the figures of its own points. */
+interface CountingNode {
+  /** Keeps a collection open. */
+  leaseLocal(name: string): CountedLease | Promise<CountedLease>
+}
+
+interface CountedLease extends Disposable {
+  readonly database: { readonly stats: CollectionStats }
+}
+
+export function statsHandler(node: CountingNode): PeerHandler {
   return async (body) => {
     using lease = await node.leaseLocal(new PackedReader(body).text())
     return Buffer.from(JSON.stringify(lease.database.stats))

@@ -1,7 +1,6 @@
-import type { CollectionStats } from '../api/call.ts'
+import type { CollectionStats, StatsOfNodes } from '../api/call.ts'
 import { partitionCount } from '../base/partitions.ts'
 import { distanceMetrics } from '../base/point.ts'
-import type { StatsOfNodes } from '../engine/database.ts'
 
 /** The state of an index, as `/stats` answers it. */
 export function statsJson(collection: string, stats: CollectionStats): object {
