@@ -85,7 +85,8 @@ function Nodes({
         </table>
       </div>
       <p class="hint">
-        Every node has a copy of some points. The figures above are sums over all copies, but for the points.
+        Every node has a copy of some points. The figures of the index are sums over all copies, but Points
+        counts each once.
         {missing > 0 && ` No node answers for ${missing} of the partitions: their points are not counted.`}
       </p>
     </div>
