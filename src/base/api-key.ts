@@ -67,7 +67,7 @@ export class Keyring {
     let found: KeyMatcher | undefined
     for (const matcher of this.#matchers) {
       const isBare = matcher.matches(authorization)
-      const isBearer = bearer === authorization ? isBare : matcher.matches(bearer)
+      const isBearer = matcher.matches(bearer)
       if (isBare || isBearer) found ??= matcher
     }
     if (found === undefined) return undefined
