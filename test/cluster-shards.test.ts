@@ -21,9 +21,10 @@ describe('a simulated cluster whose nodes have a part of the points each', () =>
     })
   }
 
-  for (const [name, mutate] of Object.entries(clusterMutants)) {
-    it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 3, operations: 80 }))
-  }
+  it('is found out when an insert is acknowledged before it is in the log', () => {
+    const mutate = clusterMutants['an insert is acknowledged before it is in the log']!
+    return assertFoundOut({ ...size, mutate, nodes: 3 })
+  })
 
   for (const [name, mutate] of Object.entries(shardMutants)) {
     it(`is found out when ${name}`, () => assertFoundOut({ ...size, mutate, nodes: 3, operations: 25 }))
