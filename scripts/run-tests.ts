@@ -18,8 +18,7 @@ const all = [
 const args = process.argv.slice(2).filter((arg) => arg !== '--all-steps')
 const isEveryStep = args.length < process.argv.length - 2
 const files = args.some((arg) => !arg.startsWith('-')) ? [] : all
-// Twice as many files as small machines have processors: tests of clusters and of browsers wait much of the time.
-const options = ['--test', '--test-concurrency=4', '--test-reporter=spec', `--test-timeout=${testTimeoutMs}`]
+const options = ['--test', '--test-concurrency=3', '--test-reporter=spec', `--test-timeout=${testTimeoutMs}`]
 // What hangs fails by its name, and does not cost the whole run.
 options.push(`--import=${pathToFileURL(join(root, 'scripts/end-hung-tests.ts'))}`)
 const { status, signal } = spawnSync(process.execPath, [...options, ...args, ...files], {

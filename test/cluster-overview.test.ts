@@ -1,14 +1,12 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
-import { idFromBytes } from '../src/base/ids.ts'
 import { partitionOf } from '../src/base/partitions.ts'
-import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
+import { distanceMetrics } from '../src/base/point.ts'
 import type { Database, MapQuery, MapRow, PointMap } from '../src/engine/database.ts'
 import { statsOfNodesJson } from '../src/http/stats-json.ts'
-import { randomVector, seededRandom } from './support/random.ts'
+import { filledNodes } from './support/filled-nodes.ts'
 import { below } from './support/searched-points.ts'
-import { ShardedNodes } from './support/sharded-nodes.ts'
 
 /** Maps and figures of points that are on several nodes: those of one node that has them all. */
 
@@ -20,7 +18,7 @@ describe('a map of several nodes', () => {
     [3, 2],
   ] as const) {
     it(`is that of one node, with ${replicas} of each point on ${nodes}`, async () => {
-      await using all = await filled(nodes, replicas)
+      await using all = await filledNodes({ nodes, replicas, dimension })
       const one = all.whole.up.node.database
       for (const { up } of all.nodes) {
         for (const metric of distanceMetrics.filter((each) => each !== 'Hamming')) {
@@ -36,7 +34,7 @@ describe('a map of several nodes', () => {
   }
 
   it('is made one at a time, and again when it has ended', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     const open = await database.map(anyMap)
     await assert.rejects(database.map(anyMap), reasonIs('overloaded'))
@@ -48,7 +46,7 @@ describe('a map of several nodes', () => {
   })
 
   it('stops when its caller leaves', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const map = await all.nodes[0]!.up.node.database.map(anyMap)
     const caller = new AbortController()
     caller.abort()
@@ -57,7 +55,7 @@ describe('a map of several nodes', () => {
   })
 
   it('lacks partitions of which no node answers only where that is allowed', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const gone = all.shards.heldBy('node-2')
     await all.nodes[2]!.up.stop()
     const { database } = all.nodes[0]!.up.node
@@ -76,7 +74,7 @@ describe('a map of several nodes', () => {
 
 describe('the figures of several nodes', () => {
   it('count each point once, and tell what every node has', async () => {
-    await using all = await filled(3, 2)
+    await using all = await filledNodes({ nodes: 3, replicas: 2, dimension })
     const count = await all.whole.up.node.database.count()
     for (const { up } of all.nodes) {
       const { points, missing, nodes } = (await up.node.database.statsOfNodes!())!
@@ -97,7 +95,7 @@ describe('the figures of several nodes', () => {
   })
 
   it('name nodes that do not answer, and say how many partitions nobody answers for', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const count = await all.whole.up.node.database.count()
     const [gone, own] = [all.shards.heldBy('node-2'), all.nodes[2]!.up.main.stats.points]
     await all.nodes[2]!.up.stop()
@@ -127,7 +125,7 @@ describe('the figures of several nodes', () => {
   })
 
   it('are those of a node by itself where it has all points', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     assert.equal(all.whole.up.node.database.statsOfNodes!(), undefined)
   })
 })
@@ -165,22 +163,6 @@ async function contents(database: Database, query: MapQuery) {
       .map((row) => [row.id, row]),
   )
   return { matching: map.points, sampled: map.sampled, points }
-}
-
-async function filled(nodes: number, replicas: number): Promise<ShardedNodes> {
-  const all = await ShardedNodes.start({ nodes, replicas, dimension })
-  const random = seededRandom(nodes * 10 + replicas)
-  const points = Array.from({ length: 300 }, (_, index): NewPoint => {
-    const id = idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
-    const attributes = new Map<string, number>([['price', index % 100]])
-    return {
-      ...{ id, onConflict: 'skip', vector: randomVector(random, dimension, 'continuous') },
-      payload: { contentType: 'Text', content: `point ${index}`, attributes },
-    }
-  })
-  await all.nodes[0]!.up.node.database.insert(points)
-  await all.settled()
-  return all
 }
 
 function reasonIs(reason: string): (error: unknown) => boolean {

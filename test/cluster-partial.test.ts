@@ -3,13 +3,12 @@ import { describe, it } from 'node:test'
 import { partialReads } from '../src/api/partial-reads.ts'
 import { DatabaseError } from '../src/base/errors.ts'
 import type { Filter } from '../src/base/filter.ts'
-import { idFromBytes } from '../src/base/ids.ts'
 import { type PartitionSet, partitionOf } from '../src/base/partitions.ts'
-import type { NewPoint, Point, SearchQuery } from '../src/base/point.ts'
+import type { Point, SearchQuery } from '../src/base/point.ts'
 import type { Database } from '../src/engine/database.ts'
-import { randomVector, seededRandom } from './support/random.ts'
+import { filledNodes } from './support/filled-nodes.ts'
 import { below } from './support/searched-points.ts'
-import { ShardedNodes } from './support/sharded-nodes.ts'
+
 import { until } from './support/until.ts'
 
 /** Answers without the partitions of which no node answers: exactly those, told as such, and only where that is allowed. */
@@ -19,7 +18,7 @@ const include = { distance: false, payload: true, vector: true, version: true } 
 
 describe('a partial answer', () => {
   it('has everything of the partitions that are there, and says how many are not', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     const gone = all.shards.heldBy('node-2')
     await all.nodes[2]!.up.stop()
@@ -27,14 +26,14 @@ describe('a partial answer', () => {
   })
 
   it('is also given when a node fails that is thought to be there', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     all.links.get('node-2')!.close()
     const { database } = all.nodes[0]!.up.node
     await assertPartial(database, all.whole.up.node.database, all.shards.heldBy('node-2'))
   })
 
   it('lacks nothing where other nodes have the same', async () => {
-    await using all = await filled(3, 2)
+    await using all = await filledNodes({ nodes: 3, replicas: 2, dimension })
     await all.nodes[2]!.up.stop()
     const reads = allowing(all.nodes[0]!.up.node.database)
     assert.equal(await reads.database.count(), await all.whole.up.node.database.count())
@@ -45,7 +44,7 @@ describe('a partial answer', () => {
   })
 
   it('is never given to those who have not asked for it', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     await all.nodes[2]!.up.stop()
     const reads = allowing(database)
@@ -63,7 +62,7 @@ describe('a partial answer', () => {
   })
 
   it('is never given of a single point, nor to a change', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const gone = all.shards.heldBy('node-2')
     const points = await everything(all.whole.up.node.database)
     const id = points.find((point) => gone.has(partitionOf(point.id)))!.id
@@ -77,14 +76,14 @@ describe('a partial answer', () => {
   })
 
   it('is no answer when no node has any of it', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const late = { endMs: performance.now(), onMissing: () => assert.fail('there is no answer') }
     const database = all.nodes[0]!.up.node.database.asOf(0, late)
     await assert.rejects(database.count(), notReady)
   })
 
   it('leaves a node out that has not answered in time', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const { database } = all.nodes[0]!.up.node
     await allowing(database).database.count()
     all.before.set('node-1', () => new Promise(() => {}))
@@ -103,7 +102,7 @@ describe('a partial answer', () => {
   })
 
   it('asks another owner before it leaves a node out', async () => {
-    await using all = await filled(3, 2)
+    await using all = await filledNodes({ nodes: 3, replicas: 2, dimension })
     const { database } = all.nodes[0]!.up.node
     const expected = await all.whole.up.node.database.count()
     all.before.set('node-1', () => new Promise(() => {}))
@@ -118,7 +117,7 @@ describe('a partial answer', () => {
   })
 
   it('of a list goes on with everything when the partitions are back', async () => {
-    await using all = await filled(3, 1)
+    await using all = await filledNodes({ nodes: 3, replicas: 1, dimension })
     const node = all.nodes[2]!
     const gone = all.shards.heldBy('node-2')
     const order = (await everything(all.whole.up.node.database)).map(({ id }) => id)
@@ -223,22 +222,6 @@ function allowing(database: Database, waitMs?: number) {
       return database.asOf!(0, { endMs, onMissing })
     },
   }
-}
-
-async function filled(nodes: number, replicas: number): Promise<ShardedNodes> {
-  const all = await ShardedNodes.start({ nodes, replicas, dimension })
-  const random = seededRandom(nodes * 10 + replicas)
-  const points = Array.from({ length: 300 }, (_, index): NewPoint => {
-    const id = idFromBytes(Uint8Array.from({ length: 16 }, () => Math.floor(random() * 256)))
-    const attributes = new Map<string, number>([['price', index % 100]])
-    return {
-      ...{ id, onConflict: 'skip', vector: randomVector(random, dimension, 'continuous') },
-      payload: { contentType: 'Text', content: `point ${index}`, attributes },
-    }
-  })
-  await all.nodes[0]!.up.node.database.insert(points)
-  await all.settled()
-  return all
 }
 
 async function everything(database: Database): Promise<Pick<Point, 'id' | 'payload'>[]> {
