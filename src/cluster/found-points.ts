@@ -5,6 +5,7 @@ import { type AskOwnersOptions, askOwners } from './ask-owners.ts'
 import type { ReadCollection, ReadingNode } from './node-reads.ts'
 import { without } from './outcome-gathering.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
+import { readIds, writeIds } from './packed-values.ts'
 
 /** What a node asks another one: which of some ids have points. */
 export interface FoundQuestion {
@@ -25,8 +26,7 @@ export function encodeFoundQuestion({ collection, position, ids }: FoundQuestion
   const to = new PackedWriter(64 + 16 * ids.length)
   to.text(collection)
   to.count(position)
-  to.count(ids.length)
-  for (const id of ids) to.id(id)
+  writeIds(to, ids)
   return to.written
 }
 
@@ -34,7 +34,7 @@ export function encodeFoundQuestion({ collection, position, ids }: FoundQuestion
 export function decodeFoundQuestion(bytes: Uint8Array): FoundQuestion {
   const from = new PackedReader(bytes)
   const [collection, position] = [from.text(), from.count()]
-  return { collection, position, ids: Array.from({ length: from.length(16) }, () => from.id()) }
+  return { collection, position, ids: readIds(from) }
 }
 
 export function encodeFoundAnswer({ position, expiries }: FoundAnswer): Buffer {

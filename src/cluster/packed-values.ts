@@ -1,4 +1,5 @@
 import { attributesFromJson, attributesToJson } from '../base/attribute-json.ts'
+import { idBytes } from '../base/ids.ts'
 import { contentTypes, type Payload } from '../base/point.ts'
 import type { PackedReader, PackedWriter } from './packed-bytes.ts'
 
@@ -40,4 +41,14 @@ export function nameOf<Name>(names: readonly Name[], number: number): Name {
   const name = names[number]
   if (name === undefined) throw new RangeError(`there is no ${number} of ${names.join(', ')}`)
   return name
+}
+
+export function writeIds(to: PackedWriter, ids: readonly string[]): void {
+  to.count(ids.length)
+  for (const id of ids) to.id(id)
+}
+
+/** @throws RangeError when there are fewer bytes than so many ids take */
+export function readIds(from: PackedReader): string[] {
+  return Array.from({ length: from.length(idBytes) }, () => from.id())
 }

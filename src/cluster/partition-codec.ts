@@ -1,7 +1,7 @@
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { TakenPoint } from '../engine/write-request.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { readPayload, writePayload } from './packed-values.ts'
+import { readIds, readPayload, writeIds, writePayload } from './packed-values.ts'
 
 /** Asks which points of some partitions a collection of another node has. The answer: messages of `PointVersions`. */
 export interface ListQuestion {
@@ -73,14 +73,13 @@ export function readPointVersions(bytes: Uint8Array): PointVersions {
 export function writePointsQuestion({ collection, ids }: PointsQuestion): Buffer {
   const to = new PackedWriter()
   to.text(collection)
-  to.count(ids.length)
-  for (const id of ids) to.id(id)
+  writeIds(to, ids)
   return to.written
 }
 
 export function readPointsQuestion(bytes: Uint8Array): PointsQuestion {
   const from = new PackedReader(bytes)
-  return { collection: from.text(), ids: Array.from({ length: from.length(16) }, () => from.id()) }
+  return { collection: from.text(), ids: readIds(from) }
 }
 
 export function writePointsAnswer({ looked, points }: PointsAnswer): Buffer {
@@ -145,8 +144,7 @@ export function readPartitions(from: PackedReader): PartitionSet {
 }
 
 function writeVersions(to: PackedWriter, { ids, versions }: Omit<PointVersions, 'position'>): void {
-  to.count(ids.length)
-  for (const id of ids) to.id(id)
+  writeIds(to, ids)
   to.float64s(versions)
 }
 

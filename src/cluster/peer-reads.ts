@@ -14,7 +14,7 @@ import {
   type SampleQuery,
 } from './node-reads.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { readOptional, writeOptional } from './packed-values.ts'
+import { readOptional, writeIds, writeOptional } from './packed-values.ts'
 import { type PeerMethod, peerMethods } from './peer-methods.ts'
 import { statsHandler } from './peer-stats.ts'
 import type { PeerHandler, Peers } from './peers.ts'
@@ -214,8 +214,7 @@ const answerPlan: Answer = async (reads, from, to, node) => {
   to.count(node.position)
   to.byte(Number(more))
   to.count(matching)
-  to.count(ids.length)
-  for (const id of ids) to.id(id)
+  writeIds(to, ids)
   to.float64s(Float64Array.from(orders))
 }
 

@@ -6,7 +6,15 @@ import type { RequestIdentity } from '../engine/database.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest } from '../engine/logged-request.ts'
 import { readFilter, writeFilter } from './filter-bytes.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { nameOf, readOptional, readPayload, writeOptional, writePayload } from './packed-values.ts'
+import {
+  nameOf,
+  readIds,
+  readOptional,
+  readPayload,
+  writeIds,
+  writeOptional,
+  writePayload,
+} from './packed-values.ts'
 
 /** What one record of a cluster's log asks of every replica. */
 export type ClusterRequest =
@@ -266,15 +274,6 @@ function readCondition(from: PackedReader): Precondition | undefined {
   if (kind === conditionKinds.filter) return { kind: 'filter', filter: readFilter(from) }
   if (kind !== conditionKinds.none) throw new RangeError(`no condition has the number ${kind}`)
   return undefined
-}
-
-function writeIds(to: PackedWriter, ids: readonly string[]): void {
-  to.count(ids.length)
-  for (const id of ids) to.id(id)
-}
-
-function readIds(from: PackedReader): string[] {
-  return Array.from({ length: from.length(16) }, () => from.id())
 }
 
 /** So that a large insert is not copied while it grows. */

@@ -7,64 +7,52 @@ import type { ServedData } from './served-data.ts'
 
 /** Gauges of the default collection and of what all collections share. */
 export function registerEngine(metrics: ServiceMetrics, engine: Engine, data: ServedData): void {
-  const collection = {
-    get stats(): CollectionStats {
-      return data.figures.stats
-    },
-  }
-  metrics.gauge('vicinal_points', 'Live points.', () => collection.stats.points)
+  const stats = (): CollectionStats => data.figures.stats
+  metrics.gauge('vicinal_points', 'Live points.', () => stats().points)
   metrics.gauge(
     'vicinal_dimension',
     'Length of every vector; 0 until the first insert.',
-    () => collection.stats.dimension,
+    () => stats().dimension,
   )
-  metrics.gauge(
-    'vicinal_sequence',
-    'Sequence number of the last durable change.',
-    () => collection.stats.sequence,
-  )
-  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => collection.stats.segments)
+  metrics.gauge('vicinal_sequence', 'Sequence number of the last durable change.', () => stats().sequence)
+  metrics.gauge('vicinal_index_segments', 'Memory segments of the index.', () => stats().segments)
   metrics.gauge(
     'vicinal_index_memory_bytes',
     'Memory that the index has reserved for vectors.',
-    () => collection.stats.indexBytes,
+    () => stats().indexBytes,
   )
-  metrics.gauge(
-    'vicinal_id_table_memory_bytes',
-    'Memory of the id table.',
-    () => collection.stats.idTableBytes,
-  )
+  metrics.gauge('vicinal_id_table_memory_bytes', 'Memory of the id table.', () => stats().idTableBytes)
   metrics.gauge(
     'vicinal_attribute_memory_bytes',
     'Memory of the attribute index, results of filters that it keeps included.',
-    () => collection.stats.attributeBytes,
+    () => stats().attributeBytes,
   )
   metrics.gauge(
     'vicinal_index_waiting_points',
     'Points that are stored and not yet linked into the index: every search scans them.',
-    () => collection.stats.unindexed,
+    () => stats().unindexed,
   )
   metrics.gauge(
     'vicinal_index_tombstones',
     'Removed points whose links are not repaired yet.',
-    () => collection.stats.tombstones,
+    () => stats().tombstones,
   )
   metrics.gauge(
     'vicinal_index_settling',
     '1 while a graph is being built or repaired after a start, or recall is being measured; searches may be exact, and slower, meanwhile.',
-    () => Number(collection.stats.isSettling),
+    () => Number(stats().isSettling),
   )
   metrics.gauges(
     'vicinal_index_distance_source',
     'By the metric of the graph, what its distances are measured on: 0 no graph yet, 1 codes, 2 vectors, 3 no graph, as neither tells the points apart.',
     'graph',
     () =>
-      Object.entries(collection.stats.distanceSources).map(([graph, on]) => [
+      Object.entries(stats().distanceSources).map(([graph, on]) => [
         graph,
         distanceSourceNumbers[on ?? 'none'],
       ]),
   )
-  const plans = (): [string, MetricPlan][] => Object.entries(collection.stats.plans)
+  const plans = (): [string, MetricPlan][] => Object.entries(stats().plans)
   metrics.gauges(
     'vicinal_index_recall',
     'Share of the ten nearest that searches at the default ef find: 1 where they are exact, else measured on stored points.',
@@ -75,7 +63,7 @@ export function registerEngine(metrics: ServiceMetrics, engine: Engine, data: Se
     'vicinal_filtered_recall',
     'Share of the ten nearest matching points that searches with a filter find at the default ef, by the share of points that match: 1 where they are exact. Absent where such searches walk through a graph and were not measured yet.',
     ['metric', 'bin'],
-    () => collection.stats.filteredRecalls.map(({ metric, bin, recall }) => [{ metric, bin }, recall]),
+    () => stats().filteredRecalls.map(({ metric, bin, recall }) => [{ metric, bin }, recall]),
   )
   metrics.gauges(
     'vicinal_index_ef_multiplier',

@@ -47,12 +47,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       /^4 collections and 2 aliases, 30 points: every byte is as it was written$/m,
     )
 
-    const restored = join(servers.directory, 'restored')
-    assertEnded(await run(['snapshot', 'restore', file, '--data-dir', restored]), 0)
-    {
-      await using service = await startTestService({ DATA_DIR: restored })
-      assert.deepEqual(await contentsOf(service.httpUrl), expected)
-    }
+    await assertRestorable(file, join(servers.directory, 'restored'), expected)
     // The first node of a new cluster, on the same log servers.
     const founder = join(servers.directory, 'founder')
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
@@ -113,12 +108,7 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
       assertEnded(verified, 0)
       assert.match(verified.stdout, said)
     }
-    const restored = join(servers.directory, 'restored')
-    assertEnded(await run(['snapshot', 'restore', file, '--data-dir', restored]), 0)
-    {
-      await using service = await startTestService({ DATA_DIR: restored })
-      assert.deepEqual(await contentsOf(service.httpUrl), expected)
-    }
+    await assertRestorable(file, join(servers.directory, 'restored'), expected)
     // A new cluster, with one copy of each point: its first node has all of them, until the others have their parts.
     const founder = join(servers.directory, 'founder')
     assertEnded(await run(['snapshot', 'restore', file, '--data-dir', founder]), 0)
@@ -139,6 +129,13 @@ describe('a backup of a cluster', { skip: natsMissing() }, () => {
   })
 })
 
+/** A service by itself shows all that the backup has. */
+async function assertRestorable(file: string, dataDir: string, expected: Contents): Promise<void> {
+  assertEnded(await run(['snapshot', 'restore', file, '--data-dir', dataDir]), 0)
+  await using service = await startTestService({ DATA_DIR: dataDir })
+  assert.deepEqual(await contentsOf(service.httpUrl), expected)
+}
+
 /** Whether a node has applied the last of the changes of collections and aliases. */
 async function hasAlias({ url }: NodeProcess): Promise<boolean> {
   const { status } = await post({ url }, '/collections/today/points/count', {})
@@ -157,8 +154,10 @@ async function send(url: string, method: string, path: string, body: unknown): P
 }
 
 /** By collection: its points with ids, versions and vectors, in their order. */
-async function contentsOf(url: string): Promise<Record<string, unknown[]>> {
-  const contents: Record<string, unknown[]> = {}
+type Contents = Record<string, unknown[]>
+
+async function contentsOf(url: string): Promise<Contents> {
+  const contents: Contents = {}
   for (const name of ['default', 'docs', 'pictures', 'empty', 'papers', 'today']) {
     const include = { vector: true, payload: true, version: true }
     const answer = await send(url, 'POST', `/collections/${name}/points/list`, { limit: 100, include })
