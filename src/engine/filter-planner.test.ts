@@ -4,7 +4,7 @@ import { distanceKindOf, type Route } from '../index/routes.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import { VectorIndex } from '../index/vector-index.ts'
 import { loadKernels } from '../kernels/wasm-module.ts'
-import { type FilteredQuery, FilterPlanner } from './filter-planner.ts'
+import { type FilteredQuery, type FilterPlan, FilterPlanner, isScan } from './filter-planner.ts'
 
 const points = 1_000_000
 
@@ -90,12 +90,65 @@ describe('the plan of a search with a filter', () => {
     const scanned = { compared: 200_000, measured: 200_000, hasGivenUp: false }
     assert.equal(planner.plan(query, route).route, route)
     const scan = planner.plan(query, undefined)
-    for (let search = 0; search < 100; search += 1)
-      planner.learn(query, scan, { ...scanned, microseconds: 200 })
+    for (let search = 0; search < 200; search += 1)
+      planner.learn(query, scan, { ...scanned, microseconds: 100 })
     assert.equal(planner.plan(query, route).route, undefined, 'rows that cost next to nothing are scanned')
-    for (let search = 0; search < 100; search += 1)
+    for (let search = 0; search < 200; search += 1)
       planner.learn(query, scan, { ...scanned, microseconds: 400_000 })
     assert.equal(planner.plan(query, route).route, route)
+  })
+
+  it('is a scan by codes still after one that found its codes in no cache', () => {
+    const { planner, route } = plannerOf()
+    const measured = { ...route, scanRecall: 0.99 }
+    const query = queryOf(0.002)
+    const plan = planner.plan(query, measured)
+    planner.learn(query, plan, { compared: 2000, measured: 100, microseconds: 2000, hasGivenUp: false })
+    assert.equal(planner.plan(query, measured).codeScan, 'instead')
+  })
+
+  it('is a scan by codes again, some time after these took long', () => {
+    const { planner, route } = plannerOf()
+    const measured = { ...route, scanRecall: 0.99 }
+    const query = queryOf(0.002)
+    const work = { compared: 2000, measured: 100, microseconds: 4000, hasGivenUp: false }
+    const slow = planner.plan(query, measured)
+    for (let search = 0; search < 20; search += 1) planner.learn(query, slow, work)
+    assert.equal(planner.plan(query, measured).codeScan, undefined)
+    let scansOfRows = 0
+    while (planner.plan(query, measured).codeScan === undefined) scansOfRows += 1
+    assert.ok(scansOfRows > 100 && scansOfRows < 2000, `${scansOfRows} scans of rows`)
+  })
+
+  it('is a walk where it turns out to be short, and a scan where walks were given up that were long', () => {
+    const { planner, route } = plannerOf()
+    const measured = { ...route, scanRecall: 0.99 }
+    let id = 100
+    const planOf = (share: number): { readonly query: FilteredQuery; readonly plan: FilterPlan } => {
+      id += 1
+      const query = queryOf(share, { matching: { ...queryOf(share).matching, id } })
+      return { query, plan: planner.plan(query, measured) }
+    }
+    const isWalk = (share: number): boolean => {
+      const { plan } = planOf(share)
+      return !isScan(plan) && plan.isTrial !== true
+    }
+    assert.deepEqual([0.02, 0.04].map(isWalk), [false, true])
+    let walks = 0
+    for (let search = 0; search < 200; search += 1) {
+      const { query, plan } = planOf(0.04)
+      if (isScan(plan)) continue
+      walks += Number(plan.isTrial !== true)
+      const compared = plan.comparedMax + 1 + query.matching.count
+      planner.learn(query, plan, { compared, measured: 100, microseconds: 6000, hasGivenUp: true })
+    }
+    assert.ok(walks < 60, `${walks} walks, few but the first and one now and then`)
+    assert.equal(isWalk(0.3), true, 'past so few others it is short')
+    for (let search = 0; search < 50; search += 1) {
+      const { query, plan } = planOf(0.1)
+      planner.learn(query, plan, { compared: 1000, measured: 100, microseconds: 150, hasGivenUp: false })
+    }
+    assert.deepEqual([0.02, 0.04].map(isWalk), [true, true])
   })
 
   it('is a scan for a while after walks with the filter were given up', () => {

@@ -5,6 +5,7 @@ import { efMax, filteredPoolMax } from '../index/segment.ts'
 import type { SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { RouteInForce } from './filtered-recall.ts'
+import { LearnedCosts, type Step } from './learned-costs.ts'
 import { whyNoRoute } from './no-route.ts'
 import { WalkMemory } from './walk-memory.ts'
 
@@ -56,7 +57,7 @@ interface Scan {
  */
 export class FilterPlanner {
   readonly #index: VectorIndex
-  readonly #costs = new Map<string, number>()
+  readonly #costs = new LearnedCosts()
   readonly #walks = new WalkMemory()
 
   constructor(index: VectorIndex) {
@@ -73,7 +74,7 @@ export class FilterPlanner {
     const scan = this.#cheaperScan(query, route)
     if (route.isForScans) return scanBy(scan, route, 'walks find too little at this share of points')
     if (ef * route.efMultiplier > efMax) return scanBy(scan, route, 'a walk with so large an ef does not fit')
-    const comparison = this.#costOf(comparisonKey(route), this.#usualComparisonCost(route))
+    const comparison = this.#costs.of(this.#comparisonStep(route))
     const walkCost = this.#walkCost(query, route, comparison)
     if (scan.cost <= walkCost * (!scan.isByCodes && scan.cost <= quickMicroseconds ? 2 : 1)) {
       return this.#triedPlan(route, matching, scan, comparison)
@@ -113,22 +114,36 @@ export class FilterPlanner {
     const { metric, matching } = query
     const { route, isTrial = false } = plan
     const { compared, measured, microseconds, hasGivenUp } = work
+    const costs = this.#costs
     if (route === undefined) {
-      if (measured >= learnMin) this.#update(rowKey(metric), microseconds / measured)
+      if (measured >= learnMin) costs.learn(this.#rowStep(metric), microseconds / measured)
       return
     }
     if (isScan(plan)) {
       if (compared < learnMin) return
       const ofCodes = Math.max(microseconds / 4, microseconds - measured * this.#rowCost(metric))
-      this.#update(codeKey(route), ofCodes / compared)
+      costs.learn(codeStep(route), ofCodes / compared)
       return
     }
     if (isTrial) this.#walks.noteTrial(matching.id, matching.count, hasGivenUp)
     else this.#walks.note(matching.id, hasGivenUp)
-    if (hasGivenUp || compared < learnMin) return
-    this.#update(comparisonKey(route), microseconds / compared)
-    if (isTrial) return
-    this.#update(placeKey(route), compared / this.#placesOf(query, route) / this.#index.segments.length)
+    if (hasGivenUp) {
+      this.#learnAtLeast(route, (compared - matching.count) / this.#lengthFactor(query, route))
+      return
+    }
+    if (compared < learnMin) return
+    costs.learn(this.#comparisonStep(route), microseconds / compared)
+    if (!isTrial) costs.learn(lengthStep(route), compared / this.#lengthFactor(query, route))
+  }
+
+  /**
+   * Learns from a walk that was given up at this length, without the scan that followed: it would have been longer, by half, say. Its
+   * matching points may be far from the query, which says nothing of those that are scattered, so it counts up to a bound.
+   */
+  #learnAtLeast(route: Route, length: number): void {
+    const step = lengthStep(route)
+    const bounded = Math.min(1.5 * length, givenUpLengthMax)
+    if (bounded > this.#costs.of(step)) this.#costs.learn(step, bounded)
   }
 
   /** Rows give exact results, so codes have to be clearly cheaper. */
@@ -137,16 +152,21 @@ export class FilterPlanner {
     const rows: Scan = { isByCodes: false, cost: count * rowCost }
     // The pool of a scan by codes has no room for more results.
     if (ef > efMax || route.scanRecall === undefined || !isOnCodes(route.distanceKind)) return rows
-    const cost = count * this.#costOf(codeKey(route), codeMicroseconds) + Math.min(count, ef) * rowCost
-    return rows.cost <= exactnessFactor * cost ? rows : { isByCodes: true, cost }
+    const cost = count * this.#costs.of(codeStep(route)) + Math.min(count, ef) * rowCost
+    const isByCodes = rows.cost > exactnessFactor * cost
+    this.#costs.avoided(isByCodes ? this.#rowStep(metric) : codeStep(route))
+    return isByCodes ? { isByCodes, cost } : rows
   }
 
   /** Of a walk among matching points that are scattered; infinite where its pool would not have room for them. */
   #walkCost(query: FilteredQuery, route: RouteInForce, comparison: number): number {
-    const places = this.#placesOf(query, route)
-    if (places > filteredPoolMax) return Number.POSITIVE_INFINITY
-    const comparedPerPlace = this.#costOf(placeKey(route), usualComparedPerPlace)
-    return places * comparedPerPlace * comparison * this.#index.segments.length
+    if (this.#placesOf(query, route) > filteredPoolMax) return Number.POSITIVE_INFINITY
+    return this.#costs.of(lengthStep(route)) * this.#lengthFactor(query, route) * comparison
+  }
+
+  /** The length of walks rises less than the places of their pools: the more of these, the more neighbors they have in common. */
+  #lengthFactor(query: FilteredQuery, route: Route): number {
+    return this.#placesOf(query, route) ** lengthExponent * this.#index.segments.length
   }
 
   /** Places of the pool that hold as many matching slots as the beam is wide, if they are scattered among the others. */
@@ -155,27 +175,21 @@ export class FilterPlanner {
   }
 
   #rowCost(metric: Metric): number {
-    return this.#costOf(rowKey(metric), this.#usualRowCost)
+    return this.#costs.of(this.#rowStep(metric))
+  }
+
+  #rowStep(metric: Metric): Step {
+    return { name: `row ${metric}`, usual: this.#usualRowCost }
+  }
+
+  #comparisonStep({ graph, distanceKind }: Route): Step {
+    const usual = isOnCodes(distanceKind) ? comparisonMicroseconds : this.#usualRowCost
+    return { name: `comparison ${graph} ${distanceKind}`, usual }
   }
 
   get #usualRowCost(): number {
     const { rows, rowBytes } = this.#index.layout
     return rows === 0 ? diskRowMicroseconds : 0.03 + rowBytes / bytesPerMicrosecond
-  }
-
-  #usualComparisonCost({ distanceKind }: Route): number {
-    return isOnCodes(distanceKind) ? codeMicroseconds : this.#usualRowCost
-  }
-
-  #costOf(key: string, usual: number): number {
-    return this.#costs.get(key) ?? usual
-  }
-
-  /** A moving average, in which no single measurement, such as of a thread that had lost its core, counts for much. */
-  #update(key: string, cost: number): void {
-    const known = this.#costs.get(key)
-    const bounded = known === undefined ? cost : Math.min(Math.max(cost, known / 4), known * 4)
-    this.#costs.set(key, known === undefined ? cost : known + (bounded - known) / 16)
   }
 }
 
@@ -197,26 +211,27 @@ function walkBy(
   return isByCodes ? { route, recall, scanRecall, codeScan: 'after' } : { route, recall }
 }
 
-function rowKey(metric: Metric): string {
-  return `row ${metric}`
+function codeStep({ graph, distanceKind }: Route): Step {
+  return { name: `code ${graph} ${distanceKind}`, usual: codeMicroseconds }
 }
 
-function codeKey({ graph, distanceKind }: Route): string {
-  return `code ${graph} ${distanceKind}`
+/** Slots that a walk compares, divided by `lengthFactor`. */
+function lengthStep({ graph, distanceKind }: Route): Step {
+  return { name: `length ${graph} ${distanceKind}`, usual: usualLength }
 }
 
-function comparisonKey({ graph, distanceKind }: Route): string {
-  return `comparison ${graph} ${distanceKind}`
-}
-
-function placeKey({ graph, distanceKind }: Route): string {
-  return `place ${graph} ${distanceKind}`
-}
-
-/** Microseconds for a code of 512 components, until it is known. */
+/** Microseconds for a code of 512 components in a scan, until it is known. */
 const codeMicroseconds = 0.05
-/** Slots that a walk compares for a place of its pool, until it is known. */
-const usualComparedPerPlace = 12
+/** The same in a walk, at any address. */
+const comparisonMicroseconds = 0.15
+/**
+ * Walks compare so many slots times this power of the places of their pools, within a factor of 2.5, on sentence embeddings of
+ * 512 components as on clusters of 16 dimensions.
+ */
+const usualLength = 25
+const lengthExponent = 0.7
+/** What walks that were given up show at most. */
+const givenUpLengthMax = 60
 /** Of rows at any addresses. */
 const bytesPerMicrosecond = 8000
 const diskRowMicroseconds = 3
