@@ -2,11 +2,15 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { DatabaseError } from '../src/base/errors.ts'
 import { partitionOf } from '../src/base/partitions.ts'
-import { distanceMetrics } from '../src/base/point.ts'
+import { distanceMetrics, type NewPoint } from '../src/base/point.ts'
+import type { ClusterNode } from '../src/cluster/cluster-node.ts'
 import type { Database, MapQuery, MapRow, PointMap } from '../src/engine/database.ts'
 import { statsOfNodesJson } from '../src/http/stats-json.ts'
+import { PartitionDigest } from '../src/storage/partition-digest.ts'
 import { filledNodes } from './support/filled-nodes.ts'
 import { below } from './support/searched-points.ts'
+import type { ShardedNodes } from './support/sharded-nodes.ts'
+import { until } from './support/until.ts'
 
 /** Maps and figures of points that are on several nodes: those of one node that has them all. */
 
@@ -92,6 +96,8 @@ describe('the figures of several nodes', () => {
         2 * count,
       )
     }
+    await assertCollectionsCounted(all, count)
+    await assertExpiredNotCounted(all.nodes[0]!.up.node, count)
   })
 
   it('name nodes that do not answer, and say how many partitions nobody answers for', async () => {
@@ -110,6 +116,9 @@ describe('the figures of several nodes', () => {
         ['node-2', false],
       ],
     )
+    assert.deepEqual(await all.nodes[0]!.up.node.countOnNodes(undefined, 0, undefined), {
+      ...{ points: new Map([['default', count - own]]), missing: gone.size },
+    })
     const json = statsOfNodesJson('default', stats) as Json
     assert.deepEqual(json.partitions, { total: 256, missing: gone.size })
     assert.deepEqual(json.nodes[2], { node: 'node-2', answers: false })
@@ -129,6 +138,49 @@ describe('the figures of several nodes', () => {
     assert.equal(all.whole.up.node.database.statsOfNodes!(), undefined)
   })
 })
+
+/** Lists of collections, too. */
+async function assertCollectionsCounted(all: ShardedNodes, count: number): Promise<void> {
+  const { collections } = all.nodes[0]!.up.node
+  for (const name of ['docs', 'empty']) await collections.put(name, { dimension: 1, hnsw: {} })
+  {
+    using lease = await collections.lease('docs')
+    // Each of its own: all of one insert would be of one partition.
+    const inserts = Array.from({ length: 60 }, () => lease.database.insert([pointOf(Float32Array.of(1))]))
+    await Promise.all(inserts)
+  }
+  await all.settled()
+  const points = new Map(Object.entries({ default: count, docs: 60 }))
+  for (const { up } of all.nodes) {
+    const asked = (name?: string): unknown => up.node.countOnNodes(name, 0, undefined)
+    assert.deepEqual(await asked(), { points, missing: 0 })
+    assert.deepEqual(await asked('docs'), { points: new Map([['docs', 60]]), missing: 0 })
+    for (const name of ['empty', 'unknown']) {
+      assert.deepEqual(await asked(name), { points: new Map(), missing: 0 })
+    }
+    // What a collection that is not open is counted by.
+    const { number } = up.store.collections.get('docs')!
+    const stored = up.store.summary(number)
+    assert.ok(stored.points > 0 && stored.points < 60)
+    assert.equal(new PartitionDigest(stored.digest).pointsOf(up.node.held), stored.points)
+  }
+  assert.equal(all.whole.up.node.countOnNodes(undefined, 0, undefined), undefined)
+}
+
+/** Whether they are deleted already or not. */
+async function assertExpiredNotCounted(node: ClusterNode, count: number): Promise<void> {
+  const { database } = node
+  const soonUs = (Date.now() + 200) * 1000
+  await database.insert(Array.from({ length: 20 }, () => pointOf(new Float32Array(dimension), soonUs)))
+  await until(async () => (await database.count()) === count)
+  const { points } = (await node.countOnNodes('default', 0, undefined))!
+  assert.equal(points.get('default'), count)
+}
+
+function pointOf(vector: Float32Array, expiresAtUs?: number): NewPoint {
+  const payload = { contentType: 'Text', content: 'of a test' } as const
+  return { vector, payload: { ...payload, ...(expiresAtUs === undefined ? {} : { expiresAtUs }) } }
+}
 
 interface NodeJson extends Partial<Record<(typeof sums)[number], number>> {
   readonly node: string

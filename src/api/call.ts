@@ -41,6 +41,8 @@ export interface ApiContext {
   readonly embeddings?: Embeddings | undefined
   /** Undefined on a node by itself. */
   readonly cluster?: ClusterReads | undefined
+  /** In an operation on a node of a cluster: what answers of other nodes have to be as new as. */
+  readonly position?: number | undefined
 }
 
 /** A transport's own names for fields that the two spell differently, so that a message names what the caller sent. */

@@ -6,8 +6,9 @@ import {
   type HnswSettings,
   hnswBounds,
 } from '../base/collection.ts'
+import { partitionCount } from '../base/partitions.ts'
 import { dimensionMax } from '../base/point.ts'
-import { type ApiContext, invalid } from './call.ts'
+import { type ApiContext, type Call, invalid } from './call.ts'
 import { checkWhole, type IntegerInput } from './checks.ts'
 
 /** The operations on collections themselves, and the checks of their names. */
@@ -32,14 +33,29 @@ export interface SetAliasesInput {
   readonly remove?: readonly string[] | undefined
 }
 
+/** A collection with the points of all nodes that have some of them. */
+export interface CountedCollection extends CollectionInfo {
+  /** Only where nodes of a cluster have a part of the points each: those of the missing partitions are not counted. */
+  readonly partitions?: { readonly total: number; readonly missing: number } | undefined
+}
+
 /** The collections with their aliases, in alphabetical order. */
-export async function listCollections(context: ApiContext): Promise<readonly CollectionInfo[]> {
-  return context.collections.list().map((info) => withModel(context, info))
+export async function listCollections(
+  context: ApiContext,
+  _: undefined,
+  call: Call,
+): Promise<readonly CountedCollection[]> {
+  const infos = context.collections.list().map((info) => withModel(context, info))
+  return await counted(context, infos, undefined, call)
 }
 
 /** One collection, by name or alias. Fails with `collection_not_found`. */
-export async function getCollection(context: ApiContext, { name }: CollectionInput): Promise<CollectionInfo> {
-  return withModel(context, context.collections.get(checkName(name, 'name')))
+export async function getCollection(
+  context: ApiContext,
+  { name }: CollectionInput,
+  call: Call,
+): Promise<CountedCollection> {
+  return await whole(context, context.collections.get(checkName(name, 'name')), call)
 }
 
 /**
@@ -49,14 +65,15 @@ export async function getCollection(context: ApiContext, { name }: CollectionInp
 export async function putCollection(
   context: ApiContext,
   { name, dimension, hnsw = {} }: PutCollectionInput,
-): Promise<{ readonly created: boolean; readonly info: CollectionInfo }> {
+  call: Call,
+): Promise<{ readonly created: boolean; readonly info: CountedCollection }> {
   const settings: CollectionSettings = {
     dimension:
       dimension === undefined ? undefined : checkWhole(dimension, 'dimension', { min: 1, max: dimensionMax }),
     hnsw: checkHnsw(hnsw),
   }
   const { created, info } = await context.collections.put(checkName(name, 'name'), settings)
-  return { created, info: withModel(context, info) }
+  return { created, info: created ? withModel(context, info) : await whole(context, info, call) }
 }
 
 /** Deletes a collection with all its points. Fails with `collection_not_found`. */
@@ -92,6 +109,31 @@ export function checkName(name: string | undefined, field: string): string {
   if (collectionName.test(name)) return name
   const shown = JSON.stringify(name.length > 64 ? `${name.slice(0, 64)}…` : name)
   throw invalid(`${field} ${shown} cannot be the name of a collection: ${collectionNameRule}`)
+}
+
+async function whole(context: ApiContext, info: CollectionInfo, call: Call): Promise<CountedCollection> {
+  const [only] = await counted(context, [withModel(context, info)], info.name, call)
+  return only!
+}
+
+/**
+ * With the points of all nodes, where the nodes of a cluster have a part of them each. What collections there are is always
+ * answered: points of which no node answers are left out, and the answer says so.
+ *
+ * @param name of the only one
+ */
+async function counted(
+  { collections, position = 0 }: ApiContext,
+  infos: readonly CollectionInfo[],
+  name: string | undefined,
+  { signal, onPartial }: Call,
+): Promise<readonly CountedCollection[]> {
+  const onNodes = await collections.countOnNodes?.(name, position, signal)
+  if (onNodes === undefined) return infos
+  const { points, missing } = onNodes
+  if (missing > 0) onPartial?.(missing)
+  const partitions = { total: partitionCount, missing }
+  return infos.map((info) => ({ ...info, points: points.get(info.name) ?? 0, partitions }))
 }
 
 /** All collections have the same: it belongs to the service. */

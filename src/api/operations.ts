@@ -1,8 +1,8 @@
-import type { CollectionInfo } from '../base/collection.ts'
 import type { ApiContext, Call } from './call.ts'
 import { type ChangeByFilterInput, type Changed, deletePoints, updatePoints } from './change-by-filter.ts'
 import {
   type CollectionInput,
+  type CountedCollection,
   deleteCollection,
   getCollection,
   listCollections,
@@ -48,11 +48,11 @@ export interface OperationTypes {
   FacetPoints: { input: FacetPointsInput; output: Facets }
   UpdatePoints: { input: ChangeByFilterInput; output: Changed }
   DeletePoints: { input: ChangeByFilterInput; output: Changed }
-  ListCollections: { input: undefined; output: readonly CollectionInfo[] }
-  GetCollection: { input: CollectionInput; output: CollectionInfo }
+  ListCollections: { input: undefined; output: readonly CountedCollection[] }
+  GetCollection: { input: CollectionInput; output: CountedCollection }
   PutCollection: {
     input: PutCollectionInput
-    output: { readonly created: boolean; readonly info: CollectionInfo }
+    output: { readonly created: boolean; readonly info: CountedCollection }
   }
   DeleteCollection: { input: CollectionInput; output: undefined }
   /** By alias, its collection. */

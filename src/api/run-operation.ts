@@ -1,4 +1,4 @@
-import { type DatabaseError, toDatabaseError } from '../base/errors.ts'
+import { type DatabaseError, PointsOutOfReach, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics, Transport } from '../base/metrics.ts'
 import type { PartialReads } from '../engine/database.ts'
@@ -39,12 +39,12 @@ export async function runOperation<Name extends OperationName, Answer>(
   call: Call,
 ): Promise<Answer> {
   const started = performance.now()
-  const seen: Seen = { context: undefined, input: undefined, output: undefined }
+  const seen: Seen = { context: undefined, input: undefined, output: undefined, isPartial: false }
   const operation: Operation<OperationTypes[Name]['input'], OperationTypes[Name]['output']> = operations[name]
   try {
     const { cluster } = runner.context
     const position = cluster === undefined ? undefined : await admit(cluster, name, call)
-    const reads = position === undefined ? undefined : { position, partial: partialReads(name, call) }
+    const reads = position === undefined ? undefined : { position, partial: partialOf(name, call, seen) }
     seen.output = await inCollection(runner.context, call, reads, (context) => {
       seen.context = context
       const input = decode()
@@ -57,12 +57,14 @@ export async function runOperation<Name extends OperationName, Answer>(
     const answer = await encode(seen.output as OperationTypes[Name]['output'])
     const ms = performance.now() - started
     noteRequest(runner, name, 'ok', ms)
+    if (seen.isPartial) runner.metrics.incomplete('partial')
     if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, 'ok')
     return answer
   } catch (thrown) {
     const error = toDatabaseError(thrown)
     const ms = performance.now() - started
     noteRequest(runner, name, error.reason, ms)
+    if (error instanceof PointsOutOfReach) runner.metrics.incomplete('none')
     if (runner.slowRequests.isSlow(ms)) noteSlow(runner, name, call, seen, ms, error.reason)
     logFault(runner, name, error)
     throw error
@@ -75,6 +77,18 @@ interface Seen {
   /** Only where a slow request is described by it: that of an insert is as large as its points. */
   input: unknown
   output: unknown
+  /** Whether the answer lacks points of which no node answers. */
+  isPartial: boolean
+}
+
+/** Whether the answer may be partial; notes it when it is. */
+function partialOf(name: OperationName, call: Call, seen: Seen): PartialReads | undefined {
+  if (call.partial === undefined) return undefined
+  const onPartial = (missing: number): void => {
+    seen.isPartial = true
+    call.onPartial?.(missing)
+  }
+  return partialReads(name, { ...call, onPartial })
 }
 
 /** Those for which the collection was not found are not kept. */
@@ -106,10 +120,15 @@ async function inCollection<Output>(
   const { collections, limits, embeddings } = context
   if (collection === undefined) {
     if (reads === undefined) return operation(context)
-    return operation({ collections, limits, embeddings, database: asOf(context.database, reads) })
+    const { position } = reads
+    return operation({
+      ...{ collections, limits, embeddings, position },
+      database: asOf(context.database, reads),
+    })
   }
   using lease = await collections.lease(checkName(collection, 'collection'))
-  return await operation({ collections, limits, embeddings, database: asOf(lease.database, reads) })
+  const database = asOf(lease.database, reads)
+  return await operation({ collections, limits, embeddings, position: reads?.position, database })
 }
 
 interface ClusterReadTerms {

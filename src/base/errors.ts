@@ -66,6 +66,13 @@ export class DatabaseError extends Error {
   }
 }
 
+/** No node of a cluster answers for some of the points that a request needs. */
+export class PointsOutOfReach extends DatabaseError {
+  constructor(message: string, cause?: unknown) {
+    super('not_ready', message, { cause })
+  }
+}
+
 /**
  * Turns any thrown value into an error that may be sent: a `DatabaseError` unchanged, everything else
  * as `internal` with the original as its cause.

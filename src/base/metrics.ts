@@ -14,6 +14,8 @@ export class ServiceMetrics {
   /** By operation and transport. */
   readonly #tallies = new Map<string, Map<Transport, RequestTally>>()
   readonly #fsyncSeconds: Histogram
+  /** Only on a node of a cluster. */
+  #incomplete: Counter | undefined
 
   constructor() {
     collectDefaultMetrics({ register: this.#registry })
@@ -52,6 +54,23 @@ export class ServiceMetrics {
     const tallies = this.#tallies.get(operation) ?? new Map<Transport, RequestTally>()
     this.#tallies.set(operation, tallies.set(transport, tally))
     return tally
+  }
+
+  /** From here on, requests are counted for which points of a cluster were out of reach. */
+  countIncomplete(): void {
+    this.#incomplete = new Counter({
+      name: 'vicinal_cluster_incomplete_requests_total',
+      help: 'Requests that needed points of which no node answered: answer is partial, or none where they were refused.',
+      labelNames: ['answer'],
+      registers: [this.#registry],
+    })
+    // A rate needs a value from before the first one.
+    for (const answer of ['partial', 'none']) this.#incomplete.inc({ answer }, 0)
+  }
+
+  /** Counts one request that needed points of which no node answered. `answer` is what it got. */
+  incomplete(answer: 'partial' | 'none'): void {
+    this.#incomplete?.inc({ answer })
   }
 
   /** Counts one group commit. */

@@ -20,7 +20,14 @@ export interface DeleteOptions extends ConnectionOptions {
 
 /** Prints every collection: a table, or a JSON object a line. */
 export async function listCollections(options: ListOptions, environment: Environment): Promise<void> {
-  const collections = await withClient(options, environment, (client) => client.collections.list())
+  const collections = await withClient(options, environment, (client) =>
+    client.collections.list({
+      onPartial: ({ partitions, of }) =>
+        console.error(
+          `of ${partitions} of ${of} partitions no node has answered: their points are not counted`,
+        ),
+    }),
+  )
   const lines = options.json ? collections.map(jsonOf) : tableOf(collections)
   for (const line of lines) console.log(line)
 }

@@ -9,7 +9,8 @@ export interface CallOptions {
   /**
    * For searches, lists, counts and facets from a cluster whose nodes have a part of the points each: allows an answer without
    * the points of which no node answers. Called before such an answer, with how many of the partitions are missing; for a list,
-   * once for each page. Without it such a read fails with `not_ready`. Anywhere else it has no effect.
+   * once for each page. Without it such a read fails with `not_ready`. Lists and gets of collections never do: where it is
+   * called, the points of these partitions are not counted. Anywhere else it has no effect.
    */
   readonly onPartial?: (missing: Missing) => void
   /** With `onPartial`: nodes that have not answered after so many milliseconds are left out. */

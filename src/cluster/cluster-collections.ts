@@ -1,13 +1,15 @@
 import type { CollectionInfo, CollectionSettings } from '../base/collection.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
-import type { Collections, Lease } from '../engine/collections.ts'
+import type { Collections, Lease, PointsOnNodes } from '../engine/collections.ts'
 import { ClusterDatabase, type ClusterWrites } from './cluster-database.ts'
 import type { LocalLease } from './peer-reads.ts'
 import type { ClusterRequest } from './request-codec.ts'
 
 /** What collections ask of their node besides the writes of points. */
 export interface ClusterCatalog extends ClusterWrites {
+  /** See `Collections`. */
+  readonly countOnNodes: NonNullable<Collections['countOnNodes']>
   /** Has a change of collections or aliases applied by all replicas. */
   change(request: Extract<ClusterRequest, { readonly kind: 'create' | 'drop' | 'aliases' }>): Promise<unknown>
 }
@@ -41,6 +43,17 @@ export class ClusterCollections implements Collections {
 
   get(name: string): CollectionInfo {
     return this.#set.get(name)
+  }
+
+  countOnNodes(
+    ...asked: Parameters<NonNullable<Collections['countOnNodes']>>
+  ): Promise<PointsOnNodes> | undefined {
+    return this.#node.countOnNodes(...asked)
+  }
+
+  /** Of the points of this node. */
+  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
+    return this.#set.pointsIn(...asked)
   }
 
   get aliases(): ReadonlyMap<string, string> {

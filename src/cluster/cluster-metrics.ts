@@ -11,6 +11,7 @@ export interface ClusterTimings {
 
 /** Gauges of a node and its log. @returns what fills the histograms */
 export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService): ClusterTimings {
+  metrics.countIncomplete()
   metrics.gauge(
     'vicinal_cluster_position',
     'Position in the log of the cluster up to which this node has applied all records.',

@@ -49,6 +49,8 @@ export interface NodeStatus {
   readonly floor: number
   /** Whether everything that was in the log at the start is applied, and the log is still being applied. */
   readonly isReady: boolean
+  /** Whether it answers reads: also while the log is lost, as of where that has ended. */
+  readonly answers: boolean
   /** Comparisons with other nodes that came out different, since the start. */
   readonly digestMismatches: number
   /** Why changes are not applied now. */

@@ -4,6 +4,7 @@ import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
+import type { Collections, PointsOnNodes } from '../engine/collections.ts'
 import type { PartialReads, PointsSnapshot } from '../engine/database.ts'
 import { checkHeld } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
@@ -15,6 +16,7 @@ import { Barriers } from './barriers.ts'
 import { ClusterCollections } from './cluster-collections.ts'
 import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
+import { collectionPointsHandler } from './collection-points.ts'
 import { LogLost, lostIn } from './commit-log.ts'
 import { decodeFoundQuestion, encodeFoundAnswer, type FoundAnswer, findHere } from './found-points.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
@@ -70,6 +72,7 @@ export class ClusterNode {
   #chores: NodeChores | undefined
   readonly #handlers: Map<number, PeerHandler> = new Map<number, PeerHandler>([
     ...readHandlers(this),
+    [peerMethods.collectionPoints, collectionPointsHandler(this)],
     [peerMethods.outcome, (body, { signal }) => this.answerOutcome(body, signal)],
     [peerMethods.found, (body, { signal }) => this.answerFound(body, signal)],
   ])
@@ -195,10 +198,12 @@ export class ClusterNode {
 
   get status(): NodeStatus {
     const failure = this.#applier?.failure
+    const isWhole = this.#isCaughtUp && this.#doubt === undefined
     return {
       position: this.position,
       floor: this.#chores?.floor ?? 0,
-      isReady: this.#isCaughtUp && failure === undefined && this.#doubt === undefined,
+      isReady: isWhole && failure === undefined,
+      answers: isWhole && (failure === undefined || this.lostLog !== undefined),
       digestMismatches: this.#audits.mismatches,
       fault: (failure ?? this.#stall)?.message ?? this.#doubt,
     }
@@ -266,6 +271,17 @@ export class ClusterNode {
 
   leaseLocal(name: string): ReturnType<ClusterCollections['leaseLocal']> {
     return this.#started.collections.leaseLocal(name)
+  }
+
+  /** Of the points of this node: see `CollectionSet.pointsIn`. */
+  async countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']> {
+    return await this.#started.collections.countLocal(...asked)
+  }
+
+  countOnNodes(
+    ...[name, position, signal]: Parameters<NonNullable<Collections['countOnNodes']>>
+  ): Promise<PointsOnNodes> | undefined {
+    return this.#shards?.countOnNodes(this, { name, position }, signal)
   }
 
   /** Resolves when everything is applied that was in the log at the start. */

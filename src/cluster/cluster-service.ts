@@ -23,6 +23,7 @@ import { pause } from './pause.ts'
 import { PeerLink } from './peer-link.ts'
 import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
 import type { Peers } from './peers.ts'
+import { mayRegain } from './regain-turn.ts'
 import { fetchReplica } from './replica-fetch.ts'
 import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
 import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
@@ -68,6 +69,8 @@ export class ClusterService {
   #refetching: Promise<void> | undefined
   /** How often everything was fetched from another node. */
   #fetches = 0
+  /** When it was seen that there is another log in place of the lost one, by `performance.now()`. */
+  #replacedMs: number | undefined
   /** Counts the nodes that this process has been. */
   #generation = 0
   /** Of a node that has not begun, as its log is lost: why, and how far its data are. */
@@ -574,12 +577,19 @@ export class ClusterService {
     }
     if (node.lostLog === undefined) return
     // Without an answer it is asked again.
-    if (await this.#nats?.isReplaced().catch(() => false)) this.#regain()
+    if (!(await this.#nats?.isReplaced().catch(() => false))) return
+    this.#replacedMs ??= performance.now()
+    const waitedMs = performance.now() - this.#replacedMs
+    if (waitedMs < turnMsMax && !mayRegain(this.#options.node, node.position, this.#view)) return
+    this.#replacedMs = undefined
+    this.#regain()
   }
 }
 
 const asked = 'an operator asks for it'
 const watchMs = 1_000
+/** For the others to serve with the new log; they may never. */
+const turnMsMax = 10_000
 /** A request of a client, as it goes to another node: numbers of one digit become four bytes. */
 const messageFactor = 4
 /** Between attempts to come back into service. */

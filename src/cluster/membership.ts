@@ -14,7 +14,7 @@ export interface Announcement extends Omit<Member, 'state'> {
   /** Host and port for other nodes; absent where it has no link. */
   readonly peer?: string
   readonly isReady: boolean
-  /** Whether other nodes can ask it: while it is drained, too. Absent where it has no link. */
+  /** Whether other nodes can ask it: while it is drained and while the log is lost, too. Absent where it has no link. */
   readonly answers?: boolean
   /** Of the topology that it acts on; absent where it has no link. */
   readonly generation?: number

@@ -1,9 +1,11 @@
 import { cancellation, DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
+import type { PointsOnNodes } from '../engine/collections.ts'
 import { HeldPartitions } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResult } from '../engine/logged-request.ts'
 import type { Ask, AskOwnersOptions } from './ask-owners.ts'
+import { type CountingNode, countOnNodes } from './collection-points.ts'
 import { type Finder, type FoundQuestion, findPoints } from './found-points.ts'
 import { type MergedSnapshot, type MergedSnapshotOptions, openMergedSnapshot } from './merged-snapshot.ts'
 import type { OutcomeQuestion } from './outcome-answers.ts'
@@ -89,11 +91,24 @@ export class NodeShards {
     const { self, peers } = this.#options
     if (this.#placement.isWhole) return undefined
     return new ScatteredReads({
-      ...{ ...read, self, peers, scatter: this.#scatter },
-      onPosition: (seen) => {
-        this.#seen = Math.max(this.#seen, seen)
-      },
+      ...{ ...read, self, peers, scatter: this.#scatter, onPosition: this.#noteSeen },
     })
+  }
+
+  /** Points of collections on all nodes; undefined while this node has all of them. See `countOnNodes`. */
+  countOnNodes(
+    node: CountingNode,
+    question: Parameters<typeof countOnNodes>[1],
+    signal: AbortSignal | undefined,
+  ): Promise<PointsOnNodes> | undefined {
+    const { self, peers } = this.#options
+    if (this.#placement.isWhole) return undefined
+    const options = { self, node, peers, scatter: this.#scatter, onPosition: this.#noteSeen }
+    return countOnNodes(options, question, signal)
+  }
+
+  readonly #noteSeen = (position: number): void => {
+    this.#seen = Math.max(this.#seen, position)
   }
 
   /** A snapshot of a collection, with the other nodes; undefined while this node has all of it. */

@@ -1,4 +1,4 @@
-import { DatabaseError } from '../base/errors.ts'
+import { PointsOutOfReach } from '../base/errors.ts'
 import { idBytes, idFromBytes, idsFromSeed } from '../base/ids.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Inserted } from '../engine/database.ts'
@@ -91,8 +91,5 @@ export function without(partitions: PartitionSet, held: PartitionSet | undefined
 export function checkOwners(request: LoggedRequest, placement: Placement): void {
   const { missing } = placement.cover(partitionsOf(request), new Set())
   if (missing.size === 0) return
-  throw new DatabaseError(
-    'not_ready',
-    'no node is there that has the points which the write is about: try again later',
-  )
+  throw new PointsOutOfReach('no node is there that has the points which the write is about: try again later')
 }

@@ -10,6 +10,8 @@ import { changeTopology, type Topology } from './topology.ts'
 export interface MovingNode {
   /** What it has completely: another object after each change. */
   readonly held: PartitionSet
+  /** Why the log is lost, as far as the node knows. */
+  readonly lostLog: string | undefined
   /** Takes partitions from a node that has them; resolves when this one has them completely and durably. */
   takePartitions(wanted: PartitionSet, from: string, signal: AbortSignal): Promise<void>
   /** Gives partitions up. */
@@ -63,7 +65,8 @@ export class PartitionMover {
    */
   async step(node: MovingNode): Promise<boolean> {
     const { ownership } = this.#options.view.topology
-    if (ownership === undefined) return false
+    // Where the log is lost, what each node has is what the next one begins with.
+    if (ownership === undefined || node.lostLog !== undefined) return false
     await this.#settle(node, ownership)
     await this.#drop(node)
     return await this.#take(node)
@@ -150,9 +153,11 @@ export class PartitionMover {
     return true
   }
 
+  /** Also whether it applies the log. */
   #answers(node: string): boolean {
     const { view, self } = this.#options
-    return node === self || view.announced.get(node)?.answers === true
+    const said = view.announced.get(node)
+    return node === self || (said?.answers === true && said.lostLog === undefined)
   }
 
   /** The generation of the topology that all nodes which are there know. */

@@ -24,8 +24,11 @@ export async function askStats(
   }
 }
 
+/** In milliseconds: whoever looks at figures does not wait for a node that has gone. */
+export const statsMs = 2_000
+
 /** A node that tells the figures of its own points. */
-interface CountingNode {
+interface ToldNode {
   /** Keeps a collection open. */
   leaseLocal(name: string): CountedLease | Promise<CountedLease>
 }
@@ -34,7 +37,7 @@ interface CountedLease extends Disposable {
   readonly database: { readonly stats: CollectionStats }
 }
 
-export function statsHandler(node: CountingNode): PeerHandler {
+export function statsHandler(node: ToldNode): PeerHandler {
   return async (body) => {
     using lease = await node.leaseLocal(new PackedReader(body).text())
     return Buffer.from(JSON.stringify(lease.database.stats))

@@ -1,4 +1,4 @@
-import { cancellation, DatabaseError, type Reason } from '../base/errors.ts'
+import { cancellation, DatabaseError, PointsOutOfReach, type Reason } from '../base/errors.ts'
 import type { PartialAllowance } from '../base/partial-reads.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import { type Gathered, joined, Late, untilLate, wholly, withMissing } from './gathered.ts'
@@ -278,12 +278,10 @@ function isHandedOver(error: unknown): boolean {
   return error instanceof DatabaseError && handedOverReasons.has(error.reason)
 }
 
-export function withoutOwner(partitions: PartitionSet, cause?: unknown): DatabaseError {
+export function withoutOwner(partitions: PartitionSet, cause?: unknown): PointsOutOfReach {
   const [first, ...others] = partitions
   const which = others.length === 0 ? `partition ${first}` : `partition ${first} and ${others.length} others`
-  return new DatabaseError('not_ready', `no node answers for ${which} of the cluster: try again later`, {
-    cause,
-  })
+  return new PointsOutOfReach(`no node answers for ${which} of the cluster: try again later`, cause)
 }
 
 const hedgesMax = 10

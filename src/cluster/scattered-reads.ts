@@ -19,7 +19,7 @@ import {
   type SampleQuery,
 } from './node-reads.ts'
 import { PeerReads } from './peer-reads.ts'
-import { askStats } from './peer-stats.ts'
+import { askStats, statsMs } from './peer-stats.ts'
 import type { Peers } from './peers.ts'
 import type { CoverPart } from './placement.ts'
 import type { Question, Scatter } from './scatter.ts'
@@ -196,8 +196,6 @@ export class ScatteredReads {
 
 type Ask<Answer> = (reads: NodeReads | PeerReads, signal: AbortSignal) => Promise<Answer>
 
-/** Whoever looks at figures does not wait for a node that has gone. */
-const statsMs = 2_000
 const valuesMin = 100
 /** What timers take: 24 days. */
 const waitMsMax = 2 ** 31 - 1

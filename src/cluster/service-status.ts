@@ -108,7 +108,7 @@ export class ServiceStatus {
   /** What those need who may ask this node. */
   #asked(): Pick<Announcement, 'answers' | 'generation' | 'takesFrom'> {
     const { waitsFor, node, parts } = this.#now()
-    const answers = waitsFor === undefined && (node?.status.isReady ?? false)
+    const answers = waitsFor === undefined && (node?.status.answers ?? false)
     const { from: takesFrom } = parts?.moving ?? {}
     const { generation } = this.#view.topology
     return { answers, generation, ...(takesFrom === undefined ? {} : { takesFrom }) }
@@ -130,7 +130,7 @@ export class ServiceStatus {
 
 /** Of a service whose node does not run yet. */
 const beginning: NodeStatus = {
-  ...{ position: 0, floor: 0, isReady: false },
+  ...{ position: 0, floor: 0, isReady: false, answers: false },
   digestMismatches: 0,
   fault: undefined,
 }

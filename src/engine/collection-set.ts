@@ -1,6 +1,9 @@
 import { type CollectionInfo, type CollectionSettings, defaultCollection } from '../base/collection.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
+import type { PartitionSet } from '../base/partitions.ts'
+import { Turn } from '../base/turns.ts'
+import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { CollectionRecord, DataStore, Store } from '../storage/store.ts'
 import type { Collections, Lease } from './collections.ts'
 import type { Collection, CollectionOptions, Engine } from './engine.ts'
@@ -100,13 +103,47 @@ export class CollectionSet implements Collections {
   }
 
   list(): readonly CollectionInfo[] {
-    const names = [defaultCollection, ...this.#options.store.collections.keys()]
-    const present = names.filter((name) => {
-      const record = this.#options.store.collections.get(name)
-      return record === undefined || !this.#dropping.has(record.number)
-    })
     const aliases = this.#aliasesByTarget()
-    return present.sort().map((name) => this.#infoOf(name, aliases))
+    return this.#names()
+      .sort()
+      .map((name) => this.#infoOf(name, aliases))
+  }
+
+  #names(): string[] {
+    const { collections } = this.#options.store
+    const named = [...collections].filter(([, { number }]) => !this.#dropping.has(number))
+    return [defaultCollection, ...named.map(([name]) => name)]
+  }
+
+  /**
+   * Points of some partitions, by collection, on a node of a cluster: of one, by its own name, or of all; those without any are
+   * left out.
+   */
+  async pointsIn(partitions: PartitionSet, name?: string): Promise<ReadonlyMap<string, number>> {
+    const counted = new Map<string, number>()
+    const turn = new Turn()
+    for (const each of name === undefined ? this.#names() : [name]) {
+      const points = await this.#pointsIn(partitions, each)
+      if (points > 0) counted.set(each, points)
+      if (turn.isOver) await turn.next()
+    }
+    return counted
+  }
+
+  async #pointsIn(partitions: PartitionSet, name: string): Promise<number> {
+    const { store, main } = this.#options
+    if (name === defaultCollection) return main.pointsIn(partitions)
+    const record = store.collections.get(name)
+    // It can have been dropped meanwhile.
+    if (record === undefined || this.#dropping.has(record.number)) return 0
+    const open = this.#entries.get(record.number)?.collection
+    if (open !== undefined) return open.pointsIn(partitions)
+    const { points, digest } = store.summary(record.number)
+    if (digest !== undefined) return new PartitionDigest(digest).pointsOf(partitions)
+    if (points === 0) return 0
+    // From before it was one of a cluster: it is counted by partitions when it is opened.
+    using lease = await this.lease(name)
+    return lease.database.pointsIn(partitions)
   }
 
   get(name: string): CollectionInfo {
@@ -324,8 +361,8 @@ export class CollectionSet implements Collections {
     const record = store.collections.get(name)
     const common = { name, hnsw: this.#hnswOf(record?.hnsw ?? {}), aliases: aliases.get(name) ?? [] }
     const open = record === undefined ? main : this.#entries.get(record.number)?.collection
-    if (open === undefined) return { ...common, ...store.summary(record!.number) }
-    return { ...common, dimension: open.dimension ?? record?.dimension, points: open.points }
+    const { dimension, points } = open ?? store.summary(record!.number)
+    return { ...common, dimension: dimension ?? record?.dimension, points }
   }
 
   /** @throws DatabaseError `already_exists` if the collection's settings differ from the given ones */

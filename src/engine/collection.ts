@@ -4,6 +4,7 @@ import type { Filter } from '../base/filter.ts'
 import type { PartitionSet } from '../base/partitions.ts'
 import type { NewPoint, Patch, Point, SearchQuery } from '../base/point.ts'
 import type { SearchResults } from '../base/search-results.ts'
+import { PartitionDigest } from '../storage/partition-digest.ts'
 import type { Snapshot, Store } from '../storage/store.ts'
 import { AttributeCache } from './attribute-cache.ts'
 import { countPoints, facetsOf } from './collection-reads.ts'
@@ -161,6 +162,17 @@ export class Collection implements Database, AsyncDisposable {
   /** Visible points. */
   get points(): number {
     return this.livePoints.table.size
+  }
+
+  /** The same of some partitions, on a node of a cluster. */
+  pointsIn(partitions: PartitionSet): number {
+    const { table, expirations } = this.livePoints
+    let points = new PartitionDigest(this.replica.digest).pointsOf(partitions)
+    for (const slot of expirations.hiddenSlots()) {
+      if (partitions.has(table.ids.firstByteOf(slot))) points -= 1
+    }
+    // Points that are being deleted are not in the digest any more, and hidden still.
+    return Math.max(0, points)
   }
 
   /** Bytes of vectors, graphs, ids and attributes. */

@@ -16,6 +16,17 @@ export interface Collections {
   list(): readonly CollectionInfo[]
   /** @throws DatabaseError `collection_not_found` */
   get(name: string): CollectionInfo
+  /**
+   * Points of collections on all nodes of a cluster that have a part of them each; undefined where a node has all of them.
+   *
+   * @param name of the only one that is asked for; absent: all
+   * @param position that the nodes have to be as new as
+   */
+  countOnNodes?(
+    name: string | undefined,
+    position: number,
+    signal: AbortSignal | undefined,
+  ): Promise<PointsOnNodes> | undefined
   /** By alias, the name of its collection. */
   readonly aliases: ReadonlyMap<string, string>
   /**
@@ -41,6 +52,14 @@ export interface Collections {
    *   the name of a collection
    */
   setAliases(set: ReadonlyMap<string, string>, remove: readonly string[]): Promise<void>
+}
+
+/** Points of collections that several nodes have. */
+export interface PointsOnNodes {
+  /** By collection, each point once, of the partitions of which a node has answered; absent: none. */
+  readonly points: ReadonlyMap<string, number>
+  /** Partitions of which none has. */
+  readonly missing: number
 }
 
 /** Keeps a collection open until it is disposed. */

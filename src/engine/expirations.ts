@@ -72,6 +72,11 @@ export class Expirations {
     return this.#hiddenCount > 0 && this.#hidden.get(slot) !== undefined
   }
 
+  /** Of all hidden points. */
+  *hiddenSlots(): Generator<number, void> {
+    if (this.#hiddenCount > 0) for (const [slot] of this.#hidden.entries()) yield slot
+  }
+
   /** When the point in a slot expires, in microseconds since 1970; undefined if never. */
   expiryOf(slot: number): number | undefined {
     const expiresAtUs = this.#hidden.get(slot) ?? this.#options.expiryOf(slot)

@@ -1,5 +1,4 @@
-import type { PutCollectionInput, SetAliasesInput } from '../api/collections.ts'
-import type { CollectionInfo } from '../base/collection.ts'
+import type { CountedCollection, PutCollectionInput, SetAliasesInput } from '../api/collections.ts'
 import type { FieldNotes } from './ignored-fields.ts'
 import type { JsonScanner } from './json-scanner.ts'
 import { expectKind, membersAt, readNumber, readString, skipUnknown, whole } from './json-values.ts'
@@ -48,11 +47,11 @@ export function decodeAliases(body: Buffer, notes: FieldNotes): SetAliasesInput 
   })
 }
 
-export function encodeCollections(collections: readonly CollectionInfo[]): string {
+export function encodeCollections(collections: readonly CountedCollection[]): string {
   return JSON.stringify({ collections: collections.map(inJson) })
 }
 
-export function encodeCollection(collection: CollectionInfo): string {
+export function encodeCollection(collection: CountedCollection): string {
   return JSON.stringify(inJson(collection))
 }
 
@@ -65,13 +64,15 @@ function byName([a]: readonly [string, string], [b]: readonly [string, string]):
 }
 
 /** Leaves out undefined fields. */
-function inJson({ name, dimension, points, hnsw, aliases, embeddingModel }: CollectionInfo): object {
+function inJson(info: CountedCollection): object {
+  const { name, dimension, points, hnsw, aliases, partitions, embeddingModel } = info
   return {
     name,
     dimension,
     points,
     hnsw: { m: hnsw.m, ef_construction: hnsw.efConstruction },
     aliases,
+    partitions,
     embedding_model: embeddingModel,
   }
 }

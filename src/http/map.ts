@@ -35,7 +35,7 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
             const { collection } = request.params as PathParts
             const context = {
               ...limitsOf(options.context),
-              database: readingOf(await open(), options.context, request, reply),
+              database: readingOf(await open(), options, request, reply),
             }
             const answer = await mapPoints(context, input, { fields: httpFields, collection, signal })
             owned.defer(() => answer.map.close())
@@ -50,14 +50,17 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
 /** In a cluster, the points of which no node answers may be missing where the caller allows that. */
 function readingOf(
   database: Database,
-  { cluster }: ApiContext,
+  { context, metrics }: Pick<StreamOptions, 'context' | 'metrics'>,
   { headers }: FastifyRequest,
   reply: FastifyReply,
 ): Database {
-  if (cluster === undefined) return database
+  if (context.cluster === undefined) return database
   const partial = partialReadsOf({
     partial: headers[partialHeader]?.toString(),
-    onPartial: (missing) => reply.header(partialHeader, missingText(missing)),
+    onPartial: (missing) => {
+      reply.header(partialHeader, missingText(missing))
+      metrics.incomplete('partial')
+    },
   })
   return partial === undefined ? database : (database.asOf?.(0, partial) ?? database)
 }

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext, Database } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
 import { noteRequest } from '../api/run-operation.ts'
-import { toDatabaseError } from '../base/errors.ts'
+import { PointsOutOfReach, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
 import type { PathParts } from './routes.ts'
@@ -60,6 +60,7 @@ export async function streamPoints(
     return streamAnswer(reply, { ...options, chunks, what, ended: end })
   } catch (thrown) {
     end(toDatabaseError(thrown).reason)
+    if (thrown instanceof PointsOutOfReach) options.metrics.incomplete('none')
     throw thrown
   }
 }

@@ -2,7 +2,7 @@ import { resolve } from 'node:path'
 import type { WritesBlocked } from '../base/writes-blocked.ts'
 import { openMain, type StoreOptions } from './lmdb-store.ts'
 import { collectionIndexDirectory, NamedCollections } from './named-collections.ts'
-import type { CollectionRecord, DataStore, NewCollection, Store } from './store.ts'
+import type { CollectionRecord, CollectionSummary, DataStore, NewCollection, Store } from './store.ts'
 
 /**
  * Opens everything in `dataDir`, creates it if missing, and locks it against other processes. Removes the leftovers of
@@ -66,7 +66,7 @@ class DirectoryStore implements DataStore {
     return await this.#named.open(number)
   }
 
-  summary(number: number): { readonly dimension: number | undefined; readonly points: number } {
+  summary(number: number): CollectionSummary {
     return this.#named.summary(number)
   }
 

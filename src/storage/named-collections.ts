@@ -20,7 +20,7 @@ import { HeldReads } from './held-reads.ts'
 import { emptyMeta, encodeDatabaseId, encodeMeta, metaKeys } from './key-layout.ts'
 import { requestBoundsOf, type StoreOptions } from './lmdb-store.ts'
 import { PointStore } from './point-store.ts'
-import type { CollectionRecord, NewCollection, Store } from './store.ts'
+import type { CollectionRecord, CollectionSummary, NewCollection, Store } from './store.ts'
 import { readMeta } from './tables.ts'
 import { Writer } from './writer.ts'
 import type { CollectionsChange, EntryChange } from './writer-messages.ts'
@@ -157,14 +157,14 @@ export class NamedCollections {
     return store
   }
 
-  summary(number: number): { readonly dimension: number | undefined; readonly points: number } {
+  summary(number: number): CollectionSummary {
     const name = this.catalog.nameOf(number)
     assert(name !== undefined && this.#opened !== undefined, 'only what is there is asked for')
     const { tables } = this.#opened
     // The read transaction can be older than the last commit.
     tables.root.resetReadTxn()
-    const { dimension, pointCount } = readMeta(tables.of(number, name)) ?? emptyMeta
-    return { dimension, points: pointCount }
+    const { dimension, pointCount, applied } = readMeta(tables.of(number, name)) ?? emptyMeta
+    return { dimension, points: pointCount, digest: applied?.digest }
   }
 
   async close(): Promise<void> {

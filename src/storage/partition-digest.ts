@@ -42,6 +42,13 @@ export class PartitionDigest {
     return this.#entries[partition * entryNumbers]!
   }
 
+  /** Some partitions together. */
+  pointsOf(partitions: PartitionSet): number {
+    let points = 0
+    for (const partition of partitions) points += this.pointsIn(partition)
+    return points
+  }
+
   /** Whether it counts points of other partitions than these. */
   hasPointsOutside(partitions: PartitionSet): boolean {
     for (let partition = 0; partition < partitionCount; partition += 1) {

@@ -276,6 +276,14 @@ export interface NewCollection extends Partial<CollectionSettings> {
   readonly name: string
 }
 
+/** What a collection holds, as committed. */
+export interface CollectionSummary {
+  readonly dimension: number | undefined
+  readonly points: number
+  /** The bytes of a `PartitionDigest`; undefined for one that has applied nothing of the log of a cluster. */
+  readonly digest: Uint8Array | undefined
+}
+
 /**
  * Everything that a data directory holds. Names are checked by the caller: their syntax, that those given exist, and
  * that no alias has the name of a collection.
@@ -325,7 +333,7 @@ export interface DataStore {
    *
    * @throws DatabaseError when its record is damaged
    */
-  summary(number: number): { readonly dimension: number | undefined; readonly points: number }
+  summary(number: number): CollectionSummary
 
   /** Where the index of a named collection goes; removed with the collection. */
   indexDirectory(number: number): string

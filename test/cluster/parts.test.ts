@@ -5,6 +5,7 @@ import { createGrpcClient } from '../../src/client/grpc-client.ts'
 import type { Missing } from '../../src/client/http.ts'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
 import { statusOf } from '../support/cluster-status.ts'
+import { figureIn } from '../support/metrics.ts'
 import { natsMissing } from '../support/nats-servers.ts'
 import { assertEnded, run } from '../support/process.ts'
 import { randomVector, seededRandom } from '../support/random.ts'
@@ -139,8 +140,38 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     assertEnded(shown, 0)
     assert.match(shown.stdout, new RegExp(`^all_nodes_points +${there.length}$`, 'm'))
     assert.match(shown.stdout, /^node_node-2 +does not answer$/m)
+    const listed = await fetch(`${first.url}/collections`)
+    assert.equal(listed.headers.get('vicinal-partial'), `${gone.partitions}/256`)
+    const { collections } = (await listed.json()) as { collections: readonly object[] }
+    assert.deepEqual(collections, [
+      {
+        ...{ name: 'default', dimension, points: there.length, aliases: [] },
+        ...{ hnsw: { m: 16, ef_construction: 128 }, partitions: { total: 256, missing: gone.partitions } },
+      },
+    ])
+    assert.deepEqual(await (await fetch(`${first.url}/collections/default`)).json(), collections[0])
+    for (const client of [http, grpc]) {
+      const [only] = await isTold(client.collections.list(partial))
+      assert.equal(only!.points, there.length)
+      assert.deepEqual(await isTold(client.collections.get('default', partial)), only)
+      // Nobody has to allow it.
+      assert.deepEqual(await client.collections.list(), [only])
+    }
+    const names = await run(['collections', '--http', first.url])
+    assertEnded(names, 0, new RegExp(`of ${gone.partitions} of 256 partitions`))
+    assert.match(names.stdout, new RegExp(`^default +${there.length} `, 'm'))
+    const counted = await incompleteOf(first)
     const map = await isTold(http.map({ limit: 1000 }, partial))
     assert.deepEqual(map.points.map(({ id }) => id).sort(), [...kept].sort())
+    await assert.rejects(http.map({ limit: 1000 }), { reason: 'not_ready' })
+    await isTold(http.count(undefined, partial))
+    await assert.rejects(grpc.count(), { reason: 'not_ready' })
+    await assert.rejects(http.delete(lost[0]!.id), { reason: 'not_ready' })
+    // Figures are for whoever looks at the cluster, and nobody misses anything.
+    await http.collections.list()
+    await http.stats()
+    const more = { partial: counted.partial + 2, none: counted.none + 3 }
+    assert.deepEqual(await incompleteOf(first), more)
 
     // One that is there, and does not answer.
     second.pause()
@@ -174,6 +205,9 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       all.slice(all.findIndex(({ id }) => id === last) + 1).map(({ id }) => id),
     )
     assert.equal(await http.count(undefined, partial), all.length)
+    for (const client of [http, grpc]) {
+      assert.equal((await client.collections.get('default', partial)).points, all.length)
+    }
     assert.deepEqual(told, [])
     assert.deepEqual((await http.map({ limit: 1000 })).matching, all.length)
   })
@@ -282,6 +316,14 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     for (const node of nodes) assert.equal((await statusOf(node)).digest_mismatches, 0)
   })
 })
+
+/** Requests that needed points of which no node answers, by what they got. */
+async function incompleteOf({ url }: NodeProcess): Promise<{ partial: number; none: number }> {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  const of = (answer: string): number =>
+    figureIn(text, `vicinal_cluster_incomplete_requests_total{answer="${answer}"}`)!
+  return { partial: of('partial'), none: of('none') }
+}
 
 /** With its client closed in the end. */
 function closing(client: VectorClient): VectorClient & AsyncDisposable {

@@ -145,6 +145,15 @@ describe('a cluster in parts whose log is lost', { skip: natsMissing() }, () => 
     await deleteStream(servers)
     b.resume()
     await until(async () => (await Promise.all(nodes.map(lostOf))).every((lost) => lost !== undefined))
+    // What each node has goes on being read, on all of them.
+    for (const node of nodes) {
+      assert.equal((await count(node, { 'vicinal-consistency': 'latest' })).status, 503)
+      await until(async () => (await count(node)).status === 200)
+    }
+    // Longer than it takes until all nodes know of each other that they are not ready.
+    for (const endMs = performance.now() + 3_000; performance.now() < endMs; ) {
+      for (const node of nodes) assert.equal((await count(node)).status, 200, `${node.name} answers reads`)
+    }
     // A restart waits for the repair, too.
     await c.kill()
     await c.start()
@@ -260,7 +269,7 @@ async function put({ url }: NodeProcess, path: string, body: unknown): Promise<R
   return await fetch(url + path, { method: 'PUT', headers, body: JSON.stringify(body) })
 }
 
-async function count(node: NodeProcess, headers: Readonly<Record<string, string>>): Promise<Response> {
+async function count(node: NodeProcess, headers: Readonly<Record<string, string>> = {}): Promise<Response> {
   return await post(node, '/points/count', {}, headers)
 }
 

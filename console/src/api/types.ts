@@ -6,6 +6,8 @@ export interface CollectionInfo {
   readonly points: number
   readonly hnsw: { readonly m: number; readonly ef_construction: number }
   readonly aliases: readonly string[]
+  /** Only where nodes of a cluster have a part of the points each: those of the missing partitions are not counted. */
+  readonly partitions?: { readonly total: number; readonly missing: number }
   /** Of a server that embeds texts. */
   readonly embedding_model?: string
 }

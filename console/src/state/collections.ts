@@ -14,6 +14,13 @@ export const currentCollection: ReadonlySignal<CollectionInfo | undefined> = com
   ),
 )
 
+/** What the figures lack: points of which no node of a cluster answers; undefined if they lack nothing. */
+export const uncounted: ReadonlySignal<string | undefined> = computed(() => {
+  const { missing = 0, total = 0 } = collections.value?.[0]?.partitions ?? {}
+  if (missing === 0) return undefined
+  return `No node answers for ${missing} of ${total} partitions: their points are not counted.`
+})
+
 /** The model that embeds texts; undefined if the server has no embeddings. */
 export const embeddingModel: ReadonlySignal<string | undefined> = computed(
   () => collections.value?.[0]?.embedding_model,

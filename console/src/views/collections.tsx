@@ -6,7 +6,7 @@ import { formatCount, plural } from '../lib/format.ts'
 import { Button, Fault, Field, Page, Panel } from '../parts/basics.tsx'
 import { FormDialog } from '../parts/dialog.tsx'
 import { report } from '../parts/toast.tsx'
-import { collections, collectionsFault, loadCollections } from '../state/collections.ts'
+import { collections, collectionsFault, loadCollections, uncounted } from '../state/collections.ts'
 import { collectionName, hrefOf, navigate } from '../state/route.ts'
 
 type Open =
@@ -34,7 +34,7 @@ export function Collections(): JSX.Element {
   )
   return (
     <Page title="Collections" lead="Each has its own points, dimension and graphs." actions={create}>
-      <Fault text={collectionsFault.value} />
+      <Fault text={collectionsFault.value ?? uncounted.value} />
       {(collections.value?.length ?? 0) > filteredFrom && (
         <input
           type="search"

@@ -5,7 +5,7 @@ import { type Samples, single, total } from '../lib/prometheus.ts'
 import { Fault, Page, Panel } from '../parts/basics.tsx'
 import { Chart } from '../parts/chart.tsx'
 import { Figure, FindingItem } from '../parts/findings.tsx'
-import { collections, collectionsFault } from '../state/collections.ts'
+import { collections, collectionsFault, uncounted } from '../state/collections.ts'
 import { type Activity, activity, growth, latest, metricsFault } from '../state/metrics.ts'
 import { hrefOf } from '../state/route.ts'
 import { FirstSteps } from './first-steps.tsx'
@@ -17,13 +17,13 @@ const spanS = 15 * 60
 export function Overview(): JSX.Element {
   const samples = latest.value
   const known = collections.value
-  const isEmpty = known?.every(({ points }) => points === 0) === true
+  const isEmpty = uncounted.value === undefined && known?.every(({ points }) => points === 0) === true
   return (
     <Page
       title="Overview"
       lead={isEmpty ? 'The server runs and holds no points yet.' : <Lead samples={samples} />}
     >
-      <Fault text={metricsFault.value ?? collectionsFault.value} />
+      <Fault text={metricsFault.value ?? collectionsFault.value ?? uncounted.value} />
       {isEmpty && <FirstSteps />}
       {samples !== undefined && !isEmpty && (
         <>

@@ -1,0 +1,109 @@
+import { PointsOutOfReach } from '../base/errors.ts'
+import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import type { CollectionSet } from '../engine/collection-set.ts'
+import type { PointsOnNodes } from '../engine/collections.ts'
+import { checkHolds } from './check-holds.ts'
+import { PackedReader, PackedWriter } from './packed-bytes.ts'
+import { readOptional, writeOptional } from './packed-values.ts'
+import { peerMethods } from './peer-methods.ts'
+import { statsMs } from './peer-stats.ts'
+import type { PeerHandler, Peers } from './peers.ts'
+import type { Question, Scatter } from './scatter.ts'
+
+/** A node that counts its own points. */
+export interface CountingNode {
+  /** Up to here, all records of the log are applied. */
+  readonly position: number
+  /** The partitions that it holds completely. */
+  readonly held: PartitionSet
+  /** Resolves when the node is as new as asked for. */
+  admit(read: { readonly position: number }, signal: AbortSignal): Promise<unknown>
+  countLocal(...asked: Parameters<CollectionSet['pointsIn']>): ReturnType<CollectionSet['pointsIn']>
+}
+
+export interface CountOptions {
+  readonly self: string
+  readonly node: CountingNode
+  readonly peers: Peers
+  readonly scatter: Scatter
+  /** Told how far other nodes had applied the log when they answered. */
+  readonly onPosition: (position: number) => void
+}
+
+interface CountQuestion {
+  /** Of one collection, by its own name; undefined: all. */
+  readonly name: string | undefined
+  /** The answer has to be at least as new. */
+  readonly position: number
+}
+
+/**
+ * Counts the points of collections, each once, on the fewest nodes that have all of them together. Those that do not answer soon
+ * are left out.
+ */
+export async function countOnNodes(
+  { self, node, peers, scatter, onPosition }: CountOptions,
+  question: CountQuestion,
+  signal: AbortSignal | undefined,
+): Promise<PointsOnNodes> {
+  const all = PartitionSet.all()
+  const asking: Question<ReadonlyMap<string, number>> = {
+    ...{ kind: 'points of collections', partitions: all, signal, partial: { waitMs: statsMs } },
+    ask: async ({ node: asked, partitions }, stop) => {
+      if (asked === self) return await countHere(node, question.name, partitions)
+      const to = new PackedWriter()
+      writeOptional(to, question.name, (name) => to.text(name))
+      to.count(question.position)
+      to.raw(partitions.bytes)
+      const body = await peers.ask(asked, peerMethods.collectionPoints, to.written, { signal: stop })
+      const from = new PackedReader(body)
+      onPosition(from.count())
+      return readCounts(from)
+    },
+  }
+  const { answers, missing } = await scatter.gather(asking).catch((error: unknown) => {
+    if (error instanceof PointsOutOfReach) return { answers: [], missing: all }
+    throw error
+  })
+  const points = new Map<string, number>()
+  for (const [name, count] of answers.flatMap((each) => [...each])) {
+    points.set(name, (points.get(name) ?? 0) + count)
+  }
+  return { points, missing: missing.size }
+}
+
+/** Answers other nodes. */
+export function collectionPointsHandler(node: CountingNode): PeerHandler {
+  return async (body, { signal }) => {
+    const from = new PackedReader(body)
+    const name = readOptional(from, () => from.text())
+    await node.admit({ position: from.count() }, signal)
+    const partitions = new PartitionSet(new Uint8Array(from.raw(partitionCount / 8)))
+    const counts = await countHere(node, name, partitions)
+    const to = new PackedWriter()
+    to.count(node.position)
+    to.count(counts.size)
+    for (const [each, points] of counts) {
+      to.text(each)
+      to.count(points)
+    }
+    return to.written
+  }
+}
+
+function readCounts(from: PackedReader): ReadonlyMap<string, number> {
+  return new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.count()] as const))
+}
+
+/** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */
+async function countHere(
+  node: CountingNode,
+  name: string | undefined,
+  partitions: PartitionSet,
+): Promise<ReadonlyMap<string, number>> {
+  checkHolds(node.held, partitions)
+  const counts = await node.countLocal(partitions, name)
+  // A partition can have gone meanwhile.
+  checkHolds(node.held, partitions)
+  return counts
+}
