@@ -4,7 +4,7 @@ import { type AppendOptions, type CommitLog, type LogBounds, type LogEntry, LogL
 import { NatsAppender } from './nats-appender.ts'
 import { boundsOf, entryOfStored, type NatsLogOptions, type NatsStream } from './nats-entries.ts'
 import { NatsReader } from './nats-reader.ts'
-import { findMadeStream, logIdOf } from './nats-stream.ts'
+import { askForStream, findMadeStream, logIdOf } from './nats-stream.ts'
 
 /** A log that is a stream of JetStream: a record's position is its sequence in the stream. */
 export class NatsLog implements CommitLog {
@@ -13,6 +13,8 @@ export class NatsLog implements CommitLog {
   readonly #stream: NatsStream
   readonly #appender: NatsAppender
   readonly #closed = new AbortController()
+  /** Whether the stream was not there when it was asked for last: then one answer is enough to say so again. */
+  #isGone = false
 
   constructor(stream: NatsStream, options: NatsLogOptions) {
     this.id = stream.id
@@ -50,9 +52,11 @@ export class NatsLog implements CommitLog {
   /** @throws LogLost when the stream is not the one of this log any more; DatabaseError `not_ready` without an answer */
   async #info(): Promise<StreamInfo> {
     const { jsm, name, id } = this.#stream
-    const info = await findMadeStream(jsm, name).catch((cause: unknown) => {
+    const find = this.#isGone ? askForStream : findMadeStream
+    const info = await find(jsm, name).catch((cause: unknown) => {
       throw new DatabaseError('not_ready', 'the log servers of the cluster do not answer', { cause })
     })
+    this.#isGone = info === undefined
     if (info === undefined) throw new LogLost(`the stream ${name} was deleted`)
     if (logIdOf(info.config) !== id) throw new LogLost(`the stream ${name} was deleted and made anew`)
     return info
