@@ -157,7 +157,7 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
       // Nobody has to allow it.
       assert.deepEqual(await client.collections.list(), [only])
     }
-    const names = await run(['collections', '--http', first.url])
+    const names = await run(['collections', 'list', '--http', first.url])
     assertEnded(names, 0, new RegExp(`of ${gone.partitions} of 256 partitions`))
     assert.match(names.stdout, new RegExp(`^default +${there.length} `, 'm'))
     const counted = await incompleteOf(first)
