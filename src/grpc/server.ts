@@ -212,10 +212,9 @@ function callOf(
   { cluster }: ApiContext,
 ): { readonly call: Call; readonly answered: () => void; readonly missing: () => number } {
   const controller = new AbortController()
-  const deadline = Number(call.getDeadline())
   const cancel = (): void => {
     controller.abort(
-      Date.now() >= deadline
+      Date.now() >= Number(call.getDeadline())
         ? new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
         : new DatabaseError('cancelled', 'the caller has gone'),
     )
@@ -233,7 +232,8 @@ function callOf(
       consistency: cluster && firstOf(call, consistencyHeader),
       position: cluster && firstOf(call, positionHeader),
       partial,
-      deadlineMs: partial === undefined ? undefined : performance.now() + (deadline - Date.now()),
+      deadlineMs:
+        partial === undefined ? undefined : performance.now() + (Number(call.getDeadline()) - Date.now()),
       onPartial: (partitions) => {
         missing = partitions
       },
