@@ -214,11 +214,11 @@ def test_downloads_and_maps_are_part_of_it(
         client.count()
         with pytest.raises(InvalidArgumentError):
             client.snapshot(tmp_path / "none", consistency="latest")
-        client.map_points(on_partial=told.append)
+        client.map_points(on_partial=told.append, consistency="available")
         client.health()
     assert node.requests[1:] == [
         {"vicinal-position": "8", "vicinal-consistency": "latest"},
-        {"vicinal-position": "11", "vicinal-partial": "allow"},
+        {"vicinal-position": "11", "vicinal-consistency": "available", "vicinal-partial": "allow"},
         {"vicinal-position": "12"},
     ]
     assert told == [Missing(2, 256)]
