@@ -109,9 +109,9 @@ export class ServicePages {
     },
   }
 
-  /** Only what this node would show, too. */
+  /** Only what this node would show, too; while it is drained, others still get it. */
   get #served(): Loaded {
-    const waitsFor = this.notReady()
+    const waitsFor = this.#options.status.notServing
     const { loaded } = this.#options.now.data()
     if (waitsFor !== undefined || loaded === undefined) {
       throw new DatabaseError('not_ready', waitsFor ?? 'the stored points are still loading')

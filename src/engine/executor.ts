@@ -29,8 +29,8 @@ export interface ExecutorOptions {
  *   search ──> requests of its index, each cut into pieces ──> a ring for each thread ──> merged ──> resolved
  *
  * A single scan is cut by slots, so that every core works on it; a batch is cut by queries, and those that scan
- * read the rows together. Indexes take turns, piece by piece, and so do the requests of one index. A thread has two
- * milliseconds of work queued, so that it need not wait for the next piece. So a query that arrives during a batch of
+ * read the rows together. Indexes take turns, piece by piece, and so do the requests of one index. A thread has about a
+ * millisecond of work queued, so that it need not wait for the next piece. So a query that arrives during a batch of
  * thousands, or during thousands of requests to another index, waits for two or three pieces, not for all of them.
  * A scan too small to be worth sending to a thread runs at once, on the calling thread.
  */
@@ -183,7 +183,7 @@ function recordBytesMax(maxLimit: number): number {
 const inlineBytesMax = 1024 * 1024
 
 /** A thread with more queued work than this gets no more: enough to bridge a busy event loop. */
-const aheadMicroseconds = 2000
+const aheadMicroseconds = 1000
 
 /** 16 TiB of segments: a record has room for the ranges of a scan. */
 const segmentsMax = 4096

@@ -90,8 +90,8 @@ function serve(ring: SearchRing, doorbell: Doorbell): never {
   }
 }
 
-/** Completed records wait no longer than this for others: ten walks of the usual breadth. */
-const holdMicroseconds = 1000
+/** Completed records wait no longer than this for others: five walks of the usual breadth. */
+const holdMicroseconds = 600
 
 function run(ring: SearchRing, record: number): void {
   try {

@@ -76,8 +76,6 @@ export class CallBody implements ReceivedRequest {
   #requestHold: ByteHold | undefined
   #answerHold: ByteHold | undefined
   #timer: NodeJS.Timeout | undefined
-  /** What happens when the timer fires; undefined while it is stopped. */
-  #onLate: (() => void) | undefined
   #refusal: DatabaseError | undefined
   #hasEnded = false
 
@@ -140,7 +138,6 @@ export class CallBody implements ReceivedRequest {
   end(): void {
     this.#hasEnded = true
     this.#stopTimer()
-    clearTimeout(this.#timer)
     this.#bytes = undefined
     this.release()
     this.#answerHold?.release()
@@ -163,22 +160,17 @@ export class CallBody implements ReceivedRequest {
 
   /** Before a client counts as late, the bytes that arrived while the event loop was busy are read. */
   #startTimer(onLate: () => void): void {
-    this.#onLate = onLate
-    if (this.#timer !== undefined) {
-      this.#timer.refresh()
-      return
-    }
-    this.#timer = setTimeout(() => {
-      const due = this.#onLate
+    const timer = setTimeout(() => {
       setImmediate(() => {
-        if (this.#onLate === due) due?.()
+        if (this.#timer === timer) onLate()
       })
     }, this.#bounds.requestTimeoutMs)
+    this.#timer = timer
   }
 
-  /** The timer itself goes on: starting it again costs less than another one. */
   #stopTimer(): void {
-    this.#onLate = undefined
+    clearTimeout(this.#timer)
+    this.#timer = undefined
   }
 
   /** Tells the client to stop sending its request; what still arrives is discarded. */
