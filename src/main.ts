@@ -236,7 +236,7 @@ async function openTransports(parts: TransportParts, closers: Closer[]): Promise
   const ports = { grpc: config.grpcPort, http: config.disableHttp ? undefined : config.httpPort }
   // Their libraries take a good part of a start to load: points are loaded meanwhile.
   const { startTransports } = await import('./transports.ts')
-  const transports = await startTransports({ ...parts, context, ports })
+  const transports = await startTransports({ ...parts, context, ports, cluster: cluster?.pages })
   closers.push(() => transports.close(config.shutdownTimeoutMs))
   return transports
 }

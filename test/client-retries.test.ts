@@ -7,7 +7,7 @@ import { createHttpClient, ServiceError } from '../src/client/http.ts'
 import { startTestService, type TestService } from './support/service.ts'
 
 /** What happens to one request on its way through the proxy. */
-type Mishap = 'answer is lost' | 'refused' | 'none'
+type Mishap = 'answer is lost' | 'refused' | 'not known to be stored' | 'none'
 
 /** Stands between a client and the service: passes requests on, and does with the next ones what it is told. */
 class UnreliableProxy {
@@ -23,6 +23,12 @@ class UnreliableProxy {
       for await (const part of request) parts.push(part as Buffer)
       if (mishap === 'refused') {
         response.writeHead(429, { 'retry-after': '0' }).end('too many requests')
+        return
+      }
+      if (mishap === 'not known to be stored') {
+        // In the words of a node whose log is choosing a leader.
+        const words = 'the write may have been stored: repeat it with the same idempotency key'
+        response.writeHead(503, { 'retry-after': '0' }).end(words)
         return
       }
       const headers = Object.fromEntries(
@@ -104,6 +110,19 @@ describe('a client of a service behind an unreliable network', () => {
     proxy.next('answer is lost')
     await assert.rejects(createHttpClient({ baseUrl: url, retries: 0 }).insert(point), (error) => {
       return error instanceof ServiceError && error.isUncertain
+    })
+    assert.equal(proxy.requests, 1)
+  })
+
+  it('tries a write again that a cluster may have stored only where that is safe', async () => {
+    const client = createHttpClient({ baseUrl: url })
+    proxy.next('not known to be stored')
+    const id = await client.insert(point)
+    assert.equal(proxy.requests, 2)
+    proxy.next('not known to be stored')
+    const when = { version: 1 }
+    await assert.rejects(client.patch(id, { set: { a: 1 } }, { when }), (error) => {
+      return error instanceof ServiceError && error.isUncertain && error.reason === 'not_ready'
     })
     assert.equal(proxy.requests, 1)
   })

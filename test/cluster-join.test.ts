@@ -253,6 +253,20 @@ describe('a node that is drained', () => {
     const missing = await fetch(`${a.httpUrl}/cluster/nodes/c/drain`, { method: 'POST' })
     assert.equal(missing.status, 404)
   })
+
+  it('still gives others what it holds', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services as [TestService, TestService]
+    await insert(a, 5)
+    await call(a, 'POST', '/cluster/nodes/a/drain')
+    await until(async () => (await fetch(`${a.httpUrl}/readyz`)).status === 503)
+    await call(a, 'POST', '/cluster/nodes/b/refetch')
+    await until(async () => /^vicinal_cluster_fetches 1$/m.test(await metricsOf(b)))
+    await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)
+    await call(a, 'DELETE', '/cluster/nodes/a/drain')
+    await until(async () => (await fetch(`${a.httpUrl}/readyz`)).ok)
+    await assertSame(a, b)
+  })
 })
 
 function flipBits(path: string): void {

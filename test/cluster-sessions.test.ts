@@ -1,6 +1,11 @@
 import assert from 'node:assert/strict'
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
-import { startTestCluster, startTestService, type TestService } from './support/service.ts'
+import type { ServiceError as GrpcError } from '@grpc/grpc-js'
+import { createGrpcClient, createHttpClient, type ServiceError } from '../src/client/index.ts'
+import { apiKey, startTestCluster, startTestService, type TestService } from './support/service.ts'
 
 const body = JSON.stringify({
   vector: [1, 2, 3],
@@ -32,6 +37,22 @@ describe('sessions over HTTP', () => {
     assert.equal(latest.status, 200)
   })
 
+  it('see it in maps, too', async () => {
+    await using cluster = await startTestCluster(['a', 'b'])
+    const [a, b] = cluster.services
+    for (let points = 1; points <= 10; points += 1) {
+      const { position } = await insert(a!)
+      const map = await fetch(`${b!.httpUrl}/map`, { headers: { 'vicinal-position': position! } })
+      assert.equal(((await map.json()) as { readonly matching: number }).matching, points)
+      assert.ok(Number(map.headers.get('vicinal-position')) >= Number(position))
+    }
+    const refused = await fetch(`${b!.httpUrl}/map`, { headers: { 'vicinal-consistency': 'newest' } })
+    assert.deepEqual(
+      [refused.status, await refused.text()],
+      [400, 'vicinal-consistency is newest: it is one of session, latest, available'],
+    )
+  })
+
   it('are told what is wrong with their headers', async () => {
     await using cluster = await startTestCluster(['a'])
     const url = `${cluster.services[0]!.httpUrl}/collections`
@@ -49,5 +70,41 @@ describe('sessions over HTTP', () => {
     const headers = { 'vicinal-position': 'nonsense', 'vicinal-consistency': 'nonsense' }
     const response = await fetch(`${service.httpUrl}/collections`, { headers })
     assert.equal(response.status, service.config.clusterNatsUrl.length === 0 ? 200 : 400)
+  })
+})
+
+describe('the session of a client', () => {
+  it('is that of the clients which it makes for other collections', async () => {
+    const said: unknown[] = []
+    const server = createServer((request, response) => {
+      said.push(request.headers['vicinal-position'])
+      response.writeHead(200, { 'vicinal-position': String(said.length * 10) }).end('{"count":0}')
+    })
+    server.listen(0, '127.0.0.1')
+    await once(server, 'listening')
+    const { port } = server.address() as AddressInfo
+    const client = createHttpClient({ baseUrl: `http://127.0.0.1:${port}` })
+    await client.count()
+    await client.collection('one').count()
+    await client.collection('one').collection('two').count()
+    await client.count()
+    server.closeAllConnections()
+    server.close()
+    assert.deepEqual(said, [undefined, '10', '20', '30'])
+  })
+})
+
+describe('sessions over gRPC', () => {
+  it('are told how far a node is where it refuses something, too', async () => {
+    await using cluster = await startTestCluster(['a'])
+    const { position } = await insert(cluster.services[0]!)
+    const client = createGrpcClient({ address: cluster.services[0]!.grpcAddress, apiKey })
+    await assert.rejects(client.get('00000000-0000-4000-8000-000000000000'), (error) => {
+      const { cause, reason } = error as ServiceError
+      const [told] = (cause as GrpcError).metadata.get('vicinal-position')
+      assert.ok(Number(told) >= Number(position), `${told} after ${position}`)
+      return reason === 'not_found'
+    })
+    await client.close()
   })
 })

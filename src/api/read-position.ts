@@ -19,11 +19,11 @@ export async function admit(cluster: ClusterReads, name: OperationName, call: Ca
 }
 
 /** The same for what is no operation. */
-export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<void> {
-  await admitCall(cluster, call, false)
+export async function admitRead(cluster: ClusterReads, call: AskedPosition): Promise<number> {
+  return await admitCall(cluster, call, false)
 }
 
-type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
+export type AskedPosition = Pick<Call, 'consistency' | 'position' | 'signal'>
 
 async function admitCall(cluster: ClusterReads, call: AskedPosition, isWrite: boolean): Promise<number> {
   const asked = checkConsistency(call.consistency)

@@ -14,7 +14,7 @@ import { type CallDetails, idempotencyKeyOf, notePartial, partialHeaders } from 
 import { reasonOfMissing } from './collections.ts'
 import { type RetryOptions, withRetries } from './retries.ts'
 import { ServiceError } from './service-error.ts'
-import { Session } from './session.ts'
+import type { Session } from './session.ts'
 import { tlsFault } from './tls-fault.ts'
 
 /** Calls a method of the service. */
@@ -41,10 +41,10 @@ export interface GrpcCallOptions extends RetryOptions {
 
 export function grpcCaller(
   client: Client,
+  session: Session,
   { address, apiKey, collection, timeoutMs, retries }: GrpcCallOptions,
 ): GrpcCaller {
   const common = new Metadata()
-  const session = new Session()
   common.set('authorization', apiKey)
   if (collection !== undefined) common.set('collection', collection)
   return async <Method extends DescMethodUnary>(

@@ -28,6 +28,7 @@ import {
 } from './grpc-messages.ts'
 import { pagesOf } from './pages.ts'
 import type { RetryOptions } from './retries.ts'
+import { Session } from './session.ts'
 
 keepByteOrderMarks()
 
@@ -52,17 +53,17 @@ export function createGrpcClient(options: GrpcClientOptions): VectorClient {
     'grpc.max_send_message_length': -1,
     'grpc.max_receive_message_length': -1,
   })
-  return clientOver(client, options)
+  return clientOver(client, new Session(), options)
 }
 
-/** A client over a connection that others may use too. */
-function clientOver(connection: Client, options: GrpcClientOptions): VectorClient {
+/** A client over a connection that others may use too, which have seen the same of a cluster. */
+function clientOver(connection: Client, session: Session, options: GrpcClientOptions): VectorClient {
   const { collection: chosen, ...others } = options
   if (chosen !== undefined) checkCollectionName(chosen)
   return {
-    ...pointsOf(grpcCaller(connection, options)),
-    collection: (name) => clientOver(connection, { ...options, collection: name }),
-    collections: grpcCollections(grpcCaller(connection, others)),
+    ...pointsOf(grpcCaller(connection, session, options)),
+    collection: (name) => clientOver(connection, session, { ...options, collection: name }),
+    collections: grpcCollections(grpcCaller(connection, session, others)),
     async close() {
       connection.close()
     },

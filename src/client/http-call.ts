@@ -117,7 +117,11 @@ function errorOf({ status, headers }: Response, path: string, text: string): Ser
   const isAboutCollection = /^\/(collections|aliases)\b/.test(path) && !text.startsWith('no such path')
   const reason = status === 404 && isAboutCollection ? reasonOfMissing(text) : reasonOfStatus(status)
   const seconds = Number(headers.get('retry-after') ?? Number.NaN)
-  return new ServiceError(reason, text, Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {})
+  return new ServiceError(reason, text, {
+    ...(Number.isFinite(seconds) ? { retryAfterMs: seconds * 1000 } : {}),
+    // The log of a cluster did not say in time whether it has the change.
+    isUncertain: status === 503 && text.includes('may have been stored'),
+  })
 }
 
 /** The first reason with an HTTP status. */

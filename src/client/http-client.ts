@@ -33,13 +33,17 @@ export interface HttpClient extends VectorClient, InspectionClient {
 
 /** A client that speaks HTTP/JSON through the built-in fetch. */
 export function createHttpClient(options: HttpClientOptions): HttpClient {
-  const { collection: chosen, ...service } = options
-  const call = httpCaller(service)
-  const base = chosen === undefined ? '' : pathOfCollection(chosen)
+  const { collection, ...service } = options
+  return clientOf(httpCaller(service), collection)
+}
+
+/** Clients that are made of each other have seen the same of a cluster. */
+function clientOf(call: HttpCaller, collection: string | undefined): HttpClient {
+  const base = collection === undefined ? '' : pathOfCollection(collection)
   return {
     ...pointsOf(call, base),
     ...inspectionOf(call, base),
-    collection: (name) => createHttpClient({ ...service, collection: name }),
+    collection: (name) => clientOf(call, name),
     collections: httpCollections(call),
     async close() {},
   }

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { defaultCollection } from '../base/collection.ts'
-import { cancellation, DatabaseError } from '../base/errors.ts'
+import { DatabaseError } from '../base/errors.ts'
 import { PartitionSet } from '../base/partitions.ts'
 import type { Collection } from '../engine/collection.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
@@ -10,6 +10,7 @@ import { checkHeld } from '../engine/held-partitions.ts'
 import type { FoundPoints, LoggedInsert, LoggedRequest, LoggedResults } from '../engine/logged-request.ts'
 import type { ReplicaHooks } from '../engine/replica-hooks.ts'
 import { damageIn } from '../storage/data-directory.ts'
+import { Admission } from './admission.ts'
 import { Applier, type ApplierOptions } from './applier.ts'
 import { Audits } from './audits.ts'
 import { Barriers } from './barriers.ts'
@@ -18,7 +19,7 @@ import { ClusterDatabase } from './cluster-database.ts'
 import type { ClusterNodeOptions, NodeStatus, ReadPosition } from './cluster-node-options.ts'
 import { collectionPointsHandler } from './collection-points.ts'
 import { LogLost, lostIn } from './commit-log.ts'
-import { decodeFoundQuestion, encodeFoundAnswer, type FoundAnswer, findHere } from './found-points.ts'
+import { decodeFoundQuestion, encodeFoundAnswer, findThere } from './found-points.ts'
 import { type LogPlace, NeedsReplica, placeOf } from './founding.ts'
 import { shortIdOf } from './log-id.ts'
 import { NodeChores } from './node-chores.ts'
@@ -57,7 +58,7 @@ export class ClusterNode {
   readonly #logId: string
   readonly #outcomes: Outcomes
   readonly #publisher: Publisher
-  readonly #barriers: Barriers
+  readonly #admission: Admission
   readonly #audits: Audits
   /** Absent: this node has all points. */
   readonly #shards: NodeShards | undefined
@@ -80,7 +81,6 @@ export class ClusterNode {
   #acknowledged = 0
   #giving: SnapshotGiving | undefined
   #working: Promise<void> | undefined
-  #ticking: Promise<void> | undefined
   readonly #unusable = Promise.withResolvers<string>()
 
   constructor(options: ClusterNodeOptions) {
@@ -105,7 +105,11 @@ export class ClusterNode {
         this.#unusable.resolve(reason)
       },
     })
-    this.#barriers = new Barriers(() => this.#publisher.barrier())
+    this.#admission = new Admission({
+      barriers: new Barriers(() => this.#publisher.barrier()),
+      applier: () => this.#applier,
+      timeoutMs: this.#timeoutMs,
+    })
     const { sharding } = options
     this.#shards =
       sharding &&
@@ -313,41 +317,20 @@ export class ClusterNode {
     }
   }
 
-  /**
-   * Resolves when this node is as new as a read asks for.
-   *
-   * @returns the position that other nodes have to be as new as
-   * @throws DatabaseError `not_ready` when that takes too long
-   */
-  async admit(
-    { consistency = 'session', position = 0 }: ReadPosition,
-    signal?: AbortSignal,
-  ): Promise<number> {
-    if (consistency === 'available') return 0
-    const latest = consistency === 'latest' ? await this.latest(signal) : 0
-    if (position > this.position) await this.#waitFor(position, signal)
-    return Math.max(position, latest, this.acknowledged)
+  /** See `Admission.admit`. */
+  async admit(read: ReadPosition, signal?: AbortSignal): Promise<number> {
+    const position = await this.#admission.admit(read, signal)
+    return read.consistency === 'available' ? position : Math.max(position, this.acknowledged)
   }
 
+  /** See `Admission.latest`. */
   async latest(signal: AbortSignal | undefined): Promise<number> {
-    if (signal?.aborted) throw cancellation(signal)
-    if (this.#applier?.failure !== undefined) throw this.#applier.failure
-    const before = this.position
-    const position = await this.#barriers.next().catch((cause: unknown) => {
-      throw new DatabaseError(
-        'not_ready',
-        'the log of the cluster cannot be reached: the answer could be old',
-        {
-          cause,
-        },
-      )
-    })
-    if (position <= before) {
-      this.giveUpLog(`it ends at position ${position}, and this node has applied it up to ${before}`)
-      throw this.#applier!.failure!
-    }
-    await this.#waitFor(position, signal)
-    return position
+    return await this.#admission.latest(signal)
+  }
+
+  /** See `Admission.tick`. */
+  async tick(): Promise<void> {
+    await this.#admission.tick()
   }
 
   /** Why the log is lost, as far as this node knows. */
@@ -358,18 +341,6 @@ export class ClusterNode {
   /** Applies no more of a log that is lost, and takes no more writes. */
   giveUpLog(why: string): void {
     this.#applier?.fail(new LogLost(why))
-  }
-
-  async tick(): Promise<void> {
-    this.#ticking ??= this.#barriers
-      .next()
-      .then((position) => this.#waitFor(position, undefined))
-      // Without the log, points stay that would have expired.
-      .catch(() => {})
-      .finally(() => {
-        this.#ticking = undefined
-      })
-    await Promise.race([this.#ticking, delay(tickMs, undefined, { ref: false })])
   }
 
   async write<Request extends LoggedRequest>(
@@ -404,7 +375,7 @@ export class ClusterNode {
     const asked = decodeQuestion(question)
     // It does not get there before a disk or a memory has room again.
     if (this.#stall !== undefined && this.position < asked.position) throw this.#stall
-    await this.#waitFor(asked.position, signal)
+    await this.#admission.waitFor(asked.position, signal)
     return encodeOutcome(this.#shards!.find(asked))
   }
 
@@ -415,19 +386,8 @@ export class ClusterNode {
    */
   async answerFound(question: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
     const { collection, position, ids } = decodeFoundQuestion(question)
-    await this.#waitFor(position, signal)
-    return encodeFoundAnswer(await this.#findHere(collection, ids))
-  }
-
-  async #findHere(collection: string, ids: readonly string[]): Promise<FoundAnswer> {
-    try {
-      using lease = await this.leaseLocal(collection)
-      return findHere(this, lease.database, ids)
-    } catch (error) {
-      if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
-      // It has been dropped meanwhile: the log says so to whoever asked.
-      return { position: this.position, expiries: new Float64Array(ids.length).fill(Number.NaN) }
-    }
+    await this.#admission.waitFor(position, signal)
+    return encodeFoundAnswer(await findThere(this, collection, ids))
   }
 
   async find(
@@ -525,22 +485,6 @@ export class ClusterNode {
     }
   }
 
-  async #waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
-    const timeout = AbortSignal.timeout(this.#timeoutMs)
-    const either = signal === undefined ? timeout : AbortSignal.any([timeout, signal])
-    if (this.#applier === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
-    try {
-      await this.#applier.waitFor(position, either)
-    } catch (error) {
-      if (signal?.aborted) throw cancellation(signal)
-      if (error instanceof DatabaseError) throw error
-      throw new DatabaseError(
-        'not_ready',
-        `this node has applied the log up to ${this.position}, and ${position} is asked for: try again, or another node`,
-      )
-    }
-  }
-
   /** How far the data of the directory is. */
   async #placeOf(main: Collection, set: CollectionSet): Promise<LogPlace> {
     const { log, documents, name: node } = this.#options
@@ -594,7 +538,5 @@ const verifiedMax = 16
 const timeoutMs = 20_000
 const retryMs = 200
 const expireMs = 500
-/** How long a read waits for the cluster's clock. */
-const tickMs = 250
 /** A request in a record, in bytes by byte of the request. */
 const batchFactor = 4

@@ -1,8 +1,6 @@
-import type { ClusterStatus, RepairedLog } from '../base/cluster-status.ts'
 import { DatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
-import type { HeldPart, RepairPlan } from '../base/repair-plan.ts'
-import type { Loaded, ServedData } from '../engine/served-data.ts'
+import type { ServedData } from '../engine/served-data.ts'
 import { damageIn } from '../storage/data-directory.ts'
 import { replacementReason, requestReplacement } from '../storage/replacement.ts'
 import { ClusterNode, needIn } from './cluster-node.ts'
@@ -11,12 +9,10 @@ import type { ClusterFigures, ClusterServiceOptions } from './cluster-service-op
 import { ClusterView } from './cluster-view.ts'
 import { lostIn, lostLogMessage, type SharedDocuments } from './commit-log.ts'
 import { placeOf } from './founding.ts'
-import { heldData } from './held-part.ts'
 import { toJson } from './json-documents.ts'
 import { shortIdOf } from './log-id.ts'
 import { reachOf } from './log-repair.ts'
 import { MeasuredLog } from './measured-log.ts'
-import { removeMember, setMemberState, setReplicas } from './members.ts'
 import { type Announcement, Membership } from './membership.ts'
 import { type NatsCluster, openNatsCluster } from './nats-cluster.ts'
 import { pause } from './pause.ts'
@@ -25,10 +21,10 @@ import { PeerReplicaSource, replicaHandlers } from './peer-replica.ts'
 import type { Peers } from './peers.ts'
 import { mayRegain } from './regain-turn.ts'
 import { fetchReplica } from './replica-fetch.ts'
-import { catalogOf, collectionOf, type ReplicaCollectionBytes } from './replica-giving.ts'
-import type { ReplicaCatalog, ReplicaSource } from './replica-transfer.ts'
+import type { ReplicaSource } from './replica-transfer.ts'
 import { RestWork } from './rest-work.ts'
 import { isNoOutage, retried } from './retried.ts'
+import { ServicePages } from './service-pages.ts'
 import { ServiceParts } from './service-parts.ts'
 import { ServiceRepair } from './service-repair.ts'
 import { ServiceStatus } from './service-status.ts'
@@ -77,6 +73,8 @@ export class ClusterService {
   #lost: { readonly why: string; readonly position: number } | undefined
   readonly #repair: ServiceRepair
   readonly #status: ServiceStatus
+  /** For operators and other nodes. */
+  readonly pages: ServicePages
   /** While the log is lost: between two looks for it. */
   readonly #rest = new RestWork()
 
@@ -90,6 +88,18 @@ export class ClusterService {
       ...{ link: this.#link, parts: this.#parts, memberState: this.#state, waitsFor: this.#waitsFor },
       ...{ lostLog: this.#lostLog, position: this.position, fetches: this.#fetches },
     }))
+    this.pages = new ServicePages({
+      ...{ service: options, view: this.#view, status: this.#status, rest: this.#rest },
+      now: {
+        ...{ node: () => this.node, documents: () => this.#documents, log: () => this.#log! },
+        ...{ data: () => this.#data!, position: () => this.position, lostLog: () => this.#lostLog },
+      },
+      repair: async (wish) => {
+        const repaired = this.#repair.want(wish)
+        if (this.#node !== undefined) this.#regain()
+        return await repaired
+      },
+    })
   }
 
   /**
@@ -114,7 +124,7 @@ export class ClusterService {
   async #openLink(): Promise<void> {
     const { link, cluster, node, maxRequestBytes } = this.#options
     if (link === undefined) return
-    const given = replicaHandlers(this.replica)
+    const given = replicaHandlers(this.pages.replica)
     this.#link = await PeerLink.open({
       ...link,
       own: { cluster, node, secret: link.secret },
@@ -448,82 +458,6 @@ export class ClusterService {
   /** Resolves when this node is as new as a read asks for. */
   async admit(read: ReadPosition, signal: AbortSignal | undefined): Promise<number> {
     return await this.node.admit(read, signal)
-  }
-
-  /** Why the node is not ready; undefined when it is. */
-  readonly notReady = (): string | undefined => this.#status.notReady
-
-  readonly status = async (): Promise<ClusterStatus> => await this.#status.ofCluster()
-
-  readonly remove = async (node: string): Promise<boolean> => await removeMember(this.#documents, node)
-
-  readonly drain = async (node: string, isDrained: boolean): Promise<boolean> =>
-    await setMemberState(this.#documents, node, isDrained ? 'draining' : undefined, (before) =>
-      isDrained ? before !== 'refetching' : before === 'draining',
-    )
-
-  readonly refetch = async (node: string): Promise<boolean> =>
-    await setMemberState(this.#documents, node, 'refetching', (before) => before !== 'joining')
-
-  readonly setReplicas = async (replicas: number): Promise<void> =>
-    await setReplicas(this.#documents, replicas)
-
-  readonly repair = async (wanted: number | undefined, plan?: RepairPlan): Promise<RepairedLog> => {
-    const { position } = this
-    this.#checkLost()
-    if (plan === undefined && this.#view.topology.ownership !== undefined) {
-      const fault =
-        'no node has all points: a new log begins with what all of them hold, by a plan as `vicinal cluster repair` makes it'
-      throw new DatabaseError('precondition_failed', fault)
-    }
-    if (plan !== undefined && plan.leader !== this.#options.node)
-      throw new DatabaseError('invalid_argument', `the plan is for ${plan.leader} to begin with`)
-    if (wanted !== undefined && wanted !== position) {
-      const fault = `this node has applied the log up to ${position}, and not ${wanted}`
-      throw new DatabaseError('precondition_failed', fault)
-    }
-    const repaired = this.#repair.want({ position, plan })
-    if (this.#node !== undefined) this.#regain()
-    return await repaired
-  }
-
-  /** What this node has of a cluster whose log is lost, for the plan of its repair. */
-  readonly heldPart = async (): Promise<HeldPart> => {
-    this.#checkLost()
-    const { node, zone, address } = this.#options
-    const { generation, ownership } = this.#view.topology
-    const { position } = this
-    const data = this.#data!
-    const held = await (data.loaded === undefined
-      ? this.#rest.do(async () => await heldData(await data.openStore(), undefined))
-      : heldData(data.loaded.store, data.loaded))
-    const topology = ownership && { generation, ring: ownership.ring }
-    return { node, zone, address: address(), position, ...held, ...(topology && { topology }) }
-  }
-
-  /** @throws DatabaseError `precondition_failed` */
-  #checkLost(): void {
-    if (this.#lostLog === undefined)
-      throw new DatabaseError('precondition_failed', 'the log of the cluster is not lost')
-  }
-
-  /** What this node holds, for another one. */
-  readonly replica = {
-    catalog: (): ReplicaCatalog => catalogOf(this.#served, this.node, this.#log!),
-    collection: async (name: string, position: number, hasPoints = true): Promise<ReplicaCollectionBytes> => {
-      await this.node.admit({ position })
-      return await collectionOf(this.#served, name, hasPoints)
-    },
-  }
-
-  /** Only what this node would show, too. */
-  get #served(): Loaded {
-    const waitsFor = this.notReady()
-    const loaded = this.#data?.loaded
-    if (waitsFor !== undefined || loaded === undefined) {
-      throw new DatabaseError('not_ready', waitsFor ?? 'the stored points are still loading')
-    }
-    return loaded
   }
 
   get #documents(): SharedDocuments {

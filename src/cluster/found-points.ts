@@ -72,6 +72,27 @@ export function findHere(
   return { position, expiries }
 }
 
+/** The same for another node, in a collection that may have been dropped meanwhile: the log says so to whoever asked. */
+export async function findThere(
+  node: Pick<ReadingNode, 'position' | 'held'> & LocalCollections,
+  name: string,
+  ids: readonly string[],
+): Promise<FoundAnswer> {
+  try {
+    using lease = await node.leaseLocal(name)
+    return findHere(node, lease.database, ids)
+  } catch (error) {
+    if (!(error instanceof DatabaseError) || error.reason !== 'collection_not_found') throw error
+    return { position: node.position, expiries: new Float64Array(ids.length).fill(Number.NaN) }
+  }
+}
+
+interface LocalCollections {
+  leaseLocal(name: string): FoundLease | Promise<FoundLease>
+}
+
+type FoundLease = Disposable & { readonly database: Pick<ReadCollection, 'expiryOf'> }
+
 /** Who looks: the node, and the collection there. */
 export interface Finder {
   readonly node: Pick<ReadingNode, 'position' | 'held'>

@@ -14,6 +14,8 @@ export interface Announcement extends Omit<Member, 'state'> {
   /** Host and port for other nodes; absent where it has no link. */
   readonly peer?: string
   readonly isReady: boolean
+  /** Whether others can fetch what it holds: while it is drained, too. Absent in what earlier versions say: as `isReady`. */
+  readonly serves?: boolean
   /** Whether other nodes can ask it: while it is drained and while the log is lost, too. Absent where it has no link. */
   readonly answers?: boolean
   /** Of the topology that it acts on; absent where it has no link. */

@@ -11,7 +11,7 @@ const inParts: Topology = { ...noTopology, ownership: foundedOwnership([{ name: 
 /** Nodes at position 7 of a log that is lost, and those that serve with the next one. */
 const waiting = { isReady: false, answers: true, lostLog: 'old', position: 7 }
 const away = { isReady: false, answers: false, position: 7 }
-const serving = { isReady: true, answers: true, position: 1007 }
+const serving = { isReady: true, serves: true, answers: true, position: 1007 }
 
 function view(topology: Topology, others: Readonly<Record<string, Partial<Announcement>>>) {
   const is = { zone: '', address: '', version: '1', isReady: false, position: 0, floor: 0 }
@@ -38,8 +38,9 @@ describe('the turn to leave a lost log', () => {
     for (const self of ['b', 'c', 'd']) {
       assert.equal(mayRegain(self, 7, view(whole, { a: serving, b: away, c: waiting, d: waiting })), true)
     }
-    const { answers: _, ...withoutLink } = serving
-    assert.equal(mayRegain('b', 7, view(whole, { a: withoutLink })), true)
+    const { answers: _, serves: __, ...earlier } = serving
+    assert.equal(mayRegain('b', 7, view(whole, { a: earlier })), true, 'a node of an earlier version')
+    assert.equal(mayRegain('b', 7, view(whole, { a: { ...serving, isReady: false } })), true, 'a drained one')
   })
 
   it('comes for one node after the other where they have a part each', () => {

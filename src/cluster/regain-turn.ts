@@ -24,8 +24,8 @@ export function mayRegain(
 }
 
 /** With a log that is not lost: also a node that is drained. */
-function serves({ isReady, answers = isReady, lostLog }: Announcement): boolean {
-  return answers && lostLog === undefined
+function serves({ isReady, serves: isServing = isReady, lostLog }: Announcement): boolean {
+  return isServing && lostLog === undefined
 }
 
 /** It has not left the lost log. */

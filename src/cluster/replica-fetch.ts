@@ -94,7 +94,7 @@ async function servingNodes({
   // Without an answer, as if there were none: asked again.
   const said = await announced().catch(() => new Map<string, Announcement>())
   return [...said]
-    .filter(([name, { isReady }]) => name !== node && isReady)
+    .filter(([name, { isReady, serves = isReady }]) => name !== node && serves)
     .sort(([, a], [, b]) => b.position - a.position)
     .map(([name, announcement]) => sourceOf(name, announcement))
 }

@@ -61,14 +61,19 @@ export class ServiceStatus {
     }
   }
 
-  /** Why the node is not ready; undefined when it is. */
+  /** Why the node is not ready for clients; undefined when it is. */
   get notReady(): string | undefined {
-    const { waitsFor, node, memberState } = this.#now()
+    const { memberState } = this.#now()
+    return this.notServing ?? (memberState === 'draining' ? 'this node is being drained' : undefined)
+  }
+
+  /** Why other nodes cannot have what it holds; undefined when they can: while it is drained, too. */
+  get notServing(): string | undefined {
+    const { waitsFor, node } = this.#now()
     if (waitsFor !== undefined) return waitsFor
     if (node === undefined) return 'this node is waiting for the log servers of its cluster'
     const { isReady, fault } = node.status
     if (fault !== undefined) return fault
-    if (memberState === 'draining') return 'this node is being drained'
     return isReady ? undefined : 'this node has not caught up with the log of its cluster yet'
   }
 
@@ -100,6 +105,7 @@ export class ServiceStatus {
       ...(settings && link && { peer: settings.addressAt(link.port), ...this.#asked() }),
       ...(node?.lostLog === undefined ? {} : { lostLog: shortIdOf(log!) }),
       isReady: this.notReady === undefined,
+      serves: this.notServing === undefined,
       position,
       floor,
     }

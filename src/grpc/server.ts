@@ -10,6 +10,7 @@ import {
   type ServerInterceptor,
   type ServerUnaryCall,
   type ServiceDefinition,
+  type StatusObject,
   type sendUnaryData,
   setLogVerbosity,
   status,
@@ -163,12 +164,19 @@ async function handle(
   const bytes = await answer(runner, name, call, caller.call).catch(toDatabaseError)
   caller.answered()
   try {
-    if (bytes instanceof DatabaseError) callback(statusOf(bytes), null)
+    if (bytes instanceof DatabaseError) callback(refusalOf(bytes, runner.context), null)
     else callback(null, bytes, trailerOf(runner.context, caller.missing()))
   } catch (error) {
     // An error that grpc-js throws while it sends concerns only this call: it must not end the process.
     runner.logger.error({ err: error, operation: name }, 'an answer was not sent')
   }
+}
+
+/** In a cluster a refusal says how far this node is, too: it tells its caller something of the points. */
+function refusalOf(error: DatabaseError, { cluster }: ApiContext): StatusObject {
+  const refusal = statusOf(error)
+  if (cluster !== undefined) refusal.metadata.set(positionHeader, String(cluster.answeredPosition))
+  return refusal
 }
 
 /** In a cluster, how far this node has applied its log, and how many partitions the answer lacks. */
@@ -212,10 +220,9 @@ function callOf(
   { cluster }: ApiContext,
 ): { readonly call: Call; readonly answered: () => void; readonly missing: () => number } {
   const controller = new AbortController()
-  const deadline = Number(call.getDeadline())
   const cancel = (): void => {
     controller.abort(
-      Date.now() >= deadline
+      Date.now() >= Number(call.getDeadline())
         ? new DatabaseError('deadline_exceeded', 'the deadline of the call has passed')
         : new DatabaseError('cancelled', 'the caller has gone'),
     )
@@ -233,7 +240,8 @@ function callOf(
       consistency: cluster && firstOf(call, consistencyHeader),
       position: cluster && firstOf(call, positionHeader),
       partial,
-      deadlineMs: partial === undefined ? undefined : performance.now() + (deadline - Date.now()),
+      deadlineMs:
+        partial === undefined ? undefined : performance.now() + (Number(call.getDeadline()) - Date.now()),
       onPartial: (partitions) => {
         missing = partitions
       },

@@ -3,13 +3,15 @@ import type { ApiContext, Database } from '../api/call.ts'
 import { httpFields } from '../api/call.ts'
 import { type MapAnswer, type MapPointsInput, type MapRow, mapPoints } from '../api/map-points.ts'
 import { partialReadsOf } from '../api/partial-reads.ts'
+import { admitRead } from '../api/read-position.ts'
+import { positionHeader } from '../base/consistency.ts'
 import { missingText, partialHeader } from '../base/partial-reads.ts'
 import { inTurns } from '../base/turns.ts'
 import { encodeAttributes } from './json-attributes.ts'
 import { JsonText } from './json-text.ts'
 import { QueryParameters } from './query-parameters.ts'
 import { collectionPrefix, type PathParts } from './routes.ts'
-import { type StreamOptions, streamPoints } from './streamed-points.ts'
+import { askedPosition, type StreamOptions, streamPoints } from './streamed-points.ts'
 
 /** Of the default collection, and of any. */
 export const mapPaths: readonly string[] = ['/map', `${collectionPrefix}/map`]
@@ -33,12 +35,15 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
           begin: async (open, owned, signal) => {
             const input = await inputOf(request, reply)
             const { collection } = request.params as PathParts
+            const { cluster } = options.context
+            const position = cluster && (await admitRead(cluster, askedPosition(request, signal)))
             const context = {
               ...limitsOf(options.context),
-              database: readingOf(await open(), options, request, reply),
+              database: readingOf(await open(), { position, metrics: options.metrics }, request, reply),
             }
             const answer = await mapPoints(context, input, { fields: httpFields, collection, signal })
             owned.defer(() => answer.map.close())
+            if (cluster !== undefined) reply.header(positionHeader, String(cluster.answeredPosition))
             reply.type('application/json; charset=utf-8').header('cache-control', 'no-store')
             return chunksOf(answer, signal)
           },
@@ -47,14 +52,21 @@ export function addMap(app: FastifyInstance, options: StreamOptions): void {
   }
 }
 
-/** In a cluster, the points of which no node answers may be missing where the caller allows that. */
+/**
+ * In a cluster, the points of which no node answers may be missing where the caller allows that.
+ *
+ * @param reading.position that other nodes have to be as new as; undefined for a service by itself
+ */
 function readingOf(
   database: Database,
-  { context, metrics }: Pick<StreamOptions, 'context' | 'metrics'>,
+  {
+    position,
+    metrics,
+  }: { readonly position: number | undefined; readonly metrics: StreamOptions['metrics'] },
   { headers }: FastifyRequest,
   reply: FastifyReply,
 ): Database {
-  if (context.cluster === undefined) return database
+  if (position === undefined) return database
   const partial = partialReadsOf({
     partial: headers[partialHeader]?.toString(),
     onPartial: (missing) => {
@@ -62,7 +74,7 @@ function readingOf(
       metrics.incomplete('partial')
     },
   })
-  return partial === undefined ? database : (database.asOf?.(0, partial) ?? database)
+  return database.asOf?.(position, partial) ?? database
 }
 
 /** Without `database`, which cannot be read before the points are loaded. */

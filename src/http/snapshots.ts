@@ -1,9 +1,9 @@
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Call, PointsSnapshot } from '../api/call.ts'
+import type { FastifyInstance } from 'fastify'
+import type { PointsSnapshot } from '../api/call.ts'
 import { admitRead } from '../api/read-position.ts'
-import { consistencyHeader, positionHeader } from '../base/consistency.ts'
+import { positionHeader } from '../base/consistency.ts'
 import { collectionPrefix } from './routes.ts'
-import { type StreamOptions, streamPoints } from './streamed-points.ts'
+import { askedPosition, type StreamOptions, streamPoints } from './streamed-points.ts'
 
 /** Of the default collection, and of any. */
 export const snapshotPaths: readonly string[] = ['/snapshots', `${collectionPrefix}/snapshots`]
@@ -20,7 +20,7 @@ export function addSnapshots(app: FastifyInstance, options: StreamOptions): void
         what: 'a snapshot',
         begin: async (open, owned, signal) => {
           const { cluster } = options.context
-          if (cluster !== undefined) await admitRead(cluster, { ...positionsOf(request), signal })
+          if (cluster !== undefined) await admitRead(cluster, askedPosition(request, signal))
           const position = cluster?.position
           const snapshot = await (await open()).snapshot(signal)
           owned.defer(() => snapshot.close())
@@ -31,11 +31,6 @@ export function addSnapshots(app: FastifyInstance, options: StreamOptions): void
       }),
     )
   }
-}
-
-function positionsOf({ headers }: FastifyRequest): Pick<Call, 'consistency' | 'position'> {
-  const [consistency, position] = [headers[consistencyHeader], headers[positionHeader]]
-  return { consistency: consistency?.toString(), position: position?.toString() }
 }
 
 function headersOf({ databaseId, sequence, points }: PointsSnapshot): Record<string, string | number> {

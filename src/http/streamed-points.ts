@@ -1,7 +1,9 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { ApiContext, Database } from '../api/call.ts'
 import { checkName } from '../api/collections.ts'
+import type { AskedPosition } from '../api/read-position.ts'
 import { noteRequest } from '../api/run-operation.ts'
+import { consistencyHeader, positionHeader } from '../base/consistency.ts'
 import { PointsOutOfReach, toDatabaseError } from '../base/errors.ts'
 import type { Logger } from '../base/log.ts'
 import type { ServiceMetrics } from '../base/metrics.ts'
@@ -63,4 +65,10 @@ export async function streamPoints(
     if (thrown instanceof PointsOutOfReach) options.metrics.incomplete('none')
     throw thrown
   }
+}
+
+/** How new the answer of a node of a cluster has to be. */
+export function askedPosition({ headers }: FastifyRequest, signal: AbortSignal): AskedPosition {
+  const [consistency, position] = [headers[consistencyHeader], headers[positionHeader]]
+  return { consistency: consistency?.toString(), position: position?.toString(), signal }
 }

@@ -28,5 +28,7 @@ def test_both_clients_have_the_same_methods(blocking: type[Any], asynchronous: t
 
 def test_help_shows_parameters_and_what_is_returned() -> None:
     assert Vicinal.get.__doc__
-    assert str(inspect.signature(Vicinal.get)).endswith("id: 'str', *, with_version: 'bool' = False) -> 'Point'")
+    assert str(inspect.signature(Vicinal.get)).endswith(
+        "id: 'str', *, with_version: 'bool' = False, consistency: 'Consistency | None' = None) -> 'Point'"
+    )
     assert "Find what is near a vector" in (inspect.getdoc(Vicinal.search) or "")

@@ -11,6 +11,7 @@ A client of Vicinal, the vector database.
 
 from .async_client import AsyncCollections, AsyncVicinal
 from .client import Collections, Vicinal
+from .clusters import Consistency, Missing, OnPartial
 from .collection_operations import CollectionInfo, Hnsw, PutCollectionResult
 from .columns import Columns
 from .errors import (
@@ -76,6 +77,7 @@ __all__ = [
     "Collections",
     "Columns",
     "ConnectionFailedError",
+    "Consistency",
     "ContentType",
     "DeadlineExceededError",
     "F",
@@ -97,10 +99,12 @@ __all__ = [
     "MatrixLike",
     "Metric",
     "MisdirectedError",
+    "Missing",
     "NewPoint",
     "NotFoundError",
     "NotReadyError",
     "OnConflict",
+    "OnPartial",
     "OverloadedError",
     "Page",
     "PartlyInserted",

@@ -15,6 +15,7 @@ import httpx
 from . import collection_operations, map_operations, point_operations, search_operations, service_operations
 from .async_transport import AsyncHttpTransport, AsyncTransport
 from .bulk import BATCH_POINTS, Batch, Batcher, Keys, Progress, ProgressBar, batches_of
+from .clusters import Consistency, OnPartial
 from .columns import Columns
 from .exchange import Retry
 from .filters import FilterLike
@@ -62,12 +63,13 @@ class AsyncVicinal:
         collection: str | None = None,
         timeout_s: float = 60.0,
         retry: Retry | None = None,
+        consistency: Consistency | None = None,
         headers: Mapping[str, str] | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         self._place = Place(collection)
         self._retry = retry or Retry()
-        self._transport = _transport_of(url, api_key, timeout_s, headers, http_client)
+        self._transport = _transport_of(url, api_key, timeout_s, consistency, headers, http_client)
 
     insert = _awaiting(point_operations.Insert)
     insert_batch = _awaiting(point_operations.InsertBatch)
@@ -110,14 +112,27 @@ class AsyncVicinal:
         *,
         page_size: int = 1_000,
         include: Include | None = USUAL_LISTED,
+        consistency: Consistency | None = None,
+        on_partial: OnPartial | None = None,
+        partial_after_s: float | None = None,
     ) -> AsyncIterator[StoredPoint]:
         """
         Go through all points that match, in the order of their insertion, a page at a time. Nothing that stays stored
         meanwhile is left out or comes twice.
+
+        Of a cluster, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
         """
         cursor: str | None = None
         while True:
-            page = await self.list_points(filter, limit=page_size, cursor=cursor, include=include)
+            page = await self.list_points(
+                filter,
+                limit=page_size,
+                cursor=cursor,
+                include=include,
+                consistency=consistency,
+                on_partial=on_partial,
+                partial_after_s=partial_after_s,
+            )
             for point in page.points:
                 yield point
             cursor = page.next_cursor
@@ -173,12 +188,12 @@ class AsyncVicinal:
         )
         return [id async for ids in batches for id in ids]
 
-    async def snapshot(self, path: str | os.PathLike[str]) -> SnapshotInfo:
+    async def snapshot(self, path: str | os.PathLike[str], *, consistency: Consistency | None = None) -> SnapshotInfo:
         """
         Download all points of the collection, as they are at one moment, to a file for `vicinal snapshot restore`. The
-        file appears when it is complete.
+        file appears when it is complete. `consistency`: how new that moment is at a node of a cluster.
         """
-        return await self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry)
+        return await self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry, consistency)
 
     async def close(self) -> None:
         """Close the connections, also for the other clients that share them."""
@@ -234,13 +249,14 @@ def _transport_of(
     url: str,
     api_key: str | None,
     timeout_s: float,
+    consistency: Consistency | None,
     headers: Mapping[str, str] | None,
     http_client: httpx.AsyncClient | None,
 ) -> AsyncTransport:
     if not url.startswith(("grpc://", "grpcs://")):
-        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+        return AsyncHttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, consistency)
     try:
         from .grpc.transport import AsyncGrpcTransport
     except ImportError as error:
         raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
-    return AsyncGrpcTransport(url, api_key, timeout_s)
+    return AsyncGrpcTransport(url, api_key, timeout_s, consistency)

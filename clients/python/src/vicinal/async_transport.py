@@ -10,9 +10,19 @@ from typing import Protocol, TypeVar
 import httpx
 
 from .async_connections import async_connections_to
+from .clusters import POSITION, Consistency, Session
 from .errors import ClosedError
 from .exchange import Pause, Retry, Send, Steps, Unanswered, exchange
-from .http_codec import NETWORK_ERRORS, base_of, reader_of, refused, unanswered
+from .http_codec import (
+    NETWORK_ERRORS,
+    base_of,
+    reader_of,
+    refused,
+    request_of,
+    teller_of,
+    unanswered,
+    with_headers,
+)
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
 from .target import Target
@@ -28,7 +38,7 @@ class AsyncTransport(Protocol):
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
 
-    async def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+    async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
 
     async def close(self) -> None:
@@ -58,23 +68,36 @@ class AsyncHttpTransport:
     """HTTP, for one event loop."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], timeout_s: float, client: httpx.AsyncClient | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        client: httpx.AsyncClient | None = None,
+        consistency: Consistency | None = None,
     ) -> None:
         self._url = base_of(url)
+        self._session = Session(consistency)
         self._connections = async_connections_to(Target(self._url, headers, timeout_s), client)
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
-        steps = exchange(operation.request(), reader_of(operation), repeatable=operation.repeatable, retry=retry)
+        steps = exchange(
+            request_of(operation, self._session),
+            reader_of(operation),
+            repeatable=operation.repeatable,
+            retry=retry,
+            tell=teller_of(operation),
+        )
         return await drive(steps, self._send)
 
-    async def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+    async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
 
         async def attempt(request: HttpRequest) -> SnapshotInfo | Unanswered:
             self._check_open()
             try:
-                async with self._connections.stream(request) as response:
+                async with self._connections.stream(self._telling(request)) as response:
+                    self._session.note(response.headers.get(POSITION))
                     if response.status != 200:
                         return refused(response, b"".join([chunk async for chunk in response.chunks]))
                     with SnapshotFile(target) as file:
@@ -85,7 +108,10 @@ class AsyncHttpTransport:
                 return unanswered(error, self._url)
 
         steps: Steps[HttpRequest, SnapshotInfo, SnapshotInfo] = exchange(
-            HttpRequest("POST", path), lambda info: info, repeatable=True, retry=retry
+            with_headers(HttpRequest("POST", path), self._session.asked(consistency)),
+            lambda info: info,
+            repeatable=True,
+            retry=retry,
         )
         return await drive(steps, attempt)
 
@@ -96,9 +122,15 @@ class AsyncHttpTransport:
     async def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
         self._check_open()
         try:
-            return await self._connections.send(request)
+            response = await self._connections.send(self._telling(request))
         except NETWORK_ERRORS as error:
             return unanswered(error, self._url)
+        self._session.note(response.headers.get(POSITION))
+        return response
+
+    def _telling(self, request: HttpRequest) -> HttpRequest:
+        """Return a request as its next try says it: with what was seen until then."""
+        return with_headers(request, self._session.headers)
 
     def _check_open(self) -> None:
         if self._connections.is_closed:

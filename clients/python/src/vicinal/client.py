@@ -14,6 +14,7 @@ import httpx
 
 from . import collection_operations, map_operations, point_operations, search_operations, service_operations
 from .bulk import BATCH_POINTS, Keys, Progress, ProgressBar, batches_of
+from .clusters import Consistency, OnPartial
 from .columns import Columns
 from .exchange import Retry
 from .filters import FilterLike
@@ -56,6 +57,9 @@ class Vicinal:
     :param collection: name or alias of the collection whose points are meant; by default the one called `default`
     :param timeout_s: seconds to wait for a connection, and for each part of an answer
     :param retry: how failed requests are repeated
+    :param consistency: how new the answers of a cluster have to be, where a call does not say it: `session` (the
+        default) is at least as new as all that this client, and those that `collection` makes of it, have seen or
+        written; `latest` has everything that was acknowledged before, to anyone; `available` is what the node has
     :param headers: sent with every request over HTTP, for a proxy
     :param http_client: used instead of a new one, for TLS settings or a proxy; the caller closes it
 
@@ -70,12 +74,13 @@ class Vicinal:
         collection: str | None = None,
         timeout_s: float = 60.0,
         retry: Retry | None = None,
+        consistency: Consistency | None = None,
         headers: Mapping[str, str] | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
         self._place = Place(collection)
         self._retry = retry or Retry()
-        self._transport = _transport_of(url, api_key, timeout_s, headers, http_client)
+        self._transport = _transport_of(url, api_key, timeout_s, consistency, headers, http_client)
 
     insert = _blocking(point_operations.Insert)
     insert_batch = _blocking(point_operations.InsertBatch)
@@ -118,14 +123,27 @@ class Vicinal:
         *,
         page_size: int = 1_000,
         include: Include | None = USUAL_LISTED,
+        consistency: Consistency | None = None,
+        on_partial: OnPartial | None = None,
+        partial_after_s: float | None = None,
     ) -> Iterator[StoredPoint]:
         """
         Go through all points that match, in the order of their insertion, a page at a time. Nothing that stays stored
         meanwhile is left out or comes twice.
+
+        Of a cluster, `consistency`, `on_partial` and `partial_after_s` are those of `list_points`, for each page.
         """
         cursor: str | None = None
         while True:
-            page = self.list_points(filter, limit=page_size, cursor=cursor, include=include)
+            page = self.list_points(
+                filter,
+                limit=page_size,
+                cursor=cursor,
+                include=include,
+                consistency=consistency,
+                on_partial=on_partial,
+                partial_after_s=partial_after_s,
+            )
             yield from page.points
             cursor = page.next_cursor
             if cursor is None:
@@ -177,12 +195,12 @@ class Vicinal:
         )
         return [id for ids in batches for id in ids]
 
-    def snapshot(self, path: str | os.PathLike[str]) -> SnapshotInfo:
+    def snapshot(self, path: str | os.PathLike[str], *, consistency: Consistency | None = None) -> SnapshotInfo:
         """
         Download all points of the collection, as they are at one moment, to a file for `vicinal snapshot restore`. The
-        file appears when it is complete.
+        file appears when it is complete. `consistency`: how new that moment is at a node of a cluster.
         """
-        return self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry)
+        return self._transport.download(f"{self._place.path}/snapshots", Path(path), self._retry, consistency)
 
     def close(self) -> None:
         """Close the connections, also for the other clients that share them."""
@@ -221,13 +239,14 @@ def _transport_of(
     url: str,
     api_key: str | None,
     timeout_s: float,
+    consistency: Consistency | None,
     headers: Mapping[str, str] | None,
     http_client: httpx.Client | None,
 ) -> Transport:
     if not url.startswith(("grpc://", "grpcs://")):
-        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client)
+        return HttpTransport(url, headers_of(api_key, headers, VERSION), timeout_s, http_client, consistency)
     try:
         from .grpc.transport import GrpcTransport
     except ImportError as error:
         raise ImportError(f"{url} needs grpcio: pip install 'vicinal[grpc]'") from error
-    return GrpcTransport(url, api_key, timeout_s)
+    return GrpcTransport(url, api_key, timeout_s, consistency)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 
+from .clusters import Consistency
 from .operation import HttpRequest, HttpResponse, Operation, Place, check_name
 from .values import Json, to_json
 
@@ -40,9 +41,14 @@ class PutCollectionResult:
 
 @dataclass(frozen=True, slots=True)
 class ListCollections(Operation[list[CollectionInfo]]):
-    """Return all collections in alphabetical order, the one called `default` included."""
+    """
+    Return all collections in alphabetical order, the one called `default` included. `consistency`: how new the answer
+    of a cluster has to be, in place of the client's.
+    """
 
     place: Place
+    _: KW_ONLY
+    consistency: Consistency | None = None
 
     def request(self) -> HttpRequest:
         return HttpRequest("GET", "/collections")
@@ -53,10 +59,15 @@ class ListCollections(Operation[list[CollectionInfo]]):
 
 @dataclass(frozen=True, slots=True)
 class GetCollection(Operation[CollectionInfo]):
-    """Return a collection by its name or an alias, or raise `CollectionNotFoundError`."""
+    """
+    Return a collection by its name or an alias, or raise `CollectionNotFoundError`. `consistency`: how new the answer
+    of a cluster has to be, in place of the client's.
+    """
 
     place: Place
     name: str
+    _: KW_ONLY
+    consistency: Consistency | None = None
 
     def request(self) -> HttpRequest:
         return HttpRequest("GET", _path_of(self.name))

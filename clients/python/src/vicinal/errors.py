@@ -113,11 +113,16 @@ class OverloadedError(VicinalError):
 
 
 class NotReadyError(VicinalError):
-    """The service is still loading its points, or it is stopping."""
+    """The service is still loading its points, or is stopping; or no node of a cluster can do this just now."""
 
     reason = "not_ready"
     http_status = 503
     grpc_code = 14
+
+    @property
+    def is_in_doubt(self) -> bool:
+        """Whether a change may have taken effect: the log of a cluster did not say in time whether it has it."""
+        return _MAY_BE_STORED in self.message
 
 
 class StorageFullError(VicinalError):
@@ -181,6 +186,7 @@ _class_of_code: Mapping[int, type[VicinalError]] = {
 }
 
 _KEY_REUSED = "another request was stored under this idempotency key"
+_MAY_BE_STORED = "may have been stored"
 POINT_NOT_FOUND = "Point not found"
 """The service's text for a missing point. The status is the same for a missing collection."""
 

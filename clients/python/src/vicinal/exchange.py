@@ -74,12 +74,18 @@ Steps: TypeAlias = Generator[Send[Request] | Pause, Response | Unanswered | None
 
 
 def exchange(
-    request: Request, read: Callable[[Response], Result], *, repeatable: bool, retry: Retry
+    request: Request,
+    read: Callable[[Response], Result],
+    *,
+    repeatable: bool,
+    retry: Retry,
+    tell: Callable[[Response], None] | None = None,
 ) -> Steps[Request, Response, Result]:
     """
     Return the steps of a request.
 
     :param read: returns what a response says, or raises the error that it is
+    :param tell: gets the response that was read; what it raises is the caller's, and not tried again
     """
     tried = 0
     while True:
@@ -89,17 +95,23 @@ def exchange(
         try:
             if isinstance(outcome, Unanswered):
                 raise outcome.error
-            return read(outcome)
+            result = read(outcome)
         except VicinalError as error:
             is_safe = repeatable or (isinstance(outcome, Unanswered) and not outcome.is_in_doubt)
             delay = retry.delay(tried, error, is_safe=is_safe)
             if delay is None:
                 raise
+        else:
+            if tell is not None:
+                tell(outcome)
+            return result
         yield Pause(delay)
 
 
 def _is_passing(error: VicinalError, *, is_safe: bool) -> bool:
     """Whether another try may succeed, and does no harm."""
-    if isinstance(error, (OverloadedError, NotReadyError)):
+    if isinstance(error, NotReadyError):
+        return is_safe or not error.is_in_doubt
+    if isinstance(error, OverloadedError):
         return True
     return is_safe and isinstance(error, (ConnectionFailedError, DeadlineExceededError))

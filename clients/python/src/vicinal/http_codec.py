@@ -9,6 +9,7 @@ from typing import TypedDict, TypeVar
 import httpcore
 import httpx
 
+from .clusters import PARTIAL, Session, missing_of
 from .errors import (
     ConnectionFailedError,
     DeadlineExceededError,
@@ -49,6 +50,33 @@ def reader_of(operation: Operation[Result]) -> Callable[[HttpResponse], Result]:
             raise InternalError(f"the answer is not what Vicinal answers: {error!r}") from error
 
     return read
+
+
+def request_of(operation: Operation[object], session: Session) -> HttpRequest:
+    """Return an operation's request, with what it asks of a cluster."""
+    asked = session.asked(operation.consistency, operation.on_partial, operation.partial_after_s)
+    return with_headers(operation.request(), asked)
+
+
+def with_headers(request: HttpRequest, headers: Mapping[str, str]) -> HttpRequest:
+    """Return a request with more headers."""
+    if not headers:
+        return request
+    return HttpRequest(request.method, request.path, request.body, {**(request.headers or {}), **headers})
+
+
+def teller_of(operation: Operation[object]) -> Callable[[HttpResponse], None] | None:
+    """Return what tells the caller that a response is partial, if that is allowed."""
+    on_partial = operation.on_partial
+    if on_partial is None:
+        return None
+
+    def tell(response: HttpResponse) -> None:
+        missing = missing_of(response.headers.get(PARTIAL))
+        if missing is not None:
+            on_partial(missing)
+
+    return tell
 
 
 def error_of(response: HttpResponse) -> VicinalError:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from urllib.parse import urlencode
 
+from .clusters import Consistency, OnPartial
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .points import Metric
@@ -44,6 +45,8 @@ class MapPoints(Operation[PointMap]):
 
     The same `seed` samples the same points. `attributes` are paths to return with the points, and `content` is how many
     characters of each content to return. Only HTTP has this; one map of a collection is made at a time.
+
+    `consistency`, `on_partial` and `partial_after_s` are those of `search`.
     """
 
     place: Place
@@ -56,6 +59,9 @@ class MapPoints(Operation[PointMap]):
     filter: FilterLike | None = None
     attributes: Sequence[str] = ()
     content: int = 0
+    consistency: Consistency | None = None
+    on_partial: OnPartial | None = None
+    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         parameters: list[tuple[str, str | int]] = [("similarity", self.metric), ("seed", self.seed)]

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Generic, Literal, TypeVar
 
+from .clusters import Consistency, OnPartial
 from .errors import InvalidArgumentError
 from .values import Json, from_json
 
@@ -85,6 +86,21 @@ class Operation(ABC, Generic[Answer_co]):
         later") may be repeated in any case.
         """
         return True
+
+    @property
+    def consistency(self) -> Consistency | None:
+        """How new the answer of a cluster has to be; None leaves it to the client. A field of the reads."""
+        return None
+
+    @property
+    def on_partial(self) -> OnPartial | None:
+        """Allows a partial answer, and is told of it. A field of the reads that can be answered in part."""
+        return None
+
+    @property
+    def partial_after_s(self) -> float | None:
+        """How long nodes are waited for before the answer is partial. A field of the same reads."""
+        return None
 
     @abstractmethod
     def request(self) -> HttpRequest:

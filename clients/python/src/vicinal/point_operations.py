@@ -9,6 +9,7 @@ from datetime import datetime, timedelta
 from types import EllipsisType
 from urllib.parse import quote
 
+from .clusters import Consistency
 from .columns import Columns
 from .errors import VicinalError, error_of_status
 from .operation import HttpRequest, HttpResponse, Operation, Place
@@ -122,12 +123,16 @@ class InsertValid(Operation[PartlyInserted]):
 
 @dataclass(frozen=True, slots=True)
 class Get(Operation[Point]):
-    """Return a point, or raise `NotFoundError`. Its version only `with_version`."""
+    """
+    Return a point, or raise `NotFoundError`. Its version only `with_version`. `consistency`: how new the answer of a
+    cluster has to be, in place of the client's.
+    """
 
     place: Place
     id: str
     _: KW_ONLY
     with_version: bool = False
+    consistency: Consistency | None = None
 
     def request(self) -> HttpRequest:
         return HttpRequest("GET", _path_of(self.place, self.id) + ("?version=true" if self.with_version else ""))

@@ -7,6 +7,7 @@ from dataclasses import KW_ONLY, dataclass
 from datetime import datetime, timedelta
 from types import EllipsisType
 
+from .clusters import Consistency, OnPartial
 from .filters import FilterLike, json_of_filter
 from .operation import HttpRequest, HttpResponse, Operation, Place
 from .point_operations import json_of_changes
@@ -34,6 +35,11 @@ class Search(Operation[SearchResult]):
     With a `filter` only points that match are found: as many as there are, up to `limit`. `exact` compares with every
     point that matches; `max_distance` leaves out what is farther, in the units of the metric. Hits have distance and
     payload unless `include` says otherwise; None asks for ids only. `profile` lets the answer say how it was found.
+
+    For clusters: `consistency` is how new the answer has to be, in place of the client's. `on_partial` allows an answer
+    without the points of which no node answers, and is called with how many partitions are `Missing`, before the answer
+    is returned; without it such a call fails with `NotReadyError`. With it, nodes that have not answered after
+    `partial_after_s` seconds are left out as well. Any other service ignores all three.
     """
 
     place: Place
@@ -47,6 +53,9 @@ class Search(Operation[SearchResult]):
     exact: bool = False
     max_distance: float | None = None
     profile: bool = False
+    consistency: Consistency | None = None
+    on_partial: OnPartial | None = None
+    partial_after_s: float | None = None
 
     @property
     def query(self) -> Query:
@@ -73,10 +82,18 @@ class Search(Operation[SearchResult]):
 
 @dataclass(frozen=True, slots=True)
 class SearchBatch(Operation[list[SearchResult]]):
-    """Answer every query, or none when one of them is invalid. `Query.for_each` turns rows of an array into queries."""
+    """
+    Answer every query, or none when one of them is invalid. `Query.for_each` turns rows of an array into queries.
+
+    `consistency`, `on_partial` and `partial_after_s` are those of `search`, for all queries together.
+    """
 
     place: Place
     queries: Sequence[Query]
+    _: KW_ONLY
+    consistency: Consistency | None = None
+    on_partial: OnPartial | None = None
+    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         return _post(self.place, "search/batch", {"queries": [query.to_json() for query in self.queries]})
@@ -102,6 +119,9 @@ class ListPoints(Operation[Page]):
     Return one page of the points that match, in the order of their insertion; `iterate` goes through all pages.
 
     Points have their payload unless `include` says otherwise; None asks for ids only.
+
+    `consistency`, `on_partial` and `partial_after_s` are those of `search`. A partial page lacks points of its range of
+    the order: its cursor goes on behind them, and the cursor that it came from asks for the page again.
     """
 
     place: Place
@@ -110,6 +130,9 @@ class ListPoints(Operation[Page]):
     limit: int = 100
     cursor: str | None = None
     include: Include | None = USUAL_LISTED
+    consistency: Consistency | None = None
+    on_partial: OnPartial | None = None
+    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {**_filter(self.filter), "limit": self.limit}
@@ -125,10 +148,18 @@ class ListPoints(Operation[Page]):
 
 @dataclass(frozen=True, slots=True)
 class Count(Operation[int]):
-    """Return how many points match; without a filter, how many there are."""
+    """
+    Return how many points match; without a filter, how many there are.
+
+    `consistency`, `on_partial` and `partial_after_s` are those of `search`.
+    """
 
     place: Place
     filter: FilterLike | None = None
+    _: KW_ONLY
+    consistency: Consistency | None = None
+    on_partial: OnPartial | None = None
+    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         return _post(self.place, "count", _filter(self.filter))
@@ -148,13 +179,20 @@ class FacetCount:
 
 @dataclass(frozen=True, slots=True)
 class Facets(Operation[dict[str, list[FacetCount]]]):
-    """Return the most frequent values at each path, with how many of the matching points have them."""
+    """
+    Return the most frequent values at each path, with how many of the matching points have them.
+
+    `consistency`, `on_partial` and `partial_after_s` are those of `search`.
+    """
 
     place: Place
     paths: Sequence[str]
     _: KW_ONLY
     filter: FilterLike | None = None
     limit: int | None = None
+    consistency: Consistency | None = None
+    on_partial: OnPartial | None = None
+    partial_after_s: float | None = None
 
     def request(self) -> HttpRequest:
         body: dict[str, Json] = {**_filter(self.filter), "paths": list(self.paths)}

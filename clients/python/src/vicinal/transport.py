@@ -9,10 +9,20 @@ from typing import Protocol, TypeVar
 
 import httpx
 
+from .clusters import POSITION, Consistency, Session
 from .connections import connections_to
 from .errors import ClosedError
 from .exchange import Pause, Retry, Send, Steps, Unanswered, exchange
-from .http_codec import NETWORK_ERRORS, base_of, reader_of, refused, unanswered
+from .http_codec import (
+    NETWORK_ERRORS,
+    base_of,
+    reader_of,
+    refused,
+    request_of,
+    teller_of,
+    unanswered,
+    with_headers,
+)
 from .operation import HttpRequest, HttpResponse, Operation
 from .snapshots import SnapshotFile, SnapshotInfo
 from .target import Target
@@ -28,7 +38,7 @@ class Transport(Protocol):
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
 
-    def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+    def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
 
     def close(self) -> None:
@@ -56,23 +66,36 @@ class HttpTransport:
     """HTTP. Threads may share it."""
 
     def __init__(
-        self, url: str, headers: Mapping[str, str], timeout_s: float, client: httpx.Client | None = None
+        self,
+        url: str,
+        headers: Mapping[str, str],
+        timeout_s: float,
+        client: httpx.Client | None = None,
+        consistency: Consistency | None = None,
     ) -> None:
         self._url = base_of(url)
+        self._session = Session(consistency)
         self._connections = connections_to(Target(self._url, headers, timeout_s), client)
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
-        steps = exchange(operation.request(), reader_of(operation), repeatable=operation.repeatable, retry=retry)
+        steps = exchange(
+            request_of(operation, self._session),
+            reader_of(operation),
+            repeatable=operation.repeatable,
+            retry=retry,
+            tell=teller_of(operation),
+        )
         return drive(steps, self._send)
 
-    def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+    def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Write a snapshot to a file."""
 
         def attempt(request: HttpRequest) -> SnapshotInfo | Unanswered:
             self._check_open()
             try:
-                with self._connections.stream(request) as response:
+                with self._connections.stream(self._telling(request)) as response:
+                    self._session.note(response.headers.get(POSITION))
                     if response.status != 200:
                         return refused(response, b"".join(response.chunks))
                     with SnapshotFile(target) as file:
@@ -83,7 +106,10 @@ class HttpTransport:
                 return unanswered(error, self._url)
 
         steps: Steps[HttpRequest, SnapshotInfo, SnapshotInfo] = exchange(
-            HttpRequest("POST", path), lambda info: info, repeatable=True, retry=retry
+            with_headers(HttpRequest("POST", path), self._session.asked(consistency)),
+            lambda info: info,
+            repeatable=True,
+            retry=retry,
         )
         return drive(steps, attempt)
 
@@ -94,9 +120,15 @@ class HttpTransport:
     def _send(self, request: HttpRequest) -> HttpResponse | Unanswered:
         self._check_open()
         try:
-            return self._connections.send(request)
+            response = self._connections.send(self._telling(request))
         except NETWORK_ERRORS as error:
             return unanswered(error, self._url)
+        self._session.note(response.headers.get(POSITION))
+        return response
+
+    def _telling(self, request: HttpRequest) -> HttpRequest:
+        """Return a request as its next try says it: with what was seen until then."""
+        return with_headers(request, self._session.headers)
 
     def _check_open(self) -> None:
         if self._connections.is_closed:

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 from urllib.parse import urlsplit
 
 import grpc
 import grpc.aio
 
 from ..async_transport import drive as drive_async
+from ..clusters import PARTIAL, POSITION, Consistency, Session, missing_of
 from ..errors import (
     ClosedError,
     ConnectionFailedError,
@@ -32,21 +34,35 @@ from ..transport import drive
 from .codec import GrpcCall, call_of
 
 Result = TypeVar("Result")
-Answer: TypeAlias = bytes | VicinalError
-"""What the service said: a message, or an error."""
+
+
+class Message(NamedTuple):
+    """An answer, and what the service sent after it."""
+
+    data: bytes
+    trailer: Mapping[str, str]
+
+
+Answer: TypeAlias = Message | VicinalError
+"""What the service said."""
 
 _OPTIONS = [("grpc.max_send_message_length", -1), ("grpc.max_receive_message_length", -1)]
 _REFUSALS = ("the server is shutting down", "the stored points are still loading", "the disk failed")
-"""How the service's own words begin where it sends UNAVAILABLE. All others are grpcio's, about the connection."""
+"""
+How the service's own words begin where it sends UNAVAILABLE. All others are grpcio's, about the connection, but for
+those of a node of a cluster, whose answers have a position.
+"""
+_NO_TRAILER: Mapping[str, str] = {}
 
 
 class GrpcTransport:
     """A blocking connection. Threads may share it."""
 
-    def __init__(self, url: str, api_key: str | None, timeout_s: float) -> None:
+    def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
         address, credentials = _target_of(url)
         self._address = address
         self._key = _key_of(api_key)
+        self._session = Session(consistency)
         self._timeout_s = timeout_s
         self._methods: dict[str, Callable[..., Any]] = {}
         self._channel = (
@@ -57,9 +73,9 @@ class GrpcTransport:
 
     def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
-        return drive(_steps_of(operation, retry), self._send)
+        return drive(_steps_of(operation, self._session, retry), self._send)
 
-    def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+    def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Refuse: gRPC has no snapshots."""
         raise UnsupportedError("snapshots are not offered over gRPC: use HTTP")
 
@@ -71,12 +87,13 @@ class GrpcTransport:
         method = self._methods.get(call.method)
         if method is None:
             # Making one takes as long as a twentieth of a call.
-            method = self._methods[call.method] = self._channel.unary_unary(call.method)
+            method = self._methods[call.method] = self._channel.unary_unary(call.method).with_call
         try:
-            metadata = (*self._key, *call.metadata)
-            return cast(bytes, method(call.message, metadata=metadata, timeout=self._timeout_s))
+            metadata = (*self._key, *call.metadata, *self._session.headers.items())
+            data, answered = method(call.message, metadata=metadata, timeout=self._timeout_s)
+            return _answer(data, answered.trailing_metadata(), self._session)
         except grpc.RpcError as error:
-            return _failure(error, self._address)
+            return _failure(error, self._address, self._session)
         except ValueError as error:
             raise ClosedError("the client is closed") from error
 
@@ -84,9 +101,10 @@ class GrpcTransport:
 class AsyncGrpcTransport:
     """An async connection, for one event loop: the one in which its first call is made."""
 
-    def __init__(self, url: str, api_key: str | None, timeout_s: float) -> None:
+    def __init__(self, url: str, api_key: str | None, timeout_s: float, consistency: Consistency | None = None) -> None:
         self._address, self._credentials = _target_of(url)
         self._key = _key_of(api_key)
+        self._session = Session(consistency)
         self._timeout_s = timeout_s
         self._methods: dict[str, Callable[..., Any]] = {}
         self._channel: grpc.aio.Channel | None = None
@@ -94,9 +112,9 @@ class AsyncGrpcTransport:
 
     async def run(self, operation: Operation[Result], retry: Retry) -> Result:
         """Carry out an operation."""
-        return await drive_async(_steps_of(operation, retry), self._send)
+        return await drive_async(_steps_of(operation, self._session, retry), self._send)
 
-    async def download(self, path: str, target: Path, retry: Retry) -> SnapshotInfo:
+    async def download(self, path: str, target: Path, retry: Retry, consistency: Consistency | None) -> SnapshotInfo:
         """Refuse: gRPC has no snapshots."""
         raise UnsupportedError("snapshots are not offered over gRPC: use HTTP")
 
@@ -112,10 +130,11 @@ class AsyncGrpcTransport:
         if method is None:
             method = self._methods[call.method] = channel.unary_unary(call.method)
         try:
-            metadata = (*self._key, *call.metadata)
-            return cast(bytes, await method(call.message, metadata=metadata, timeout=self._timeout_s))
+            metadata = (*self._key, *call.metadata, *self._session.headers.items())
+            running = method(call.message, metadata=metadata, timeout=self._timeout_s)
+            return _answer(await running, await running.trailing_metadata(), self._session)
         except grpc.RpcError as error:
-            return _failure(error, self._address)
+            return _failure(error, self._address, self._session)
 
     def _opened(self) -> grpc.aio.Channel:
         if self._closed:
@@ -130,24 +149,46 @@ class AsyncGrpcTransport:
         return self._channel
 
 
-def _steps_of(operation: Operation[Result], retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
+def _steps_of(operation: Operation[Result], session: Session, retry: Retry) -> Steps[GrpcCall[Any], Answer, Result]:
     call = call_of(operation)
-    return exchange(call, _reader_of(operation, call), repeatable=operation.repeatable, retry=retry)
+    asked = session.asked(operation.consistency, operation.on_partial, operation.partial_after_s)
+    if asked:
+        call = replace(call, metadata=(*call.metadata, *asked.items()))
+    return exchange(
+        call,
+        _reader_of(operation, call),
+        repeatable=operation.repeatable,
+        retry=retry,
+        tell=_teller_of(operation),
+    )
 
 
 def _reader_of(operation: Operation[Result], call: GrpcCall[Result]) -> Callable[[Answer], Result]:
     def read(answer: Answer) -> Result:
         if isinstance(answer, NotFoundError) and isinstance(operation, Delete):
             # Over HTTP a delete of what is not there succeeds: so it does here.
-            answer = b""
+            answer = Message(b"", {})
         if isinstance(answer, VicinalError):
             raise answer
         try:
-            return call.read(answer)
+            return call.read(answer.data)
         except (KeyError, ValueError, IndexError, TypeError, struct.error) as error:
             raise InternalError(f"the answer is not what Vicinal answers: {error!r}") from error
 
     return read
+
+
+def _teller_of(operation: Operation[object]) -> Callable[[Answer], None] | None:
+    on_partial = operation.on_partial
+    if on_partial is None:
+        return None
+
+    def tell(answer: Answer) -> None:
+        missing = missing_of(answer.trailer.get(PARTIAL)) if isinstance(answer, Message) else None
+        if missing is not None:
+            on_partial(missing)
+
+    return tell
 
 
 def _target_of(url: str) -> tuple[str, grpc.ChannelCredentials | None]:
@@ -161,19 +202,28 @@ def _key_of(api_key: str | None) -> Sequence[tuple[str, str]]:
     return () if api_key is None else (("authorization", api_key),)
 
 
-def _failure(error: grpc.RpcError, address: str) -> VicinalError | Unanswered:
+def _answer(data: bytes, sent: Iterable[tuple[str, str]] | None, session: Session) -> Message:
+    """Return an answer, and note how far the node of a cluster was that gave it."""
+    if not sent:
+        return Message(data, _NO_TRAILER)
+    trailer = dict(sent)
+    session.note(trailer.get(POSITION))
+    return Message(data, trailer)
+
+
+def _failure(error: grpc.RpcError, address: str, session: Session) -> VicinalError | Unanswered:
     """Return what a failure of grpcio means: what the service said, or what became of the connection."""
-    code, words, retry_after = _parts_of(error)
-    if code is grpc.StatusCode.UNAVAILABLE and not words.startswith(_REFUSALS):
+    code, words, trailer = _parts_of(error)
+    position, retry_after_ms = trailer.get(POSITION), trailer.get("retry-after-ms")
+    session.note(position)
+    if code is grpc.StatusCode.UNAVAILABLE and position is None and not words.startswith(_REFUSALS):
         is_in_doubt = not words.startswith("failed to connect")
         return Unanswered(ConnectionFailedError(f"no gRPC service answers at {address}: {words}"), is_in_doubt)
     if code is grpc.StatusCode.DEADLINE_EXCEEDED:
         return Unanswered(DeadlineExceededError(words), is_in_doubt=True)
-    return error_of_code(code.value[0], words, retry_after)
+    return error_of_code(code.value[0], words, None if retry_after_ms is None else float(retry_after_ms) / 1000)
 
 
-def _parts_of(error: Any) -> tuple[grpc.StatusCode, str, float | None]:
+def _parts_of(error: Any) -> tuple[grpc.StatusCode, str, Mapping[str, str]]:
     # A failed call of grpcio is its own error: `RpcError` itself has none of these methods.
-    metadata = dict(error.trailing_metadata() or ())
-    retry_after_ms = metadata.get("retry-after-ms")
-    return error.code(), error.details() or "", None if retry_after_ms is None else float(retry_after_ms) / 1000
+    return error.code(), error.details() or "", dict(error.trailing_metadata() or ())

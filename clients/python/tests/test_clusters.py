@@ -1,0 +1,257 @@
+"""What the client tells the nodes of a cluster, and what it makes of what they tell it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from vicinal import (
+    NO_RETRY,
+    AsyncVicinal,
+    ConnectionFailedError,
+    Consistency,
+    InvalidArgumentError,
+    Missing,
+    NotReadyError,
+    OverloadedError,
+    Query,
+    Retry,
+    Vicinal,
+    VicinalError,
+)
+from vicinal.clusters import Session
+
+from .answering_node import Answer, AnsweringNode
+from .clients import waiting
+
+KINDS = ["http", "async http", "grpc", "async grpc"]
+SOON = Retry(first_delay_s=0.001)
+
+
+def at(position: int, **more: str) -> Answer:
+    return Answer({"vicinal-position": str(position), **{f"vicinal-{name}": value for name, value in more.items()}})
+
+
+@pytest.fixture
+def node() -> Iterator[AnsweringNode]:
+    with AnsweringNode() as one:
+        yield one
+
+
+@contextmanager
+def client_of(
+    kind: str, node: AnsweringNode, runner: asyncio.Runner, consistency: Consistency | None = None
+) -> Iterator[Vicinal]:
+    url = node.grpc_url if "grpc" in kind else node.url
+    if "async" in kind:
+        asynchronous = AsyncVicinal(url, retry=SOON, consistency=consistency)
+        yield waiting(asynchronous, runner)
+        runner.run(asynchronous.close())
+    else:
+        with Vicinal(url, retry=SOON, consistency=consistency) as one:
+            yield one
+
+
+@pytest.fixture(params=KINDS)
+def client(request: pytest.FixtureRequest, node: AnsweringNode, runner: asyncio.Runner) -> Iterator[Vicinal]:
+    with client_of(request.param, node, runner) as one:
+        yield one
+
+
+READS: list[Callable[..., Any]] = [
+    lambda points, **asked: points.search([1, 2], "Cosine", **asked),
+    lambda points, **asked: points.search_batch([], **asked),
+    lambda points, **asked: points.list_points(**asked),
+    lambda points, **asked: points.count(**asked),
+    lambda points, **asked: points.facets(["a"], **asked),
+    lambda points, **asked: list(points.iterate(**asked)),
+]
+
+
+def test_each_request_names_the_highest_position_that_was_seen(client: Vicinal, node: AnsweringNode) -> None:
+    node.answers = [at(7), at(5), at(12), Answer()]
+    for _ in range(5):
+        assert client.count() == 3
+    assert [request.get("vicinal-position") for request in node.requests] == [None, "7", "7", "12", "12"]
+
+
+def test_a_service_by_itself_is_told_nothing(client: Vicinal, node: AnsweringNode) -> None:
+    for read in READS:
+        read(client)
+    client.delete("7a4b9a5e-3f5b-4d4e-9d0a-1c3c2b1a0f9e")
+    assert node.requests == [{}] * 7
+
+
+def test_clients_of_other_collections_have_seen_the_same(client: Vicinal, node: AnsweringNode) -> None:
+    node.answers = [at(3), at(9)]
+    client.collections.delete("old")
+    client.collection("one").count()
+    client.collection("two").count()
+    client.collections.delete("old")
+    assert [request.get("vicinal-position") for request in node.requests] == [None, "3", "9", "9"]
+
+
+def test_a_refusal_has_a_position_too_and_the_next_try_names_it(client: Vicinal, node: AnsweringNode) -> None:
+    node.answers = [
+        Answer(at(4).headers, 503, "no node answers for 9 partitions of the cluster: try again later"),
+        Answer(at(6).headers, 400, "this is wrong"),
+    ]
+    with pytest.raises(InvalidArgumentError, match="this is wrong"):
+        client.count()
+    client.count()
+    assert [request.get("vicinal-position") for request in node.requests] == [None, "4", "6"]
+
+
+def test_what_is_no_position_is_not_repeated(client: Vicinal, node: AnsweringNode) -> None:
+    for position in ("-1", "1e3", "99999999999999999999", "9999999999999999"):
+        node.answers = [Answer({"vicinal-position": position})]
+        client.count()
+    assert node.requests == [{}] * 4
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_how_new_answers_are_is_the_client_s_choice_and_the_call_s(
+    kind: str, node: AnsweringNode, runner: asyncio.Runner
+) -> None:
+    with client_of(kind, node, runner, "latest") as client:
+        client.count()
+        client.collection("one").count(consistency="available")
+        client.collections.list(consistency="session")
+        client.collections.list()
+    with client_of(kind, node, runner) as client:
+        client.count(consistency="latest")
+        client.count()
+    levels = [request.get("vicinal-consistency") for request in node.requests]
+    assert levels == ["latest", "available", "session", "latest", "latest", None]
+
+
+def test_every_read_can_say_how_new_and_whether_partly(client: Vicinal, node: AnsweringNode) -> None:
+    told: list[Missing] = []
+    for read in READS:
+        node.answers = [at(1, partial="85/256")]
+        read(client, consistency="available", on_partial=told.append, partial_after_s=0.5)
+        said = node.requests[-1]
+        assert (said["vicinal-consistency"], said["vicinal-partial"]) == ("available", "allow; wait=500")
+    assert told == [Missing(partitions=85, of=256)] * len(READS)
+
+
+def test_whole_answers_are_not_called_partial(client: Vicinal, node: AnsweringNode) -> None:
+    told: list[Missing] = []
+    for answer in (at(1), at(1, partial="much"), Answer()):
+        node.answers = [answer]
+        assert client.count(on_partial=told.append) == 3
+        assert node.requests[-1]["vicinal-partial"] == "allow"
+    assert told == []
+
+
+def test_a_partial_answer_is_told_once_after_all_tries(client: Vicinal, node: AnsweringNode) -> None:
+    told: list[Missing] = []
+    node.answers = [Answer(at(1, partial="9/256").headers, 503, "try again later"), at(1, partial="3/256")]
+    assert client.count(on_partial=told.append) == 3
+    assert told == [Missing(3, 256)]
+
+
+def test_what_on_partial_raises_takes_the_answer_s_place(client: Vicinal, node: AnsweringNode) -> None:
+    def refuse(missing: Missing) -> None:
+        # Of a kind that would be tried again if it came from the service.
+        raise OverloadedError(f"{missing.partitions} of {missing.of} are too many")
+
+    node.answers = [at(1, partial="85/256"), at(1)]
+    with pytest.raises(OverloadedError, match="85 of 256 are too many"):
+        client.count(on_partial=refuse)
+    assert len(node.requests) == 1
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"consistency": "newest"}, "consistency must be one of session, latest, available, not 'newest'"),
+        ({"partial_after_s": 1}, "partial_after_s needs on_partial"),
+        ({"partial_after_s": 0, "on_partial": print}, "partial_after_s must be 0.001 to 999999.999, not 0"),
+        ({"partial_after_s": float("nan"), "on_partial": print}, "partial_after_s must be 0.001 to"),
+        ({"partial_after_s": 1e6, "on_partial": print}, "partial_after_s must be 0.001 to"),
+        ({"on_partial": True}, "on_partial must be a function"),
+    ],
+)
+def test_what_no_request_can_say_is_refused(
+    client: Vicinal, node: AnsweringNode, asked: dict[str, Any], words: str
+) -> None:
+    with pytest.raises(InvalidArgumentError, match=words):
+        client.count(**asked)
+    assert node.requests == []
+
+
+@pytest.mark.parametrize("make", [Vicinal, AsyncVicinal])
+@pytest.mark.parametrize("url", ["http://127.0.0.1:9", "grpc://127.0.0.1:9"])
+def test_a_client_says_what_is_wrong_with_its_consistency(make: Callable[..., object], url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="consistency must be one of session, latest, available, not 'old'"):
+        make(url, consistency="old")
+
+
+def test_a_change_that_may_be_stored_is_repeated_only_where_that_is_safe(client: Vicinal, node: AnsweringNode) -> None:
+    doubt = "the write may have been stored: repeat it with the same idempotency key"
+    node.answers = [Answer(at(1).headers, 503, doubt)] * 2
+    with pytest.raises(NotReadyError, match="may have been stored"):
+        client.delete_where({"a": 1})
+    assert len(node.requests) == 1
+    client.delete("7a4b9a5e-3f5b-4d4e-9d0a-1c3c2b1a0f9e")
+    assert len(node.requests) == 3
+
+
+@pytest.mark.parametrize("kind", ["http", "async http"])
+def test_downloads_and_maps_are_part_of_it(
+    kind: str, node: AnsweringNode, runner: asyncio.Runner, tmp_path: Path
+) -> None:
+    told: list[Missing] = []
+    with client_of(kind, node, runner) as client:
+        node.answers = [at(8), Answer(at(11).headers, 400, "no"), at(12, partial="2/256")]
+        client.count()
+        with pytest.raises(InvalidArgumentError):
+            client.snapshot(tmp_path / "none", consistency="latest")
+        client.map_points(on_partial=told.append, consistency="available")
+        client.health()
+    assert node.requests[1:] == [
+        {"vicinal-position": "8", "vicinal-consistency": "latest"},
+        {"vicinal-position": "11", "vicinal-consistency": "available", "vicinal-partial": "allow"},
+        {"vicinal-position": "12"},
+    ]
+    assert told == [Missing(2, 256)]
+
+
+def test_the_words_of_a_connection_are_not_a_node_s(node: AnsweringNode) -> None:
+    words = "no node answers for 9 partitions of the cluster: try again later"
+    for headers, kind in ((at(1).headers, NotReadyError), ({}, ConnectionFailedError)):
+        node.answers = [Answer(headers, 503, words)]
+        with Vicinal(node.grpc_url, retry=NO_RETRY) as client, pytest.raises(VicinalError) as raised:
+            client.count()
+        assert type(raised.value) is kind
+
+
+def test_queries_of_a_batch_share_what_is_asked(client: Vicinal, node: AnsweringNode) -> None:
+    told: list[Missing] = []
+    node.answers = [Answer(at(1, partial="1/256").headers, 400, "no")]
+    with pytest.raises(InvalidArgumentError):
+        client.search_batch([Query(metric="Cosine", near=[1, 2])], on_partial=told.append)
+    assert (told, node.requests[0]["vicinal-partial"]) == ([], "allow")
+
+
+def test_threads_that_note_positions_keep_the_highest() -> None:
+    session = Session()
+
+    def note(first: int) -> None:
+        for position in range(first, 4_000, 4):
+            session.note(str(position))
+            session.note("17")
+
+    threads = [threading.Thread(target=note, args=(first,)) for first in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert session.headers == {"vicinal-position": "3999"}

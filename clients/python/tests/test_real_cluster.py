@@ -1,0 +1,125 @@
+"""A real cluster whose two nodes have a part of the points each."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+from real_cluster import LogServer, nats_server, nats_server_missing, shares_of
+from real_service import API_KEY, Service
+
+from vicinal import NO_RETRY, AsyncVicinal, Columns, F, Missing, NotFoundError, NotReadyError, Query, Vicinal
+
+from .clients import waiting
+
+KINDS = ["http", "async http", "grpc", "async grpc"]
+POINTS = 300
+
+
+def test_a_client_reads_its_writes_at_any_node_and_parts_where_a_node_is_gone(
+    tmp_path: Path, runner: asyncio.Runner
+) -> None:
+    program = nats_server()
+    if program is None:
+        pytest.skip(nats_server_missing())
+    with LogServer(program, tmp_path) as log, log.node("a") as first:
+        with log.node("b") as second:
+            shares = shares_of({"a": first, "b": second})
+            _write_and_read_in_turns(first, second)
+            _fill(second)
+            ids = _ids_at_all(first, runner)
+        gone = Missing(partitions=shares["b"], of=256)
+        assert 0 < gone.partitions < 256
+        for kind in KINDS:
+            with _client(kind, first, runner) as client:
+                _read_what_is_there(client, ids, gone)
+
+
+def _write_and_read_in_turns(first: Service, second: Service) -> None:
+    with (
+        httpx.Client(transport=_InTurns([first, second])) as http,
+        Vicinal(first.url, retry=NO_RETRY, http_client=http) as client,
+    ):
+        client.collections.put("turns", 2)
+        turns = client.collection("turns")
+        # An odd number of requests a round: the other node is written to in the next one.
+        for _ in range(10):
+            id = turns.insert([1, 2], "x")
+            assert turns.get(id).content == "x"
+            turns.delete(id)
+            with pytest.raises(NotFoundError):
+                turns.get(id)
+            assert turns.count() == 0
+
+
+class _InTurns(httpx.HTTPTransport):
+    """Sends each request to the next node, as a balancer does."""
+
+    def __init__(self, nodes: list[Service]) -> None:
+        super().__init__()
+        self._ports = itertools.cycle(httpx.URL(node.url).port for node in nodes)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        request.url = request.url.copy_with(port=next(self._ports))
+        return super().handle_request(request)
+
+
+def _fill(node: Service) -> None:
+    with Vicinal(node.url) as client:
+        client.collections.put("points", 2)
+        rows = np.random.default_rng(5).standard_normal((POINTS, 2))
+        columns = Columns(rows, [""] * POINTS, attributes=[{"shop": row % 3} for row in range(POINTS)])
+        client.collection("points").insert_all(columns, batch_size=20)
+
+
+def _ids_at_all(node: Service, runner: asyncio.Runner) -> set[str]:
+    """Ask for the latest: what another client has written, through another node."""
+    ids: set[str] = set()
+    for kind in KINDS:
+        with _client(kind, node, runner) as points:
+            assert points.count(consistency="latest") == POINTS
+            ids = {point.id for point in points.iterate(page_size=100, consistency="latest", on_partial=_never)}
+            assert len(ids) == POINTS
+    return ids
+
+
+def _read_what_is_there(points: Vicinal, ids: set[str], gone: Missing) -> None:
+    told: list[Missing] = []
+    there = {point.id for point in points.iterate(page_size=1000, on_partial=told.append)}
+    assert 0 < len(there) < POINTS
+    assert there < ids
+    assert points.count(on_partial=told.append, partial_after_s=30) == len(there)
+    assert points.count(F("shop") == 1, on_partial=told.append, consistency="available") > 0
+    found = points.search([1, 2], "Cosine", limit=POINTS, exact=True, include=None, on_partial=told.append)
+    assert set(found.ids) == there
+    query = Query(metric="Cosine", near=[1, 2], limit=POINTS, exact=True, include=None)
+    assert [set(each.ids) for each in points.search_batch([query], on_partial=told.append)] == [there]
+    counts = points.facets(["shop"], on_partial=told.append)["shop"]
+    assert sum(each.count for each in counts) == len(there)
+    assert told == [gone] * 6
+    lost = next(iter(ids - there))
+    for read in (points.count, points.list_points, lambda: points.get(lost)):
+        with pytest.raises(NotReadyError, match="no node answers"):
+            read()
+
+
+def _never(missing: Missing) -> None:
+    raise AssertionError(missing)
+
+
+@contextmanager
+def _client(kind: str, node: Service, runner: asyncio.Runner) -> Iterator[Vicinal]:
+    url = node.grpc_url if "grpc" in kind else node.url
+    if "async" in kind:
+        asynchronous = AsyncVicinal(url, api_key=API_KEY, collection="points", retry=NO_RETRY)
+        yield waiting(asynchronous, runner)
+        runner.run(asynchronous.close())
+    else:
+        with Vicinal(url, api_key=API_KEY, collection="points", retry=NO_RETRY) as client:
+            yield client

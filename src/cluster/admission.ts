@@ -1,0 +1,107 @@
+import { setTimeout as delay } from 'node:timers/promises'
+import { cancellation, DatabaseError } from '../base/errors.ts'
+import type { Applier } from './applier.ts'
+import type { Barriers } from './barriers.ts'
+import type { ReadPosition } from './cluster-node-options.ts'
+import { LogLost } from './commit-log.ts'
+
+export interface AdmissionOptions {
+  readonly barriers: Barriers
+  /** Undefined while the node joins its cluster. */
+  readonly applier: () => Applier | undefined
+  readonly timeoutMs: number
+}
+
+/** Has reads wait until a node is as new as they ask for. */
+export class Admission {
+  readonly #options: AdmissionOptions
+  #ticking: Promise<void> | undefined
+
+  constructor(options: AdmissionOptions) {
+    this.#options = options
+  }
+
+  /**
+   * Resolves when this node is as new as a read asks for.
+   *
+   * @returns the position that other nodes have to be as new as
+   * @throws DatabaseError `not_ready` when that takes too long
+   */
+  async admit(
+    { consistency = 'session', position = 0 }: ReadPosition,
+    signal: AbortSignal | undefined,
+  ): Promise<number> {
+    if (consistency === 'available') return 0
+    const latest = consistency === 'latest' ? await this.latest(signal) : 0
+    if (position > this.#position) await this.waitFor(position, signal)
+    return Math.max(position, latest)
+  }
+
+  /**
+   * Resolves when this node has all that was acknowledged before, by any node.
+   *
+   * @returns up to where
+   * @throws DatabaseError `not_ready` when the log does not answer, or when that takes too long
+   */
+  async latest(signal: AbortSignal | undefined): Promise<number> {
+    if (signal?.aborted) throw cancellation(signal)
+    const applier = this.#options.applier()
+    if (applier?.failure !== undefined) throw applier.failure
+    const before = this.#position
+    const position = await this.#options.barriers.next().catch((cause: unknown) => {
+      const fault = 'the log of the cluster cannot be reached: the answer could be old'
+      throw new DatabaseError('not_ready', fault, { cause })
+    })
+    if (position <= before) {
+      const lost = new LogLost(
+        `it ends at position ${position}, and this node has applied it up to ${before}`,
+      )
+      applier?.fail(lost)
+      throw applier?.failure ?? lost
+    }
+    await this.waitFor(position, signal)
+    return position
+  }
+
+  /** Has the cluster's clock go on; without the log, that waits. */
+  async tick(): Promise<void> {
+    this.#ticking ??= this.#options.barriers
+      .next()
+      .then((position) => this.waitFor(position, undefined))
+      // Without the log, points stay that would have expired.
+      .catch(() => {})
+      .finally(() => {
+        this.#ticking = undefined
+      })
+    await Promise.race([this.#ticking, delay(tickMs, undefined, { ref: false })])
+  }
+
+  /**
+   * Resolves when this node has applied the log up to a position.
+   *
+   * @throws DatabaseError `not_ready` when that takes too long; what the node failed with
+   */
+  async waitFor(position: number, signal: AbortSignal | undefined): Promise<void> {
+    const timeout = AbortSignal.timeout(this.#options.timeoutMs)
+    const either = signal === undefined ? timeout : AbortSignal.any([timeout, signal])
+    const applier = this.#options.applier()
+    if (applier === undefined) throw new DatabaseError('not_ready', 'the node is joining its cluster')
+    try {
+      await applier.waitFor(position, either)
+    } catch (error) {
+      if (signal?.aborted) throw cancellation(signal)
+      if (error instanceof DatabaseError) throw error
+      throw new DatabaseError(
+        'not_ready',
+        `this node has applied the log up to ${this.#position}, and ${position} is asked for: try again, or another node`,
+      )
+    }
+  }
+
+  get #position(): number {
+    return this.#options.applier()?.applied.position ?? 0
+  }
+}
+
+/** How long a read waits for the cluster's clock. */
+const tickMs = 250
