@@ -3,7 +3,15 @@ import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { describe, it } from 'node:test'
-import type { ServiceError as GrpcError } from '@grpc/grpc-js'
+import { promisify } from 'node:util'
+import {
+  type ServiceError as GrpcError,
+  Metadata,
+  Server,
+  ServerCredentials,
+  type ServerUnaryCall,
+  type sendUnaryData,
+} from '@grpc/grpc-js'
 import { createGrpcClient, createHttpClient, type ServiceError } from '../src/client/index.ts'
 import { apiKey, startTestCluster, startTestService, type TestService } from './support/service.ts'
 
@@ -90,6 +98,40 @@ describe('the session of a client', () => {
     await client.count()
     server.closeAllConnections()
     server.close()
+    assert.deepEqual(said, [undefined, '10', '20', '30'])
+  })
+
+  it('is the same over gRPC', async () => {
+    const said: unknown[] = []
+    const pass = (bytes: Buffer): Buffer => bytes
+    const path = '/vectordb.VectorDB/CountPoints'
+    const codec = {
+      requestSerialize: pass,
+      requestDeserialize: pass,
+      responseSerialize: pass,
+      responseDeserialize: pass,
+    }
+    const server = new Server()
+    server.addService(
+      { count: { path, requestStream: false, responseStream: false, ...codec } },
+      {
+        count({ metadata }: ServerUnaryCall<Buffer, Buffer>, answer: sendUnaryData<Buffer>) {
+          said.push(metadata.get('vicinal-position')[0])
+          const trailer = new Metadata()
+          trailer.set('vicinal-position', String(said.length * 10))
+          answer(null, Buffer.alloc(0), trailer)
+        },
+      },
+    )
+    const listen = promisify(server.bindAsync.bind(server))
+    const port = await listen('127.0.0.1:0', ServerCredentials.createInsecure())
+    const client = createGrpcClient({ address: `127.0.0.1:${port}`, apiKey })
+    await client.count()
+    await client.collection('one').count()
+    await client.collection('one').collection('two').count()
+    await client.count()
+    await client.close()
+    server.forceShutdown()
     assert.deepEqual(said, [undefined, '10', '20', '30'])
   })
 })

@@ -20,6 +20,8 @@ let queries: Float32Array
 let filtered: FilteredSearches | undefined
 /** Kept until memory is measured, so that it is not collected earlier. */
 let vectors: Float32Array
+/** Whether there is an index: closing one that could not be opened would hide why. */
+let isOpen = false
 
 process.on('message', async (question: Question) => {
   try {
@@ -49,6 +51,7 @@ async function answer(question: Question): Promise<Answers[keyof Answers]> {
     case 'load':
       takeQueries(question)
       await contender.load!({ ...question, attributes: attributesOf(question) })
+      isOpen = true
       return undefined
     case 'save':
       await contender.save?.()
@@ -63,7 +66,7 @@ async function answer(question: Question): Promise<Answers[keyof Answers]> {
     case 'reinsert':
       return reinsert(question.ids)
     case 'close':
-      await contender.close()
+      if (isOpen) await contender.close()
       return undefined
   }
 }
@@ -75,6 +78,7 @@ async function build(question: BuildQuestion): Promise<Built> {
   await settleMemory()
   const before = process.memoryUsage.rss()
   const { seconds } = await contender.build({ ...question, vectors, attributes })
+  isOpen = true
   const peak = highestResidentBytes()
   await settleMemory()
   const memoryBytes = process.memoryUsage.rss() - before
