@@ -192,6 +192,23 @@ describe('a read over several nodes', () => {
     assert.ok(held > 0, 'it was asked')
   })
 
+  it('asks another owner of a node that hangs, too, while nobody knows how long its answers take', async () => {
+    await using all = await filled({ nodes: 3, replicas: 2 }, 7)
+    const { node } = all.nodes[0]!.up
+    const expected = await all.whole.up.node.database.count()
+    let held = 0
+    all.before.set('node-1', async () => {
+      held += 1
+      await new Promise(() => {})
+    })
+    // The nodes are asked in turns.
+    for (let round = 0; held === 0; round += 1) {
+      assert.ok(round < 100)
+      assert.equal(await node.database.count(), expected)
+    }
+    assert.ok(node.hedges > 0)
+  })
+
   it('is as new as its caller wants, whatever node has to answer', async () => {
     await using all = await filled({ nodes: 3, replicas: 1 }, 8)
     const random = seededRandom(10)

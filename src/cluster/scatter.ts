@@ -159,7 +159,7 @@ export class Scatter {
   ): Attempt<Answer> | undefined {
     const usualMs = this.#hedgeAfterMs(part, question)
     this.#hedges = Math.min(hedgesMax, this.#hedges + hedgesPerQuestion)
-    if (usualMs === undefined || this.#hedges < 1) return undefined
+    if (this.#hedges < 1) return undefined
     const stop = new AbortController()
     const signal = AbortSignal.any([question.signal, stop.signal])
     const later = async (): Promise<Gathered<Answer>> => {
@@ -183,10 +183,9 @@ export class Scatter {
   }
 
   /** When others are asked, too: before a node that is asked for a partial answer would be left out. */
-  #hedgeAfterMs<Answer>({ node }: CoverPart, { kind, partial }: Asking<Answer>): number | undefined {
-    const usualMs = this.#times.p95(node, kind)
-    if (partial?.waitMs === undefined) return usualMs
-    return Math.min(usualMs ?? Number.POSITIVE_INFINITY, partial.waitMs / 2)
+  #hedgeAfterMs<Answer>({ node }: CoverPart, { kind, partial }: Asking<Answer>): number {
+    const usualMs = this.#times.p95(node, kind) ?? unknownMs
+    return partial?.waitMs === undefined ? usualMs : Math.min(usualMs, partial.waitMs / 2)
   }
 
   async #elsewhere<Answer>(
@@ -288,4 +287,6 @@ const hedgesMax = 10
 const hedgesPerQuestion = 0.1
 /** Below, a timer is too coarse, and a pause of the garbage collector is as long. */
 const hedgeMsMin = 2
+/** In place of a node's p95 while few of its answers are known. */
+const unknownMs = 500
 const avoidedMs = 1_000
