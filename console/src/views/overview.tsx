@@ -60,9 +60,10 @@ function upTime(seconds: number): string {
 
 function Health({ samples }: { readonly samples: Samples }): JSX.Element {
   const found = findingsOf(samples, growth)
+  const isGood = uncounted.value === undefined && !found.some(({ level }) => level !== 'note')
   return (
     <div class="health" role="status">
-      {!found.some(({ level }) => level !== 'note') && (
+      {isGood && (
         <p class="health-good">
           <span class="dot good" /> Everything is in order.
         </p>
