@@ -145,7 +145,9 @@ describe('the overview of a cluster whose nodes have a part of the points each',
     await second.kill()
     await row(page, second.name).getByText('does not answer').waitFor()
     await panel.getByText('No node answers for 128 of the partitions').waitFor()
-    const uncounted = page.getByText('No node answers for 128 of 256 partitions: their points are not counted.')
+    const uncounted = page.getByText(
+      'No node answers for 128 of 256 partitions: their points are not counted.',
+    )
     await uncounted.waitFor()
     await page.getByText('Everything is in order.').waitFor({ state: 'detached' })
     await keepScreenshot(page, 'overview-parts-away')
