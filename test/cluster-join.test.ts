@@ -260,6 +260,12 @@ describe('a node that is drained', () => {
     await insert(a, 5)
     await call(a, 'POST', '/cluster/nodes/a/drain')
     await until(async () => (await fetch(`${a.httpUrl}/readyz`)).status === 503)
+    const joined = await run(['cluster', 'join', '--http', a.httpUrl])
+    assertEnded(joined, 0)
+    assert.match(
+      joined.stdout,
+      /^node a has joined the cluster vicinal, at position \d+ of its log, and is being drained$/m,
+    )
     await call(a, 'POST', '/cluster/nodes/b/refetch')
     await until(async () => /^vicinal_cluster_fetches 1$/m.test(await metricsOf(b)))
     await until(async () => (await fetch(`${b.httpUrl}/readyz`)).ok)

@@ -77,3 +77,6 @@ export interface NodePartitions {
   /** The node that it is getting some from; absent while it gets none. */
   readonly from?: string
 }
+
+/** What `/readyz` says of a node that takes no clients, and otherwise could. */
+export const drainedReason = 'this node is being drained'

@@ -1,5 +1,11 @@
 import { setTimeout as delay } from 'node:timers/promises'
-import type { ClusterStatus, NodePartitions, NodeStatus, PartitionsStatus } from '../base/cluster-status.ts'
+import {
+  type ClusterStatus,
+  drainedReason,
+  type NodePartitions,
+  type NodeStatus,
+  type PartitionsStatus,
+} from '../base/cluster-status.ts'
 import { type HttpService, refusalOf } from '../client/http-call.ts'
 import { aligned } from './aligned.ts'
 import { createBackup } from './backup.ts'
@@ -77,19 +83,22 @@ export async function refetchNode(
   )
 }
 
-/** Waits until the node is ready, and prints what it waits for. */
+/** Waits until the node is ready, but for being drained, and prints what it waits for. */
 export async function awaitJoin(options: HttpOptions, environment: Environment): Promise<void> {
   const service = httpService(options, environment)
+  let isDrained = false
   for (let before = ''; ; ) {
     const response = await fetchFrom(service, '/readyz')
     const said = await response.text()
-    if (response.ok) break
+    isDrained = said.trim() === drainedReason
+    if (response.ok || isDrained) break
     if (said !== before) console.error(said)
     before = said
     await delay(askAgainMs)
   }
   const { name, node, position } = JSON.parse(await textFrom(service, '/cluster')) as ClusterStatus
-  console.log(`node ${node} has joined the cluster ${name}, at position ${position} of its log`)
+  const drained = isDrained ? ', and is being drained' : ''
+  console.log(`node ${node} has joined the cluster ${name}, at position ${position} of its log${drained}`)
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { ClusterStatus } from '../base/cluster-status.ts'
+import { type ClusterStatus, drainedReason } from '../base/cluster-status.ts'
 import { version } from '../base/version.ts'
 import type { ClusterNode } from './cluster-node.ts'
 import type { NodeStatus } from './cluster-node-options.ts'
@@ -64,7 +64,7 @@ export class ServiceStatus {
   /** Why the node is not ready for clients; undefined when it is. */
   get notReady(): string | undefined {
     const { memberState } = this.#now()
-    return this.notServing ?? (memberState === 'draining' ? 'this node is being drained' : undefined)
+    return this.notServing ?? (memberState === 'draining' ? drainedReason : undefined)
   }
 
   /** Why other nodes cannot have what it holds; undefined when they can: while it is drained, too. */
