@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { once } from 'node:events'
 import { it } from 'node:test'
 import { Worker } from 'node:worker_threads'
-import { loadKernels } from './wasm-module.ts'
+import { instantiateKernels, kernelVariants, loadKernels } from './wasm-module.ts'
 
 it('a thread sees all of a memory that grows while it is being told of it', async () => {
   const thread = new Worker(new URL('../../test/support/memory-thread.ts', import.meta.url), {
@@ -23,5 +23,19 @@ it('a thread sees all of a memory that grows while it is being told of it', asyn
     }
   } finally {
     await thread.terminate()
+  }
+})
+
+it('kernels bring no data of their own, which would overwrite what is in the memory', (test) => {
+  for (const variant of kernelVariants) {
+    const memory = new WebAssembly.Memory({ initial: 16, maximum: 65536, shared: true })
+    try {
+      instantiateKernels(loadKernels(variant), memory)
+    } catch (error) {
+      test.diagnostic(`${variant} is not for this machine: ${(error as Error).message}`)
+      continue
+    }
+    const written = new Uint8Array(memory.buffer).findIndex((byte) => byte !== 0)
+    assert.equal(written, -1, `${variant} writes at ${written}`)
   }
 })

@@ -237,7 +237,7 @@ function isElsewhere(ef: i32): bool {
   let matching = 0
   for (let place = 0; place < NEAREST; place++) matching += i32(isWanted(slotOf(load<u64>(pool + (<usize>place << 3)))))
   const places = (<f64>ef * <f64>NEAREST) / <f64>max(matching, 1)
-  return places > <f64>FILTERED_MAX || LEAST_LENGTH * Math.pow(places, LENGTH_EXPONENT) > <f64>comparedMax
+  return places > <f64>FILTERED_MAX || LEAST_LENGTH * sqrt(places) * sqrt(sqrt(places)) > <f64>comparedMax
 }
 
 /** Compared before the walk looks first whether the filter's slots are elsewhere. */
@@ -246,9 +246,11 @@ const FIRST_LOOK: i32 = 512
 /** The nearest slots that are looked at for that. */
 const NEAREST: i32 = 256
 
-/** A walk compares at least so many slots times this power of the places of its pool, as the planner learns (`lengthExponent`). */
-const LEAST_LENGTH: f64 = 15
-const LENGTH_EXPONENT: f64 = 0.7
+/**
+ * A walk compares at least so many slots times the places of its pool to the power of 0.75. (Roots are instructions; other powers
+ * would need tables, which a module writes into its memory: that of the index.)
+ */
+const LEAST_LENGTH: f64 = 10
 
 // @ts-ignore: decorator
 @inline
