@@ -1,10 +1,11 @@
 import { PointsOutOfReach } from '../base/errors.ts'
-import { PartitionSet, partitionCount } from '../base/partitions.ts'
+import { PartitionSet } from '../base/partitions.ts'
 import type { CollectionSet } from '../engine/collection-set.ts'
 import type { PointsOnNodes } from '../engine/collections.ts'
 import { checkHolds } from './check-holds.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { readOptional, writeOptional } from './packed-values.ts'
+import { readCounts, readOptional, writeCounts, writeOptional } from './packed-values.ts'
+import { readPartitions } from './partition-codec.ts'
 import { peerMethods } from './peer-methods.ts'
 import { statsMs } from './peer-stats.ts'
 import type { PeerHandler, Peers } from './peers.ts'
@@ -78,21 +79,13 @@ export function collectionPointsHandler(node: CountingNode): PeerHandler {
     const from = new PackedReader(body)
     const name = readOptional(from, () => from.text())
     await node.admit({ position: from.count() }, signal)
-    const partitions = new PartitionSet(new Uint8Array(from.raw(partitionCount / 8)))
+    const partitions = readPartitions(from)
     const counts = await countHere(node, name, partitions)
     const to = new PackedWriter()
     to.count(node.position)
-    to.count(counts.size)
-    for (const [each, points] of counts) {
-      to.text(each)
-      to.count(points)
-    }
+    writeCounts(to, counts)
     return to.written
   }
-}
-
-function readCounts(from: PackedReader): ReadonlyMap<string, number> {
-  return new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.count()] as const))
 }
 
 /** @throws DatabaseError `not_ready` where the node does not hold all of the partitions */

@@ -52,3 +52,17 @@ export function writeIds(to: PackedWriter, ids: readonly string[]): void {
 export function readIds(from: PackedReader): string[] {
   return Array.from({ length: from.length(idBytes) }, () => from.id())
 }
+
+/** A count for each name. */
+export function writeCounts(to: PackedWriter, counts: ReadonlyMap<string, number>): void {
+  to.count(counts.size)
+  for (const [name, count] of counts) {
+    to.text(name)
+    to.count(count)
+  }
+}
+
+/** @throws RangeError when there are fewer bytes than so many counts take */
+export function readCounts(from: PackedReader): ReadonlyMap<string, number> {
+  return new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.count()] as const))
+}

@@ -1,7 +1,7 @@
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
 import type { TakenPoint } from '../engine/write-request.ts'
 import { PackedReader, PackedWriter } from './packed-bytes.ts'
-import { readIds, readPayload, writeIds, writePayload } from './packed-values.ts'
+import { readCounts, readIds, readPayload, writeCounts, writeIds, writePayload } from './packed-values.ts'
 
 /** Asks which points of some partitions a collection of another node has. The answer: messages of `PointVersions`. */
 export interface ListQuestion {
@@ -98,19 +98,14 @@ export function writeCutQuestion({ after, partitions, since }: CutQuestion): Buf
   const to = new PackedWriter()
   to.count(after)
   to.raw(partitions.bytes)
-  to.count(since.size)
-  for (const [collection, position] of since) {
-    to.text(collection)
-    to.count(position)
-  }
+  writeCounts(to, since)
   return to.written
 }
 
 export function readCutQuestion(bytes: Uint8Array): CutQuestion {
   const from = new PackedReader(bytes)
   const [after, partitions] = [from.count(), readPartitions(from)]
-  const since = new Map(Array.from({ length: from.length(2) }, () => [from.text(), from.count()] as const))
-  return { after, partitions, since }
+  return { after, partitions, since: readCounts(from) }
 }
 
 export function writeCutPart(part: CutPart): Buffer {
