@@ -43,6 +43,20 @@ export async function ingest(
   return { ...rate, count: points, perSecond: (rate.perSecond / rate.count) * points }
 }
 
+/** Stores many points, which are made as they are needed. */
+export async function fill(client: HttpClient, points: number, dimension: number): Promise<void> {
+  const size = 1_000
+  let next = 0
+  const worker = async (): Promise<void> => {
+    while (next < points) {
+      const from = next
+      next = Math.min(points, from + size)
+      await client.insertBatch(Array.from({ length: next - from }, (_, at) => pointOf(from + at, dimension)))
+    }
+  }
+  await Promise.all([worker(), worker()])
+}
+
 /** One insert after the other: how long a write takes until it is acknowledged. */
 export async function acknowledge(client: HttpClient, seconds: number, dimension: number): Promise<Rate> {
   const endMs = performance.now() + seconds * 1000

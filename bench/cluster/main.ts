@@ -9,9 +9,9 @@ import { natsMissing } from '../../test/support/nats-servers.ts'
 import { describeMachine } from '../shared/machine.ts'
 import { median } from '../shared/median.ts'
 import { shown, table } from '../shared/table.ts'
-import { type Options, readOptions, usage } from './options.ts'
+import { type Options, type Part, readOptions, usage } from './options.ts'
 import { ProcessorQuota } from './processor.ts'
-import { type Join, measureFaults, type Recovery } from './recovery.ts'
+import { type Join, measureFaults, measureJoin, type Recovery } from './recovery.ts'
 import { measureCluster, measureOneNode, type Throughput } from './throughput.ts'
 
 const options = readOptions(process.argv.slice(2))
@@ -27,37 +27,62 @@ async function run(chosen: Options): Promise<void> {
   const { output, ...settings } = chosen
   const means = new ProcessorQuota(chosen.quota).means
   console.error(`${chosen.quota || 'all'} cores for each node (${means})`)
-  const throughput: Throughput[] = []
-  for (let round = 1; round <= chosen.rounds; round++) {
-    console.error(`round ${round}: one node`)
-    throughput.push(await measureOneNode(chosen))
-    console.error(`round ${round}: three nodes`)
-    throughput.push(await measureCluster(chosen))
-  }
-  console.log(`\n${throughputTable(throughput)}\n`)
-  const recoveries: Recovery[] = []
-  console.error('faults, without a quota')
-  const join = await measureFaults(chosen, (recovery) => {
-    recoveries.push(recovery)
-    console.error(`  ${recovery.fault}`)
-  })
-  console.log(`\n${recoveryTable(recoveries)}\n\n${joinText(join)}\n`)
+  const has = (part: Part): boolean => chosen.parts.includes(part)
+  const throughput = has('throughput') ? await throughputOf(chosen) : undefined
+  const recoveries = has('faults') ? await recoveriesOf(chosen) : undefined
+  const join = has('join') ? await joinOf(chosen) : undefined
   mkdirSync(dirname(output), { recursive: true })
   const all = { time: new Date().toISOString(), machine, settings, means, throughput, recoveries, join }
   writeFileSync(output, `${JSON.stringify(all, undefined, 1)}\n`)
   console.error(`Written to ${output}`)
 }
 
-function throughputTable(measured: readonly Throughput[]): string {
-  const of = (nodes: number, value: (each: Throughput) => number): number | undefined =>
-    median(measured.filter((each) => each.nodes === nodes).map(value))
+async function throughputOf(chosen: Options): Promise<readonly Throughput[]> {
+  const throughput: Throughput[] = []
+  for (let round = 1; round <= chosen.rounds; round++) {
+    console.error(`round ${round}: one node`)
+    throughput.push(await measureOneNode(chosen))
+    for (const replicas of chosen.replicas) {
+      console.error(`round ${round}: three nodes, ${replicas} of them have each point`)
+      throughput.push(await measureCluster(chosen, replicas))
+    }
+  }
+  console.log(`\n${throughputTable(throughput, chosen.replicas)}\n`)
+  return throughput
+}
+
+async function recoveriesOf(chosen: Options): Promise<readonly Recovery[]> {
+  console.error('faults, without a quota')
+  const recoveries: Recovery[] = []
+  await measureFaults(chosen, (recovery) => {
+    recoveries.push(recovery)
+    console.error(`  ${recovery.fault}`)
+  })
+  console.log(`\n${recoveryTable(recoveries)}\n`)
+  return recoveries
+}
+
+async function joinOf(chosen: Options): Promise<Join> {
+  console.error('a node that joins, without a quota')
+  const join = await measureJoin(chosen)
+  console.log(`\n${joinText(join)}\n`)
+  return join
+}
+
+function throughputTable(measured: readonly Throughput[], copies: readonly number[]): string {
+  const of = (nodes: number, replicas: number, value: (each: Throughput) => number): number | undefined =>
+    median(measured.filter((each) => each.nodes === nodes && each.replicas === replicas).map(value))
   const row = (name: string, value: (each: Throughput) => number, digits = 0): string[] => {
-    const [one, three] = [of(1, value), of(3, value)]
-    const ratio = one === undefined || three === undefined ? undefined : three / one
-    return [name, shown(one, digits), shown(three, digits), shown(ratio, 2)]
+    const one = of(1, 1, value)
+    const three = copies.map((replicas) => {
+      const figure = of(3, replicas, value)
+      const ratio = one === undefined || figure === undefined ? undefined : figure / one
+      return `${shown(figure, digits)} (${shown(ratio, 2)})`
+    })
+    return [name, shown(one, digits), ...three]
   }
   return table(
-    ['medians', 'one node', 'three nodes', 'ratio'],
+    ['medians (of one node)', 'one node', ...copies.map((replicas) => `three nodes, R = ${replicas}`)],
     [
       row('searches per second', (each) => each.search.perSecond),
       row('search p50, ms', (each) => each.search.p50Ms, 1),
@@ -80,7 +105,9 @@ function recoveryTable(recoveries: readonly Recovery[]): string {
   )
 }
 
-function joinText(join: Join | string): string {
-  if (typeof join === 'string') return `join: ${join}`
-  return `A node that lost its disk was ready ${shown(join.seconds, 1)} s after its start, with ${shown(join.points)} points.`
+function joinText({ points, seconds, linkedSeconds }: Join): string {
+  return (
+    `A node without data was ready ${shown(seconds, 1)} s after its start, with ${shown(points)} points; ` +
+    `after ${shown(linkedSeconds, 1)} s its graph had them all.`
+  )
 }

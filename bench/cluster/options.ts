@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
-import { benchFolder, positiveNumber, wholeNumber } from '../shared/options.ts'
+import { benchFolder, choices, positiveNumber, wholeNumber } from '../shared/options.ts'
 
 export interface Options {
   readonly points: number
@@ -12,8 +12,17 @@ export interface Options {
   /** Cores that each node may use; 0 for as many as there are. */
   readonly quota: number
   readonly rounds: number
+  /** Copies of each point on three nodes: a measurement for each. */
+  readonly replicas: readonly number[]
+  /** What a node without data fetches in the end. */
+  readonly joinPoints: number
+  readonly parts: readonly Part[]
   readonly output: string
 }
+
+const partNames = ['throughput', 'faults', 'join'] as const
+
+export type Part = (typeof partNames)[number]
 
 export const usage: string = `npm run bench:cluster -- [options]
 
@@ -22,6 +31,9 @@ export const usage: string = `npm run bench:cluster -- [options]
   --clients 4                      requests at once for each node
   --quota 0.4                      of a core for each node; 0: no quota. Needs Linux, root and control groups
   --rounds 3                       one node and three nodes in each; medians are shown
+  --replicas 3,2,1                 copies of each point on three nodes: a measurement for each, in every round
+  --join-points 20000              what a node without data fetches from another in the end
+  --parts throughput,faults,join   what is measured
   --quick                          2,000 points, one round of 2 seconds: does it work? not to quote
   --output FILE                    JSON (bench/results/cluster-<time>.json)`
 
@@ -36,6 +48,9 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
       clients: { type: 'string', default: '4' },
       quota: { type: 'string', default: '0.4' },
       rounds: { type: 'string' },
+      replicas: { type: 'string', default: '3,2,1' },
+      'join-points': { type: 'string' },
+      parts: { type: 'string', default: partNames.join(',') },
       output: { type: 'string' },
       quick: { type: 'boolean', default: false },
       help: { type: 'boolean', default: false },
@@ -44,13 +59,23 @@ export function readOptions(argv: readonly string[]): Options | 'help' {
   if (values.help) return 'help'
   const { quick } = values
   const time = new Date().toISOString().slice(0, 19).replaceAll(':', '')
+  const points = wholeNumber('points', values.points ?? (quick ? '2000' : '20000'))
   return {
-    points: wholeNumber('points', values.points ?? (quick ? '2000' : '20000')),
+    points,
     dimension: wholeNumber('dimension', values.dimension),
     seconds: positiveNumber('seconds', values.seconds ?? (quick ? '2' : '10')),
     clients: wholeNumber('clients', values.clients),
     quota: values.quota === '0' ? 0 : positiveNumber('quota', values.quota),
     rounds: wholeNumber('rounds', values.rounds ?? (quick ? '1' : '3')),
+    replicas: values.replicas.split(',').map(copies),
+    joinPoints: wholeNumber('join-points', values['join-points'] ?? String(points)),
+    parts: choices('parts', values.parts, partNames),
     output: values.output ?? join(benchFolder, 'results', `cluster-${time}.json`),
   }
+}
+
+function copies(text: string): number {
+  const count = wholeNumber('replicas', text.trim())
+  if (count > 3) throw new Error(`--replicas: ${count} copies do not fit on three nodes`)
+  return count
 }

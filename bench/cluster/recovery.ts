@@ -1,8 +1,9 @@
+import { availableParallelism } from 'node:os'
 import { createHttpClient, type HttpClient } from '../../src/client/http-client.ts'
 import { ClusterProcesses, type NodeProcess } from '../../test/cluster/cluster-processes.ts'
-import { ingest, vectorOf } from './load.ts'
+import { fill, ingest, vectorOf } from './load.ts'
 import type { Options } from './options.ts'
-import { pause, ready } from './throughput.ts'
+import { pause, ready, settled } from './throughput.ts'
 
 export interface Recovery {
   readonly fault: string
@@ -55,21 +56,23 @@ async function killLeader({ servers }: ClusterProcesses): Promise<() => Promise<
 
 export interface Join {
   readonly points: number
+  /** From its start until it answers. */
   readonly seconds: number
+  /** Until its graph has all points, too. */
+  readonly linkedSeconds: number
 }
 
-/** Kills things while callers read and write, and then has a node come back empty. */
+/** Kills things while callers read and write. */
 export async function measureFaults(
   options: Options,
   onMeasured: (recovery: Recovery) => void,
-): Promise<Join | string> {
+): Promise<void> {
   await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
   const { nodes } = cluster
   for (const node of nodes) await ready(node)
   const clients = nodes.map(({ url }) => createHttpClient({ baseUrl: url, retries: 0 }))
   await ingest(clients, options.points, options.dimension)
   for (const fault of faults) onMeasured(await measureFault(fault, cluster, clients, options))
-  return await measureJoin(nodes[2]!, clients[0]!)
 }
 
 async function measureFault(
@@ -143,20 +146,28 @@ class Caller {
   }
 }
 
-/** A node loses its disk and comes back. Returns why it could not, where it cannot. */
-async function measureJoin(node: NodeProcess, other: HttpClient): Promise<Join | string> {
-  const points = await other.count()
-  await node.kill()
-  node.emptyStore()
+/**
+ * A second node comes to one that has all points.
+ * @throws Error with the node's last message where it ends, or is not ready in time
+ */
+export async function measureJoin({ joinPoints: points, dimension }: Options): Promise<Join> {
+  const environment = { INDEX_THREADS: String(availableParallelism()) }
+  await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2, started: 1, environment })
+  const [first, second] = cluster.nodes as [NodeProcess, NodeProcess]
+  await ready(first)
+  await fill(createHttpClient({ baseUrl: first.url }), points, dimension)
+  await settled(first, points)
   const startedMs = performance.now()
-  await node.start()
-  while (!(await node.isReady())) {
-    if (!node.isRunning) return `an empty node did not join: ${node.log.trimEnd().split('\n').at(-1)}`
-    if (performance.now() - startedMs > joinMaxMs)
-      return `an empty node was not ready after ${joinMaxMs / 1000} s`
+  const seconds = (): number => (performance.now() - startedMs) / 1000
+  await second.start()
+  while (!(await second.isReady())) {
+    if (!second.isRunning) throw new Error(`a node did not join: ${second.log.trimEnd().split('\n').at(-1)}`)
+    if (seconds() > joinMaxSeconds) throw new Error(`a node was not ready after ${joinMaxSeconds} s`)
     await pause(20)
   }
-  return { points, seconds: (performance.now() - startedMs) / 1000 }
+  const readySeconds = seconds()
+  await settled(second, points)
+  return { points, seconds: readySeconds, linkedSeconds: seconds() }
 }
 
-const joinMaxMs = 600_000
+const joinMaxSeconds = 3_600

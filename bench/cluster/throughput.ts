@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { ClusterProcesses, NodeProcess } from '../../test/cluster/cluster-processes.ts'
+import { settled as partsSettled } from '../../test/cluster/parts.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { acknowledge, ingest, type Rate, search } from './load.ts'
 import type { Options } from './options.ts'
@@ -10,6 +11,8 @@ import { ProcessorQuota, processorSeconds } from './processor.ts'
 
 export interface Throughput {
   readonly nodes: number
+  /** Nodes that have each point. */
+  readonly replicas: number
   readonly ingest: Rate
   readonly search: Rate
   readonly acknowledge: Rate
@@ -25,7 +28,7 @@ export async function measureOneNode(options: Options): Promise<Throughput> {
   const node = new NodeProcess(place, { GRPC_PORT: String(grpc) })
   try {
     await node.start()
-    return await measure([node], options)
+    return await measure([node], 1, options)
   } finally {
     await node.kill()
     rmSync(directory, { recursive: true, force: true })
@@ -33,12 +36,23 @@ export async function measureOneNode(options: Options): Promise<Throughput> {
 }
 
 /** Three nodes, with log servers that no quota holds. */
-export async function measureCluster(options: Options): Promise<Throughput> {
-  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes: 3 })
-  return await measure(cluster.nodes, options)
+export async function measureCluster(options: Options, replicas: number): Promise<Throughput> {
+  const nodes = 3
+  const inParts = { CLUSTER_REPLICAS: String(replicas), CLUSTER_SECRET: 'a secret of the benchmark' }
+  const environment = {
+    DIMENSION: String(options.dimension),
+    ...(replicas < nodes ? inParts : {}),
+  }
+  await using cluster = await ClusterProcesses.start({ logServers: 3, nodes, environment })
+  if (replicas < nodes) await partsSettled(cluster.nodes)
+  return await measure(cluster.nodes, replicas, options)
 }
 
-async function measure(nodes: readonly NodeProcess[], options: Options): Promise<Throughput> {
+async function measure(
+  nodes: readonly NodeProcess[],
+  replicas: number,
+  options: Options,
+): Promise<Throughput> {
   const { points, dimension, seconds, clients: clientsPerNode, quota } = options
   using held = new ProcessorQuota(quota)
   for (const node of nodes) await ready(node)
@@ -55,7 +69,13 @@ async function measure(nodes: readonly NodeProcess[], options: Options): Promise
   const searched = await search(clients, seconds, dimension)
   const processorMsPerSearch = ((used() - before) * 1000) / searched.count
   const acknowledged = await acknowledge(clients[0]!, seconds, dimension)
-  const result = { nodes: nodes.length, ingest: ingested, search: searched, acknowledge: acknowledged }
+  const result = {
+    nodes: nodes.length,
+    replicas,
+    ingest: ingested,
+    search: searched,
+    acknowledge: acknowledged,
+  }
   await Promise.all(nodes.map((node) => node.kill()))
   return { ...result, processorMsPerSearch }
 }
@@ -67,8 +87,8 @@ export async function ready(node: NodeProcess): Promise<void> {
   }
 }
 
-/** Waits until a node has all points, and its graph too. */
-async function settled({ url }: NodeProcess, points: number): Promise<void> {
+/** Waits until all points are there, as far as a node knows, and graphs have them. */
+export async function settled({ url }: NodeProcess, points: number): Promise<void> {
   for (;;) {
     const stats = (await (await fetch(`${url}/stats`)).json()) as {
       readonly points: number

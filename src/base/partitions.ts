@@ -37,6 +37,15 @@ export class PartitionSet {
     this.bytes[partition >> 3]! |= 1 << (partition & 7)
   }
 
+  addAll({ bytes }: PartitionSet): void {
+    for (const [at, byte] of bytes.entries()) this.bytes[at]! |= byte
+  }
+
+  /** Those of both, as a set of its own. */
+  common({ bytes }: PartitionSet): PartitionSet {
+    return new PartitionSet(this.bytes.map((byte, at) => byte & bytes[at]!))
+  }
+
   delete(partition: number): void {
     this.bytes[partition >> 3]! &= ~(1 << (partition & 7))
   }
@@ -45,6 +54,10 @@ export class PartitionSet {
     let count = 0
     for (const byte of this.bytes) for (let rest = byte; rest !== 0; rest &= rest - 1) count += 1
     return count
+  }
+
+  get isEmpty(): boolean {
+    return this.bytes.every((byte) => byte === 0)
   }
 
   get isAll(): boolean {

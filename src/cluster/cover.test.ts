@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { seededRandom } from '../../test/support/random.ts'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { coverOf } from './cover.ts'
+import { coverOf, ownerGroups } from './cover.ts'
 import { ownersIn, ringOf } from './ring.ts'
 
 const all: PartitionSet = PartitionSet.all()
@@ -10,7 +10,12 @@ const all: PartitionSet = PartitionSet.all()
 describe('a cover', () => {
   it('is the node itself alone when it has everything', () => {
     const owners = Array.from({ length: partitionCount }, () => ['a', 'b', 'c'])
-    const { parts, missing } = coverOf({ owners, wanted: all, isLive: () => true, self: 'b' })
+    const { parts, missing } = coverOf({
+      groups: ownerGroups(owners),
+      wanted: all,
+      isLive: () => true,
+      self: 'b',
+    })
     assert.deepEqual(parts, [{ node: 'b', partitions: all }])
     assert.equal(missing.size, 0)
   })
@@ -26,7 +31,7 @@ describe('a cover', () => {
         const self = names[Math.floor(random() * names.length)]!
         const isLive = (node: string): boolean => !dead.has(node)
         const turn = Math.floor(random() * 100)
-        const { parts, missing } = coverOf({ owners, wanted, isLive, self, turn })
+        const { parts, missing } = coverOf({ groups: ownerGroups(owners), wanted, isLive, self, turn })
         const seen = new PartitionSet()
         for (const { node, partitions } of parts) {
           assert.ok(node === self || !dead.has(node))
@@ -51,7 +56,7 @@ describe('a cover', () => {
     const owners = ownersIn(ringOf(nodes, 2))
     const asked = new Set(
       Array.from({ length: 12 }, (_, turn) =>
-        coverOf({ owners, wanted: all, isLive: () => true, self: 'other', turn }),
+        coverOf({ groups: ownerGroups(owners), wanted: all, isLive: () => true, self: 'other', turn }),
       ).flatMap(({ parts }) => parts.map(({ node }) => node)),
     )
     assert.equal(asked.size, 6)

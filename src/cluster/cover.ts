@@ -1,9 +1,16 @@
 import { PartitionSet } from '../base/partitions.ts'
 import type { Cover, CoverPart } from './placement.ts'
 
+/** Partitions that the same nodes have. */
+export interface OwnerGroup {
+  /** In order. */
+  readonly owners: readonly string[]
+  readonly partitions: PartitionSet
+}
+
 export interface CoverQuestion {
-  /** By partition, the nodes that have it. */
-  readonly owners: readonly (readonly string[])[]
+  /** All partitions, by their owners; see `ownerGroups`. */
+  readonly groups: readonly OwnerGroup[]
   /** What is to be covered. */
   readonly wanted: PartitionSet
   /** Whether a node can be asked. */
@@ -15,13 +22,27 @@ export interface CoverQuestion {
 }
 
 /**
+ * Groups the partitions by their owners. Nothing else of a cover looks at each partition: owners change rarely, and reads ask for a
+ * cover each.
+ *
+ * @param owners by partition, the nodes that have it
+ */
+export function ownerGroups(owners: readonly (readonly string[])[]): readonly OwnerGroup[] {
+  const groups = new Map<string, OwnerGroup>()
+  for (const [partition, nodes] of owners.entries()) {
+    addTo(groups, nodes.toSorted(), PartitionSet.of([partition]))
+  }
+  return [...groups.values()]
+}
+
+/**
  * The fewest nodes that have the wanted partitions together. That is a set cover: partitions of the same live owners are one
  * element of it, and there are no more of those than nodes unless partitions are moving, so a search with bounds finds
  * the smallest in well under a millisecond. After `stepsMax` steps it keeps the best that it has found.
  */
 export function coverOf(question: CoverQuestion): Cover {
   const { self, turn = 0 } = question
-  const { groups, missing } = groupsOf(question)
+  const { groups, missing } = liveGroups(question)
   const nodes = [...new Set(groups.flatMap(({ owners }) => owners))].sort()
   const start = nodes.length === 0 ? 0 : turn % nodes.length
   // Earlier ones are taken first where several are as good.
@@ -32,33 +53,35 @@ export function coverOf(question: CoverQuestion): Cover {
   return { parts: partsOf(groups, nodesOf), missing }
 }
 
-/** Partitions with the same live owners. */
-interface Group {
-  readonly owners: readonly string[]
-  readonly partitions: number[]
-}
-
-function groupsOf({ owners, wanted, isLive, self }: CoverQuestion): {
-  readonly groups: readonly Group[]
+/** The wanted partitions by their live owners, and those that have none. */
+function liveGroups({ groups, wanted, isLive, self }: CoverQuestion): {
+  readonly groups: readonly OwnerGroup[]
   readonly missing: PartitionSet
 } {
-  const groups = new Map<string, Group>()
+  const live = new Map<string, OwnerGroup>()
   const missing = new PartitionSet()
-  for (const partition of wanted) {
-    const live = owners[partition]!.filter((node) => node === self || isLive(node)).sort()
-    const key = JSON.stringify(live)
-    if (live.length === 0) missing.add(partition)
-    else if (groups.has(key)) groups.get(key)!.partitions.push(partition)
-    else groups.set(key, { owners: live, partitions: [partition] })
+  for (const { owners, partitions } of groups) {
+    const there = partitions.common(wanted)
+    if (there.isEmpty) continue
+    const left = owners.filter((node) => node === self || isLive(node))
+    if (left.length === 0) missing.addAll(there)
+    else addTo(live, left, there)
   }
-  return { groups: [...groups.values()], missing }
+  return { groups: [...live.values()], missing }
+}
+
+function addTo(groups: Map<string, OwnerGroup>, owners: readonly string[], partitions: PartitionSet): void {
+  const key = JSON.stringify(owners)
+  const group = groups.get(key)
+  if (group === undefined) groups.set(key, { owners, partitions })
+  else group.partitions.addAll(partitions)
 }
 
 /** The fewest nodes such that each group has one of them. */
-function fewest(groups: readonly Group[], ranked: readonly string[]): readonly string[] {
+function fewest(groups: readonly OwnerGroup[], ranked: readonly string[]): readonly string[] {
   let best: readonly string[] = ranked
   let steps = 0
-  const search = (left: readonly Group[], chosen: readonly string[]): void => {
+  const search = (left: readonly OwnerGroup[], chosen: readonly string[]): void => {
     if (left.length === 0) {
       if (chosen.length < best.length) best = chosen
       return
@@ -84,7 +107,7 @@ function fewest(groups: readonly Group[], ranked: readonly string[]): readonly s
 }
 
 /** By node, of how many groups it is an owner. */
-function reachOf(groups: readonly Group[]): ReadonlyMap<string, number> {
+function reachOf(groups: readonly OwnerGroup[]): ReadonlyMap<string, number> {
   const reach = new Map<string, number>()
   for (const { owners } of groups) {
     for (const owner of owners) reach.set(owner, (reach.get(owner) ?? 0) + 1)
@@ -93,11 +116,11 @@ function reachOf(groups: readonly Group[]): ReadonlyMap<string, number> {
 }
 
 /** Each group is answered for by the first of these nodes that owns it. */
-function partsOf(groups: readonly Group[], nodes: readonly string[]): readonly CoverPart[] {
+function partsOf(groups: readonly OwnerGroup[], nodes: readonly string[]): readonly CoverPart[] {
   const parts = new Map(nodes.map((node) => [node, new PartitionSet()]))
   for (const { owners, partitions } of groups) {
     const node = nodes.find((each) => owners.includes(each))!
-    for (const partition of partitions) parts.get(node)!.add(partition)
+    parts.get(node)!.addAll(partitions)
   }
   return [...parts].map(([node, partitions]) => ({ node, partitions }))
 }

@@ -1,5 +1,5 @@
 import type { PartitionSet } from '../base/partitions.ts'
-import { coverOf } from './cover.ts'
+import { coverOf, type OwnerGroup, ownerGroups } from './cover.ts'
 import type { Cover, Placement } from './placement.ts'
 
 /** By partition, the nodes that have it. */
@@ -34,7 +34,7 @@ export class OwnedPlacement implements Placement {
     const { self, isLive } = this.#options
     this.#covers += 1
     return coverOf({
-      ...{ owners: this.#now.owners, wanted, turn: this.#covers },
+      ...{ groups: this.#now.groups, wanted, turn: this.#covers },
       self: avoid.has(self) ? undefined : self,
       isLive: (node) => node !== self && !avoid.has(node) && isLive(node),
     })
@@ -60,7 +60,7 @@ export class OwnedPlacement implements Placement {
       const others = nodes.filter((node) => node !== self)
       return held.has(partition) ? [...others, self] : others
     })
-    this.#known = { said, held, owners, isWhole: held.isAll }
+    this.#known = { said, held, owners, groups: ownerGroups(owners), isWhole: held.isAll }
     return this.#known
   }
 }
@@ -69,5 +69,6 @@ interface Known {
   readonly said: Owners
   readonly held: PartitionSet
   readonly owners: Owners
+  readonly groups: readonly OwnerGroup[]
   readonly isWhole: boolean
 }

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, it } from 'node:test'
 import { PartitionSet, partitionCount } from '../base/partitions.ts'
-import { coverOf } from './cover.ts'
+import { coverOf, ownerGroups } from './cover.ts'
 import { ownersIn, type Ring, type RingNode, ringOf } from './ring.ts'
 
 describe('a ring of nodes', () => {
@@ -20,7 +20,12 @@ describe('a ring of nodes', () => {
     for (const { nodes, replicas } of shapes()) {
       const owners = ownersIn(ringOf(nodes, replicas))
       const all = PartitionSet.all()
-      const { parts, missing } = coverOf({ owners, wanted: all, isLive: () => true, self: 'nobody' })
+      const { parts, missing } = coverOf({
+        groups: ownerGroups(owners),
+        wanted: all,
+        isLive: () => true,
+        self: 'nobody',
+      })
       assert.equal(missing.size, 0)
       assert.equal(parts.length, Math.ceil(nodes.length / Math.min(replicas, nodes.length)))
     }
