@@ -54,11 +54,15 @@ async function throughputOf(chosen: Options): Promise<readonly Throughput[]> {
 async function recoveriesOf(chosen: Options): Promise<readonly Recovery[]> {
   console.error('faults, without a quota')
   const recoveries: Recovery[] = []
-  await measureFaults(chosen, (recovery) => {
-    recoveries.push(recovery)
-    console.error(`  ${recovery.fault}`)
-  })
-  console.log(`\n${recoveryTable(recoveries)}\n`)
+  for (let round = 1; round <= chosen.rounds; round++) {
+    await measureFaults(chosen, (recovery) => {
+      recoveries.push(recovery)
+      console.error(`  round ${round}: ${recovery.fault}`)
+    })
+  }
+  console.log(
+    `\n${recoveryTable(recoveries)}\n\nMedians of ${chosen.rounds} rounds, in brackets the longest.\n`,
+  )
   return recoveries
 }
 
@@ -96,12 +100,20 @@ function throughputTable(measured: readonly Throughput[], copies: readonly numbe
 }
 
 function recoveryTable(recoveries: readonly Recovery[]): string {
+  const faults = [...new Set(recoveries.map(({ fault }) => fault))]
   return table(
     ['killed', 'reads interrupted, ms', 'writes interrupted, ms', 'all ready again, ms after the start'],
-    recoveries.map(({ fault, readsMs, writesMs, backMs }) => [
-      fault,
-      ...[readsMs, writesMs, backMs].map((each) => shown(each)),
-    ]),
+    faults.map((fault) => {
+      const rounds = recoveries.filter((each) => each.fault === fault)
+      const cell = (of: (each: Recovery) => number): string =>
+        `${shown(median(rounds.map(of)))} (${shown(Math.max(...rounds.map(of)))})`
+      return [
+        fault,
+        cell(({ readsMs }) => readsMs),
+        cell(({ writesMs }) => writesMs),
+        cell(({ backMs }) => backMs),
+      ]
+    }),
   )
 }
 

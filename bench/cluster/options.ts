@@ -30,7 +30,7 @@ export const usage: string = `npm run bench:cluster -- [options]
   --seconds 10                     length of each run
   --clients 4                      requests at once for each node
   --quota 0.4                      of a core for each node; 0: no quota. Needs Linux, root and control groups
-  --rounds 3                       one node and three nodes in each; medians are shown
+  --rounds 3                       one node and three nodes in each, then each fault; medians are shown
   --replicas 3,2,1                 copies of each point on three nodes: a measurement for each, in every round
   --join-points 20000              what a node without data fetches from another in the end
   --parts throughput,faults,join   what is measured
