@@ -278,7 +278,7 @@ function isAllowed(from: string, to: string, typeOnly: boolean): boolean {
   return (mayImport[from] ?? []).includes(to) && (typeOnly || !onlyTypes)
 }
 
-const inBenchToo = /^(?:src|test\/support)\/|^test\/cluster\/cluster-processes\.ts$|^package\.json$/
+const inBenchToo = /^(?:src|test\/support)\/|^test\/cluster\/(?:cluster-processes|parts)\.ts$|^package\.json$/
 
 /** `shared`, `cluster`, or two parts of the path: `index/run` and `index/main.ts`. */
 function benchLayerOf(file: string): string {
