@@ -146,10 +146,7 @@ class Caller {
   }
 }
 
-/**
- * A second node comes to one that has all points.
- * @throws Error with the node's last message where it ends, or is not ready in time
- */
+/** A second node comes to one that has all points. Throws as `ready` does. */
 export async function measureJoin({ joinPoints: points, dimension }: Options): Promise<Join> {
   const environment = { INDEX_THREADS: String(availableParallelism()) }
   await using cluster = await ClusterProcesses.start({ logServers: 1, nodes: 2, started: 1, environment })
@@ -160,11 +157,7 @@ export async function measureJoin({ joinPoints: points, dimension }: Options): P
   const startedMs = performance.now()
   const seconds = (): number => (performance.now() - startedMs) / 1000
   await second.start()
-  while (!(await second.isReady())) {
-    if (!second.isRunning) throw new Error(`a node did not join: ${second.log.trimEnd().split('\n').at(-1)}`)
-    if (seconds() > joinMaxSeconds) throw new Error(`a node was not ready after ${joinMaxSeconds} s`)
-    await pause(20)
-  }
+  await ready(second, joinMaxSeconds)
   const readySeconds = seconds()
   await settled(second, points)
   return { points, seconds: readySeconds, linkedSeconds: seconds() }

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createHttpClient } from '../../src/client/http-client.ts'
 import { ClusterProcesses, NodeProcess } from '../../test/cluster/cluster-processes.ts'
-import { settled as partsSettled } from '../../test/cluster/parts.ts'
+import { settled as partsSettled, settingsOfParts } from '../../test/cluster/parts.ts'
 import { freePorts } from '../../test/support/free-ports.ts'
 import { acknowledge, ingest, type Rate, search } from './load.ts'
 import type { Options } from './options.ts'
@@ -38,13 +38,10 @@ export async function measureOneNode(options: Options): Promise<Throughput> {
 /** Three nodes, with log servers that no quota holds. */
 export async function measureCluster(options: Options, replicas: number): Promise<Throughput> {
   const nodes = 3
-  const inParts = { CLUSTER_REPLICAS: String(replicas), CLUSTER_SECRET: 'a secret of the benchmark' }
-  const environment = {
-    DIMENSION: String(options.dimension),
-    ...(replicas < nodes ? inParts : {}),
-  }
+  const isInParts = replicas < nodes
+  const environment = isInParts ? settingsOfParts(replicas, options.dimension) : {}
   await using cluster = await ClusterProcesses.start({ logServers: 3, nodes, environment })
-  if (replicas < nodes) await partsSettled(cluster.nodes)
+  if (isInParts) await partsSettled(cluster.nodes)
   return await measure(cluster.nodes, replicas, options)
 }
 
@@ -80,9 +77,12 @@ async function measure(
   return { ...result, processorMsPerSearch }
 }
 
-export async function ready(node: NodeProcess): Promise<void> {
+/** @throws Error with the node's log when it ends, or is not ready in time */
+export async function ready(node: NodeProcess, maxSeconds: number = Number.POSITIVE_INFINITY): Promise<void> {
+  const endMs = performance.now() + maxSeconds * 1000
   while (!(await node.isReady())) {
     if (!node.isRunning) throw new Error(`${node.name} has ended:\n${node.log}`)
+    if (performance.now() > endMs) throw new Error(`${node.name} was not ready after ${maxSeconds} s`)
     await pause(50)
   }
 }

@@ -56,10 +56,6 @@ export class PartitionSet {
     return count
   }
 
-  get isEmpty(): boolean {
-    return this.bytes.every((byte) => byte === 0)
-  }
-
   get isAll(): boolean {
     return this.bytes.every((byte) => byte === 0xff)
   }

@@ -62,7 +62,7 @@ function liveGroups({ groups, wanted, isLive, self }: CoverQuestion): {
   const missing = new PartitionSet()
   for (const { owners, partitions } of groups) {
     const there = partitions.common(wanted)
-    if (there.isEmpty) continue
+    if (there.size === 0) continue
     const left = owners.filter((node) => node === self || isLive(node))
     if (left.length === 0) missing.addAll(there)
     else addTo(live, left, there)

@@ -16,9 +16,7 @@ const none = new PartitionSet()
 
 export function joined<Answer>(all: readonly Gathered<Answer>[]): Gathered<Answer> {
   const missing = new PartitionSet()
-  for (const { missing: each } of all) {
-    for (const [at, byte] of each.bytes.entries()) missing.bytes[at]! |= byte
-  }
+  for (const each of all) missing.addAll(each.missing)
   return { answers: all.flatMap(({ answers }) => answers), missing }
 }
 

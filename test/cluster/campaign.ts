@@ -6,7 +6,7 @@ import { type Fault, kindsOf } from './fault-kinds.ts'
 import { anomaliesAtRest, anomaliesOf, anomaliesOfSearch } from './history.ts'
 import { type Interruption, longestWaits, type Waits } from './interruptions.ts'
 import { allCopies, beginMove, endMoves } from './moves.ts'
-import { metricOf } from './parts.ts'
+import { metricOf, settingsOfParts } from './parts.ts'
 import { groupsOf, nearestTo, pointsOf, type StoredPoint, Workload } from './workload.ts'
 
 export interface CampaignOptions {
@@ -36,7 +36,7 @@ export async function runCampaign(
   const { replicas, report = () => {} } = options
   await using cluster = await ClusterProcesses.start({
     ...{ logServers: 3, nodes: options.nodes ?? 3, isDivisible: true, volumeBytes },
-    environment: { ...options.environment, ...(replicas === undefined ? {} : settingsOf(replicas)) },
+    environment: { ...options.environment, ...(replicas === undefined ? {} : settingsOfParts(replicas, 4)) },
   })
   const campaign = new Campaign(cluster, options)
   try {
@@ -176,11 +176,6 @@ class Campaign {
       'clients get on',
     )
   }
-}
-
-/** Of a cluster whose nodes have a part of the points each. */
-function settingsOf(replicas: number): Readonly<Record<string, string>> {
-  return { CLUSTER_REPLICAS: String(replicas), CLUSTER_SECRET: 'a secret of the tests', DIMENSION: '4' }
 }
 
 /** LMDB has ended the process on a full volume, in its native code: told, and everything has to be there afterwards. */

@@ -12,7 +12,7 @@ import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, grpcKey, type NodeProcess } from './cluster-processes.ts'
-import { settled, sharesOf } from './parts.ts'
+import { settingsOfParts, settled, sharesOf } from './parts.ts'
 
 const dimension = 4
 const latest = { consistency: 'latest' } as const
@@ -333,11 +333,7 @@ function closing(client: VectorClient): VectorClient & AsyncDisposable {
 async function started(nodes: number, replicas: number, first = nodes): Promise<ClusterProcesses> {
   return await ClusterProcesses.start({
     ...{ logServers: 1, nodes, started: first },
-    environment: {
-      CLUSTER_REPLICAS: String(replicas),
-      CLUSTER_SECRET: 'a secret of the tests',
-      DIMENSION: String(dimension),
-    },
+    environment: settingsOfParts(replicas, dimension),
   })
 }
 

@@ -2,6 +2,15 @@ import { statusOf } from '../support/cluster-status.ts'
 import { until } from '../support/until.ts'
 import type { ClusterProcesses, NodeProcess } from './cluster-processes.ts'
 
+/** Of a cluster whose nodes have a part of the points each. */
+export function settingsOfParts(replicas: number, dimension: number): Readonly<Record<string, string>> {
+  return {
+    CLUSTER_REPLICAS: String(replicas),
+    CLUSTER_SECRET: 'a secret of the tests',
+    DIMENSION: String(dimension),
+  }
+}
+
 /** Resolves when all nodes are ready, every partition is where it should be, and nowhere else. */
 export async function settled(nodes: readonly Pick<NodeProcess, 'url' | 'name'>[]): Promise<void> {
   await until(async () => {
