@@ -35,6 +35,8 @@ export interface PartitionsStatus {
   readonly to_go: number
   /** Partitions of which no node that has them can be asked now. */
   readonly without_node: number
+  /** Partitions of which fewer nodes can be asked now than should have them. */
+  readonly under_replicated: number
 }
 
 export interface LogStatus {

@@ -175,13 +175,18 @@ function textOf(status: ClusterStatus): string {
   return lines.join('\n')
 }
 
-function partitionsOf({ replicas, to_come, to_go, without_node }: PartitionsStatus): string {
+function partitionsOf(partitions: PartitionsStatus): string {
+  const { replicas, to_come, to_go, without_node, under_replicated } = partitions
   const moves = [
     ...(to_come === 0 ? [] : [`${to_come} copies still to come`]),
     ...(to_go === 0 ? [] : [`${to_go} still to go`]),
   ]
-  const without = without_node === 0 ? '' : `; ${without_node} without a node that can be asked`
-  return `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in their places'}${without}`
+  const faults = [
+    `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in their places'}`,
+    ...(under_replicated === 0 ? [] : [`${under_replicated} on fewer nodes that can be asked`]),
+    ...(without_node === 0 ? [] : [`${without_node} without a node that can be asked`]),
+  ]
+  return faults.join('; ')
 }
 
 function cellsOf({ name, zone, address, position, version, partitions, ...node }: NodeStatus): string[] {

@@ -60,6 +60,11 @@ export function registerCluster(metrics: ServiceMetrics, cluster: ClusterService
     'Partitions of the points that this node should have and has not yet.',
     () => cluster.figures.partitionsMissing,
   )
+  metrics.gauge(
+    'vicinal_cluster_partitions_under_replicated',
+    'Partitions of the points of which fewer nodes can be asked than should have them, as this node sees it.',
+    () => cluster.figures.partitionsUnderReplicated,
+  )
   return {
     append: metrics.seconds(
       'vicinal_cluster_append_seconds',

@@ -56,5 +56,7 @@ export interface ClusterFigures {
   readonly partitions: number
   /** Partitions that it should have, and has not yet. */
   readonly partitionsMissing: number
+  /** Partitions of which fewer nodes can be asked than should have them, as this node sees it. */
+  readonly partitionsUnderReplicated: number
   readonly isConnected: boolean
 }

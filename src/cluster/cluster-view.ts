@@ -2,6 +2,7 @@ import type { LogStatus, NodePartitions, NodeStatus, PartitionsStatus } from '..
 import type { CommitLog } from './commit-log.ts'
 import type { Announcement, Membership } from './membership.ts'
 import { movesOf, shareOf, surplusOf } from './ownership.ts'
+import { ownersIn } from './ring.ts'
 import { noTopology, type Topology } from './topology.ts'
 
 /**
@@ -127,11 +128,13 @@ export function partitionsStatus(
 ): PartitionsStatus | undefined {
   if (ownership === undefined) return undefined
   const { ring, owners } = ownership
-  const without = owners.filter((nodes) => !nodes.some((node) => announced.get(node)?.answers === true))
+  const wanted = ownersIn(ring)
+  const live = owners.map((nodes) => nodes.filter((node) => announced.get(node)?.answers === true).length)
   return {
     replicas: ring.replicas,
     to_come: movesOf(ownership).length,
     to_go: surplusOf(ownership),
-    without_node: without.length,
+    without_node: live.filter((count) => count === 0).length,
+    under_replicated: live.filter((count, partition) => count < wanted[partition]!.length).length,
   }
 }

@@ -48,6 +48,7 @@ export class ServiceStatus {
   get figures(): ClusterFigures {
     const { node, nats, log, parts, fetches } = this.#now()
     const { position, floor, digestMismatches } = node?.status ?? beginning
+    const shown = partitionsStatus(this.#view.topology, this.#view.announced)
     return {
       ...{ position, floor, lag: Math.max(0, this.#view.last - position), gaps: log?.gaps ?? 0 },
       ...{
@@ -56,6 +57,7 @@ export class ServiceStatus {
         hedges: node?.hedges ?? 0,
         partitions: node?.held.size ?? 0,
         partitionsMissing: parts?.missing(node?.held) ?? 0,
+        partitionsUnderReplicated: shown?.under_replicated ?? 0,
         isConnected: nats?.isConnected ?? false,
       },
     }

@@ -5,7 +5,7 @@ import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
 import { type Fault, kindsOf } from './fault-kinds.ts'
 import { anomaliesAtRest, anomaliesOf, anomaliesOfSearch } from './history.ts'
 import { type Interruption, longestWaits, type Waits } from './interruptions.ts'
-import { allCopies, beginMove, endMoves } from './moves.ts'
+import { allCopies, beginMove, endMoves, underReplicated } from './moves.ts'
 import { metricOf, settingsOfParts } from './parts.ts'
 import { groupsOf, nearestTo, pointsOf, type StoredPoint, Workload } from './workload.ts'
 
@@ -99,15 +99,18 @@ class Campaign {
       if (takesCopies) await allCopies(nodes)
       if (random() < shareOfMoves) await beginMove(nodes, random)
     }
+    const isShort = this.#isInParts && (await underReplicated(nodes)) > 0
     const startMs = performance.now()
     await strike(this.#cluster, random)
     if (name === fullVolume) for (const node of nodes) await startEnded(node, this.#report)
     await this.#allReady()
     await this.#progress()
     const waits = longestWaits(workload.history, startMs, performance.now())
-    this.#options.onFault?.({ fault: name, ...waits })
+    // Whoever has the only copy of a partition is waited for.
+    const fault = isShort ? `${name}, of single copies` : name
+    this.#options.onFault?.({ fault, ...waits })
     const took = `${((performance.now() - beginMs) / 1000).toFixed(1)} s`
-    this.#report(`${name}: ${took}, ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
+    this.#report(`${fault}: ${took}, ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
   }
 
   /** Checks everything that clients have seen so far, and what is there. */

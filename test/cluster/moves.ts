@@ -53,6 +53,12 @@ export async function allCopies(nodes: readonly NodeProcess[]): Promise<void> {
   }, 'every partition has all its copies')
 }
 
+/** Partitions that have fewer copies than they should, as far as some node knows. */
+export async function underReplicated(nodes: readonly NodeProcess[]): Promise<number> {
+  const all = await Promise.all(nodes.map((node) => statusOf(node).catch(() => undefined)))
+  return Math.max(...all.map((status) => status?.partitions?.under_replicated ?? 0))
+}
+
 /** The ends of a move that is under way. */
 export interface Move {
   readonly to: NodeProcess

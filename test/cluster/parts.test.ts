@@ -12,7 +12,7 @@ import { randomVector, seededRandom } from '../support/random.ts'
 import { startTestService } from '../support/service.ts'
 import { until } from '../support/until.ts'
 import { ClusterProcesses, grpcKey, type NodeProcess } from './cluster-processes.ts'
-import { settingsOfParts, settled, sharesOf } from './parts.ts'
+import { metricOf, settingsOfParts, settled, sharesOf } from './parts.ts'
 
 const dimension = 4
 const latest = { consistency: 'latest' } as const
@@ -47,9 +47,18 @@ describe('a cluster whose nodes have a part of the points each', { skip: natsMis
     await writeTo(clients)
     const [first] = clients as [HttpClient]
     const before = await first.searchHitsBatch(queries(seededRandom(5)), latest)
+    const shares = await sharesOf(cluster)
     await nodes[2]!.kill()
     assert.deepEqual(await first.searchHitsBatch(queries(seededRandom(5)), latest), before)
     assert.equal((await first.insert(pointOf(7000))).length, 36)
+    const isShort = async (): Promise<boolean> => {
+      const { under_replicated, without_node } = (await statusOf(nodes[0]!)).partitions!
+      const metric = await metricOf(nodes[0]!, 'vicinal_cluster_partitions_under_replicated')
+      return under_replicated === shares['node-2'] && metric === under_replicated && without_node === 0
+    }
+    await until(isShort, 'the status and the metrics tell that partitions have fewer copies')
+    const { stdout } = await run(['cluster', 'status', '--http', nodes[0]!.url])
+    assert.match(stdout, new RegExp(`; ${shares['node-2']} on fewer nodes that can be asked`))
     await nodes[1]!.kill()
     await assert.rejects(first.count(undefined, { consistency: 'available' }), { reason: 'not_ready' })
     await nodes[1]!.start()

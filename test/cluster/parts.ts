@@ -23,7 +23,7 @@ async function isSettled(node: Pick<NodeProcess, 'url' | 'name'>, count: number)
   const { partitions, nodes, is_ready: isReady } = await statusOf(node)
   if (!isReady || partitions === undefined || nodes.filter((each) => each.is_ready).length !== count)
     return false
-  if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.without_node !== 0) return false
+  if (partitions.to_come !== 0 || partitions.to_go !== 0 || partitions.under_replicated !== 0) return false
   // A node drops what it does not own any more when all nodes know that. Until then, it still answers for it.
   const owned = nodes.find(({ name }) => name === node.name)!.partitions!.owned
   return (await metricOf(node, 'vicinal_cluster_partitions')) === owned

@@ -70,13 +70,22 @@ function* logFindings({ log, is_connected: isConnected }: ClusterStatus): Genera
 
 function* partitionFindings({ partitions }: ClusterStatus): Generator<Finding> {
   if (partitions === undefined) return
-  const { to_come: toCome, to_go: toGo, without_node: without } = partitions
+  const { replicas, to_come: toCome, to_go: toGo, without_node: without } = partitions
+  const short = partitions.under_replicated - without
   if (without > 0) {
     yield {
       level: 'fault',
       title: `${plural(without, 'partition')} of 256 cannot be asked for.`,
       advice:
         'No node that has them answers: requests that need them get 503. Start the nodes that are away.',
+    }
+  }
+  if (short > 0) {
+    yield {
+      level: 'warning',
+      title: `${plural(short, 'partition')} of 256 ${short === 1 ? 'has' : 'have'} fewer copies than ${replicas}.`,
+      advice:
+        'Requests go on. Stop no other node before the copies have come, or the nodes that have them are back.',
     }
   }
   if (toCome > 0 || toGo > 0) {
