@@ -106,8 +106,8 @@ class Campaign {
     await this.#allReady()
     await this.#progress()
     const waits = longestWaits(workload.history, startMs, performance.now())
-    // Whoever has the only copy of a partition is waited for.
-    const fault = isShort ? `${name}, of single copies` : name
+    // Where the only copy of a partition goes, reads wait for the node to come back.
+    const fault = isShort ? `${name}, while copies are missing` : name
     this.#options.onFault?.({ fault, ...waits })
     const took = `${((performance.now() - beginMs) / 1000).toFixed(1)} s`
     this.#report(`${fault}: ${took}, ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)
