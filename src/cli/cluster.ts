@@ -181,12 +181,12 @@ function partitionsOf(partitions: PartitionsStatus): string {
     ...(to_come === 0 ? [] : [`${to_come} copies still to come`]),
     ...(to_go === 0 ? [] : [`${to_go} still to go`]),
   ]
-  const faults = [
+  const texts = [
     `partitions: 256, on ${replicas} nodes each: ${moves.join(' and ') || 'all in their places'}`,
     ...(under_replicated === 0 ? [] : [`${under_replicated} on fewer nodes that can be asked`]),
     ...(without_node === 0 ? [] : [`${without_node} without a node that can be asked`]),
   ]
-  return faults.join('; ')
+  return texts.join('; ')
 }
 
 function cellsOf({ name, zone, address, position, version, partitions, ...node }: NodeStatus): string[] {

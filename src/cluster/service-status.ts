@@ -48,17 +48,22 @@ export class ServiceStatus {
   get figures(): ClusterFigures {
     const { node, nats, log, parts, fetches } = this.#now()
     const { position, floor, digestMismatches } = node?.status ?? beginning
-    const shown = partitionsStatus(this.#view.topology, this.#view.announced)
+    const view = this.#view
     return {
-      ...{ position, floor, lag: Math.max(0, this.#view.last - position), gaps: log?.gaps ?? 0 },
+      ...{ position, floor, lag: Math.max(0, view.last - position), gaps: log?.gaps ?? 0 },
       ...{
         digestMismatches,
         fetches,
         hedges: node?.hedges ?? 0,
         partitions: node?.held.size ?? 0,
-        partitionsMissing: parts?.missing(node?.held) ?? 0,
-        partitionsUnderReplicated: shown?.under_replicated ?? 0,
         isConnected: nats?.isConnected ?? false,
+      },
+      // Those who read one of the other figures need not wait for what goes through all partitions.
+      get partitionsMissing() {
+        return parts?.missing(node?.held) ?? 0
+      },
+      get partitionsUnderReplicated() {
+        return partitionsStatus(view.topology, view.announced)?.under_replicated ?? 0
       },
     }
   }

@@ -5,7 +5,7 @@ import { ClusterProcesses, type NodeProcess } from './cluster-processes.ts'
 import { type Fault, kindsOf } from './fault-kinds.ts'
 import { anomaliesAtRest, anomaliesOf, anomaliesOfSearch } from './history.ts'
 import { type Interruption, longestWaits, type Waits } from './interruptions.ts'
-import { allCopies, beginMove, endMoves, underReplicated } from './moves.ts'
+import { allCopies, beginMove, endMoves, lacksCopies } from './moves.ts'
 import { metricOf, settingsOfParts } from './parts.ts'
 import { groupsOf, nearestTo, pointsOf, type StoredPoint, Workload } from './workload.ts'
 
@@ -99,7 +99,7 @@ class Campaign {
       if (takesCopies) await allCopies(nodes)
       if (random() < shareOfMoves) await beginMove(nodes, random)
     }
-    const isShort = this.#isInParts && (await underReplicated(nodes)) > 0
+    const areMissing = this.#isInParts && (await lacksCopies(nodes))
     const startMs = performance.now()
     await strike(this.#cluster, random)
     if (name === fullVolume) for (const node of nodes) await startEnded(node, this.#report)
@@ -107,7 +107,7 @@ class Campaign {
     await this.#progress()
     const waits = longestWaits(workload.history, startMs, performance.now())
     // Where the only copy of a partition goes, reads wait for the node to come back.
-    const fault = isShort ? `${name}, while copies are missing` : name
+    const fault = areMissing ? `${name}, while copies are missing` : name
     this.#options.onFault?.({ fault, ...waits })
     const took = `${((performance.now() - beginMs) / 1000).toFixed(1)} s`
     this.#report(`${fault}: ${took}, ${textOf(waits)}; ${workload.acknowledged} inserts acknowledged`)

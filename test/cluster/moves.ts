@@ -1,4 +1,5 @@
 import assert from 'node:assert/strict'
+import type { PartitionsStatus } from '../../src/base/cluster-status.ts'
 import { statusOf } from '../support/cluster-status.ts'
 import { until, waitFor } from '../support/until.ts'
 import type { NodeProcess } from './cluster-processes.ts'
@@ -48,15 +49,24 @@ export async function refetch(nodes: readonly NodeProcess[], node: NodeProcess):
 /** Every partition has all its copies, so that one of them may go. Every node says so, those included that began last. */
 export async function allCopies(nodes: readonly NodeProcess[]): Promise<void> {
   await until(async () => {
-    const all = await Promise.all(nodes.map((node) => statusOf(node).catch(() => undefined)))
-    return all.every((status) => status?.partitions?.to_come === 0)
+    const all = await partitionsSeenBy(nodes)
+    return all.every((partitions) => partitions?.to_come === 0)
   }, 'every partition has all its copies')
 }
 
-/** Partitions that have fewer copies than they should, as far as some node knows. */
-export async function underReplicated(nodes: readonly NodeProcess[]): Promise<number> {
-  const all = await Promise.all(nodes.map((node) => statusOf(node).catch(() => undefined)))
-  return Math.max(...all.map((status) => status?.partitions?.under_replicated ?? 0))
+/** Whether some partitions have fewer copies than they should, as far as some node knows. */
+export async function lacksCopies(nodes: readonly NodeProcess[]): Promise<boolean> {
+  const all = await partitionsSeenBy(nodes)
+  return all.some((partitions) => partitions !== undefined && partitions.under_replicated > 0)
+}
+
+/** As each of the nodes sees it; undefined of one that does not answer. */
+async function partitionsSeenBy(
+  nodes: readonly NodeProcess[],
+): Promise<readonly (PartitionsStatus | undefined)[]> {
+  return await Promise.all(
+    nodes.map(async (node) => (await statusOf(node).catch(() => undefined))?.partitions),
+  )
 }
 
 /** The ends of a move that is under way. */
