@@ -15,6 +15,7 @@ import { type Options, readOptions, usage } from './options.ts'
 import { describe, reportOf } from './report/report.ts'
 import { verdictsOf } from './report/verdicts.ts'
 import { compareOn, type SetResult } from './run/compare.ts'
+import { practiceQueries } from './run/measure.ts'
 import { measureStarts } from './start/measure-start.ts'
 import { startReport } from './start/start-report.ts'
 import { ways } from './ways.ts'
@@ -50,7 +51,8 @@ async function compareAll(options: Options): Promise<object> {
   const results: (SetResult & { readonly verdicts: readonly Verdict[] })[] = []
   for (const name of options.sets) {
     console.error(`${name}: data and attributes`)
-    const result = await compareOn(await prepareSet(name, options), options)
+    const queries = options.queries + practiceQueries
+    const result = await compareOn(await prepareSet(name, { ...options, queries }), options)
     const verdicts = verdictsOf(result.cells)
     results.push({ ...result, verdicts })
     console.log(`\n${reportOf(result, verdicts)}\n`)

@@ -45,7 +45,7 @@ export const usage: string = `npm run bench:filter -- [options]
   --recall 0.98                  what the libraries, the forced walk and filtering afterwards are tuned for
   --rounds 1                     medians are shown
   --seconds 0.3                  longest that a way spends on the queries of a cell (but for 20 queries)
-  --rows N --queries 200         fewer rows; queries of each cell
+  --rows N --queries 200         fewer rows; queries of each cell that are timed (up to 40 more are for practice)
   --m 16 --ef-construction 200
   --reuse                        take indexes that an earlier run built, and keep those that this one builds
   --quick                        2,000 rows, 30 queries, three selectivities: does it work? not for quoting

@@ -1,7 +1,7 @@
 import { availableParallelism } from 'node:os'
 import type { Build } from '../../index/run/build.ts'
 import { prepareContender, type Ready } from '../../index/run/build.ts'
-import type { FilteredFound } from '../../index/run/messages.ts'
+import type { FilteredFound, QueryRange } from '../../index/run/messages.ts'
 import type { DataSet } from '../../shared/data/data-set.ts'
 import { casesOf, type FilterCase } from '../data/cases.ts'
 import { type ExactAnswers, exactAnswers } from '../data/exact-answers.ts'
@@ -9,7 +9,7 @@ import { attributesOf } from '../data/make-attributes.ts'
 import type { Options } from '../options.ts'
 import { type WayName, ways } from '../ways.ts'
 import type { Cell, WayResult } from './cell.ts'
-import { type Setting, search, settingFor, type Task, wayResult } from './measure.ts'
+import { practiceOf, type Setting, search, settingFor, type Task, wayResult } from './measure.ts'
 
 /** All that was measured on one set. */
 export interface SetResult {
@@ -34,8 +34,7 @@ export async function compareOn(set: DataSet, options: Options): Promise<SetResu
       console.error(`  ${at + 1} of ${cases.length}: ${each.name}`)
       for (const k of options.ks) cells.push(await run.cell(each, exact[at]!, k, cells.length))
     }
-    const { name, description, dimension, count, queryCount } = set
-    return { set: { name, description, dimension, count, queryCount }, cells, ...run.told }
+    return { set: run.described, cells, ...run.told }
   } finally {
     await run.close()
   }
@@ -45,12 +44,23 @@ export async function compareOn(set: DataSet, options: Options): Promise<SetResu
 class SetRun {
   readonly #set: DataSet
   readonly #options: Options
+  /** What is timed; the queries after it are for practice. */
+  readonly #queries: QueryRange
+  readonly #practice: QueryRange
   readonly #ready = new Map<string, Ready>()
   readonly #faults = new Map<WayName, string>()
 
   constructor(set: DataSet, options: Options) {
     this.#set = set
     this.#options = options
+    this.#practice = practiceOf(set, options.queries)
+    this.#queries = { from: 0, to: this.#practice.from }
+  }
+
+  /** The set as the report has it, with the queries that are timed. */
+  get described(): SetResult['set'] {
+    const { name, description, dimension, count } = this.#set
+    return { name, description, dimension, count, queryCount: this.#queries.to }
   }
 
   get told(): Pick<SetResult, 'contenders' | 'faults'> {
@@ -81,12 +91,18 @@ class SetRun {
       const ready = this.#ready.get(ways[way].contender)
       if (ready === undefined || this.#faults.has(way)) continue
       try {
-        results.push(await this.#measure({ way, client: ready.client, filters: of.filters, exact, k }))
+        results.push(
+          await this.#measure({
+            ...{ way, client: ready.client, filters: of.filters, exact, k },
+            ...{ queries: this.#queries, practice: this.#practice },
+          }),
+        )
       } catch (error) {
         this.#fail(way, error)
       }
     }
-    const matching = exact.matching.reduce((sum, each) => sum + each, 0) / exact.matching.length
+    const matched = exact.matching.subarray(0, this.#queries.to)
+    const matching = matched.reduce((sum, each) => sum + each, 0) / matched.length
     const { name, kind, relation, share: wantedShare } = of
     return { name, kind, relation, k, wantedShare, share: matching / this.#set.count, results }
   }

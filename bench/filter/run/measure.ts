@@ -1,7 +1,8 @@
 import { efMax } from '../../../src/index/segment.ts'
 import { noId } from '../../index/contenders/no-id.ts'
 import type { ContenderClient } from '../../index/run/contender-client.ts'
-import type { FilteredFound } from '../../index/run/messages.ts'
+import type { FilteredFound, QueryRange } from '../../index/run/messages.ts'
+import type { DataSet } from '../../shared/data/data-set.ts'
 import { median } from '../../shared/median.ts'
 import { percentile } from '../../shared/percentile.ts'
 import type { FilterCase } from '../data/cases.ts'
@@ -19,6 +20,10 @@ export interface Task {
   readonly filters: FilterCase['filters']
   readonly exact: ExactAnswers
   readonly k: number
+  /** What is timed. */
+  readonly queries: QueryRange
+  /** What ways are tuned with, and what all of them search for before they are timed: their code is compiled then. */
+  readonly practice: QueryRange
 }
 
 /** The setting of a way in a cell. */
@@ -35,19 +40,19 @@ export interface Quality {
   readonly short: number
 }
 
-/** The smallest ef, doubled from the default, with which a few of the queries have the recall; the largest if none has. */
+/** The smallest ef, doubled from the default, with which the queries for practice have the recall; the largest if none has. */
 export async function settingFor(task: Task, options: MeasureOptions): Promise<Setting> {
-  const { way, client, filters, exact, k } = task
+  const { way, client, filters, exact, k, practice } = task
   const usual = Math.max(options.ef, k)
   if (!ways[way].isTuned) return { ef: usual, hasReached: true }
   let ef = usual
   for (;;) {
     const found = await client.ask({
       kind: 'filtered',
-      ...{ mode: ways[way].mode, filters, k, ef, queries: tuningQueries },
+      ...{ mode: ways[way].mode, filters, k, ef, queries: practice },
       ...{ minSeconds: 0, maxSeconds: options.maxSeconds / 2, queriesMin: queriesMin / 2 },
     })
-    const hasReached = qualityOf(found, exact, k).recall >= options.recall
+    const hasReached = qualityOf(found, { exact, k, queries: practice }).recall >= options.recall
     if (hasReached || 2 * ef > efMax) return { ef, hasReached }
     ef *= 2
   }
@@ -55,26 +60,25 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
 
 /** Searches for all queries of a cell, as often as there is time for. */
 export function search(task: Task, { ef }: Setting, options: MeasureOptions): Promise<FilteredFound> {
-  const { way, client, filters, k } = task
+  const { way, client, filters, k, queries, practice } = task
   const { minSeconds, maxSeconds } = options
-  const { mode } = ways[way]
-  return client.ask({ kind: 'filtered', mode, filters, k, ef, minSeconds, maxSeconds, queriesMin })
+  return client.ask({
+    kind: 'filtered',
+    ...{ mode: ways[way].mode, filters, k, ef, queries, practice },
+    ...{ minSeconds, maxSeconds, queriesMin },
+  })
 }
 
 /** @param rounds at least one; what was found is the same in all */
-export function wayResult(
-  { way, exact, k }: Task,
-  setting: Setting,
-  rounds: readonly FilteredFound[],
-): WayResult {
+export function wayResult(task: Task, setting: Setting, rounds: readonly FilteredFound[]): WayResult {
   const [first] = rounds
   const { plans, compared, filterUs } = first!
   const times = rounds.map(timesOf)
   const middle = (figure: (round: RoundTimes) => number): number => median(times.map(figure))!
   return {
-    way,
+    way: task.way,
     ...setting,
-    ...qualityOf(first!, exact, k),
+    ...qualityOf(first!, task),
     queriesPerSecond: middle((round) => round.queriesPerSecond),
     p50Us: middle((round) => round.p50Us),
     p99Us: middle((round) => round.p99Us),
@@ -85,11 +89,14 @@ export function wayResult(
   }
 }
 
-export function qualityOf({ ids }: Pick<FilteredFound, 'ids'>, exact: ExactAnswers, k: number): Quality {
+function qualityOf(
+  { ids }: Pick<FilteredFound, 'ids'>,
+  { exact, k, queries: { from } }: Pick<Task, 'exact' | 'k' | 'queries'>,
+): Quality {
   const queries = ids.length / k
-  const judged = Array.from({ length: queries }, (_, query) => {
-    const found = [...ids.subarray(query * k, (query + 1) * k)].filter((id) => id !== noId)
-    return exact.judge(query, found, k)
+  const judged = Array.from({ length: queries }, (_, place) => {
+    const found = [...ids.subarray(place * k, (place + 1) * k)].filter((id) => id !== noId)
+    return exact.judge(from + place, found, k)
   })
   const recalls = judged.map(({ recall }) => recall)
   return {
@@ -109,7 +116,14 @@ function timesOf({ microseconds }: FilteredFound): RoundTimes {
   }
 }
 
-const tuningQueries = 40
+/** The last queries of a set, which are not timed: all but the first `timed`, more where the set has too few for both. */
+export function practiceOf({ queryCount }: Pick<DataSet, 'queryCount'>, timed: number): QueryRange {
+  const most = Math.max(queryCount - practiceQueries, Math.ceil(queryCount / 2))
+  return { from: Math.min(timed, most), to: queryCount }
+}
+
+/** At most half of the queries of a small set. */
+export const practiceQueries = 40
 
 /** Searched for however long they take; half of them when a way is tuned. */
 const queriesMin = 20

@@ -48,6 +48,8 @@ class VicinalCollection implements Contender {
   readonly #folder: string
   readonly #place: Place
   #dimension = 0
+  /** Whether recall with filters has been measured, or cannot be: the first such searches ask for it. */
+  #hasSettledFilters = false
   #opened!: OpenedCollection
 
   constructor(folder: string, place: Place) {
@@ -103,6 +105,11 @@ class VicinalCollection implements Contender {
         return rowsFound(results.ids)
       },
     )
+    if (!this.#hasSettledFilters) {
+      await sleep(untilMeasuringMs)
+      await this.#settled()
+      this.#hasSettledFilters = true
+    }
     return { ...found, profiles }
   }
 
@@ -176,6 +183,9 @@ const settings = {
 
 /** Points at once. */
 const rowsAtOnce = 1000
+
+/** A collection looks for what is to be measured twice a second. */
+const untilMeasuringMs = 600
 
 /** What follows the last link begins within a few turns of the event loop. */
 const quietRounds = 10

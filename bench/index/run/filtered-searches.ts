@@ -24,24 +24,26 @@ export class FilteredSearches {
   }
 
   async answer(question: FilteredQuestion): Promise<FilteredFound> {
-    const { filters, k, minSeconds, maxSeconds, queriesMin } = question
+    const { filters, practice, maxSeconds, queriesMin } = question
     this.#useFilters(filters)
-    const count = Math.min(
-      question.queries ?? Number.POSITIVE_INFINITY,
-      this.#queries.length / this.#dimension,
-    )
-    await this.#search(question, Math.max(0, count - warmUpQueries), count)
+    if (practice !== undefined) {
+      const bounds = { minSeconds: 0, maxSeconds: maxSeconds / 2, queriesMin: queriesMin / 2 }
+      await this.#timed({ ...question, ...bounds, queries: practice })
+    }
+    return this.#timed(question)
+  }
+
+  async #timed(question: FilteredQuestion): Promise<FilteredFound> {
+    const { queries, k, minSeconds, maxSeconds, queriesMin } = question
+    const count = queries.to - queries.from
     const first: FilteredAnswer[] = []
     const microseconds: Float64Array[] = []
     let ids = 0
     let seconds = 0
-    for (
-      let from = 0;
-      seconds < minSeconds || ids < count;
-      from = (from + queriesAtOnce) % roundedUp(count)
-    ) {
+    for (let at = 0; seconds < minSeconds || ids < count; at = (at + queriesAtOnce) % roundedUp(count)) {
       if (ids >= queriesMin && seconds >= maxSeconds) break
-      const part = await this.#search(question, from, Math.min(count, from + queriesAtOnce))
+      const from = queries.from + at
+      const part = await this.#search(question, from, Math.min(queries.to, from + queriesAtOnce))
       seconds += part.microseconds.reduce((sum, each) => sum + each, 0) / 1e6
       microseconds.push(part.microseconds)
       if (ids >= count) continue
@@ -107,9 +109,6 @@ function summary(
 function mean(values: readonly number[]): number | undefined {
   return values.length === 0 ? undefined : values.reduce((sum, each) => sum + each, 0) / values.length
 }
-
-/** The last of the queries: the filters of the others, where each has its own, are evaluated when they are timed. */
-const warmUpQueries = 2
 
 /** Of a search that takes long, the time is looked at after so many queries. */
 const queriesAtOnce = 10

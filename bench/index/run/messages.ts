@@ -36,6 +36,12 @@ export interface SearchQuestion {
   readonly minSeconds: number
 }
 
+/** Queries [from, to), by their numbers. */
+export interface QueryRange {
+  readonly from: number
+  readonly to: number
+}
+
 /** Searches with filters, one query after the other. */
 export interface FilteredQuestion {
   readonly mode: string
@@ -43,8 +49,9 @@ export interface FilteredQuestion {
   readonly filters: readonly Filter[]
   readonly k: number
   readonly ef: number
-  /** Only so many of the queries; undefined for all. */
-  readonly queries?: number | undefined
+  readonly queries: QueryRange
+  /** Searched for before, without being timed; as `queries`, at least some of them and no longer than half of `maxSeconds`. */
+  readonly practice?: QueryRange | undefined
   /** All queries are searched repeatedly for at least this long. */
   readonly minSeconds: number
   /** After this long, queries that were not searched yet are left out, but for so many. */
