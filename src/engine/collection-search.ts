@@ -5,7 +5,15 @@ import type { SearchResults } from '../base/search-results.ts'
 import { inTurns, Turn } from '../base/turns.ts'
 import { foundIds } from './found-ids.ts'
 import { HitLists } from './hit-lists.ts'
-import { type Answer, finish, packed, plainResults, type Room, SearchAnswers } from './search-answers.ts'
+import {
+  type Answer,
+  type FoundList,
+  finish,
+  packed,
+  plainResults,
+  type Room,
+  SearchAnswers,
+} from './search-answers.ts'
 import { type Run, SearchRuns, searchedOf } from './search-runs.ts'
 import type { SearchedPoints } from './searched-points.ts'
 import type { BudgetShare } from './shared-budget.ts'
@@ -133,7 +141,7 @@ export class CollectionSearch {
     for (const [at, run] of runs.entries()) {
       if (turn.isOver) await turn.next()
       const list = listOf.get(at)
-      const found = list === undefined ? [] : hits.list(list)
+      const found = list === undefined ? nothingFound : { hits, list }
       const answer = await inTurns(this.#answers.answer(run, found, room))
       answers.push(answer ?? (await this.#searchAgain(run, room, signal)))
     }
@@ -145,15 +153,15 @@ export class CollectionSearch {
     for (let attempt = 1; attempt < attemptsMax; attempt += 1) {
       const run = await inTurns(this.#runs.prepare(query))
       const hits = await this.#find(searchedOf([run]).length === 0 ? [] : [run], signal)
-      const found = hits.length === 0 ? [] : hits.list(0)
+      const found = hits.length === 0 ? nothingFound : { hits, list: 0 }
       const answer = await inTurns(this.#answers.answer(run, found, room))
       if (answer !== undefined) return answer
     }
     for (;;) {
       const run = finish(this.#runs.prepare({ ...query, exact: true }))
       const isEmpty = searchedOf([run]).length === 0 || this.#points.searches === undefined
-      const hits = isEmpty ? [] : this.#points.searches!.searchNow([run.slots]).list(0)
-      const answer = finish(this.#answers.answer(run, hits, room))
+      const found = isEmpty ? nothingFound : { hits: this.#points.searches!.searchNow([run.slots]), list: 0 }
+      const answer = finish(this.#answers.answer(run, found, room))
       if (answer !== undefined) return answer
     }
   }
@@ -180,6 +188,8 @@ function isPlain({ vector, filter, exact, maxDistance, include, profile }: Searc
   const wantsNothing = filter === undefined && maxDistance === undefined && include === undefined
   return typeof vector !== 'string' && wantsNothing && exact !== true && profile !== true
 }
+
+const nothingFound: FoundList = { hits: new HitLists(1), list: 0 }
 
 /** Searches of a query whose answers did not hold, but for the last one, which nothing can change. */
 const attemptsMax = 3

@@ -7,6 +7,7 @@ import type { HitDetails, Ranks, SearchPlan, SearchResults } from '../base/searc
 import type { Hit } from '../index/hit.ts'
 import { emptyRanks, type FoundIds, inUnits } from './found-ids.ts'
 import { detailBytes, detailsOf, wantsDetails } from './hit-details.ts'
+import type { HitLists } from './hit-lists.ts'
 import { planOf, profileOf } from './search-profile.ts'
 import type { Run } from './search-runs.ts'
 import type { SearchedPoints } from './searched-points.ts'
@@ -21,6 +22,12 @@ export interface Answer {
   readonly details: readonly HitDetails[] | undefined
   readonly profile: Profile | undefined
   readonly plan: SearchPlan | undefined
+}
+
+/** What was found for a query: one of the lists of a search. */
+export interface FoundList {
+  readonly hits: HitLists
+  readonly list: number
 }
 
 /** What an answer may still hold. */
@@ -47,15 +54,19 @@ export class SearchAnswers {
   /**
    * The answer to a query as of the last step; undefined if it has to be searched for again.
    *
-   * @param found what the search has found, ascending
+   * @param found what the search has found
    */
-  *answer(run: Run, found: readonly Hit[], room: Room): Generator<void, Answer | undefined> {
+  *answer(run: Run, found: FoundList, room: Room): Generator<void, Answer | undefined> {
     const { journal } = this.#points.attributes
     const { detailBytes } = room
+    this.#points.hideExpired()
+    // Nothing was touched since the search began, as is usual: all that was found is the answer.
+    if (journal.position === run.position && wantsAllFound(run.query)) return this.#copied(run, found)
+    const list = found.hits.list(found.list)
     for (let attempt = 1; ; attempt += 1) {
       room.detailBytes = detailBytes
       this.#points.hideExpired()
-      const hits = this.#settled(run, found)
+      const hits = this.#settled(run, list)
       if (hits === undefined) return undefined
       const { position } = journal
       const reading = this.#read(run, this.#cut(run.query, hits), room)
@@ -91,16 +102,42 @@ export class SearchAnswers {
     return hits.filter(isIn).slice(0, limit)
   }
 
-  *#read({ query, slots, filterUs }: Run, hits: readonly Hit[], room: Room): Generator<void, Answer> {
-    const { ids, searches } = this.#points
+  /** The answer of hits as they were found: a fraction of the time that an object for each of them takes. */
+  #copied(run: Run, { hits, list }: FoundList): Answer {
+    const { metric, ranked } = run.query
+    const length = hits.lengthOf(list)
+    const bytes = new Uint8Array(length * idBytes)
+    const distances: number[] = []
+    for (let rank = 0; rank < length; rank += 1) {
+      this.#points.ids.copyId(hits.slot(list, rank), bytes, rank * idBytes)
+      distances.push(inUnits(metric, hits.distance(list, rank)))
+    }
+    return {
+      ids: bytes,
+      distances,
+      hits: ranked === true ? hits.list(list) : undefined,
+      details: undefined,
+      ...this.#told(run),
+    }
+  }
+
+  *#read(run: Run, hits: readonly Hit[], room: Room): Generator<void, Answer> {
+    const { query } = run
     const bytes = new Uint8Array(hits.length * idBytes)
-    for (const [rank, { slot }] of hits.entries()) ids.copyId(slot, bytes, rank * idBytes)
-    const points = searches?.index.liveCount ?? 0
+    for (const [rank, { slot }] of hits.entries()) this.#points.ids.copyId(slot, bytes, rank * idBytes)
     return {
       ids: bytes,
       distances: hits.map(({ distance }) => inUnits(query.metric, distance)),
       hits: query.ranked === true ? hits : undefined,
       details: yield* this.#details(query, hits, bytes, room),
+      ...this.#told(run),
+    }
+  }
+
+  /** How a query was answered. */
+  #told({ query, slots, filterUs }: Run): Pick<Answer, 'profile' | 'plan'> {
+    const points = this.#points.searches?.index.liveCount ?? 0
+    return {
       profile: query.profile === true ? profileOf({ query, slots, points, filterUs }) : undefined,
       plan: slots.report && planOf(slots.report, slots.matching?.count ?? points, query.filter !== undefined),
     }
@@ -144,6 +181,11 @@ export class SearchAnswers {
       `what include asks for takes more than ${maxDetailBytes} bytes, the most of one answer (MAX_BUFFERED_BYTES): ask for fewer results or less of each`,
     )
   }
+}
+
+/** Whether a query wants all hits that were found for it, without details. */
+function wantsAllFound({ vector, maxDistance, include }: SearchQuery): boolean {
+  return typeof vector !== 'string' && maxDistance === undefined && include === undefined
 }
 
 /** Results of queries that want nothing but ids and distances. */
