@@ -5,6 +5,8 @@ export interface Way {
   readonly mode: string
   /** Whether its ef is raised until its recall is good enough; otherwise it has the default ef. */
   readonly isTuned: boolean
+  /** The largest ef that the library takes, where it is below our own. */
+  readonly efMax?: number
   readonly description: string
 }
 
@@ -59,6 +61,7 @@ export const ways: Readonly<Record<WayName, Way>> = {
     contender: 'zvec',
     mode: 'filter',
     isTuned: true,
+    efMax: 2048,
     description: 'zvec with its filters, over inverted indexes of all attributes; best ef',
   },
 }

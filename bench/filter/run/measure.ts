@@ -44,6 +44,7 @@ export interface Quality {
 export async function settingFor(task: Task, options: MeasureOptions): Promise<Setting> {
   const { way, client, filters, exact, k, practice } = task
   const usual = Math.max(options.ef, k)
+  const most = ways[way].efMax ?? efMax
   if (!ways[way].isTuned) return { ef: usual, hasReached: true }
   let ef = usual
   for (;;) {
@@ -53,7 +54,7 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
       ...{ minSeconds: 0, maxSeconds: options.maxSeconds / 2, queriesMin: queriesMin / 2 },
     })
     const hasReached = qualityOf(found, { exact, k, queries: practice }).recall >= options.recall
-    if (hasReached || 2 * ef > efMax) return { ef, hasReached }
+    if (hasReached || 2 * ef > most) return { ef, hasReached }
     ef *= 2
   }
 }

@@ -98,7 +98,7 @@ def _shares_if_settled(nodes: dict[str, Service]) -> dict[str, int] | None:
         status = json.loads(_read(f"{node.url}/cluster"))
         parts = status["partitions"]
         ready = [each for each in status["nodes"] if each["is_ready"]]
-        if len(ready) != len(nodes) or any(parts[what] != 0 for what in ("to_come", "to_go", "without_node")):
+        if len(ready) != len(nodes) or any(parts[what] != 0 for what in ("to_come", "to_go", "under_replicated")):
             return None
         shares[name] = next(each["partitions"]["owned"] for each in ready if each["name"] == name)
         # A node drops what it does not own any more when all nodes know that. Until then, it still answers for it.
