@@ -59,14 +59,12 @@ export class SearchAnswers {
   *answer(run: Run, found: FoundList, room: Room): Generator<void, Answer | undefined> {
     const { journal } = this.#points.attributes
     const { detailBytes } = room
-    this.#points.hideExpired()
-    // Nothing was touched since the search began, as is usual: all that was found is the answer.
-    if (journal.position === run.position && wantsAllFound(run.query)) return this.#copied(run, found)
-    const list = found.hits.list(found.list)
     for (let attempt = 1; ; attempt += 1) {
       room.detailBytes = detailBytes
       this.#points.hideExpired()
-      const hits = this.#settled(run, list)
+      // Nothing was touched since the search began, as is usual: all that was found is the answer.
+      if (journal.position === run.position && wantsAllFound(run.query)) return this.#copied(run, found)
+      const hits = this.#settled(run, found.hits.list(found.list))
       if (hits === undefined) return undefined
       const { position } = journal
       const reading = this.#read(run, this.#cut(run.query, hits), room)
