@@ -713,8 +713,11 @@ describe('vicinal stats', () => {
     await client.insertBatch(
       linesOf(3).map(({ vector, content }) => ({ vector, payload: { contentType: 'Text', content } })),
     )
+    await client.search({ vector: [1, 0], metric: 'Cosine', limit: 1, filter: { $content_type: 'Text' } })
     const text = await run(['stats', ...desk.overHttp, '--api-key', 'http-key'])
     assert.match(text.stdout, /^state +ready$/m)
+    assert.match(text.stdout, /^filtered_searches_scan +1$/m)
+    assert.match(text.stdout, /^filtered_searches_walk +0$/m)
     assert.match(text.stdout, /^points +3$/m)
     assert.match(text.stdout, /^index_distance_source_Euclidean +no graph yet$/m)
     assert.match(text.stdout, /^index_recall_Cosine +1$/m)

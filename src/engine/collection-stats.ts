@@ -1,4 +1,5 @@
 import type { Metric } from '../base/point.ts'
+import type { FilteredPlanCounts } from './filter-planner.ts'
 import type { BinRecall } from './filtered-recall.ts'
 import type { GraphDistanceSource } from './graph-distance-sources.ts'
 import type { MetricPlan } from './recall-plans.ts'
@@ -26,4 +27,6 @@ export interface CollectionStats {
   readonly plans: Readonly<Record<Metric, MetricPlan>>
   /** The recall of searches with filters. */
   readonly filteredRecalls: readonly BinRecall[]
+  /** Searches with a filter that points match, since the collection was opened. */
+  readonly filteredPlans: FilteredPlanCounts
 }

@@ -23,6 +23,7 @@ import type {
 } from './database.ts'
 import type { CollectionOptions, EngineParts } from './engine-options.ts'
 import { planByFilter } from './filter-plan.ts'
+import { noPlanCounts } from './filter-planner.ts'
 import { Indexer } from './indexer.ts'
 import { ListReader } from './list-reader.ts'
 import { LivePoints } from './live-points.ts'
@@ -200,6 +201,7 @@ export class Collection implements Database, AsyncDisposable {
       distanceSources: this.#indexer.distanceSources,
       plans: this.#indexer.plans,
       filteredRecalls: this.#indexer.filteredRecalls,
+      filteredPlans: searches?.filteredPlans ?? noPlanCounts(),
     }
   }
 

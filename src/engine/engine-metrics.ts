@@ -66,6 +66,12 @@ export function registerEngine(metrics: ServiceMetrics, engine: Engine, data: Se
     () => stats().filteredRecalls.map(({ metric, bin, recall }) => [{ metric, bin }, recall]),
   )
   metrics.gauges(
+    'vicinal_filtered_searches',
+    'Searches with a filter that points match, since the start, by plan: a scan of the vectors of the matching points, one of their codes, a walk through the graph, or a walk that gave way to a scan.',
+    'plan',
+    () => Object.entries(stats().filteredPlans),
+  )
+  metrics.gauges(
     'vicinal_index_ef_multiplier',
     'How many times the asked-for ef a search uses to reach the recall target; 0 for the exact scan.',
     'metric',

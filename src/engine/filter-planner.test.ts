@@ -198,6 +198,21 @@ describe('the plan of a search with a filter', () => {
     assert.equal(tried(false, 50), 50, 'which takes them up again')
   })
 
+  it('is counted by how it was carried out', () => {
+    const { planner, route } = plannerOf()
+    const work = { compared: 900, measured: 50, microseconds: 100, hasGivenUp: false }
+    const codes = { ...route, scanRecall: 0.99 }
+    const rows = queryOf(0.0001)
+    const many = queryOf(0.002)
+    const most = queryOf(0.5)
+    planner.learn(rows, planner.plan(rows, route), work)
+    for (const _ of [1, 2]) planner.learn(many, { ...planner.plan(many, codes), codeScan: 'instead' }, work)
+    for (const hasGivenUp of [false, true, false])
+      planner.learn(most, planner.plan(most, route), { ...work, hasGivenUp })
+    // Of its own accord it scans after a walk that was given up.
+    assert.deepEqual(planner.counts, { scan: 2, code_scan: 2, walk: 1, walk_and_scan: 1 })
+  })
+
   it('lets a walk with a filter that is among its points take its time', () => {
     const { planner, route } = plannerOf()
     const query = queryOf(0.005)

@@ -40,6 +40,22 @@ export function isScan({ route, codeScan }: FilterPlan): boolean {
   return route === undefined || codeScan === 'instead'
 }
 
+/** How a search with a filter was carried out. */
+export type FilteredPlanName = 'scan' | 'code_scan' | 'walk' | 'walk_and_scan'
+
+/** Searches with a filter, by how they were carried out. */
+export type FilteredPlanCounts = Readonly<Record<FilteredPlanName, number>>
+
+export function noPlanCounts(): Record<FilteredPlanName, number> {
+  return { scan: 0, code_scan: 0, walk: 0, walk_and_scan: 0 }
+}
+
+function nameOf(plan: FilterPlan, { hasGivenUp }: SearchWork): FilteredPlanName {
+  if (plan.route === undefined) return 'scan'
+  if (isScan(plan)) return 'code_scan'
+  return hasGivenUp ? 'walk_and_scan' : 'walk'
+}
+
 /** The cheaper way to scan the matching slots. */
 interface Scan {
   readonly isByCodes: boolean
@@ -59,6 +75,7 @@ export class FilterPlanner {
   readonly #index: VectorIndex
   readonly #costs = new LearnedCosts()
   readonly #walks = new WalkMemory()
+  readonly #counts = noPlanCounts()
 
   constructor(index: VectorIndex) {
     this.#index = index
@@ -109,8 +126,14 @@ export class FilterPlanner {
     }
   }
 
-  /** Learns from a search that was planned. */
+  /** Searches that were planned, by how they were carried out. */
+  get counts(): FilteredPlanCounts {
+    return this.#counts
+  }
+
+  /** Learns from a search that was planned, and counts it. */
   learn(query: FilteredQuery, plan: FilterPlan, work: SearchWork): void {
+    this.#counts[nameOf(plan, work)] += 1
     const { metric, matching } = query
     const { route, isTrial = false } = plan
     const { compared, measured, microseconds, hasGivenUp } = work

@@ -3,6 +3,7 @@ import type { Hit } from '../index/hit.ts'
 import { Searcher } from '../index/searcher.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
 import type { KernelModule } from '../kernels/wasm-module.ts'
+import type { FilteredPlanCounts } from './filter-planner.ts'
 import { HitLists } from './hit-lists.ts'
 import { type RouteOf, SearchPieces, type SlotQuery } from './search-pieces.ts'
 import { SearchRequest } from './search-request.ts'
@@ -75,6 +76,11 @@ export class IndexSearches {
     const search = (query: SlotQuery): readonly Hit[] =>
       this.#inline.search([this.#pieces.indexQuery(query)], this.#pieces.ranges(), () => false)[0]!
     return HitLists.of(queries.map(search))
+  }
+
+  /** Searches with a filter, by how they were carried out. */
+  get filteredPlans(): FilteredPlanCounts {
+    return this.#pieces.filteredPlans
   }
 
   /** The hit that a slot is for a query, by its exact distance; undefined for a slot that is not live. */

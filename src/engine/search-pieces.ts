@@ -4,7 +4,7 @@ import type { IndexQuery, Searcher, SearchWork, SlotRange } from '../index/searc
 import { efMax, queriesPerScanMax } from '../index/segment.ts'
 import { countBits, type SlotBits, type SlotFilter } from '../index/slot-filter.ts'
 import type { VectorIndex } from '../index/vector-index.ts'
-import { type FilterPlan, FilterPlanner } from './filter-planner.ts'
+import { type FilteredPlanCounts, type FilterPlan, FilterPlanner } from './filter-planner.ts'
 import type { FilteredAsk, RouteInForce } from './filtered-recall.ts'
 import { whyNoRoute } from './no-route.ts'
 import type { Piece } from './search-request.ts'
@@ -73,6 +73,11 @@ export class SearchPieces {
     if (report !== undefined) report.plan = plan
     const { route, comparedMax, codeScan } = plan
     return { vector, metric, ef, route, k, matching, comparedMax, codeScan, work: report?.work }
+  }
+
+  /** Of the searches with a filter that have ended. */
+  get filteredPlans(): FilteredPlanCounts {
+    return this.#planner.counts
   }
 
   /** Learns from searches that have ended. */
