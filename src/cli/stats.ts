@@ -99,7 +99,10 @@ function figuresOfIndex(stats: CollectionStats): Record<string, number | string 
   return figures
 }
 
-/** Our own gauges by their names without the prefix, those of the index for each metric and of filtered searches for each plan, the process's memory, and requests summed. */
+/**
+ * Our own gauges by their names without the prefix, those of the index for each metric and of filtered searches for each plan,
+ * the process's memory, and requests summed.
+ */
 function figuresOf(text: string): Record<string, number | string> {
   const figures: Record<string, number | string> & { requests?: number } = {}
   for (const [, name, labels, value] of text.matchAll(/^([a-z_]+)(\{[^}]*\})? ([0-9.e+-]+)$/gm)) {
@@ -107,11 +110,9 @@ function figuresOf(text: string): Record<string, number | string> {
     else if (name === 'vicinal_requests_total') figures.requests = (figures.requests ?? 0) + Number(value)
     else if (name!.startsWith('vicinal_') && labels === undefined && !/_(sum|count)$/.test(name!)) {
       figures[name!.slice('vicinal_'.length)] = Number(value)
-    } else if (name === 'vicinal_filtered_searches') {
-      figures[`filtered_searches_${/="(\w+)"/.exec(labels!)![1]}`] = Number(value)
-    } else if (name!.startsWith('vicinal_index_')) {
-      const [, metric] = /="(\w+)"/.exec(labels!)!
-      figures[`${name!.slice('vicinal_'.length)}_${metric}`] =
+    } else if (name!.startsWith('vicinal_index_') || name === 'vicinal_filtered_searches') {
+      const [, each] = /="(\w+)"/.exec(labels!)!
+      figures[`${name!.slice('vicinal_'.length)}_${each}`] =
         name === 'vicinal_index_distance_source' ? distanceSourceWords[Number(value)]! : Number(value)
     }
   }

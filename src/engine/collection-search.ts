@@ -13,6 +13,7 @@ import {
   plainResults,
   type Room,
   SearchAnswers,
+  wantsAllFound,
 } from './search-answers.ts'
 import { type Run, SearchRuns, searchedOf } from './search-runs.ts'
 import type { SearchedPoints } from './searched-points.ts'
@@ -184,9 +185,9 @@ export class CollectionSearch {
 }
 
 /** Whether a query wants nothing but the nearest of all points. */
-function isPlain({ vector, filter, exact, maxDistance, include, profile }: SearchQuery): boolean {
-  const wantsNothing = filter === undefined && maxDistance === undefined && include === undefined
-  return typeof vector !== 'string' && wantsNothing && exact !== true && profile !== true
+function isPlain(query: SearchQuery): boolean {
+  const { filter, exact, profile } = query
+  return wantsAllFound(query) && filter === undefined && exact !== true && profile !== true
 }
 
 const nothingFound: FoundList = { hits: new HitLists(1), list: 0 }

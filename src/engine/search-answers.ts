@@ -182,7 +182,7 @@ export class SearchAnswers {
 }
 
 /** Whether a query wants all hits that were found for it, without details. */
-function wantsAllFound({ vector, maxDistance, include }: SearchQuery): boolean {
+export function wantsAllFound({ vector, maxDistance, include }: SearchQuery): boolean {
   return typeof vector !== 'string' && maxDistance === undefined && include === undefined
 }
 

@@ -18,15 +18,19 @@ export interface Ended {
 const { NODE_COMPILE_CACHE } = process.env
 const cache = NODE_COMPILE_CACHE === undefined ? {} : { NODE_COMPILE_CACHE }
 
-/** The real `vicinal` in a process of its own, with nothing in its environment but what is given. */
+/** The real `vicinal`, or another program of ours, in a process of its own, with nothing in its environment but what is given. */
 export class Command {
   readonly child: ChildProcessWithoutNullStreams
   readonly ended: Promise<Ended>
   stdout = ''
   stderr = ''
 
-  constructor(args: readonly string[], environment: Readonly<Record<string, string>> = {}) {
-    this.child = spawn(process.execPath, [main, ...args], { env: { ...cache, ...environment } })
+  constructor(
+    args: readonly string[],
+    environment: Readonly<Record<string, string>> = {},
+    program: string = main,
+  ) {
+    this.child = spawn(process.execPath, [program, ...args], { env: { ...cache, ...environment } })
     this.child.stdout.setEncoding('utf8').on('data', (text: string) => {
       this.stdout += text
     })

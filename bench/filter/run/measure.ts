@@ -40,20 +40,21 @@ export interface Quality {
   readonly short: number
 }
 
-/** The smallest ef, doubled from the default, with which the queries for practice have the recall; the largest if none has. */
+/**
+ * The smallest ef, doubled from the default, with which the queries for practice have the recall; the largest if none has. Of a
+ * way that is not tuned the default, which they are searched for with all the same.
+ */
 export async function settingFor(task: Task, options: MeasureOptions): Promise<Setting> {
   const { way, client, filters, exact, k, practice } = task
-  const usual = Math.max(options.ef, k)
-  const most = ways[way].efMax ?? efMax
-  if (!ways[way].isTuned) return { ef: usual, hasReached: true }
-  let ef = usual
+  const { mode, isTuned, efMax: most = efMax } = ways[way]
+  let ef = Math.max(options.ef, k)
   for (;;) {
     const found = await client.ask({
       kind: 'filtered',
-      ...{ mode: ways[way].mode, filters, k, ef, queries: practice },
+      ...{ mode, filters, k, ef, queries: practice },
       ...{ minSeconds: 0, maxSeconds: options.maxSeconds / 2, queriesMin: queriesMin / 2 },
     })
-    const hasReached = qualityOf(found, { exact, k, queries: practice }).recall >= options.recall
+    const hasReached = !isTuned || qualityOf(found, { exact, k, queries: practice }).recall >= options.recall
     if (hasReached || 2 * ef > most) return { ef, hasReached }
     ef *= 2
   }
@@ -61,13 +62,10 @@ export async function settingFor(task: Task, options: MeasureOptions): Promise<S
 
 /** Searches for all queries of a cell, as often as there is time for. */
 export function search(task: Task, { ef }: Setting, options: MeasureOptions): Promise<FilteredFound> {
-  const { way, client, filters, k, queries, practice } = task
+  const { way, client, filters, k, queries } = task
   const { minSeconds, maxSeconds } = options
-  return client.ask({
-    kind: 'filtered',
-    ...{ mode: ways[way].mode, filters, k, ef, queries, practice },
-    ...{ minSeconds, maxSeconds, queriesMin },
-  })
+  const { mode } = ways[way]
+  return client.ask({ kind: 'filtered', mode, filters, k, ef, queries, minSeconds, maxSeconds, queriesMin })
 }
 
 /** @param rounds at least one; what was found is the same in all */
@@ -126,5 +124,5 @@ export function practiceOf({ queryCount }: Pick<DataSet, 'queryCount'>, timed: n
 /** At most half of the queries of a small set. */
 export const practiceQueries = 40
 
-/** Searched for however long they take; half of them when a way is tuned. */
+/** Searched for however long they take; half of them for practice. */
 const queriesMin = 20

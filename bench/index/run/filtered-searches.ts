@@ -24,17 +24,8 @@ export class FilteredSearches {
   }
 
   async answer(question: FilteredQuestion): Promise<FilteredFound> {
-    const { filters, practice, maxSeconds, queriesMin } = question
+    const { queries, filters, k, minSeconds, maxSeconds, queriesMin } = question
     this.#useFilters(filters)
-    if (practice !== undefined) {
-      const bounds = { minSeconds: 0, maxSeconds: maxSeconds / 2, queriesMin: queriesMin / 2 }
-      await this.#timed({ ...question, ...bounds, queries: practice })
-    }
-    return this.#timed(question)
-  }
-
-  async #timed(question: FilteredQuestion): Promise<FilteredFound> {
-    const { queries, k, minSeconds, maxSeconds, queriesMin } = question
     const count = queries.to - queries.from
     const first: FilteredAnswer[] = []
     const microseconds: Float64Array[] = []

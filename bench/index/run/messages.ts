@@ -50,8 +50,6 @@ export interface FilteredQuestion {
   readonly k: number
   readonly ef: number
   readonly queries: QueryRange
-  /** Searched for before, without being timed; as `queries`, at least some of them and no longer than half of `maxSeconds`. */
-  readonly practice?: QueryRange | undefined
   /** All queries are searched repeatedly for at least this long. */
   readonly minSeconds: number
   /** After this long, queries that were not searched yet are left out, but for so many. */
