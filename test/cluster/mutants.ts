@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto'
 import { PartitionSet } from '../../src/base/partitions.ts'
+import { Admission } from '../../src/cluster/admission.ts'
 import { ClusterNode } from '../../src/cluster/cluster-node.ts'
 import type { LogEntry } from '../../src/cluster/commit-log.ts'
 import { NatsReader } from '../../src/cluster/nats-reader.ts'
@@ -11,7 +12,7 @@ import { NatsReader } from '../../src/cluster/nats-reader.ts'
 /** By name. */
 export const mutants: Readonly<Record<string, () => void>> = {
   'no barrier'() {
-    ClusterNode.prototype.latest = async () => 0
+    Admission.prototype.latest = async () => 0
   },
   'acknowledged before the log'() {
     const { write } = ClusterNode.prototype

@@ -35,7 +35,12 @@ export const clusterMutants: Readonly<Record<string, (node: SimulatedNode) => vo
     Object.assign(livePoints, { advanceTo: () => advanceTo(node.nowUs) })
   },
   'a read of the latest does not wait for a barrier': ({ up: { node } }) => {
-    Object.assign(node, { latest: async () => {} })
+    const admit = node.admit.bind(node)
+    Object.assign(node, {
+      latest: async () => node.position,
+      admit: (...[read, signal]: Parameters<typeof admit>) =>
+        admit(read.consistency === 'latest' ? { ...read, consistency: 'session' } : read, signal),
+    })
   },
 }
 

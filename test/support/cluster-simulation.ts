@@ -249,14 +249,15 @@ export class ClusterSimulation implements AsyncDisposable {
 
   /** Asks again while a busy machine is too slow: what nodes say of themselves holds for half a second. */
   async #asked<Answer>(ask: () => Promise<Answer>): Promise<Answer> {
-    return await waitFor(async () => {
+    const { answer } = await waitFor(async () => {
       try {
-        return await ask()
+        return { answer: await ask() }
       } catch (error) {
         this.#checkUnknown(error)
         return undefined
       }
     })
+    return answer
   }
 
   /** What a node should have in the end. */

@@ -1,4 +1,3 @@
-import assert from 'node:assert/strict'
 import { setTimeout as pause } from 'node:timers/promises'
 
 /** Longer than anything takes that comes at all, on a slow machine with other work. */
@@ -7,6 +6,13 @@ const waitMs = 180_000
 const pauseMs = 5
 const pauseMsMax = 100
 const pausePerLook = 4
+
+/** Not an AssertionError: a test that expects a check to fail must not pass because a wait timed out. */
+export class WaitTimeout extends Error {
+  constructor(what: string) {
+    super(`not within ${waitMs / 1000} s: ${what}`)
+  }
+}
 
 /**
  * Waits until a condition holds.
@@ -31,7 +37,7 @@ export async function waitFor<Value>(
     const found = await find()
     if (found !== undefined) return found
     const nowMs = performance.now()
-    assert.ok(nowMs < endMs, `not within ${waitMs / 1000} s: ${what}`)
+    if (nowMs >= endMs) throw new WaitTimeout(what)
     await pause(Math.min(pauseMsMax, Math.max(pauseMs, pausePerLook * (nowMs - startMs))))
   }
 }
